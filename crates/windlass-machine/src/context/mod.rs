@@ -1,0 +1,5 @@
+//! State to request: the only builder of prompts.
+
+mod request;
+
+pub use request::ModelRequest;

@@ -1,0 +1,172 @@
+//! Identifiers, positions and times, each a type of its own.
+//!
+//! Nothing here draws an id: ids arrive in inputs or are derived from others, so that a replay of
+//! the same inputs gives the same journal.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! text_id {
+    ($(#[$doc:meta] $name:ident),+ $(,)?) => {$(
+        #[$doc]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Wraps a text as this kind of id.
+            pub fn new(id: impl Into<Arc<str>>) -> Self {
+                Self(id.into())
+            }
+            /// Shows the id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl From<&str> for $name {
+            fn from(id: &str) -> Self {
+                Self(id.into())
+            }
+        }
+        impl From<String> for $name {
+            fn from(id: String) -> Self {
+                Self(id.into())
+            }
+        }
+    )+};
+}
+
+text_id! {
+    /// A thread: the long-lived conversation with one journal.
+    ThreadId,
+    /// One activation of an agent in a thread.
+    RunId,
+    /// A client-given id of an input; the same id is taken once.
+    InputId,
+    /// The dispatch of one tool call: `(thread, run, step, call index)`, derived and stable.
+    EffectId,
+    /// Something a run is parked on until an outside reply comes.
+    InterruptId,
+    /// Who did something: a user, an API key, `policy`, or `engine`.
+    Principal,
+    /// A model's name in the form `provider/model`.
+    ModelName,
+    /// A tool's name as the model sees it.
+    ToolName,
+}
+
+/// A position in a thread's journal; the first event has 1, and 0 is "before everything".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+impl Seq {
+    /// The position after this one.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Milliseconds since the Unix epoch, UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// The time `ms` milliseconds later.
+    pub fn plus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+    /// Milliseconds from `earlier` to this time; 0 where `earlier` is later.
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// One model call within a run, counted from 1, and which try at it, counted from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The step within the run.
+    pub step: u32,
+    /// The try at this step.
+    pub attempt: u32,
+}
+
+/// One tool call of a step: its place in the model's reply, counted from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallKey {
+    /// The step that asked for the call.
+    pub step: u32,
+    /// The call's index in the step's reply.
+    pub index: u32,
+}
+
+impl EffectId {
+    /// Derives the effect id of a call; the same call has the same id for ever.
+    pub fn derive(thread: &ThreadId, run: &RunId, call: CallKey) -> Self {
+        Self::from(format!("{thread}/{run}/{}/{}", call.step, call.index))
+    }
+}
+
+/// A BLAKE3 digest, shown as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Digests bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+    /// The 32 raw bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+    /// Reads 64 hexadecimal digits; `None` for anything else.
+    pub fn from_hex(hex: &str) -> Option<Self> {
+        blake3::Hash::from_hex(hex).ok().map(|hash| Self(*hash.as_bytes()))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let hex = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::from_hex(&hex)
+            .ok_or_else(|| serde::de::Error::custom(format!("`{hex}` is not a BLAKE3 digest of 64 hexadecimal digits")))
+    }
+}

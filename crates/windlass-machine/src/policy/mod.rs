@@ -1,0 +1,5 @@
+//! Policies: small pure judgements that `on/` asks for.
+
+mod retry;
+
+pub use retry::FailureClass;

@@ -1,0 +1,4 @@
+//! Windlass: a durable engine for LLM agents.
+
+pub mod port;
+pub mod tool;
