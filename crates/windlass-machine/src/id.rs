@@ -166,7 +166,8 @@ impl Serialize for Digest {
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let hex = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        Self::from_hex(&hex)
-            .ok_or_else(|| serde::de::Error::custom(format!("`{hex}` is not a BLAKE3 digest of 64 hexadecimal digits")))
+        Self::from_hex(&hex).ok_or_else(|| {
+            serde::de::Error::custom(format!("`{hex}` is not a BLAKE3 digest of 64 hexadecimal digits"))
+        })
     }
 }
