@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{ModelName, ToolName};
-use crate::message::{BlobRef, Content, MicroUsd};
+use crate::message::{BlobRef, Content};
 
 /// An agent as a run is pinned to it. Large parts are named by digest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,9 +124,6 @@ pub struct Limits {
     pub max_queued: u32,
     /// Starts of one repeatable call (pure, idempotent) that crashes interrupt. Default 3; then it is in doubt.
     pub max_call_starts: u32,
-    /// Money of the run in millionths of a US dollar; `None`: no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_cost: Option<MicroUsd>,
 }
 
 impl Default for Limits {
@@ -140,7 +137,6 @@ impl Default for Limits {
             window_messages: 40,
             max_queued: 100,
             max_call_starts: 3,
-            max_cost: None,
         }
     }
 }

@@ -1,4 +1,8 @@
 //! The ports: what the driver needs from the outside, as object-safe traits.
 
+pub mod blob;
+pub mod bus;
+pub mod clock;
+pub mod journal;
 pub mod model;
 pub mod tool;

@@ -1,0 +1,554 @@
+//! What was recorded: the only type that is serialised for ever.
+//!
+//! An [`Event`] is a [`Fact`] with its time and place. Events are versioned by [`VERSION`]; an
+//! older one is lifted by [`upcast`] when it is read, and nothing else knows that it was old.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::agent::{Agent, EffectClass};
+use crate::id::{
+    Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, ThreadId,
+    Timestamp, ToolName,
+};
+use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
+use crate::policy::FailureClass;
+
+/// The version that this code writes.
+pub const VERSION: u32 = 1;
+
+/// A recorded fact with its time and place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When it was decided; never earlier than the event before it.
+    pub at: Timestamp,
+    /// The run that it belongs to, where it belongs to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// What happened.
+    #[serde(flatten)]
+    pub fact: Fact,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Fact {
+    /// The thread came to be.
+    #[serde(rename = "thread.created")]
+    ThreadCreated {
+        /// Its id.
+        thread: ThreadId,
+        /// The tenant that it belongs to.
+        workspace: String,
+        /// The folder that its tools work in, as the user named it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        folder: Option<String>,
+    },
+    /// The thread has a title.
+    #[serde(rename = "thread.titled")]
+    ThreadTitled {
+        /// At most 60 characters.
+        title: String,
+        /// Who set it; `engine` for the one made from the first message.
+        by: Principal,
+    },
+    /// A message entered the history.
+    #[serde(rename = "message.received")]
+    MessageReceived {
+        /// The sender's id of it.
+        id: InputId,
+        /// The message.
+        message: Arc<Message>,
+        /// Who sent it.
+        by: Principal,
+    },
+    /// A message waits: for the run to end, or for the step to end.
+    #[serde(rename = "message.queued")]
+    MessageQueued {
+        /// The sender's id of it.
+        id: InputId,
+        /// The message, and what it starts.
+        queued: Box<Queued>,
+    },
+    /// A waiting message entered the history.
+    #[serde(rename = "message.taken")]
+    MessageTaken {
+        /// The id under which it waited.
+        id: InputId,
+    },
+    /// A waiting message was taken back.
+    #[serde(rename = "message.withdrawn")]
+    MessageWithdrawn {
+        /// The id under which it waited.
+        id: InputId,
+    },
+    /// A run began.
+    #[serde(rename = "run.started")]
+    RunStarted {
+        /// The agent that it is pinned to.
+        agent: Arc<Agent>,
+        /// How it behaves.
+        #[serde(default)]
+        options: RunOptions,
+    },
+    /// A run ended.
+    #[serde(rename = "run.finished")]
+    RunFinished {
+        /// How.
+        status: RunStatus,
+        /// The final text, or what had come of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Content>,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<RunError>,
+        /// Whether the output is the engine's own words because the model gave none. (WT-L10, L12)
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        fallback: bool,
+        /// What it used.
+        totals: Totals,
+    },
+    /// A finished run's messages left the prompt; they stay in the journal, and its effects stay done.
+    #[serde(rename = "run.withdrawn")]
+    RunWithdrawn {
+        /// Calls whose effects stay.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        effects: Vec<EffectId>,
+    },
+    /// A model call is about to be sent.
+    #[serde(rename = "step.started")]
+    StepStarted {
+        /// Which step and try.
+        #[serde(flatten)]
+        attempt: Attempt,
+        /// The model that is called.
+        model: ModelName,
+        /// What the request says beyond the history.
+        #[serde(default, skip_serializing_if = "StepMode::is_plain")]
+        mode: StepMode,
+    },
+    /// The model answered.
+    #[serde(rename = "step.replied")]
+    StepReplied {
+        /// Which step and try.
+        #[serde(flatten)]
+        attempt: Attempt,
+        /// The reply as a message of the assistant.
+        message: Arc<Message>,
+        /// Why it ended.
+        stop: StopReason,
+        /// Tokens, as reported.
+        #[serde(default)]
+        usage: Usage,
+        /// Its cost, where the price is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<MicroUsd>,
+        /// Digest of the request as it was built.
+        request: Digest,
+        /// From sending to the first fragment, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ttft_ms: Option<u64>,
+        /// From sending to the end, in milliseconds.
+        duration_ms: u64,
+    },
+    /// The model call failed.
+    #[serde(rename = "step.failed")]
+    StepFailed {
+        /// Which step and try.
+        #[serde(flatten)]
+        attempt: Attempt,
+        /// What kind of failure.
+        class: FailureClass,
+        /// In plain words.
+        message: String,
+        /// Text that had come.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partial: Option<Content>,
+        /// When it is tried again; absent where it is tried at once or not at all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+    },
+    /// The gate judged a call.
+    #[serde(rename = "call.judged")]
+    CallJudged {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// The verdict.
+        verdict: Verdict,
+        /// What decided: a rule's name, `mode`, or `annotations`.
+        rule: String,
+        /// What may be done again when its outcome is lost.
+        class: EffectClass,
+        /// The arguments that will be sent, where they differ from what the model asked. (SK-L11)
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Content>,
+        /// The version of the policy that it was judged by.
+        view: u64,
+    },
+    /// The run waits for an outside reply.
+    #[serde(rename = "interrupt.opened")]
+    InterruptOpened {
+        /// Its id.
+        interrupt: InterruptId,
+        /// What is asked.
+        kind: InterruptKind,
+        /// The call that waits for it.
+        #[serde(flatten)]
+        call: CallKey,
+    },
+    /// The outside reply came, or is no longer needed.
+    #[serde(rename = "interrupt.closed")]
+    InterruptClosed {
+        /// Its id.
+        interrupt: InterruptId,
+        /// The reply.
+        answer: Answer,
+        /// Whose.
+        by: Principal,
+    },
+    /// A call is about to be dispatched.
+    #[serde(rename = "tool.started")]
+    ToolStarted {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// The effect's stable id.
+        effect: EffectId,
+        /// Digest of the arguments that are sent.
+        arguments: Digest,
+    },
+    /// A call has its result.
+    #[serde(rename = "tool.finished")]
+    ToolFinished {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// How it came to its result.
+        #[serde(default, skip_serializing_if = "Outcome::is_returned")]
+        outcome: Outcome,
+        /// Text, image and file blocks for the model.
+        content: Vec<Block>,
+        /// Whether it is an error.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        error: bool,
+        /// From dispatch to the end, in milliseconds; 0 where nothing was dispatched.
+        #[serde(default)]
+        duration_ms: u64,
+    },
+    /// A dispatched call's outcome is unknown.
+    #[serde(rename = "tool.in_doubt")]
+    ToolInDoubt {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// The effect's stable id.
+        effect: EffectId,
+        /// Why it is unknown.
+        reason: String,
+    },
+    /// Older messages left the prompt.
+    #[serde(rename = "window.moved")]
+    WindowMoved {
+        /// The first message that is still sent, counted from 0 over the thread's life.
+        start: u64,
+    },
+    /// The run goes on with another model.
+    #[serde(rename = "model.switched")]
+    ModelSwitched {
+        /// Which.
+        model: ModelName,
+        /// Why.
+        reason: String,
+    },
+    /// The run is to end.
+    #[serde(rename = "cancel.requested")]
+    CancelRequested {
+        /// Whose wish.
+        by: Principal,
+        /// Why.
+        reason: CancelReason,
+    },
+    /// A limit was reached.
+    #[serde(rename = "limit.reached")]
+    LimitReached {
+        /// Its name, as in `Limits`.
+        limit: String,
+        /// Its figure.
+        figure: u64,
+    },
+    /// The host program's own data; the model never sees it.
+    #[serde(rename = "note")]
+    Note {
+        /// What it is about.
+        name: String,
+        /// The data.
+        data: Value,
+    },
+}
+
+/// A message that waits, with what it starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Queued {
+    /// The message.
+    pub message: Arc<Message>,
+    /// Who sent it.
+    pub by: Principal,
+    /// When it is taken.
+    pub place: Place,
+    /// The run that it starts, where it starts one.
+    pub run: RunId,
+    /// The agent of that run.
+    pub agent: Arc<Agent>,
+    /// How that run behaves.
+    #[serde(default)]
+    pub options: RunOptions,
+}
+
+/// When a waiting message is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// After the run ended `done`.
+    AfterRun,
+    /// After the last result of the current step, before the next request.
+    AfterStep,
+    /// After the run ended, however it ended.
+    AfterCancel,
+}
+
+/// How a run behaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunOptions {
+    /// Who reads the answer.
+    pub surface: Surface,
+    /// Run the calls of a step one after another, even those that change nothing. (CF-2)
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub serialized: bool,
+    /// The time zone told to the model with the time, as an offset from UTC in minutes; `None`: no time is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utc_offset_minutes: Option<i32>,
+}
+
+/// Who reads a run's answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Surface {
+    /// A program: exhaustion is a typed failure.
+    #[default]
+    Headless,
+    /// A person: exhaustion is answered in words. (CF-4)
+    Chat,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// With an answer.
+    Done,
+    /// With an error.
+    Failed,
+    /// By a person or program.
+    Cancelled,
+}
+
+/// What went wrong in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunError {
+    /// A stable code, for example `ERR_RATE_LIMIT`. (LM-X)
+    pub code: String,
+    /// In plain words.
+    pub message: String,
+    /// Whether the same run may succeed later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retryable: bool,
+}
+
+/// What a run used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Steps that were started.
+    pub steps: u32,
+    /// Tool calls that were dispatched.
+    pub calls: u32,
+    /// Tokens of all replies.
+    pub usage: Usage,
+    /// Known cost of all replies; `None` where a price was unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<MicroUsd>,
+    /// From start to end, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// What a request says beyond the history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepMode {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// The last reply was empty: asks again, this many times now. (WT-L9)
+    AfterEmpty(u32),
+    /// The last reply hit the output cap: asks to go on. (LM-L4)
+    Continue,
+    /// The last reply hit the output cap inside a call: asks for a smaller one. (LM-L4)
+    Smaller,
+    /// The step limit was reached: a plain answer from the compacted history, without tools. (WT-L11)
+    Fallback,
+}
+
+impl StepMode {
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
+/// The gate's verdict on a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It may run.
+    Allow,
+    /// A person decides.
+    Ask,
+    /// It may not run.
+    Deny,
+}
+
+/// What an interrupt asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptKind {
+    /// May this call run?
+    Approval {
+        /// The tool.
+        tool: ToolName,
+        /// Digest of the arguments that will be sent.
+        arguments: Digest,
+    },
+    /// A dispatched call's outcome is unknown: was it done?
+    InDoubt {
+        /// The tool.
+        tool: ToolName,
+    },
+}
+
+/// A reply to an interrupt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// The call may run.
+    Approve,
+    /// The call may not run.
+    Deny {
+        /// Told to the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The call in doubt was done, with this result.
+    Done {
+        /// Told to the model.
+        result: String,
+    },
+    /// The call in doubt was not done: dispatch it again.
+    Retry,
+    /// The call in doubt counts as failed.
+    Fail {
+        /// Told to the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The run ended before a reply came.
+    Withdrawn,
+}
+
+/// How a call came to its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The tool answered.
+    #[default]
+    Returned,
+    /// It was never dispatched: unknown tool, bad arguments, or too many calls.
+    Refused,
+    /// The gate or a person denied it.
+    Denied,
+    /// The run ended before it was dispatched, or it was stopped and changes nothing.
+    Cancelled,
+    /// It was dispatched, and its outcome is unknown.
+    InDoubt,
+    /// A person told its result.
+    Told,
+}
+
+impl Outcome {
+    fn is_returned(&self) -> bool {
+        *self == Self::Returned
+    }
+}
+
+/// Why a run is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelReason {
+    /// A person or program asked for it.
+    Requested,
+    /// Another message takes its place.
+    Replaced,
+    /// Another message takes its place, and its own messages leave the prompt.
+    RolledBack,
+    /// Its time is up.
+    RunTimeout,
+}
+
+/// An event that this code cannot read.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadableEvent {
+    /// A newer Windlass wrote it.
+    #[error(
+        "the event has version {found}, and this build reads versions up to {VERSION}; use a newer build"
+    )]
+    Newer {
+        /// The event's version.
+        found: u32,
+    },
+    /// The text is not an event.
+    #[error("the event is damaged: {0}")]
+    Damaged(#[from] serde_json::Error),
+}
+
+#[derive(Serialize)]
+struct Versioned<'a> {
+    v: u32,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
+impl Event {
+    /// The event as the journal keeps it: one line of JSON with its version.
+    pub fn encode(&self) -> String {
+        // An event holds only strings, numbers and JSON values: nothing that the serialiser refuses.
+        serde_json::to_string(&Versioned { v: VERSION, event: self }).expect("an event is always JSON")
+    }
+
+    /// Reads what [`Event::encode`] wrote, in this version or an older one.
+    pub fn decode(line: &str) -> Result<Self, UnreadableEvent> {
+        let mut value: Value = serde_json::from_str(line)?;
+        let found = value.get("v").and_then(Value::as_u64).unwrap_or(0);
+        let found = u32::try_from(found).unwrap_or(u32::MAX);
+        if found > VERSION {
+            return Err(UnreadableEvent::Newer { found });
+        }
+        upcast(found, &mut value);
+        Ok(serde_json::from_value(value)?)
+    }
+}
+
+/// Lifts an older event to [`VERSION`], one version at a time. Version 1 is the first: nothing to lift yet.
+pub fn upcast(_version: u32, _event: &mut Value) {}

@@ -1,0 +1,233 @@
+//! What arrives: everything that a decision needs from outside the thread comes in an input.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::agent::{Agent, Annotations, EffectClass};
+use crate::command::Command;
+use crate::event::{Answer, RunOptions};
+use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId};
+use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
+use crate::policy::{AutoRun, FailureClass};
+
+/// What arrived.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "input", rename_all = "snake_case")]
+pub enum Input {
+    /// A message for the agent.
+    Message(Box<NewMessage>),
+    /// A waiting message is taken back.
+    Withdraw {
+        /// The id under which it waits.
+        id: InputId,
+    },
+    /// The run is to end.
+    Cancel {
+        /// Which run; `None`: the active one.
+        run: Option<RunId>,
+        /// Whose wish.
+        by: Principal,
+    },
+    /// A reply to an interrupt.
+    Answered {
+        /// Which.
+        interrupt: InterruptId,
+        /// The reply.
+        answer: Answer,
+        /// Whose.
+        by: Principal,
+        /// The policy now, with the open calls judged by it.
+        #[serde(default)]
+        view: View,
+    },
+    /// The thread gets a title.
+    Title {
+        /// At most 60 characters are kept.
+        title: String,
+        /// Whose wish.
+        by: Principal,
+    },
+    /// The active run goes on with another model.
+    SwitchModel {
+        /// Which.
+        model: ModelName,
+        /// Whose wish.
+        by: Principal,
+    },
+    /// The host program records data of its own.
+    Note {
+        /// What it is about.
+        name: String,
+        /// The data.
+        data: Value,
+    },
+    /// The model answered.
+    ModelReplied(Box<ModelReplied>),
+    /// The model call failed.
+    ModelFailed(Box<ModelFailed>),
+    /// The model call was dropped because it was no longer wanted.
+    ModelStopped {
+        /// Which.
+        attempt: Attempt,
+        /// Text that had come.
+        partial: Option<Content>,
+    },
+    /// A tool answered.
+    ToolReturned {
+        /// Which call.
+        call: CallKey,
+        /// Text, image and file blocks.
+        content: Vec<Block>,
+        /// Whether it is an error.
+        error: bool,
+        /// From dispatch to the end, in milliseconds.
+        duration_ms: u64,
+    },
+    /// A dispatched call was killed: it hung, or it was no longer wanted and did not end by itself.
+    ToolStopped {
+        /// Which call.
+        call: CallKey,
+        /// Why.
+        reason: String,
+    },
+    /// Something was in flight, and the process that had it is gone.
+    Lost(Command),
+    /// The policy changed: open calls that have not started are judged again.
+    Rejudge {
+        /// The policy now.
+        view: View,
+    },
+    /// The time that `deadline` named has come.
+    Tick,
+}
+
+/// A message for the agent, with the run that it starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewMessage {
+    /// The sender's id: the same id is taken once.
+    pub id: InputId,
+    /// The message.
+    pub message: Arc<Message>,
+    /// Who sends it.
+    pub by: Principal,
+    /// The tenant, for a thread that does not exist yet.
+    pub workspace: String,
+    /// The folder, for a thread that does not exist yet.
+    pub folder: Option<String>,
+    /// The id of the run that it starts.
+    pub run: RunId,
+    /// The agent of that run.
+    pub agent: Arc<Agent>,
+    /// How that run behaves.
+    pub options: RunOptions,
+    /// What happens while another run is active.
+    pub when_busy: WhenBusy,
+}
+
+/// What happens to a message while a run is active. (design: "Gate, interrupts, effects, control")
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenBusy {
+    /// It is refused.
+    Reject,
+    /// It is sent after the run ended `done`.
+    #[default]
+    Queue,
+    /// It goes in after the current step's last result.
+    Steer,
+    /// The run is cancelled, then it is sent.
+    Replace,
+    /// The run is cancelled and withdrawn, then it is sent.
+    Rollback,
+}
+
+/// A whole reply of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelReplied {
+    /// Which step and try.
+    pub attempt: Attempt,
+    /// The reply's blocks; call ids are unique and not empty.
+    pub blocks: Vec<Block>,
+    /// Why it ended.
+    pub stop: StopReason,
+    /// Tokens, as reported.
+    pub usage: Usage,
+    /// Its cost, where the price is known.
+    pub cost: Option<MicroUsd>,
+    /// Digest of the request.
+    pub request: Digest,
+    /// From sending to the first fragment, in milliseconds.
+    pub ttft_ms: Option<u64>,
+    /// From sending to the end, in milliseconds.
+    pub duration_ms: u64,
+    /// The policy now, with the reply's calls looked up.
+    pub view: View,
+}
+
+/// A failed model call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelFailed {
+    /// Which step and try.
+    pub attempt: Attempt,
+    /// What kind of failure.
+    pub class: FailureClass,
+    /// In plain words.
+    pub message: String,
+    /// How long the provider asks to wait.
+    pub retry_after_ms: Option<u64>,
+    /// Text that had come.
+    pub partial: Option<Content>,
+}
+
+/// What the gate needs to know from outside the thread, read just before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// The policy's version; a newer one sends [`Input::Rejudge`] before a call starts.
+    pub version: u64,
+    /// Which calls run without asking.
+    pub auto_run: AutoRun,
+    /// What is known of each call, in the order of the reply; for a rejudgement, of the step's calls.
+    pub calls: Vec<CallView>,
+}
+
+/// What is known of one call from outside the thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "tool", rename_all = "snake_case")]
+pub enum CallView {
+    /// No such tool.
+    Unknown,
+    /// The tool exists.
+    Known {
+        /// What may be done again.
+        class: EffectClass,
+        /// Trusted hints.
+        annotations: Annotations,
+        /// Whether the arguments satisfy the schema.
+        arguments: Arguments,
+    },
+}
+
+/// The arguments of a call after parsing, repair and validation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arguments {
+    /// As the model wrote them.
+    AsAsked {
+        /// Their digest.
+        digest: Digest,
+    },
+    /// Near-JSON that was repaired. (SK-L11)
+    Repaired {
+        /// What will be sent.
+        arguments: Content,
+        /// Their digest.
+        digest: Digest,
+    },
+    /// Not usable.
+    Invalid {
+        /// Why, for the model.
+        reason: String,
+    },
+}

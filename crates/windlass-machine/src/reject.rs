@@ -1,0 +1,42 @@
+//! Why an input was refused: typed, and without any change to the thread.
+
+use serde::{Deserialize, Serialize};
+
+/// Why an input was refused. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "reject", rename_all = "snake_case")]
+pub enum Reject {
+    /// A run is active, and the sender asked not to wait.
+    #[error("a run is active in this thread; queue, steer or replace instead")]
+    Busy,
+    /// The queue is full.
+    #[error("{limit} messages already wait in this thread; withdraw one or wait")]
+    QueueFull {
+        /// The limit.
+        limit: u32,
+    },
+    /// The thing is already over: the run ended, the interrupt was answered.
+    #[error("too late: {what} is closed")]
+    Closed {
+        /// What.
+        what: String,
+    },
+    /// It speaks of something that is no longer so: an older try, a call that has not started.
+    #[error("stale: {what}")]
+    Stale {
+        /// What.
+        what: String,
+    },
+    /// There is no such thing here.
+    #[error("{what} does not exist in this thread")]
+    NotFound {
+        /// What.
+        what: String,
+    },
+    /// The input makes no sense.
+    #[error("{what}")]
+    Invalid {
+        /// Why.
+        what: String,
+    },
+}

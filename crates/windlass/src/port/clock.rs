@@ -1,0 +1,21 @@
+//! The clock port: the only place from which times and fresh ids come.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use windlass_machine::Timestamp;
+
+/// Time and dice.
+pub trait Clock: Send + Sync {
+    /// The wall clock.
+    fn now(&self) -> Timestamp;
+
+    /// Milliseconds of a clock that never jumps, for durations.
+    fn monotonic_ms(&self) -> u64;
+
+    /// Completes at or after a time.
+    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// A fresh random number, for ids.
+    fn random(&self) -> u64;
+}

@@ -1,0 +1,316 @@
+//! The journal port: threads, appends, the inbox, ownership and list views.
+//!
+//! An append is one transaction, all or nothing. A call that failed without an answer is
+//! *unknown*, never "did not happen": the caller reads the head and looks for its own batch.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use windlass_machine::{
+    BlobRef, Event, Input, InputId, ModelName, Reject, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals,
+    UnreadableEvent,
+};
+
+/// Threads and their journals.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// Takes the right to drive a thread for this node and raises its epoch. A thread that does not exist
+    /// yet is made, with an empty journal. Refused while another live node holds it.
+    async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError>;
+
+    /// Gives the right back, where this node still holds it in this epoch.
+    async fn release(&self, thread: &ThreadId, epoch: Epoch) -> Result<(), StoreError>;
+
+    /// Where a thread stands; `None` where it does not exist.
+    async fn head(&self, thread: &ThreadId) -> Result<Option<Head>, StoreError>;
+
+    /// Appends one batch: events, blobs, consumed inbox rows and list views, all or nothing.
+    async fn append(&self, batch: Batch) -> Result<Seq, AppendError>;
+
+    /// Reads up to `limit` events after a position, in order.
+    async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError>;
+
+    /// The newest snapshot, where there is one.
+    async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError>;
+
+    /// Keeps a snapshot in place of the one before. Outside any append.
+    async fn put_snapshot(&self, thread: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError>;
+
+    /// Leaves an input for a thread's owner. The same id returns what became of the first.
+    async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError>;
+
+    /// Reads up to `limit` inputs that nobody has consumed, in order.
+    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Input)>, StoreError>;
+
+    /// What became of a posted input; `None` where there is no such input (or it is older than 24 h).
+    async fn posted(&self, thread: &ThreadId, id: &InputId) -> Result<Option<Posted>, StoreError>;
+
+    /// Threads, newest activity first.
+    async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError>;
+
+    /// One thread's row.
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError>;
+
+    /// Finds a run by its id.
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError>;
+
+    /// Runs of a thread, newest first, or of all threads.
+    async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, StoreError>;
+
+    /// Threads that need a driver: a run that is neither waiting nor ended, a deadline, or an input that
+    /// nobody has consumed. Those held by another live node are left out.
+    async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError>;
+
+    /// Deletes a thread with its journal and inbox. Refused while a run is active.
+    async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError>;
+
+    /// Checks that the store is whole and can be written to; the text says what was checked.
+    async fn check(&self) -> Result<String, StoreError>;
+}
+
+/// Fencing number of a thread's owner: every claim raises it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(pub u64);
+
+/// Id of a batch, drawn by the driver, by which it recognises its own append.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct BatchId(pub u64);
+
+/// What a claim brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// This node drives the thread now.
+    Taken(Head),
+    /// Another live node drives it.
+    Held {
+        /// Which.
+        node: String,
+    },
+}
+
+/// Where a thread stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Position of the last event.
+    pub seq: Seq,
+    /// The owner's fencing number.
+    pub epoch: Epoch,
+    /// The batch that was appended last.
+    pub batch: BatchId,
+}
+
+/// One append.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Whose journal.
+    pub thread: ThreadId,
+    /// The owner's fencing number.
+    pub epoch: Epoch,
+    /// The last position before this batch.
+    pub expected: Seq,
+    /// The batch's own id.
+    pub id: BatchId,
+    /// The events, in order. May be empty where a batch only consumes inbox rows.
+    pub events: Vec<Event>,
+    /// Blobs that the events name and that are new, each below 1 MiB.
+    pub blobs: Vec<(BlobRef, Bytes)>,
+    /// Inbox rows consumed by this batch.
+    pub consumed: Vec<(InputId, InboxOutcome)>,
+    /// The thread's row in lists, after this batch.
+    pub thread_view: ThreadView,
+    /// Rows of the runs that this batch touched.
+    pub runs: Vec<RunView>,
+}
+
+/// What became of an inbox row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InboxOutcome {
+    /// Taken; its first event stands at this position.
+    Accepted(Seq),
+    /// Refused, without events.
+    Rejected(Reject),
+}
+
+/// What is known of a posted input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// It waits for the thread's owner.
+    Waiting,
+    /// It was consumed.
+    Consumed(InboxOutcome),
+}
+
+/// An event with its position.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// The position.
+    pub seq: Seq,
+    /// The event.
+    pub event: Event,
+}
+
+/// A snapshot as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSnapshot {
+    /// Version of the fold that made it; another one is ignored.
+    pub fold: u32,
+    /// The last event that it covers.
+    pub seq: Seq,
+    /// The state's bytes.
+    pub bytes: Bytes,
+}
+
+/// What a thread is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadStatus {
+    /// No run is active.
+    #[default]
+    Idle,
+    /// A run is active.
+    Running,
+    /// A run is parked on an outside reply.
+    Waiting,
+}
+
+/// A thread's columns in lists, written with each append.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadView {
+    /// The tenant.
+    pub workspace: String,
+    /// The title.
+    pub title: Option<String>,
+    /// What it is doing.
+    pub status: ThreadStatus,
+    /// The folder that its tools work in.
+    pub folder: Option<String>,
+    /// When to look at it again without an outside input.
+    pub deadline: Option<Timestamp>,
+    /// Open interrupts.
+    pub interrupts: u32,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+/// A run's columns in lists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunView {
+    /// The run.
+    pub run: RunId,
+    /// Name of its agent.
+    pub agent: String,
+    /// The model in use.
+    pub model: ModelName,
+    /// How it ended; `None` while it is active.
+    pub status: Option<RunStatus>,
+    /// Position of its first event.
+    pub from: Seq,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// What it used.
+    pub totals: Totals,
+}
+
+/// A thread in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThreadRow {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Position of its last event.
+    pub head: Seq,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Its columns.
+    #[serde(flatten)]
+    pub view: ThreadView,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunRow {
+    /// Its thread.
+    pub thread: ThreadId,
+    /// Its columns.
+    #[serde(flatten)]
+    pub view: RunView,
+}
+
+/// Which threads to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadQuery {
+    /// Only those of this tenant.
+    pub workspace: Option<String>,
+    /// Only those whose title contains this text, letter case aside.
+    pub title_contains: Option<String>,
+    /// Only those last changed before this time (and id, for equal times): the cursor of the next page.
+    pub before: Option<(Timestamp, ThreadId)>,
+    /// At most this many; 0 means 50.
+    pub limit: usize,
+}
+
+/// Why the store could not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such thing.
+    #[error("{what} does not exist")]
+    NotFound {
+        /// What.
+        what: String,
+    },
+    /// Not possible in the present state.
+    #[error("{why}")]
+    Refused {
+        /// Why, and the way out.
+        why: String,
+    },
+    /// An event cannot be read; the journal is left as it is.
+    #[error("thread `{thread}`, event {seq}: {source}")]
+    Unreadable {
+        /// The thread.
+        thread: ThreadId,
+        /// The position.
+        seq: Seq,
+        /// Why.
+        #[source]
+        source: UnreadableEvent,
+    },
+    /// The file or database is damaged.
+    #[error("the store is damaged: {why}")]
+    Corrupt {
+        /// What was found, and the way out.
+        why: String,
+    },
+    /// No room, no permission, too busy, or gone: outside's fault; trying again may help.
+    #[error("the store is not available: {why}")]
+    Unavailable {
+        /// Why, and the way out.
+        why: String,
+    },
+}
+
+/// Why an append did not certainly happen.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// Another owner has raised the epoch: nothing was written, and this owner stops.
+    #[error("another process drives the thread now (epoch {current:?})")]
+    Fenced {
+        /// The present epoch.
+        current: Epoch,
+    },
+    /// The journal's head is another than expected: nothing was written.
+    #[error("the journal stands at {head}, not where this batch begins")]
+    Conflict {
+        /// The present head.
+        head: Seq,
+    },
+    /// Nothing was written, for certain.
+    #[error(transparent)]
+    Failed(StoreError),
+    /// It may or may not have been written.
+    #[error("the append's outcome is unknown: {0}")]
+    Unknown(String),
+}
