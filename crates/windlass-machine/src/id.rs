@@ -127,13 +127,31 @@ impl EffectId {
 }
 
 /// A BLAKE3 digest, shown as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
     /// Digests bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
+    }
+    /// Digests this digest together with a value's JSON.
+    pub fn chain(&self, value: &impl Serialize) -> Self {
+        struct Sink(blake3::Hasher);
+        impl std::io::Write for Sink {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.update(bytes);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut sink = Sink(blake3::Hasher::new());
+        sink.0.update(&self.0);
+        // A hasher accepts every byte, and our values are always JSON: nothing can fail here.
+        let _ = serde_json::to_writer(std::io::BufWriter::with_capacity(512, &mut sink), value);
+        Self(*sink.0.finalize().as_bytes())
     }
     /// The 32 raw bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {

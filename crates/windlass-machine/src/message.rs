@@ -54,6 +54,20 @@ impl Message {
         all
     }
 
+    /// Whether the message says something to a reader or asks for a tool.
+    pub fn has_answer(&self) -> bool {
+        self.blocks.iter().any(|block| match block {
+            Block::Text { text, .. } => text.inline().is_none_or(|text| !text.trim().is_empty()),
+            Block::Image { .. } | Block::File { .. } | Block::ToolCall(_) | Block::ToolResult(_) => true,
+            Block::Reasoning { .. } | Block::Opaque { .. } => false,
+        })
+    }
+
+    /// Whether a reply belongs in the history: it has an answer, or items that its provider wants back.
+    pub fn is_worth_keeping(&self) -> bool {
+        self.has_answer() || self.blocks.iter().any(|block| matches!(block, Block::Opaque { .. }))
+    }
+
     /// The tool calls of the message, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.blocks.iter().filter_map(|block| match block {

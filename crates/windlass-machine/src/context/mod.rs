@@ -1,5 +1,95 @@
 //! State to request: the only builder of prompts.
+//!
+//! Prefix first (instructions, tools, history), then the tail, which is rebuilt each step and never
+//! becomes part of the history.
 
+mod fragment;
+pub(crate) mod nudge;
+mod repair;
 mod request;
+pub(crate) mod window;
 
-pub use request::ModelRequest;
+use std::sync::Arc;
+
+pub use self::nudge::{EMPTY_RETRIES, OVERRUN_RETRIES};
+pub use self::repair::arguments as repair_arguments;
+pub use self::request::ModelRequest;
+use crate::event::StepMode;
+use crate::id::Digest;
+use crate::message::{Block, Content, Message, Role};
+use crate::state::{Run, State};
+
+/// Messages of the plain answer at the step limit. (WT-L11)
+const FALLBACK_MESSAGES: usize = 12;
+
+/// Characters of each of them. (WT-L11)
+const FALLBACK_CHARS: usize = 2_000;
+
+/// Builds the request of the step at hand; `None` where no run is active.
+pub(crate) fn request(state: &State) -> Option<ModelRequest> {
+    let run = state.run.as_ref()?;
+    let fallback = run.mode == StepMode::Fallback;
+    let history = state.history.first.iter().filter(|_| state.history.first_is_outside());
+    let messages = if fallback {
+        compacted(state)
+    } else {
+        history.chain(state.history.messages.iter()).cloned().collect()
+    };
+    Some(ModelRequest {
+        model: run.step_model.clone(),
+        system: run.agent.instructions.clone(),
+        tools: run.agent.tools.clone().filter(|_| !fallback),
+        messages,
+        tail: tail(run),
+        settings: run.agent.settings.clone(),
+    })
+}
+
+/// Digest of the request of the step at hand, from digests that the state already has: equal requests of a thread
+/// have equal digests, and its cost does not grow with the history.
+pub(crate) fn digest(state: &State) -> Digest {
+    let Some(run) = &state.run else { return Digest::default() };
+    let place = (state.history.start, state.history.end(), run.mode, &run.step_model, tail(run));
+    state.history.chain.chain(&place).chain(&*run.agent)
+}
+
+fn tail(run: &Run) -> Vec<String> {
+    let time = run.options.utc_offset_minutes.map(|offset| fragment::time(run.step_at, offset));
+    let fallback = (run.mode == StepMode::Fallback).then(|| nudge::ANSWER_NOW.to_owned());
+    time.into_iter().chain(fallback).collect()
+}
+
+/// What people and model said last, without tools.
+fn compacted(state: &State) -> Vec<Arc<Message>> {
+    let said = state.history.messages.iter().filter_map(|message| match message.role {
+        Role::User | Role::Assistant => said(message),
+        Role::System | Role::Tool => None,
+    });
+    let mut all: Vec<_> = said.collect();
+    all.split_off(all.len().saturating_sub(FALLBACK_MESSAGES))
+}
+
+fn said(message: &Message) -> Option<Arc<Message>> {
+    let text: String = message
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text { text: Content::Inline(text), .. } => Some(text.as_str()),
+            Block::Text { text: Content::Blob(_), .. } => Some("[a long text]"),
+            Block::Image { .. }
+            | Block::File { .. }
+            | Block::Reasoning { .. }
+            | Block::ToolCall(_)
+            | Block::ToolResult(_)
+            | Block::Opaque { .. } => None,
+        })
+        .collect();
+    if text.trim().is_empty() {
+        return None;
+    }
+    let short = match text.char_indices().nth(FALLBACK_CHARS) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    };
+    Some(Arc::new(Message::text(message.role, short)))
+}

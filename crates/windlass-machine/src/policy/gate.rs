@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::Annotations;
+use crate::event::Verdict;
+
 /// Which calls run without asking. (ZE-H1)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -11,4 +14,14 @@ pub enum AutoRun {
     Ask,
     /// All: the administrator's word, destructive ones included. (CF-1)
     Everything,
+}
+
+/// Judges a call; names what decided.
+pub fn judge(auto_run: AutoRun, hints: Annotations) -> (Verdict, &'static str) {
+    match auto_run {
+        AutoRun::Everything => (Verdict::Allow, "mode"),
+        // A read that talks to the outside world can carry data out, so it asks.
+        AutoRun::Ask if hints.read_only_hint && !hints.open_world_hint => (Verdict::Allow, "annotations"),
+        AutoRun::Ask => (Verdict::Ask, "annotations"),
+    }
 }

@@ -1,7 +1,9 @@
 //! Policies: small pure judgements that `on/` asks for.
 
 mod gate;
+mod limit;
 mod retry;
 
-pub use gate::AutoRun;
-pub use retry::FailureClass;
+pub use gate::{AutoRun, judge};
+pub use limit::{RESULT_MAX_CHARS, shorten_result};
+pub use retry::{FailureClass, Failures, RETRY_AFTER_MAX_MS, error_code, retry_delay_ms};

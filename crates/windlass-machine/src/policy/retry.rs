@@ -37,3 +37,95 @@ pub enum FailureClass {
     /// A person or program stopped the run.
     Cancelled,
 }
+
+/// Failures of one step so far, by family. A switch of the model starts them anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failures {
+    /// 429s.
+    pub rate_limited: u32,
+    /// 529s in a row.
+    pub overloaded: u32,
+    /// Everything else that may pass.
+    pub transient: u32,
+    /// Prompts that did not fit.
+    pub too_long: u32,
+}
+
+impl Failures {
+    /// Counts one more failure.
+    pub fn count(&mut self, class: FailureClass) {
+        if class != FailureClass::Overloaded && class != FailureClass::Lost {
+            self.overloaded = 0;
+        }
+        match class {
+            FailureClass::RateLimited => self.rate_limited += 1,
+            FailureClass::Overloaded => self.overloaded += 1,
+            FailureClass::Transient | FailureClass::Timeout | FailureClass::Truncated => self.transient += 1,
+            FailureClass::ContextTooLong => self.too_long += 1,
+            FailureClass::Malformed
+            | FailureClass::Auth
+            | FailureClass::InvalidRequest
+            | FailureClass::Config
+            | FailureClass::Empty
+            | FailureClass::MissingBlob
+            | FailureClass::Lost
+            | FailureClass::Cancelled => {}
+        }
+    }
+}
+
+/// How long to wait before the next try, in milliseconds; `None` where there is none.
+///
+/// 429: min(60, 2^n) s, three retries (SK-L6). Transient: min(30, 2^n) s, three (SK-L7). 529: min(60, 2^(n+1)) s,
+/// until the fifth in a row (LM-X6). What the provider asks for wins, up to ten minutes.
+/// `before` holds the failures before this one.
+pub fn retry_delay_ms(class: FailureClass, before: Failures, retry_after_ms: Option<u64>) -> Option<u64> {
+    let seconds = |n: u32, cap: u64| 2u64.saturating_pow(n).min(cap);
+    let own = match class {
+        FailureClass::RateLimited if before.rate_limited < 3 => seconds(before.rate_limited + 1, 60),
+        FailureClass::Overloaded if before.overloaded < 4 => seconds(before.overloaded + 2, 60),
+        FailureClass::Transient | FailureClass::Timeout | FailureClass::Truncated if before.transient < 3 => {
+            seconds(before.transient + 1, 30)
+        }
+        FailureClass::RateLimited
+        | FailureClass::Overloaded
+        | FailureClass::Transient
+        | FailureClass::Timeout
+        | FailureClass::Truncated
+        | FailureClass::Malformed
+        | FailureClass::Auth
+        | FailureClass::ContextTooLong
+        | FailureClass::InvalidRequest
+        | FailureClass::Config
+        | FailureClass::Empty
+        | FailureClass::MissingBlob
+        | FailureClass::Lost
+        | FailureClass::Cancelled => return None,
+    };
+    match retry_after_ms {
+        Some(asked) if asked > RETRY_AFTER_MAX_MS => None,
+        Some(asked) => Some(asked),
+        None => Some(own * 1000),
+    }
+}
+
+/// A provider that asks to wait longer than this is not waited for.
+pub const RETRY_AFTER_MAX_MS: u64 = 600_000;
+
+/// The stable error code of a failure that ends a run, and whether the same run may succeed later. (LM-X1..X11)
+pub fn error_code(class: FailureClass) -> (&'static str, bool) {
+    match class {
+        FailureClass::RateLimited => ("ERR_RATE_LIMIT", true),
+        FailureClass::Overloaded => ("ERR_API_OVERLOADED", true),
+        FailureClass::Transient | FailureClass::Timeout => ("ERR_API", true),
+        FailureClass::Truncated => ("ERR_STREAM_INCOMPLETE", true),
+        FailureClass::Malformed => ("ERR_STREAM_PARSE", false),
+        FailureClass::Auth => ("ERR_AUTH", false),
+        FailureClass::ContextTooLong => ("ERR_CONTEXT_LENGTH", false),
+        FailureClass::InvalidRequest => ("ERR_REQUEST", false),
+        FailureClass::Config => ("ERR_CONFIG", false),
+        FailureClass::Empty => ("ERR_EMPTY_REPLY", true),
+        FailureClass::MissingBlob => ("ERR_STORE", true),
+        FailureClass::Lost | FailureClass::Cancelled => ("CANCELLED", false),
+    }
+}

@@ -1,0 +1,171 @@
+//! The machine: decide, record, fold, want. Read this first.
+//!
+//! `handle` decides and changes nothing; the driver appends its events to the journal and only then
+//! folds them in with `apply`; `wants` says what should be in flight; `deadline` says when to send
+//! [`Input::Tick`]. Nothing here does I/O, reads a clock or draws a random number.
+
+use crate::command::Command;
+use crate::context::{self, ModelRequest};
+use crate::event::Event;
+use crate::id::{CallKey, Digest, EffectId, Seq, ThreadId, Timestamp};
+use crate::input::Input;
+use crate::on;
+use crate::reject::Reject;
+use crate::state::{CallStatus, FOLD, Phase, Run, State};
+
+/// One thread's machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    thread: ThreadId,
+    state: State,
+}
+
+/// A cache of the fold. Disposable: without it the whole journal is folded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Version of the fold that made it.
+    pub fold: u32,
+    /// The last event that it covers.
+    pub seq: Seq,
+    /// The state as JSON.
+    pub bytes: Vec<u8>,
+}
+
+/// A journal that does not belong to its thread.
+#[derive(Debug, thiserror::Error)]
+pub enum CorruptJournal {
+    /// The journal speaks of another thread.
+    #[error("the journal of thread `{wanted}` says that it belongs to `{found}`")]
+    OtherThread {
+        /// The thread that was opened.
+        wanted: ThreadId,
+        /// The thread that the journal names.
+        found: ThreadId,
+    },
+}
+
+impl Machine {
+    /// Folds a journal, from a snapshot where there is a usable one. `events` are those after the snapshot's
+    /// position, or all of them: a snapshot of another fold version, or a damaged one, is ignored, and the second
+    /// value then says from which position the events must begin instead.
+    pub fn restore(
+        thread: ThreadId,
+        snapshot: Option<&Snapshot>,
+        events: impl IntoIterator<Item = Event>,
+    ) -> Result<Self, CorruptJournal> {
+        let state = snapshot.and_then(State::from_snapshot).unwrap_or_default();
+        let mut machine = Self { thread, state };
+        for event in events {
+            machine.apply(&event);
+        }
+        match &machine.state.thread {
+            Some(found) if *found != machine.thread => {
+                Err(CorruptJournal::OtherThread { wanted: machine.thread, found: found.clone() })
+            }
+            Some(_) | None => Ok(machine),
+        }
+    }
+
+    /// Decides what an input means; changes nothing. The events must be appended before they are applied.
+    pub fn handle(&self, input: &Input, now: Timestamp) -> Result<Vec<Event>, Reject> {
+        on::decide(&self.thread, &self.state, input, now)
+    }
+
+    /// Folds one appended event in. Never fails.
+    pub fn apply(&mut self, event: &Event) {
+        self.state.apply(event);
+    }
+
+    /// What should be in flight now: a function of the state alone.
+    pub fn wants(&self) -> Vec<Command> {
+        match self.state.run.as_ref().filter(|run| run.cancel.is_none()) {
+            Some(run) => self.begun(run),
+            None => Vec::new(),
+        }
+    }
+
+    /// What was in flight when the process that had it went: what is wanted, and, in a run that is being stopped,
+    /// what has not ended yet.
+    pub fn unfinished(&self) -> Vec<Command> {
+        self.state.run.as_ref().map(|run| self.begun(run)).unwrap_or_default()
+    }
+
+    /// What the journal says has begun and has not ended.
+    fn begun(&self, run: &Run) -> Vec<Command> {
+        let line = match &run.phase {
+            Phase::Ready | Phase::Retrying(_) => return Vec::new(),
+            Phase::Calling => {
+                return vec![Command::CallModel { attempt: run.attempt, model: run.step_model.clone() }];
+            }
+            Phase::Calls(line) => line,
+        };
+        let started = line.calls.iter().enumerate().filter(|(_, call)| call.status == CallStatus::Started);
+        let commands = started.map(|(index, call)| {
+            let key = CallKey { step: run.attempt.step, index: index as u32 };
+            Command::CallTool {
+                call: key,
+                start: call.starts,
+                tool: call.tool.clone(),
+                effect: EffectId::derive(&self.thread, &run.id, key),
+                class: call.class,
+                arguments: call.arguments.clone(),
+                timeout_ms: run.agent.limits.call_timeout_ms,
+            }
+        });
+        commands.collect()
+    }
+
+    /// When to send [`Input::Tick`]; `None` where only an outside input can change anything.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let run = self.state.run.as_ref()?;
+        let retry = match run.phase {
+            Phase::Retrying(at) => Some(at),
+            Phase::Ready | Phase::Calling | Phase::Calls(_) => None,
+        };
+        let end = run.deadline().filter(|_| run.cancel.is_none());
+        [retry, end].into_iter().flatten().min()
+    }
+
+    /// The request of the step at hand; `None` where no run is active.
+    pub fn request(&self) -> Option<ModelRequest> {
+        context::request(&self.state)
+    }
+
+    /// Digest of that request: equal requests of a thread have equal digests.
+    pub fn request_digest(&self) -> Digest {
+        context::digest(&self.state)
+    }
+
+    /// The thread.
+    pub fn thread(&self) -> &ThreadId {
+        &self.thread
+    }
+
+    /// The fold so far.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// A snapshot of the fold so far.
+    pub fn snapshot(&self) -> Snapshot {
+        // A state holds only strings, numbers and JSON values: nothing that the serialiser refuses.
+        let bytes = serde_json::to_vec(&self.state).expect("a state is always JSON");
+        Snapshot { fold: FOLD, seq: self.state.seq, bytes }
+    }
+}
+
+impl Snapshot {
+    /// Whether this build's fold made it and it can be read; otherwise the whole journal is folded.
+    pub fn is_usable(&self) -> bool {
+        State::from_snapshot(self).is_some()
+    }
+}
+
+impl State {
+    fn from_snapshot(snapshot: &Snapshot) -> Option<Self> {
+        if snapshot.fold != FOLD {
+            return None;
+        }
+        serde_json::from_slice(&snapshot.bytes).ok().filter(|state: &Self| state.seq == snapshot.seq)
+    }
+}

@@ -1,0 +1,131 @@
+//! A message arrives, is taken back, or the thread gets a title.
+
+use super::{Decision, cancel, next};
+use crate::context::window::Added;
+use crate::event::{CancelReason, Fact, Place, Queued, StepMode};
+use crate::id::{InputId, Principal};
+use crate::input::{NewMessage, WhenBusy};
+use crate::reject::Reject;
+
+/// Characters of a title. (SK-P7)
+const TITLE_MAX_CHARS: usize = 60;
+
+/// Words of the title made from the first message. (SK-P7)
+const TITLE_WORDS: usize = 6;
+
+pub(super) fn received(d: &mut Decision<'_>, new: &NewMessage) -> Result<(), Reject> {
+    check(new)?;
+    if d.state.run.is_none() {
+        create(d, new);
+        d.run = Some(new.run.clone());
+        d.record(Fact::RunStarted { agent: new.agent.clone(), options: new.options.clone() });
+        d.record(Fact::MessageReceived {
+            id: new.id.clone(),
+            message: new.message.clone(),
+            by: new.by.clone(),
+        });
+        next::first_step(d, &new.agent);
+        return Ok(());
+    }
+    let place = match new.when_busy {
+        WhenBusy::Reject => return Err(Reject::Busy),
+        WhenBusy::Queue => Place::AfterRun,
+        WhenBusy::Steer => Place::AfterStep,
+        WhenBusy::Replace | WhenBusy::Rollback => Place::AfterCancel,
+    };
+    let limit = d.active()?.agent.limits.max_queued;
+    if d.state.queue.len() >= limit as usize {
+        return Err(Reject::QueueFull { limit });
+    }
+    let queued = Queued {
+        message: new.message.clone(),
+        by: new.by.clone(),
+        place,
+        run: new.run.clone(),
+        agent: new.agent.clone(),
+        options: new.options.clone(),
+    };
+    d.record(Fact::MessageQueued { id: new.id.clone(), queued: Box::new(queued.clone()) });
+    match new.when_busy {
+        WhenBusy::Replace => cancel::begin(d, &new.by, CancelReason::Replaced, Some((&new.id, &queued))),
+        WhenBusy::Rollback => cancel::begin(d, &new.by, CancelReason::RolledBack, Some((&new.id, &queued))),
+        WhenBusy::Reject | WhenBusy::Queue | WhenBusy::Steer => Ok(()),
+    }
+}
+
+fn check(new: &NewMessage) -> Result<(), Reject> {
+    if !new.message.is_worth_keeping() {
+        return Err(Reject::Invalid { what: "the message is empty; write what the agent should do".into() });
+    }
+    if new.agent.models.is_empty() {
+        return Err(Reject::Invalid { what: format!("agent `{}` names no model", new.agent.name) });
+    }
+    Ok(())
+}
+
+fn create(d: &mut Decision<'_>, new: &NewMessage) {
+    if d.state.thread.is_none() {
+        let thread = d.thread.clone();
+        d.record(Fact::ThreadCreated {
+            thread,
+            workspace: new.workspace.clone(),
+            folder: new.folder.clone(),
+        });
+    }
+    if d.state.title.is_none()
+        && let Some(title) = title(&new.message.plain_text())
+    {
+        d.record(Fact::ThreadTitled { title, by: Principal::from("engine") });
+    }
+}
+
+/// The first words of a text.
+fn title(text: &str) -> Option<String> {
+    let words: Vec<_> = text.split_whitespace().take(TITLE_WORDS).collect();
+    shortened(&words.join(" "))
+}
+
+fn shortened(title: &str) -> Option<String> {
+    let title: String = title.trim().chars().filter(|c| !c.is_control()).take(TITLE_MAX_CHARS).collect();
+    (!title.is_empty()).then_some(title)
+}
+
+pub(super) fn withdrawn(d: &mut Decision<'_>, id: &InputId) -> Result<(), Reject> {
+    if !d.state.queue.iter().any(|(queued, _)| queued == id) {
+        return Err(Reject::NotFound { what: format!("a waiting message `{id}`") });
+    }
+    d.record(Fact::MessageWithdrawn { id: id.clone() });
+    Ok(())
+}
+
+pub(super) fn titled(d: &mut Decision<'_>, title: &str, by: &Principal) -> Result<(), Reject> {
+    let Some(title) = shortened(title) else {
+        return Err(Reject::Invalid { what: "the title is empty".into() });
+    };
+    d.record(Fact::ThreadTitled { title, by: by.clone() });
+    Ok(())
+}
+
+/// Starts the run of a message that has waited.
+pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) {
+    d.run = Some(queued.run.clone());
+    d.record(Fact::RunStarted { agent: queued.agent.clone(), options: queued.options.clone() });
+    d.record(Fact::MessageTaken { id: id.clone() });
+    next::first_step(d, &queued.agent);
+}
+
+/// Takes the messages that steer the active run into its history; says how many.
+pub(super) fn take_steering(d: &mut Decision<'_>) -> Added {
+    let state = d.state;
+    let mut added = Added::default();
+    for (id, queued) in &state.queue {
+        if queued.place == Place::AfterStep {
+            d.record(Fact::MessageTaken { id: id.clone() });
+            added.messages += 1;
+        }
+    }
+    added
+}
+
+/// The mode of a step that nothing special precedes.
+pub(super) const PLAIN: StepMode = StepMode::Plain;

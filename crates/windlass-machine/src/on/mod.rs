@@ -1,0 +1,89 @@
+//! Decisions: one file per kind of input, each pure, from State and Input to facts.
+//!
+//! Nothing else constructs a [`Fact`]. A decision sees the state as it was before the input; what it
+//! needs to know of its own earlier facts it carries along itself, so that nothing is cloned.
+
+mod answer;
+mod cancel;
+mod line;
+mod lost;
+mod message;
+mod model;
+mod next;
+mod tool;
+
+use crate::event::{Event, Fact};
+use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp};
+use crate::input::Input;
+use crate::reject::Reject;
+use crate::state::{Phase, Run, State};
+
+/// The facts of one decision, stamped with time and run as they are recorded.
+pub(crate) struct Decision<'a> {
+    thread: &'a ThreadId,
+    state: &'a State,
+    now: Timestamp,
+    run: Option<RunId>,
+    events: Vec<Event>,
+}
+
+/// Decides what an input means.
+pub(crate) fn decide(
+    thread: &ThreadId,
+    state: &State,
+    input: &Input,
+    now: Timestamp,
+) -> Result<Vec<Event>, Reject> {
+    let now = now.max(state.at);
+    let run = state.run.as_ref().map(|run| run.id.clone());
+    let mut decision = Decision { thread, state, now, run, events: Vec::new() };
+    let d = &mut decision;
+    match input {
+        Input::Message(message) => message::received(d, message),
+        Input::Withdraw { id } => message::withdrawn(d, id),
+        Input::Cancel { run, by } => cancel::asked(d, run.as_ref(), by),
+        Input::Answered { interrupt, answer, by, view } => answer::answered(d, interrupt, answer, by, view),
+        Input::Title { title, by } => message::titled(d, title, by),
+        Input::SwitchModel { model, by } => model::switched(d, model, by),
+        Input::Note { name, data } => {
+            d.record(Fact::Note { name: name.clone(), data: data.clone() });
+            Ok(())
+        }
+        Input::ModelReplied(replied) => model::replied(d, replied),
+        Input::ModelFailed(failed) => model::failed(d, failed),
+        Input::ModelStopped { attempt, partial } => model::stopped(d, *attempt, partial.as_ref()),
+        Input::ToolReturned { call, content, error, duration_ms } => {
+            tool::returned(d, *call, content, *error, *duration_ms)
+        }
+        Input::ToolStopped { call, reason } => tool::stopped(d, *call, reason),
+        Input::Lost(command) => lost::lost(d, command),
+        Input::Rejudge { view } => answer::rejudged(d, view),
+        Input::Tick => next::ticked(d),
+    }?;
+    Ok(decision.events)
+}
+
+impl<'a> Decision<'a> {
+    fn record(&mut self, fact: Fact) {
+        self.events.push(Event { at: self.now, run: self.run.clone(), fact });
+    }
+
+    fn active(&self) -> Result<&'a Run, Reject> {
+        self.state.run.as_ref().ok_or_else(|| Reject::Closed { what: "the run".into() })
+    }
+
+    fn effect(&self, run: &Run, call: CallKey) -> EffectId {
+        EffectId::derive(self.thread, &run.id, call)
+    }
+}
+
+/// The line of the step at hand, where the call belongs to it.
+fn line_of(run: &Run, call: CallKey) -> Result<&crate::state::Line, Reject> {
+    let stale = || Reject::Stale { what: format!("call {}/{}", call.step, call.index) };
+    match &run.phase {
+        Phase::Calls(line) if run.attempt.step == call.step && (call.index as usize) < line.calls.len() => {
+            Ok(line)
+        }
+        Phase::Calls(_) | Phase::Ready | Phase::Calling | Phase::Retrying(_) => Err(stale()),
+    }
+}

@@ -1,0 +1,137 @@
+//! What comes next: the next step, another try, or the end of the run.
+
+use super::{Decision, cancel, message};
+use crate::agent::Agent;
+use crate::context::nudge::LAST_RESORT;
+use crate::context::window::{self, Added};
+use crate::event::{CancelReason, Fact, Place, RunError, RunStatus, StepMode, Surface, Totals};
+use crate::id::{Attempt, ModelName, Principal};
+use crate::message::Content;
+use crate::reject::Reject;
+use crate::state::{Phase, Run};
+
+/// How a run ends.
+pub(super) struct End {
+    pub status: RunStatus,
+    pub output: Option<Content>,
+    pub error: Option<RunError>,
+    pub fallback: bool,
+}
+
+impl End {
+    pub(super) fn done(output: Content) -> Self {
+        Self { status: RunStatus::Done, output: Some(output), error: None, fallback: false }
+    }
+
+    pub(super) fn failed(code: &str, message: String, retryable: bool) -> Self {
+        let error = RunError { code: code.into(), message, retryable };
+        Self { status: RunStatus::Failed, output: None, error: Some(error), fallback: false }
+    }
+
+    pub(super) fn with_output(mut self, output: Option<Content>) -> Self {
+        self.output = output.filter(|output| output.size_bytes() > 0);
+        self
+    }
+}
+
+/// Starts the first step of a run whose message was just recorded.
+pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent) {
+    move_window(d, agent, Added { messages: 1 });
+    let model = d.state.model.clone().or_else(|| agent.models.first().cloned());
+    // A message without a model is refused before it gets here.
+    let model = model.unwrap_or_else(|| ModelName::from(""));
+    let attempt = Attempt { step: 1, attempt: 1 };
+    d.record(Fact::StepStarted { attempt, model, mode: message::PLAIN });
+}
+
+/// Goes on after a step: its calls have their results, or its reply asks for more. `added` are the messages that
+/// this decision has already added to the history.
+pub(super) fn next_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, added: Added, totals: &Totals) {
+    let steering = message::take_steering(d);
+    let nudges = u64::from(mode != StepMode::Plain);
+    let added = Added { messages: added.messages + steering.messages + nudges };
+    if run.attempt.step >= run.agent.limits.max_steps {
+        return out_of_steps(d, run, added, totals);
+    }
+    move_window(d, &run.agent, added);
+    start_step(d, run, mode);
+}
+
+fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode) {
+    let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
+    d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode });
+}
+
+fn out_of_steps(d: &mut Decision<'_>, run: &Run, added: Added, totals: &Totals) {
+    let limit = run.agent.limits.max_steps;
+    d.record(Fact::LimitReached { limit: "max_steps".into(), figure: u64::from(limit) });
+    match run.options.surface {
+        Surface::Chat if run.mode == StepMode::Fallback => {
+            let end = End { fallback: true, ..End::done(LAST_RESORT.into()) };
+            finish(d, run, end, totals);
+        }
+        Surface::Chat => {
+            move_window(d, &run.agent, added);
+            start_step(d, run, StepMode::Fallback);
+        }
+        Surface::Headless => {
+            let message = format!("the run used its {limit} steps; raise `max_steps` or split the task");
+            finish(d, run, End::failed("ERR_MAX_TURNS", message, false), totals);
+        }
+    }
+}
+
+/// Tries the step again at once.
+pub(super) fn try_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
+    let attempt = Attempt { step: run.attempt.step, attempt: run.attempt.attempt + 1 };
+    d.record(Fact::StepStarted { attempt, model: model.clone(), mode: run.mode });
+}
+
+fn move_window(d: &mut Decision<'_>, agent: &Agent, added: Added) {
+    let system = !agent.instructions.is_empty();
+    if let Some(start) = window::moved(&d.state.history, added, system, agent.limits.window_messages) {
+        d.record(Fact::WindowMoved { start });
+    }
+}
+
+/// Ends the run, and starts what waits for that. `totals` include what this decision has recorded.
+pub(super) fn finish(d: &mut Decision<'_>, run: &Run, end: End, totals: &Totals) {
+    let done = end.status == RunStatus::Done;
+    let totals = Totals { duration_ms: d.now.since(run.started_at), ..*totals };
+    let End { status, output, error, fallback } = end;
+    d.record(Fact::RunFinished { status, output, error, fallback, totals });
+    start_waiting(d, done);
+}
+
+/// After a run that is done the first waiting message starts the next; after another one only a message that was
+/// sent in its place does. (ZE-P7)
+pub(super) fn start_waiting(d: &mut Decision<'_>, done: bool) {
+    let state = d.state;
+    let next = state.queue.iter().find(|(id, queued)| {
+        let taken = d
+            .events
+            .iter()
+            .any(|event| matches!(&event.fact, Fact::MessageTaken { id: taken } if taken == id));
+        !taken && (done || queued.place == Place::AfterCancel)
+    });
+    if let Some((id, queued)) = next {
+        message::start_queued(d, id, queued);
+    }
+}
+
+/// A time has come: a retry is due, or the run's time is up.
+pub(super) fn ticked(d: &mut Decision<'_>) -> Result<(), Reject> {
+    let Some(run) = &d.state.run else { return Ok(()) };
+    if run.deadline().is_some_and(|deadline| deadline <= d.now) && run.cancel.is_none() {
+        let figure = run.agent.limits.run_timeout_ms;
+        d.record(Fact::LimitReached { limit: "run_timeout_ms".into(), figure });
+        return cancel::begin(d, &Principal::from("engine"), CancelReason::RunTimeout, None);
+    }
+    match run.phase {
+        Phase::Retrying(at) if at <= d.now => {
+            try_again(d, run, &run.model);
+            Ok(())
+        }
+        Phase::Retrying(_) | Phase::Ready | Phase::Calling | Phase::Calls(_) => Ok(()),
+    }
+}

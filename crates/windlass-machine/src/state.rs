@@ -1,0 +1,263 @@
+//! The state of a thread: exactly the fold of its journal.
+//!
+//! [`State::apply`] never decides and never fails. It keeps what a decision or the next request may
+//! need; older messages stay in the journal.
+
+mod run;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::run::{Call, CallStatus, Line, Phase, Run};
+use crate::agent::Agent;
+use crate::context::nudge;
+use crate::event::{Answer, Event, Fact, Queued, RunOptions, RunStatus, StepMode, Totals};
+use crate::id::{
+    Attempt, Digest, EffectId, InputId, InterruptId, ModelName, RunId, Seq, ThreadId, Timestamp,
+};
+use crate::message::{Message, MicroUsd, Role};
+use crate::policy::Failures;
+
+/// Version of the fold. A snapshot of another version is ignored, not upcast.
+pub const FOLD: u32 = 1;
+
+/// A thread, folded from its journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Position of the last event.
+    pub seq: Seq,
+    /// Time of the last event.
+    pub at: Timestamp,
+    /// The thread, once created.
+    pub thread: Option<ThreadId>,
+    /// The tenant.
+    pub workspace: String,
+    /// The folder that its tools work in.
+    pub folder: Option<String>,
+    /// The title.
+    pub title: Option<String>,
+    /// What the model has seen and said.
+    pub history: History,
+    /// Messages that wait, in order.
+    pub queue: VecDeque<(InputId, Queued)>,
+    /// The active run.
+    pub run: Option<Run>,
+    /// The last finished run.
+    pub last: Option<Finished>,
+    /// The model that a person chose for the thread; it goes before the agent's own.
+    pub model: Option<ModelName>,
+}
+
+/// What is left of a finished run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// The run.
+    pub run: RunId,
+    /// How it ended.
+    pub status: RunStatus,
+    /// Index of its first message in the history.
+    pub from: u64,
+    /// Calls that were dispatched and are not pure.
+    pub effects: Vec<EffectId>,
+}
+
+/// The part of the history that requests are made of.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// The first message of a user: sent in every request.
+    pub first: Option<Arc<Message>>,
+    /// Index of `messages[0]`, counted from 0 over the thread's life.
+    pub start: u64,
+    /// The messages from `start` on.
+    pub messages: VecDeque<Arc<Message>>,
+    /// Digest of all messages so far, each chained to the one before.
+    pub chain: Digest,
+}
+
+impl History {
+    /// Index after the last message.
+    pub fn end(&self) -> u64 {
+        self.start + self.messages.len() as u64
+    }
+
+    /// Whether the first message of a user stands before the window.
+    pub fn first_is_outside(&self) -> bool {
+        self.start > 0 && self.first.is_some()
+    }
+
+    fn push(&mut self, message: Arc<Message>) {
+        self.chain = self.chain.chain(&*message);
+        if self.first.is_none() && message.role == Role::User {
+            self.first = Some(message.clone());
+        }
+        self.messages.push_back(message);
+    }
+
+    fn move_to(&mut self, start: u64) {
+        // The newest message is never dropped, whatever a journal says.
+        while self.start < start && self.messages.len() > 1 {
+            self.messages.pop_front();
+            self.start += 1;
+        }
+    }
+
+    fn truncate(&mut self, end: u64) {
+        self.messages.truncate(end.saturating_sub(self.start) as usize);
+        if end == 0 {
+            self.first = None;
+        }
+    }
+}
+
+impl State {
+    /// Folds one event in.
+    pub fn apply(&mut self, event: &Event) {
+        self.seq = self.seq.next();
+        self.at = event.at;
+        match &event.fact {
+            Fact::ThreadCreated { thread, workspace, folder } => {
+                self.thread = Some(thread.clone());
+                self.workspace.clone_from(workspace);
+                self.folder.clone_from(folder);
+            }
+            Fact::ThreadTitled { title, by: _ } => self.title = Some(title.clone()),
+            Fact::MessageReceived { message, id: _, by: _ } => self.history.push(message.clone()),
+            Fact::MessageQueued { id, queued } => self.queue.push_back((id.clone(), (**queued).clone())),
+            Fact::MessageTaken { id } => {
+                if let Some(queued) = self.unqueue(id) {
+                    self.history.push(queued.message);
+                }
+            }
+            Fact::MessageWithdrawn { id } => {
+                self.unqueue(id);
+            }
+            Fact::RunStarted { agent, options } => self.start_run(event, agent, options),
+            Fact::RunFinished { status, .. } => self.finish_run(*status),
+            Fact::RunWithdrawn { effects: _ } => self.withdraw_run(),
+            Fact::WindowMoved { start } => self.history.move_to(*start),
+            Fact::ModelSwitched { model, reason: _ } => self.switch_model(model),
+            Fact::StepStarted { attempt, model, mode } => self.start_step(event.at, *attempt, model, *mode),
+            Fact::StepReplied { message, stop, usage, cost, .. } => {
+                self.with_run(|run| run.replied(message, stop, usage, *cost));
+                if message.is_worth_keeping() {
+                    self.history.push(message.clone());
+                }
+            }
+            Fact::StepFailed { class, partial, retry_at, .. } => {
+                self.with_run(|run| run.step_failed(*class, partial.as_ref(), *retry_at));
+            }
+            Fact::CallJudged { call, verdict, class, arguments, view, rule: _ } => {
+                self.with_run(|run| run.judged(*call, *verdict, *class, arguments.as_ref(), *view));
+            }
+            Fact::InterruptOpened { interrupt, kind, call } => {
+                let status = CallStatus::Asking(interrupt.clone(), kind.clone());
+                self.with_run(|run| run.set_status(*call, status));
+            }
+            Fact::InterruptClosed { interrupt, answer, by: _ } => self.close_interrupt(interrupt, answer),
+            Fact::ToolStarted { call, effect, arguments: _ } => {
+                self.with_run(|run| run.tool_started(*call, effect));
+            }
+            Fact::ToolFinished { call, content, error, .. } => {
+                let results = self.run.as_mut().and_then(|run| run.tool_finished(*call, content, *error));
+                if let Some(message) = results {
+                    self.history.push(Arc::new(message));
+                }
+            }
+            Fact::CancelRequested { by, reason } => {
+                self.with_run(|run| run.cancel = Some((by.clone(), *reason)));
+            }
+            // An interrupt or a result follows a doubt; limits and notes are for readers.
+            Fact::ToolInDoubt { .. } | Fact::LimitReached { .. } | Fact::Note { .. } => {}
+        }
+        self.with_run(|run| run.count_waiting(event.at));
+    }
+
+    fn with_run(&mut self, change: impl FnOnce(&mut Run)) {
+        if let Some(run) = &mut self.run {
+            change(run);
+        }
+    }
+
+    fn unqueue(&mut self, id: &InputId) -> Option<Queued> {
+        let place = self.queue.iter().position(|(queued, _)| queued == id)?;
+        self.queue.remove(place).map(|(_, queued)| queued)
+    }
+
+    fn start_run(&mut self, event: &Event, agent: &Arc<Agent>, options: &RunOptions) {
+        let Some(id) = event.run.clone() else { return };
+        let model = self.model.clone().or_else(|| agent.models.first().cloned());
+        self.run = Some(Run {
+            id,
+            agent: agent.clone(),
+            options: options.clone(),
+            started_at: event.at,
+            waited_ms: 0,
+            waiting_since: None,
+            from: self.seq,
+            first_message: self.history.end(),
+            model: model.clone().unwrap_or_else(|| ModelName::from("")),
+            step_model: model.unwrap_or_else(|| ModelName::from("")),
+            attempt: Attempt::default(),
+            step_at: event.at,
+            mode: StepMode::Plain,
+            phase: Phase::Ready,
+            failures: Failures::default(),
+            empties: 0,
+            overruns: 0,
+            output: String::new(),
+            partial: None,
+            stop: None,
+            cancel: None,
+            totals: Totals { cost: Some(MicroUsd(0)), ..Totals::default() },
+            effects: Vec::new(),
+        });
+    }
+
+    fn finish_run(&mut self, status: RunStatus) {
+        if let Some(run) = self.run.take() {
+            self.last = Some(Finished { run: run.id, status, from: run.first_message, effects: run.effects });
+        }
+    }
+
+    fn withdraw_run(&mut self) {
+        if let Some(last) = &self.last {
+            self.history.truncate(last.from);
+        }
+    }
+
+    fn switch_model(&mut self, model: &ModelName) {
+        match &mut self.run {
+            Some(run) => {
+                run.model = model.clone();
+                run.failures = Failures::default();
+            }
+            None => self.model = Some(model.clone()),
+        }
+    }
+
+    fn start_step(&mut self, at: Timestamp, attempt: Attempt, model: &ModelName, mode: StepMode) {
+        self.with_run(|run| run.step_started(at, attempt, model, mode));
+        // A nudge is part of the history, so that the next prefix extends this one.
+        if attempt.attempt == 1
+            && let Some(text) = nudge::text(mode)
+        {
+            self.history.push(Arc::new(Message::text(Role::User, text)));
+        }
+    }
+
+    fn close_interrupt(&mut self, interrupt: &InterruptId, answer: &Answer) {
+        let Some(run) = &mut self.run else { return };
+        let Some((index, _)) = run.asking(interrupt) else { return };
+        let status = match answer {
+            Answer::Approve | Answer::Retry => CallStatus::Ready { approved: true },
+            // The call's result follows in the same batch.
+            Answer::Deny { .. } | Answer::Done { .. } | Answer::Fail { .. } | Answer::Withdrawn => {
+                CallStatus::New
+            }
+        };
+        let call = crate::id::CallKey { step: run.attempt.step, index: index as u32 };
+        run.set_status(call, status);
+    }
+}
