@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
-use windlass_machine::{Attempt, CallKey, Seq, ThreadId};
+use windlass_machine::{Attempt, CallKey, Event, Seq, ThreadId};
 
+use super::journal::ThreadStatus;
 use super::model::Delta;
 
 /// Live signals.
@@ -29,10 +30,14 @@ pub trait Bus: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "signal", rename_all = "snake_case")]
 pub enum Signal {
-    /// The journal has grown to this position.
+    /// The journal has grown.
     Appended {
-        /// The last event.
+        /// Position of the last event.
         seq: Seq,
+        /// The events, the last of which has that position. Empty where only their number is known: read the journal.
+        events: Arc<[Event]>,
+        /// What the thread is doing now.
+        status: ThreadStatus,
     },
     /// A fragment of the reply to a model call.
     Delta {

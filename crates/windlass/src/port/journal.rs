@@ -42,6 +42,9 @@ pub trait Journal: Send + Sync {
     /// Reads up to `limit` inputs that nobody has consumed, in order.
     async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Input)>, StoreError>;
 
+    /// Threads whose inbox holds something that nobody has consumed, whoever owns them.
+    async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError>;
+
     /// What became of a posted input; `None` where there is no such input (or it is older than 24 h).
     async fn posted(&self, thread: &ThreadId, id: &InputId) -> Result<Option<Posted>, StoreError>;
 

@@ -1,0 +1,73 @@
+//! One append and the rule of the unknown: a call that failed without an answer may have happened.
+
+use std::time::Duration;
+
+use windlass_machine::{Seq, Timestamp};
+
+use super::Deps;
+use crate::port::journal::{AppendError, Batch, StoreError};
+
+/// Waits between tries of an append that certainly or possibly did not happen: a full disk or a busy database is
+/// given seven seconds to recover while the reply that is to be recorded is still in memory.
+const WAITS_MS: [u64; 5] = [50, 200, 750, 2_000, 4_000];
+
+/// Why a batch is not in the journal.
+pub(super) enum NotAppended {
+    /// Another process drives the thread: stop at once.
+    Fenced,
+    /// The store does not take it.
+    Store(StoreError),
+}
+
+/// Appends a batch; comes back only when it is known whether it stands in the journal. The batch is decided once and
+/// never changes between tries: its place (`expected`), its owner (`epoch`) and its id make a second copy impossible.
+pub(super) async fn append(deps: &Deps, batch: Batch) -> Result<Seq, NotAppended> {
+    let end = Seq(batch.expected.0 + batch.events.len() as u64);
+    let mut waits = WAITS_MS.into_iter();
+    loop {
+        let error = match deps.journal.append(batch.clone()).await {
+            Ok(seq) => return Ok(seq),
+            Err(AppendError::Fenced { .. }) => return Err(NotAppended::Fenced),
+            Err(AppendError::Conflict { head }) => match stands(deps, &batch).await {
+                Ok(true) => return Ok(end),
+                Ok(false) => {
+                    let why = format!("the journal stands at {head}, but this owner left it at {}", batch.expected);
+                    return Err(NotAppended::Store(StoreError::Corrupt { why }));
+                }
+                Err(error) => error,
+            },
+            Err(AppendError::Unknown(why)) => match stands(deps, &batch).await {
+                Ok(true) => return Ok(end),
+                Ok(false) => StoreError::Unavailable { why },
+                Err(error) => error,
+            },
+            Err(AppendError::Failed(error)) => error,
+        };
+        let Some(wait) = waits.next().filter(|_| may_pass(&error)) else {
+            return Err(NotAppended::Store(error));
+        };
+        tracing::warn!(thread = %batch.thread, %error, wait_ms = wait, "append failed, trying again");
+        deps.clock.sleep_until(deps.clock.now().plus_ms(wait)).await;
+    }
+}
+
+fn may_pass(error: &StoreError) -> bool {
+    match error {
+        StoreError::Unavailable { .. } => true,
+        StoreError::NotFound { .. }
+        | StoreError::Refused { .. }
+        | StoreError::Unreadable { .. }
+        | StoreError::Corrupt { .. } => false,
+    }
+}
+
+/// Whether this very batch is the last one in the journal.
+async fn stands(deps: &Deps, batch: &Batch) -> Result<bool, StoreError> {
+    let head = deps.journal.head(&batch.thread).await?;
+    Ok(head.is_some_and(|head| head.batch == batch.id && head.epoch == batch.epoch))
+}
+
+/// How long until a time, for a timer.
+pub(super) fn until(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::from_millis(at.since(now))
+}

@@ -1,0 +1,282 @@
+//! Commands carried out: command to port to input. Each runs as a task of its own and ends with one mail.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use windlass_machine::{
+    Arguments, Attempt, Block, CallKey, CallView, Command, Content, Digest, FailureClass, Input, ModelFailed,
+    ModelReplied, ModelRequest, RunId, Seq, ThreadId, View, repair_arguments,
+};
+
+use super::fill::NewBlobs;
+use super::{Deps, Letter, Mail};
+use crate::port::bus::Signal;
+use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
+use crate::port::tool::{CallContext, ProgressSender, Tool, ToolOutput};
+
+/// How long a stopped tool may take to end by itself. (design: "cancel")
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Text of one reply at most; a provider that sends more is not telling the truth.
+const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Progress texts that may wait for a follower; more are dropped, the newest word is not worth memory.
+const PROGRESS: usize = 16;
+
+/// Where a task's mail goes, and who it works for.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub deps: Arc<Deps>,
+    pub thread: ThreadId,
+    pub run: RunId,
+    pub mailbox: mpsc::Sender<Mail>,
+}
+
+impl Place {
+    async fn send(&self, input: Input, blobs: NewBlobs) {
+        let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
+        // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
+        let _ = self.mailbox.send(Mail::Input(Box::new(letter))).await;
+    }
+}
+
+/// A model call on its way.
+pub(super) struct ModelWork {
+    pub attempt: Attempt,
+    /// Position of the `step.started` that this generation belongs to.
+    pub seq: Seq,
+    pub request: ModelRequest,
+    pub digest: Digest,
+    pub cancel: CancellationToken,
+}
+
+/// Makes one model call.
+pub(super) async fn call_model(place: Place, work: ModelWork) {
+    let mut heard = Heard::default();
+    let started = place.deps.clock.monotonic_ms();
+    let ended = tokio::select! {
+        biased;
+        () = work.cancel.cancelled() => None,
+        ended = converse(&place, &work, &mut heard, started) => Some(ended),
+    };
+    let duration_ms = place.deps.clock.monotonic_ms().saturating_sub(started);
+    let mut blobs = NewBlobs::default();
+    let partial = match heard.text.is_empty() {
+        true => None,
+        false => blobs.text(&place.deps, std::mem::take(&mut heard.text)).await.ok(),
+    };
+    let attempt = work.attempt;
+    let input = match ended {
+        None => Input::ModelStopped { attempt, partial },
+        Some(Ok((model, reply))) => {
+            let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
+            let view = place.deps.view_of(&reply.blocks);
+            match recorded(&place.deps, &mut blobs, reply, view).await {
+                Ok((blocks, reply, view)) => Input::ModelReplied(Box::new(ModelReplied {
+                    attempt,
+                    blocks,
+                    stop: reply.stop,
+                    usage: reply.usage,
+                    cost,
+                    request: work.digest,
+                    ttft_ms: heard.ttft_ms,
+                    duration_ms,
+                    view,
+                })),
+                Err(error) => failed(attempt, ModelError::new(FailureClass::MissingBlob, error.to_string()), partial),
+            }
+        }
+        Some(Err(error)) => failed(attempt, error, partial),
+    };
+    place.send(input, blobs).await;
+}
+
+fn failed(attempt: Attempt, error: ModelError, partial: Option<Content>) -> Input {
+    Input::ModelFailed(Box::new(ModelFailed {
+        attempt,
+        class: error.class,
+        message: error.message,
+        retry_after_ms: error.retry_after_ms,
+        partial,
+    }))
+}
+
+/// A reply's long texts moved into blobs.
+async fn recorded(
+    deps: &Deps,
+    blobs: &mut NewBlobs,
+    mut reply: Box<Reply>,
+    mut view: View,
+) -> Result<(Vec<Block>, Box<Reply>, View), crate::port::journal::StoreError> {
+    let blocks = blobs.blocks(deps, std::mem::take(&mut reply.blocks)).await?;
+    for call in &mut view.calls {
+        if let CallView::Known { arguments: Arguments::Repaired { arguments, .. }, .. } = call {
+            *arguments = blobs.content(deps, arguments.clone()).await?;
+        }
+    }
+    Ok((blocks, reply, view))
+}
+
+/// What has been heard of a reply so far.
+#[derive(Default)]
+struct Heard {
+    text: String,
+    bytes: usize,
+    fragments: u64,
+    ttft_ms: Option<u64>,
+}
+
+async fn converse(
+    place: &Place,
+    work: &ModelWork,
+    heard: &mut Heard,
+    started: u64,
+) -> Result<(Arc<dyn Model>, Box<Reply>), ModelError> {
+    let deps = &place.deps;
+    let model = deps.models.resolve(&work.request.model)?;
+    let call = deps.fill(work.request.clone()).await;
+    let call = call.map_err(|error| ModelError::new(FailureClass::MissingBlob, error.to_string()))?;
+    let mut stream = model.stream(call);
+    while let Some(event) = stream.next().await {
+        match event? {
+            ModelEvent::Delta(delta) => {
+                if heard.fragments == 0 {
+                    heard.ttft_ms = Some(deps.clock.monotonic_ms().saturating_sub(started));
+                }
+                heard.fragments += 1;
+                heard.bytes += size(&delta);
+                if heard.bytes > REPLY_MAX_BYTES {
+                    let text = format!("the reply is longer than {REPLY_MAX_BYTES} bytes");
+                    return Err(ModelError::new(FailureClass::Malformed, text));
+                }
+                if let Delta::Text { text, .. } = &delta {
+                    heard.text.push_str(text);
+                }
+                let signal =
+                    Signal::Delta { seq: work.seq, number: heard.fragments, attempt: work.attempt, delta };
+                deps.bus.publish(&place.thread, signal);
+            }
+            ModelEvent::Finished(reply) => return Ok((model, reply)),
+        }
+    }
+    Err(ModelError::new(FailureClass::Truncated, "the reply ended before it was complete"))
+}
+
+fn size(delta: &Delta) -> usize {
+    match delta {
+        Delta::Text { text, .. } | Delta::Reasoning { text, .. } => text.len(),
+        Delta::Call { arguments, .. } => arguments.len(),
+    }
+}
+
+/// A tool call on its way.
+pub(super) struct ToolWork {
+    pub command: Command,
+    pub cancel: CancellationToken,
+}
+
+/// Runs one tool call. The start was recorded before this is called.
+pub(super) async fn call_tool(place: Place, work: ToolWork) {
+    let Command::CallTool { call, tool, effect, arguments, timeout_ms, .. } = work.command else { return };
+    let started = place.deps.clock.monotonic_ms();
+    let context = CallContext {
+        thread: place.thread.clone(),
+        run: place.run.clone(),
+        call,
+        effect_id: effect,
+        cancel: work.cancel.child_token(),
+        folder: place.deps.folder.clone(),
+        progress: progress(&place, call),
+    };
+    let ended = match prepare(&place.deps, tool.as_str(), &arguments).await {
+        Ok((tool, arguments)) => attend(tool, context, arguments, timeout_ms, &work.cancel).await,
+        Err(output) => Ok(output),
+    };
+    let duration_ms = place.deps.clock.monotonic_ms().saturating_sub(started);
+    let mut blobs = NewBlobs::default();
+    let input = match ended {
+        Ok(output) => {
+            let error = output.error;
+            match blobs.output(&place.deps, output).await {
+                Ok(content) => Input::ToolReturned { call, content, error, duration_ms },
+                Err(error) => {
+                    let content = vec![Block::text(format!("The result could not be stored: {error}"))];
+                    Input::ToolReturned { call, content, error: true, duration_ms }
+                }
+            }
+        }
+        Err(reason) => Input::ToolStopped { call, reason },
+    };
+    place.send(input, blobs).await;
+}
+
+/// Finds the tool and reads its arguments.
+async fn prepare(
+    deps: &Deps,
+    name: &str,
+    arguments: &Content,
+) -> Result<(Arc<dyn Tool>, serde_json::Value), ToolOutput> {
+    let tool = deps.registry.find(name);
+    let tool = tool.ok_or_else(|| ToolOutput::error(format!("The tool `{name}` is no longer available")))?;
+    let text = deps.text_of(arguments).await.map_err(|error| ToolOutput::error(error.to_string()))?;
+    let (value, _) = repair_arguments(&text).map_err(ToolOutput::error)?;
+    Ok((tool, value))
+}
+
+/// Waits for a tool, contained: it may panic, hang, or be told to stop. The error says why it was killed.
+async fn attend(
+    tool: Arc<dyn Tool>,
+    context: CallContext,
+    arguments: serde_json::Value,
+    timeout_ms: u64,
+    cancel: &CancellationToken,
+) -> Result<ToolOutput, String> {
+    let signal = context.cancel.clone();
+    let mut call = tokio::spawn(async move {
+        AssertUnwindSafe(tool.call(context, arguments)).catch_unwind().await
+    });
+    let limit = Duration::from_millis(timeout_ms.max(1));
+    let reason = tokio::select! {
+        ended = &mut call => return Ok(contained(ended)),
+        () = cancel.cancelled() => "the run was stopped".to_owned(),
+        () = tokio::time::sleep(limit) => format!("it took longer than {timeout_ms} ms"),
+    };
+    signal.cancel();
+    match timeout(GRACE, &mut call).await {
+        Ok(ended) => Ok(contained(ended)),
+        Err(_) => {
+            call.abort();
+            Err(reason)
+        }
+    }
+}
+
+type Caught = Result<Result<ToolOutput, Box<dyn std::any::Any + Send>>, tokio::task::JoinError>;
+
+fn contained(ended: Caught) -> ToolOutput {
+    match ended {
+        Ok(Ok(output)) => output,
+        Ok(Err(panic)) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            ToolOutput::error(format!("The tool crashed ({text}); what it had done by then stays done"))
+        }
+        Err(error) => ToolOutput::error(format!("The tool was aborted ({error})")),
+    }
+}
+
+fn progress(place: &Place, call: CallKey) -> ProgressSender {
+    let (sender, mut receiver) = mpsc::channel::<(CallKey, String)>(PROGRESS);
+    let (bus, thread) = (place.deps.bus.clone(), place.thread.clone());
+    tokio::spawn(async move {
+        while let Some((call, text)) = receiver.recv().await {
+            bus.publish(&thread, Signal::Progress { call, text: text.into() });
+        }
+    });
+    ProgressSender(Some(sender), call)
+}

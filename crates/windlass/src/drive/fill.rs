@@ -1,0 +1,216 @@
+//! Blobs in and out: large parts leave what is recorded, and come back into what a model or a tool gets.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use windlass_machine::{
+    Block, BlobRef, Content, Digest, INLINE_MAX_BYTES, ModelRequest, ToolSpec, estimate_tokens, shorten_result,
+};
+
+use super::Deps;
+use crate::port::blob::APPEND_MAX_BYTES;
+use crate::port::journal::StoreError;
+use crate::port::model::ModelCall;
+use crate::port::tool::{OutputPart, ToolOutput};
+
+/// Bytes of recently used blobs that are kept in memory.
+const CACHE_MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Estimated tokens of a picture: what the large providers charge for one of a million pixels.
+const IMAGE_TOKENS: u64 = 1_600;
+
+/// Recently used blobs, so that a step does not read again what the step before wrote.
+#[derive(Default)]
+pub(crate) struct BlobCache(Mutex<Cached>);
+
+#[derive(Default)]
+struct Cached {
+    blobs: HashMap<Digest, Bytes>,
+    order: VecDeque<Digest>,
+    bytes: usize,
+}
+
+impl BlobCache {
+    fn lock(&self) -> MutexGuard<'_, Cached> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, digest: &Digest) -> Option<Bytes> {
+        self.lock().blobs.get(digest).cloned()
+    }
+
+    pub(crate) fn put(&self, digest: Digest, bytes: Bytes) {
+        let mut cached = self.lock();
+        if bytes.len() > CACHE_MAX_BYTES / 4 || cached.blobs.contains_key(&digest) {
+            return;
+        }
+        cached.bytes += bytes.len();
+        cached.blobs.insert(digest, bytes);
+        cached.order.push_back(digest);
+        while cached.bytes > CACHE_MAX_BYTES {
+            let Some(oldest) = cached.order.pop_front() else { break };
+            if let Some(gone) = cached.blobs.remove(&oldest) {
+                cached.bytes -= gone.len();
+            }
+        }
+    }
+}
+
+/// New blobs on their way into an append.
+#[derive(Default)]
+pub(crate) struct NewBlobs(pub Vec<(BlobRef, Bytes)>);
+
+impl NewBlobs {
+    /// Keeps bytes as a blob; large ones are stored at once, the others travel in the append that names them.
+    pub(crate) async fn keep(
+        &mut self,
+        deps: &Deps,
+        media_type: &str,
+        tokens: u64,
+        bytes: Bytes,
+    ) -> Result<BlobRef, StoreError> {
+        let digest = Digest::of(&bytes);
+        let blob = BlobRef { digest, media_type: media_type.into(), size_bytes: bytes.len() as u64, tokens };
+        deps.cache.put(digest, bytes.clone());
+        if bytes.len() < APPEND_MAX_BYTES {
+            self.0.push((blob.clone(), bytes));
+        } else {
+            deps.blobs.put(&blob, bytes).await?;
+        }
+        Ok(blob)
+    }
+
+    /// A text as it is recorded: itself, or a blob where it is long.
+    pub(crate) async fn text(&mut self, deps: &Deps, text: String) -> Result<Content, StoreError> {
+        if text.len() <= INLINE_MAX_BYTES {
+            return Ok(Content::Inline(text));
+        }
+        let tokens = estimate_tokens(text.len() as u64);
+        Ok(Content::Blob(self.keep(deps, "text/plain", tokens, Bytes::from(text)).await?))
+    }
+
+    /// A content as it is recorded.
+    pub(crate) async fn content(&mut self, deps: &Deps, content: Content) -> Result<Content, StoreError> {
+        match content {
+            Content::Inline(text) => self.text(deps, text).await,
+            Content::Blob(blob) => Ok(Content::Blob(blob)),
+        }
+    }
+
+    /// Blocks as they are recorded.
+    pub(crate) async fn blocks(&mut self, deps: &Deps, blocks: Vec<Block>) -> Result<Vec<Block>, StoreError> {
+        let mut kept = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            kept.push(match block {
+                Block::Text { text, native } => Block::Text { text: self.content(deps, text).await?, native },
+                Block::Reasoning { text, native } => {
+                    Block::Reasoning { text: self.content(deps, text).await?, native }
+                }
+                Block::ToolCall(mut call) => {
+                    call.asked = self.content(deps, call.asked).await?;
+                    Block::ToolCall(call)
+                }
+                Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) | Block::Opaque { .. } => block,
+            });
+        }
+        Ok(kept)
+    }
+
+    /// A tool's answer as it is recorded: texts shortened to what a model is shown.
+    pub(crate) async fn output(&mut self, deps: &Deps, output: ToolOutput) -> Result<Vec<Block>, StoreError> {
+        let mut blocks = Vec::with_capacity(output.parts.len());
+        for part in output.parts {
+            blocks.push(match part {
+                OutputPart::Text(text) => {
+                    Block::Text { text: self.text(deps, shorten_result(text)).await?, native: None }
+                }
+                OutputPart::Image { media_type, bytes } => {
+                    Block::Image { blob: self.keep(deps, &media_type, IMAGE_TOKENS, bytes).await? }
+                }
+                OutputPart::File { name, media_type, bytes } => {
+                    let tokens = estimate_tokens(bytes.len() as u64);
+                    Block::File { name, blob: self.keep(deps, &media_type, tokens, bytes).await? }
+                }
+            });
+        }
+        Ok(blocks)
+    }
+}
+
+impl Deps {
+    /// Reads a blob; a missing one is an error that names it.
+    pub(crate) async fn blob(&self, digest: &Digest) -> Result<Bytes, StoreError> {
+        if let Some(bytes) = self.cache.get(digest) {
+            return Ok(bytes);
+        }
+        let bytes = self.blobs.get(digest).await?;
+        let bytes = bytes.ok_or_else(|| StoreError::NotFound { what: format!("blob {digest}") })?;
+        self.cache.put(*digest, bytes.clone());
+        Ok(bytes)
+    }
+
+    /// The whole text of a content.
+    pub(crate) async fn text_of(&self, content: &Content) -> Result<String, StoreError> {
+        match content {
+            Content::Inline(text) => Ok(text.clone()),
+            Content::Blob(blob) => {
+                let bytes = self.blob(&blob.digest).await?;
+                String::from_utf8(bytes.to_vec())
+                    .map_err(|_| StoreError::Corrupt { why: format!("blob {} is not UTF-8", blob.digest) })
+            }
+        }
+    }
+
+    /// The tool catalogue that a run is pinned to.
+    pub(crate) async fn catalogue(&self, blob: Option<&BlobRef>) -> Result<Arc<[ToolSpec]>, StoreError> {
+        let Some(blob) = blob else { return Ok(Arc::from([])) };
+        let known = self.catalogues.lock().unwrap_or_else(PoisonError::into_inner).get(&blob.digest).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let bytes = self.blob(&blob.digest).await?;
+        let specs: Vec<ToolSpec> = serde_json::from_slice(&bytes)
+            .map_err(|error| StoreError::Corrupt { why: format!("tool catalogue {}: {error}", blob.digest) })?;
+        let specs: Arc<[ToolSpec]> = specs.into();
+        self.catalogues
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(blob.digest, specs.clone());
+        Ok(specs)
+    }
+
+    /// A request with the bytes that it names.
+    pub(crate) async fn fill(&self, request: ModelRequest) -> Result<ModelCall, StoreError> {
+        let tools = self.catalogue(request.tools.as_ref()).await?;
+        let mut named = Vec::new();
+        request.system.iter().for_each(|content| name(content, &mut named));
+        for message in &request.messages {
+            message.blocks.iter().for_each(|block| name_in(block, &mut named));
+        }
+        let mut blobs = HashMap::with_capacity(named.len());
+        for digest in named {
+            if !blobs.contains_key(&digest) {
+                blobs.insert(digest, self.blob(&digest).await?);
+            }
+        }
+        Ok(ModelCall { request, tools, blobs })
+    }
+}
+
+fn name(content: &Content, into: &mut Vec<Digest>) {
+    if let Content::Blob(blob) = content {
+        into.push(blob.digest);
+    }
+}
+
+fn name_in(block: &Block, into: &mut Vec<Digest>) {
+    match block {
+        Block::Text { text, .. } | Block::Reasoning { text, .. } => name(text, into),
+        Block::Image { blob } | Block::File { blob, .. } => into.push(blob.digest),
+        Block::ToolCall(call) => name(&call.asked, into),
+        Block::ToolResult(result) => result.content.iter().for_each(|block| name_in(block, into)),
+        Block::Opaque { .. } => {}
+    }
+}

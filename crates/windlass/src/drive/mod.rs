@@ -1,0 +1,98 @@
+//! The driver: one loop per active thread, the only place where things happen.
+//!
+//! It decides nothing (the machine does) and knows no database, provider or tool (the ports do). It
+//! appends, then acts.
+
+mod actor;
+mod append;
+mod execute;
+mod fill;
+mod owner;
+mod view;
+pub(crate) mod watch;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, RwLock};
+
+use tokio::sync::{mpsc, oneshot};
+use windlass_machine::{AutoRun, BlobRef, Digest, Input, InputId, Reject, Seq, ThreadId, ToolSpec};
+
+use crate::error::EngineError;
+use crate::port::blob::Blobs;
+use crate::port::bus::Bus;
+use crate::port::clock::Clock;
+use crate::port::journal::Journal;
+use crate::port::model::Models;
+use crate::tool::{Registry, WorkingFolder};
+
+pub(crate) use fill::BlobCache;
+
+/// Mails that an actor takes before it appends, and that its mailbox holds: a burst of answers and results of one
+/// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
+pub(crate) const MAILBOX: usize = 64;
+
+/// What every actor of an engine shares.
+pub(crate) struct Deps {
+    pub journal: Arc<dyn Journal>,
+    pub blobs: Arc<dyn Blobs>,
+    pub bus: Arc<dyn Bus>,
+    pub clock: Arc<dyn Clock>,
+    pub models: Arc<dyn Models>,
+    pub registry: Arc<Registry>,
+    pub folder: Option<Arc<WorkingFolder>>,
+    pub policy: RwLock<Policy>,
+    pub cache: BlobCache,
+    pub catalogues: Mutex<HashMap<Digest, Arc<[ToolSpec]>>>,
+    pub actors: Mutex<HashMap<ThreadId, mpsc::Sender<Mail>>>,
+}
+
+/// What the gate is told besides what it finds in the thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub auto_run: AutoRun,
+}
+
+impl Policy {
+    /// A number that differs where the policy does, the same in every process.
+    pub(crate) fn version(&self) -> u64 {
+        match self.auto_run {
+            AutoRun::Ask => 1,
+            AutoRun::Everything => 2,
+        }
+    }
+}
+
+impl Deps {
+    pub(crate) fn policy(&self) -> Policy {
+        // A poisoned lock still holds a whole value: nothing panics while it is held.
+        *self.policy.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What reaches an actor.
+pub(crate) enum Mail {
+    /// An input, with whoever waits for its outcome.
+    Input(Box<Letter>),
+    /// The inbox has rows.
+    Inbox,
+}
+
+/// An input on its way to a machine.
+pub(crate) struct Letter {
+    pub input: Input,
+    /// Blobs that it names and that are not stored yet, each below the size that travels in an append.
+    pub blobs: Vec<(BlobRef, bytes::Bytes)>,
+    /// The inbox row that it came from.
+    pub row: Option<InputId>,
+    /// Who waits for its outcome.
+    pub reply: Option<oneshot::Sender<Result<Accepted, EngineError>>>,
+}
+
+/// What an input led to, once it is durable.
+pub(crate) type Accepted = Result<Seq, Reject>;
+
+impl Letter {
+    pub(crate) fn plain(input: Input) -> Self {
+        Self { input, blobs: Vec::new(), row: None, reply: None }
+    }
+}

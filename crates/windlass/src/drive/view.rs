@@ -1,0 +1,71 @@
+//! The view that a decision carries: what is known of each call from outside the thread, read just before.
+
+use windlass_machine::{
+    Arguments, Block, CallView, Content, Digest, Phase, State, View, repair_arguments,
+};
+
+use super::Deps;
+use crate::port::journal::StoreError;
+
+impl Deps {
+    /// The view for a reply's calls. The blocks still hold their texts inline.
+    pub(crate) fn view_of(&self, blocks: &[Block]) -> View {
+        let policy = self.policy();
+        let calls = blocks.iter().filter_map(|block| match block {
+            Block::ToolCall(call) => {
+                Some(self.call_view(call.name.as_str(), call.asked.inline().unwrap_or_default(), Known::Asked))
+            }
+            Block::Text { .. }
+            | Block::Image { .. }
+            | Block::File { .. }
+            | Block::Reasoning { .. }
+            | Block::ToolResult(_)
+            | Block::Opaque { .. } => None,
+        });
+        View { version: policy.version(), auto_run: policy.auto_run, calls: calls.collect() }
+    }
+
+    /// The view for the open calls of a thread's step.
+    pub(crate) async fn view_again(&self, state: &State) -> Result<View, StoreError> {
+        let policy = self.policy();
+        let mut calls = Vec::new();
+        if let Some(Phase::Calls(line)) = state.run.as_ref().map(|run| &run.phase) {
+            for call in &line.calls {
+                let text = self.text_of(&call.arguments).await?;
+                calls.push(self.call_view(call.tool.as_str(), &text, Known::Settled));
+            }
+        }
+        Ok(View { version: policy.version(), auto_run: policy.auto_run, calls })
+    }
+
+    fn call_view(&self, tool: &str, arguments: &str, known: Known) -> CallView {
+        let Some(tool) = self.registry.find(tool) else { return CallView::Unknown };
+        let arguments = match known {
+            Known::Asked => self.check(tool.spec().name.as_str(), arguments),
+            Known::Settled => Arguments::AsAsked { digest: Digest::of(arguments.as_bytes()) },
+        };
+        CallView::Known { class: tool.effect_class(), annotations: tool.spec().annotations, arguments }
+    }
+
+    /// Parses, repairs and validates arguments.
+    fn check(&self, tool: &str, text: &str) -> Arguments {
+        let (value, repaired) = match repair_arguments(text) {
+            Ok(read) => read,
+            Err(reason) => return Arguments::Invalid { reason },
+        };
+        if let Err(reason) = self.registry.check_arguments(tool, &value) {
+            return Arguments::Invalid { reason };
+        }
+        if !repaired {
+            return Arguments::AsAsked { digest: Digest::of(text.as_bytes()) };
+        }
+        let text = value.to_string();
+        Arguments::Repaired { digest: Digest::of(text.as_bytes()), arguments: Content::Inline(text) }
+    }
+}
+
+/// Whether arguments are as the model asked, or have been checked before.
+enum Known {
+    Asked,
+    Settled,
+}

@@ -1,0 +1,88 @@
+//! Errors for the caller. What the model should see is never one of these.
+
+use windlass_machine::{Reject, RunId, ThreadId};
+
+use crate::port::journal::StoreError;
+use crate::port::model::ModelError;
+
+/// Why a call of the library failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The input was refused; nothing changed.
+    #[error(transparent)]
+    Rejected(#[from] Reject),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The model cannot be called as configured.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// There is no such run.
+    #[error("run `{0}` does not exist in this store")]
+    NoRun(RunId),
+    /// There is no such thread.
+    #[error("thread `{0}` does not exist in this store")]
+    NoThread(ThreadId),
+    /// The journal cannot be folded.
+    #[error(transparent)]
+    Journal(#[from] windlass_machine::CorruptJournal),
+    /// Another process drives the thread and has not answered in time; what was asked is kept for it.
+    #[error("thread `{thread}` is driven by another process (`{node}`), which has not answered yet; the input is kept")]
+    Pending {
+        /// The thread.
+        thread: ThreadId,
+        /// The node that drives it.
+        node: String,
+    },
+    /// The thread's driver stopped before it could answer.
+    #[error("driving thread `{thread}` stopped: {why}")]
+    Stopped {
+        /// The thread.
+        thread: ThreadId,
+        /// Why.
+        why: String,
+    },
+    /// The configuration makes no sense.
+    #[error("{0}")]
+    Config(String),
+}
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The caller's.
+    Caller,
+    /// Something outside: disk, network, another process.
+    Outside,
+    /// Ours.
+    Engine,
+}
+
+/// Whether to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryAgain {
+    /// It will fail again.
+    Never,
+    /// It may work later.
+    Later,
+}
+
+impl EngineError {
+    /// Whose fault it is, and whether to try again.
+    pub fn judge(&self) -> (Fault, TryAgain) {
+        match self {
+            Self::Rejected(_) | Self::NoRun(_) | Self::NoThread(_) | Self::Config(_) => {
+                (Fault::Caller, TryAgain::Never)
+            }
+            Self::Store(StoreError::NotFound { .. } | StoreError::Refused { .. }) => (Fault::Caller, TryAgain::Never),
+            Self::Store(StoreError::Unreadable { .. } | StoreError::Corrupt { .. }) | Self::Journal(_) => {
+                (Fault::Outside, TryAgain::Never)
+            }
+            Self::Store(StoreError::Unavailable { .. }) | Self::Pending { .. } | Self::Stopped { .. } => {
+                (Fault::Outside, TryAgain::Later)
+            }
+            Self::Model(_) => (Fault::Outside, TryAgain::Never),
+        }
+    }
+}
