@@ -1,0 +1,6 @@
+//! placeholder
+use anyhow::Result;
+/// x
+pub fn run(_: &[String]) -> Result<()> {
+    Ok(())
+}
