@@ -1,6 +1,0 @@
-//! placeholder
-use anyhow::Result;
-/// x
-pub fn run(_: &[String]) -> Result<()> {
-    Ok(())
-}
