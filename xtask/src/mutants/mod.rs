@@ -157,7 +157,7 @@ impl Lab {
 
     fn nextest(&self, package: &str, filter: &str) -> Result<Output> {
         let mut command = process::cargo_in(&self.copy);
-        command.args(["nextest", "run", "--profile", "ci", "--no-tests", "fail"]);
+        command.args(["nextest", "run", "--profile", "mutants", "--no-tests", "fail"]);
         command.args(["--package", package, "--filterset", filter]).args(features_of(package));
         run_quietly(command.env("CARGO_TARGET_DIR", &self.output))
     }

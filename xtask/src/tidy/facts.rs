@@ -16,18 +16,18 @@ pub fn requests(file: &SourceFile, findings: &mut Vec<Finding>) {
     report(file, is_home, &constructions, "only `context/` builds a `ModelRequest`; call it there", findings);
 }
 
-/// Events that are constructed outside `on/`. Upcasting (`event.rs`) rebuilds old ones.
+/// Events that are constructed outside `on/`. Upcasting (`event.rs`) rebuilds old ones. The events of a
+/// provider's stream are another matter, and so is an enum of that name which a file declares for itself.
 pub fn events(file: &SourceFile, findings: &mut Vec<Finding>) {
-    let is_home =
-        file.is_in("crates/windlass-machine/src/on/") || file.is_in("crates/windlass-machine/src/event/");
-    let constructions = constructions(&file.views.code, "Event::");
-    report(
-        file,
-        is_home,
-        &constructions,
-        "only `on/` records facts; send an `Input` and let it decide",
-        findings,
-    );
+    let code = &file.views.code;
+    let declares_its_own = !lexer::find_words(code, "enum Event").is_empty();
+    let is_home = ["on/", "event/"].iter().any(|folder| file.is_in(&format!("{MACHINE}{folder}")));
+    let is_exempt = is_home || declares_its_own || file.is_in("crates/windlass/src/adapter/model/");
+    let mut at = constructions(code, "Event::");
+    if file.path.starts_with(MACHINE) {
+        at.extend(constructions(code, "Event"));
+    }
+    report(file, is_exempt, &at, "only `on/` records facts; send an `Input` and let it decide", findings);
 }
 
 /// `_ =>` where the machine decides or folds: a new variant has to break every place that must think of it.
@@ -50,10 +50,10 @@ pub fn catch_all_arms(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-fn report(file: &SourceFile, is_home: bool, at: &[usize], advice: &str, findings: &mut Vec<Finding>) {
+fn report(file: &SourceFile, is_exempt: bool, at: &[usize], advice: &str, findings: &mut Vec<Finding>) {
     let is_ours = file.path.starts_with(MACHINE) || file.path.starts_with(ENGINE);
     let is_test_kit = file.is_in("crates/windlass/src/testing/");
-    if !is_ours || is_home || is_test_kit {
+    if !is_ours || is_exempt || is_test_kit {
         return;
     }
     for line in at.iter().map(|at| file.line_of(*at)) {
@@ -163,6 +163,24 @@ mod tests {
         check(events, "crates/windlass-machine/src/event.rs", text, &[]);
         check(events, STATE, "match a {\n A => Event::B { c: 1 },\n D => e,\n}\n", &[2]);
         check(events, STATE, "if a == (Event::B { c: 1 }) { f(Event::D { e }) }\n", &[1, 1]);
+    }
+
+    #[test]
+    fn events_of_other_kinds_pass() {
+        let text = "let a = Event::Delta { text };\n";
+        check(events, "crates/windlass/src/adapter/model/anthropic.rs", text, &[]);
+        check(events, "crates/windlass/src/adapter/nats/mod.rs", &format!("enum Event {{}}\n{text}"), &[]);
+        check(events, "crates/windlass/src/adapter/nats/mod.rs", text, &[1]);
+    }
+
+    #[test]
+    fn an_event_that_is_a_struct_is_found_too() {
+        check(
+            events,
+            STATE,
+            "let a = Event { kind };\nfn b() -> Event { c() }\nlet Event { kind } = d;\n",
+            &[1],
+        );
     }
 
     #[test]
