@@ -1,1 +1,59 @@
-fn main() {}
+//! The project's own commands, so that nothing has to be installed before they can be used.
+//!
+//! `cargo xtask help` lists them. Each command is one module; this file only finds it.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "these commands measure themselves; they are no part of the product"
+)]
+
+mod bench;
+mod ci;
+mod install;
+mod mutants;
+mod process;
+mod rows;
+mod test;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask <COMMAND> [ARGUMENTS]
+
+  test [--full] [-- NEXTEST ARGUMENTS]   install what the tests need, build the binary, run every test
+  ci [--full]                            all that has to pass before a merge; --full runs long schedules
+  tidy                                   check sizes, names, layers and leftovers
+  rows [--claim ID,ID | --claim-tested]  check docs/rows.md against the tests, print the counts
+  mutants [--quick] [--only NAME]        break the code on purpose, see that a test notices
+  bench [ARGUMENTS]                      run the benchmark in release mode
+  help                                   print this";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let command = arguments.first().map_or("help", String::as_str);
+    let rest = arguments.get(1..).unwrap_or_default();
+    let outcome = match command {
+        "test" => test::run(rest),
+        "ci" => ci::run(rest),
+        "tidy" => tidy::run(rest),
+        "rows" => rows::run(rest),
+        "mutants" => mutants::run(rest),
+        "bench" => bench::run(rest),
+        "help" | "--help" | "-h" => {
+            println!("{HELP}");
+            Ok(())
+        }
+        unknown => {
+            Err(anyhow::anyhow!("there is no command `{unknown}`\nhint: `cargo xtask help` lists them"))
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Installing what the commands need, once: a tool or package that is there is left alone.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::process;
+
+/// A cargo subcommand that comes as a package of its own.
+pub struct CargoTool {
+    /// The word after `cargo`.
+    pub subcommand: &'static str,
+    /// The package that brings it.
+    pub package: &'static str,
+}
+
+/// The test runner.
+pub const NEXTEST: CargoTool = CargoTool { subcommand: "nextest", package: "cargo-nextest" };
+/// The check of licences, bans and sources.
+pub const DENY: CargoTool = CargoTool { subcommand: "deny", package: "cargo-deny" };
+
+/// Installs a cargo tool where it is absent. Building one from source takes minutes.
+pub fn cargo_tool(tool: &CargoTool) -> Result<()> {
+    if process::succeeds(process::cargo().args([tool.subcommand, "--version"])) {
+        return Ok(());
+    }
+    println!("installing {} (once, some minutes)", tool.package);
+    process::run(process::cargo().args(["install", tool.package, "--locked"]))
+}
+
+/// Installs the Debian packages that are absent; does nothing where all are there.
+pub fn debian_packages(packages: &[&str]) -> Result<()> {
+    let missing: Vec<&str> = packages.iter().copied().filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("installing {}", missing.join(", "));
+    process::run(apt_get().arg("update"))?;
+    process::run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(missing))
+}
+
+fn is_installed(package: &str) -> bool {
+    let query =
+        Command::new("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", package]).output();
+    query.is_ok_and(|output| output.stdout == b"installed")
+}
+
+fn apt_get() -> Command {
+    let is_root =
+        Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
+    let mut command = Command::new(if is_root { "apt-get" } else { "sudo" });
+    if !is_root {
+        command.arg("apt-get");
+    }
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}

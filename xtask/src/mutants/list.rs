@@ -1,0 +1,163 @@
+//! Reading `xtask/mutants.txt`. The format is described at the top of that file.
+
+use anyhow::{Context, Result, bail};
+
+/// A deliberate breakage and the tests that must notice it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mutant {
+    /// What it is called.
+    pub name: String,
+    /// The invariant that it breaks; 0 for the project's own checks.
+    pub invariant: u8,
+    /// The file that it changes, from the root of the workspace.
+    pub file: String,
+    /// The package whose tests must notice.
+    pub package: String,
+    /// Those tests, as a filter expression of nextest.
+    pub tests: String,
+    /// Whether it runs at every merge.
+    pub is_quick: bool,
+    /// The text that is replaced.
+    pub find: String,
+    /// What stands in its place.
+    pub replace: String,
+}
+
+/// The number of invariants in ARCHITECTURE.md.
+const INVARIANTS: u8 = 12;
+
+/// Reads the whole list; an error names the mutant.
+pub fn parse(text: &str) -> Result<Vec<Mutant>> {
+    let mut mutants: Vec<Mutant> = Vec::new();
+    for section in sections(text)? {
+        let mutant = mutant_of(&section).with_context(|| format!("mutant `{}`", section.name))?;
+        if mutants.iter().any(|other| other.name == mutant.name) {
+            bail!("mutant `{}` stands in the list twice", mutant.name);
+        }
+        mutants.push(mutant);
+    }
+    Ok(mutants)
+}
+
+/// A header and the fields under it; the lines of a text are joined.
+struct Section {
+    name: String,
+    fields: Vec<(String, String)>,
+}
+
+fn sections(text: &str) -> Result<Vec<Section>> {
+    let mut sections: Vec<Section> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line_number = index + 1;
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            sections.push(Section { name: name.to_owned(), fields: Vec::new() });
+            continue;
+        }
+        let Some(section) = sections.last_mut() else {
+            bail!("line {line_number}: `{line}` stands before the first header");
+        };
+        if let Some(text_line) = line.strip_prefix('|') {
+            let Some((_, value)) = section.fields.last_mut() else {
+                bail!("line {line_number}: a text line without `find:` or `replace:` above it");
+            };
+            value.push_str(text_line.strip_prefix(' ').unwrap_or(text_line));
+            value.push('\n');
+        } else if let Some((field, value)) = line.split_once(':') {
+            section.fields.push((field.to_owned(), value.trim().to_owned()));
+        } else {
+            bail!("line {line_number}: `{line}` is neither a header, a field nor a text line");
+        }
+    }
+    Ok(sections)
+}
+
+fn mutant_of(section: &Section) -> Result<Mutant> {
+    let mut mutant = Mutant { name: section.name.clone(), ..Mutant::default() };
+    let mut missing = vec!["invariant", "file", "package", "tests", "quick", "find", "replace"];
+    for (field, value) in &section.fields {
+        let Some(at) = missing.iter().position(|name| name == field) else {
+            bail!("`{field}` is unknown or stands there twice");
+        };
+        missing.remove(at);
+        let text = || value.strip_suffix('\n').unwrap_or(value).to_owned();
+        match field.as_str() {
+            "invariant" => mutant.invariant = value.parse().context("`invariant` is no number")?,
+            "file" => mutant.file = value.clone(),
+            "package" => mutant.package = value.clone(),
+            "tests" => mutant.tests = value.clone(),
+            "quick" => mutant.is_quick = yes_or_no(value)?,
+            "find" => mutant.find = text(),
+            _ => mutant.replace = text(),
+        }
+    }
+    if let Some(field) = missing.first() {
+        bail!("`{field}` is missing");
+    }
+    if mutant.find.is_empty() || mutant.find == mutant.replace {
+        bail!("it changes nothing");
+    }
+    if mutant.invariant > INVARIANTS {
+        bail!("there is no invariant {}", mutant.invariant);
+    }
+    Ok(mutant)
+}
+
+fn yes_or_no(value: &str) -> Result<bool> {
+    match value {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        other => bail!("`quick` is `{other}`; write `yes` or `no`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "# note\n[a-b]\ninvariant: 4\nfile: a.rs\npackage: p\ntests: test(c)\nquick: yes\n\
+                        find:\n| if a {\n|     b: c\n|\n| }\nreplace:\n| d\n";
+
+    #[test]
+    fn a_mutant_keeps_its_texts_byte_for_byte() {
+        let mutants = parse(GOOD).unwrap();
+        let expected = Mutant {
+            name: "a-b".into(),
+            invariant: 4,
+            file: "a.rs".into(),
+            package: "p".into(),
+            tests: "test(c)".into(),
+            is_quick: true,
+            find: "if a {\n    b: c\n\n}".into(),
+            replace: "d".into(),
+        };
+        assert_eq!(mutants, [expected]);
+    }
+
+    fn check_error(text: &str, expected: &str) {
+        let error = format!("{:#}", parse(text).unwrap_err());
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        check_error("file: a\n", "before the first header");
+        check_error("[a]\nfile: b\n", "`invariant` is missing");
+        check_error("[a]\n| b\n", "without `find:`");
+        check_error("[a]\ncolour: red\n", "`colour` is unknown");
+        check_error(&GOOD.replace("quick: yes", "quick: perhaps"), "`perhaps`");
+        check_error(&GOOD.replace("invariant: 4", "invariant: 13"), "no invariant 13");
+        check_error(
+            &GOOD.replace("replace:\n| d", "replace:\n| if a {\n|     b: c\n|\n| }"),
+            "changes nothing",
+        );
+        check_error(&format!("{GOOD}{GOOD}"), "twice");
+    }
+
+    #[test]
+    fn an_empty_replacement_deletes() {
+        assert_eq!(parse(&GOOD.replace("| d\n", "")).unwrap()[0].replace, "");
+    }
+}

@@ -1,0 +1,221 @@
+//! `cargo xtask mutants`: breaks the code on purpose and sees that a test notices.
+//!
+//! It works in a copy of the workspace under `target/mutants/`, with build output of its own that is kept
+//! from one mutant to the next. The sources themselves are never touched. `find` and `replace` are text;
+//! nothing is mutated by chance.
+
+mod list;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail};
+
+use self::list::Mutant;
+use crate::{install, process, tree};
+
+const LIST: &str = "xtask/mutants.txt";
+
+/// nextest's exit code for "some tests failed"; any other failure means that no test had its say.
+const TESTS_FAILED: i32 = 100;
+
+/// Which mutants are wanted.
+#[derive(Debug, PartialEq)]
+enum Selection {
+    All,
+    Quick,
+    Only(String),
+}
+
+/// What became of a mutant.
+#[derive(Debug, PartialEq)]
+enum Fate {
+    Caught,
+    Survived,
+    DoesNotApply(String),
+    NoVerdict(String),
+}
+
+/// Applies each wanted mutant in turn and reports which tests noticed.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let root = process::root();
+    let all = list::parse(&tree::read(&root, LIST)?).with_context(|| format!("`{LIST}` cannot be read"))?;
+    let wanted = select(all, &selection(arguments)?)?;
+    if wanted.is_empty() {
+        println!("no mutants");
+        return Ok(());
+    }
+    install::cargo_tool(&install::NEXTEST)?;
+    let lab = Lab::open(&root)?;
+    lab.check_without_mutant(&wanted)?;
+    let mut escaped = 0;
+    for mutant in &wanted {
+        let fate = lab.try_mutant(mutant)?;
+        escaped += usize::from(fate != Fate::Caught);
+        report(mutant, &fate);
+    }
+    println!("{} of {} mutants caught", wanted.len() - escaped, wanted.len());
+    if escaped > 0 {
+        bail!("{escaped} mutants were not caught");
+    }
+    Ok(())
+}
+
+fn selection(arguments: &[String]) -> Result<Selection> {
+    match arguments {
+        [] => Ok(Selection::All),
+        [flag] if flag == "--quick" => Ok(Selection::Quick),
+        [flag, name] if flag == "--only" => Ok(Selection::Only(name.clone())),
+        other => bail!("unexpected arguments `{}`\nhint: `--quick` or `--only NAME`", other.join(" ")),
+    }
+}
+
+fn select(all: Vec<Mutant>, selection: &Selection) -> Result<Vec<Mutant>> {
+    let wanted: Vec<Mutant> = all
+        .into_iter()
+        .filter(|mutant| match selection {
+            Selection::All => true,
+            Selection::Quick => mutant.is_quick,
+            Selection::Only(name) => mutant.name == *name,
+        })
+        .collect();
+    match selection {
+        Selection::Only(name) if wanted.is_empty() => bail!("there is no mutant `{name}` in `{LIST}`"),
+        _ => Ok(wanted),
+    }
+}
+
+fn report(mutant: &Mutant, fate: &Fate) {
+    let name = &mutant.name;
+    match fate {
+        Fate::Caught => println!("caught          {name} (invariant {})", mutant.invariant),
+        Fate::Survived => println!("SURVIVED        {name}: `{}` passed all the same", mutant.tests),
+        Fate::DoesNotApply(why) => println!("does not apply  {name}: {why}"),
+        Fate::NoVerdict(output) => println!("no verdict      {name}:\n{output}"),
+    }
+}
+
+/// The text with the mutant in it, or why it cannot be put there.
+fn mutate(text: &str, mutant: &Mutant) -> Result<String, String> {
+    match text.matches(&mutant.find).count() {
+        1 => Ok(text.replacen(&mutant.find, &mutant.replace, 1)),
+        0 => Err(format!("`{}` no longer has the text to find", mutant.file)),
+        count => Err(format!("`{}` has the text to find {count} times", mutant.file)),
+    }
+}
+
+/// The copy of the workspace and its build output.
+struct Lab {
+    copy: PathBuf,
+    output: PathBuf,
+}
+
+impl Lab {
+    fn open(root: &Path) -> Result<Self> {
+        let base = root.join("target/mutants");
+        let lab = Self { copy: base.join("workspace"), output: base.join("output") };
+        tree::mirror(root, &lab.copy)?;
+        Ok(lab)
+    }
+
+    /// A test that fails anyway would seem to catch everything, so all of them must pass first.
+    fn check_without_mutant(&self, mutants: &[Mutant]) -> Result<()> {
+        let mut filters: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for mutant in mutants {
+            filters.entry(&mutant.package).or_default().push(format!("({})", mutant.tests));
+        }
+        for (package, filters) in filters {
+            let output = self.nextest(package, &filters.join(" or "))?;
+            if !output.status.success() {
+                bail!("the tests of `{package}` fail without any mutant\n{}", shown(&output));
+            }
+        }
+        Ok(())
+    }
+
+    fn try_mutant(&self, mutant: &Mutant) -> Result<Fate> {
+        let path = self.copy.join(&mutant.file);
+        let Ok(original) = fs::read_to_string(&path) else {
+            return Ok(Fate::DoesNotApply(format!("there is no file `{}`", mutant.file)));
+        };
+        let mutated = match mutate(&original, mutant) {
+            Ok(mutated) => mutated,
+            Err(why) => return Ok(Fate::DoesNotApply(why)),
+        };
+        fs::write(&path, mutated)?;
+        let output = self.nextest(&mutant.package, &mutant.tests);
+        fs::write(&path, original)?;
+        let output = output?;
+        Ok(match output.status.code() {
+            Some(0) => Fate::Survived,
+            Some(TESTS_FAILED) => Fate::Caught,
+            _ => Fate::NoVerdict(shown(&output)),
+        })
+    }
+
+    fn nextest(&self, package: &str, filter: &str) -> Result<Output> {
+        let mut command = process::cargo_in(&self.copy);
+        command.args(["nextest", "run", "--profile", "mutants", "--no-tests", "fail"]);
+        command.args(["--package", package, "--filterset", filter]).args(features_of(package));
+        run_quietly(command.env("CARGO_TARGET_DIR", &self.output))
+    }
+}
+
+/// The test kit is a feature of the library, which the machine and these commands do not see.
+fn features_of(package: &str) -> &'static [&'static str] {
+    match package {
+        "windlass" | "windlass-app" => &["--features", "windlass/testing"],
+        _ => &[],
+    }
+}
+
+fn run_quietly(command: &mut Command) -> Result<Output> {
+    command.output().context("could not start cargo")
+}
+
+/// The end of what a command printed.
+fn shown(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutant(name: &str, is_quick: bool) -> Mutant {
+        Mutant { name: name.into(), find: "a".into(), replace: "b".into(), is_quick, ..Mutant::default() }
+    }
+
+    #[test]
+    fn the_list_can_be_read_and_applies() {
+        let root = process::root();
+        let mutants = list::parse(&tree::read(&root, LIST).unwrap()).unwrap();
+        assert!(!mutants.is_empty());
+        for mutant in mutants {
+            mutate(&tree::read(&root, &mutant.file).unwrap(), &mutant).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_mutant_applies_to_exactly_one_place() {
+        assert_eq!(mutate("cat", &mutant("m", true)), Ok("cbt".to_owned()));
+        assert!(mutate("dog", &mutant("m", true)).unwrap_err().contains("no longer"));
+        assert!(mutate("aha", &mutant("m", true)).unwrap_err().contains("2 times"));
+    }
+
+    #[test]
+    fn mutants_are_selected_by_name_or_speed() {
+        let all = || vec![mutant("slow", false), mutant("fast", true)];
+        let names = |selection: Selection| -> Vec<String> {
+            select(all(), &selection).unwrap().into_iter().map(|mutant| mutant.name).collect()
+        };
+        assert_eq!(names(Selection::All), ["slow", "fast"]);
+        assert_eq!(names(Selection::Quick), ["fast"]);
+        assert_eq!(names(Selection::Only("slow".into())), ["slow"]);
+        assert!(select(all(), &Selection::Only("none".into())).is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! Starting other programs, cargo above all, from the root of the workspace.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// How many jobs a build may run at once, where `CARGO_BUILD_JOBS` does not say otherwise: more than
+/// two linkers of this size at a time exhaust the memory of a small machine.
+const BUILD_JOBS: &str = "2";
+
+/// The root of the workspace that this command was started in.
+pub fn root() -> PathBuf {
+    let manifest_dir =
+        env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    let path = PathBuf::from(manifest_dir);
+    path.parent().map_or(path.clone(), Path::to_path_buf)
+}
+
+/// A cargo command at the root of the workspace.
+pub fn cargo() -> Command {
+    cargo_in(&root())
+}
+
+/// A cargo command in a folder.
+pub fn cargo_in(folder: &Path) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(folder);
+    if env::var_os("CARGO_BUILD_JOBS").is_none() {
+        command.env("CARGO_BUILD_JOBS", BUILD_JOBS);
+    }
+    command
+}
+
+/// Runs a command with its output shown; anything but success is an error that names the command.
+pub fn run(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    println!("$ {shown}");
+    let status = command.status().with_context(|| format!("could not start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Whether a command can be started and succeeds; its output is thrown away.
+pub fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+fn show(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let mut words = vec![program.to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));
+    words.join(" ")
+}

@@ -1,0 +1,95 @@
+//! Where tests name rows: comments of the form `// rows: A-1, B-2` in Rust and JavaScript.
+//!
+//! Only comments count, never the same text inside a string.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::tidy::source::SourceFile;
+use crate::tree;
+
+/// A row named in a comment.
+#[derive(Debug, PartialEq)]
+pub struct Mention {
+    /// The row's id, as it is written there.
+    pub id: String,
+    /// The file.
+    pub path: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// Whether the comment stands in test code.
+    pub is_test: bool,
+}
+
+/// Finds every mention in the workspace.
+pub fn in_tree(root: &Path) -> Result<Vec<Mention>> {
+    let mut found = Vec::new();
+    for path in tree::files(root)? {
+        let is_script = path.ends_with(".js") || path.ends_with(".mjs");
+        if path.ends_with(".rs") || is_script {
+            found.extend(in_file(&SourceFile::new(path.clone(), tree::read(root, &path)?)));
+        }
+    }
+    Ok(found)
+}
+
+fn in_file(file: &SourceFile) -> Vec<Mention> {
+    let comments = if file.is_rust() { &file.views.comments } else { &file.text };
+    let mut found = Vec::new();
+    for (index, line) in comments.lines().enumerate() {
+        let Some(ids) = line.trim().strip_prefix("// rows:") else { continue };
+        for id in ids.split(',') {
+            found.push(Mention {
+                id: id.trim().to_owned(),
+                path: file.path.clone(),
+                line: index + 1,
+                is_test: is_test(file, index + 1),
+            });
+        }
+    }
+    found
+}
+
+/// Whether a line is test code. The kit counts: its suites are the tests of every store and bus.
+fn is_test(file: &SourceFile, line: usize) -> bool {
+    let is_kit = file.is_in("crates/windlass/src/testing/");
+    let is_script = !file.is_rust() && file.path.contains("test");
+    file.is_test_line(line) || is_kit || is_script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, text: &str, expected: &[(&str, usize, bool)]) {
+        let found = in_file(&SourceFile::new(path, text));
+        let found: Vec<(&str, usize, bool)> =
+            found.iter().map(|mention| (mention.id.as_str(), mention.line, mention.is_test)).collect();
+        assert_eq!(found, expected, "{path}\n{text}");
+    }
+
+    #[test]
+    fn comments_in_tests_name_rows() {
+        let text = "#[test]\n// rows: SK-G3, LM-L4\nfn a() {}\n";
+        check("crates/windlass/tests/a.rs", text, &[("SK-G3", 2, true), ("LM-L4", 2, true)]);
+        check("crates/windlass/src/testing/suite.rs", text, &[("SK-G3", 2, true), ("LM-L4", 2, true)]);
+        check("crates/windlass-app/ui/tests/a.js", "  // rows: SK-U1\n", &[("SK-U1", 1, true)]);
+    }
+
+    #[test]
+    fn comments_elsewhere_are_no_tests() {
+        check("crates/windlass/src/a.rs", "// rows: SK-G3\n", &[("SK-G3", 1, false)]);
+        check("crates/windlass-app/ui/chat.js", "// rows: SK-U1\n", &[("SK-U1", 1, false)]);
+    }
+
+    #[test]
+    fn a_string_names_nothing() {
+        check("crates/windlass/tests/a.rs", "let a = \"\n// rows: SK-G3\n\";\n", &[]);
+    }
+
+    #[test]
+    fn an_empty_list_is_not_passed_over() {
+        check("crates/windlass/tests/a.rs", "// rows:\n", &[("", 1, true)]);
+    }
+}

@@ -1,0 +1,47 @@
+//! Every module opens with what it is, and what it deliberately does not do.
+
+use super::Finding;
+use super::source::SourceFile;
+
+/// Crates whose modules others read as a manual.
+const LIBRARIES: &[&str] = &["crates/windlass-machine/src/", "crates/windlass/src/"];
+
+/// Rust files without a module doc at the top.
+pub fn modules(file: &SourceFile, findings: &mut Vec<Finding>) {
+    if !file.is_rust() || file.text.trim().is_empty() {
+        return;
+    }
+    let wanted = if LIBRARIES.iter().any(|folder| file.path.starts_with(folder)) { 2 } else { 1 };
+    let doc_lines = file
+        .text
+        .lines()
+        .take_while(|line| line.starts_with("//!"))
+        .filter(|line| !line.trim_start_matches("//!").trim().is_empty())
+        .count();
+    if doc_lines < wanted {
+        let advice =
+            format!("open the file with at least {wanted} line(s) of `//!`: what it is, what it does not do");
+        findings.push(Finding::error(file, 1, "module doc", advice));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use super::*;
+
+    #[test]
+    fn a_library_module_needs_two_lines() {
+        let path = "crates/windlass/src/drive/actor.rs";
+        check(modules, path, "use a;\n", &[1]);
+        check(modules, path, "//! The loop.\n//!\nuse a;\n", &[1]);
+        check(modules, path, "//! The loop.\n//!\n//! It decides nothing.\n", &[]);
+    }
+
+    #[test]
+    fn any_other_file_needs_one() {
+        check(modules, "crates/windlass-app/src/main.rs", "fn main() {}\n", &[1]);
+        check(modules, "crates/windlass-app/src/main.rs", "//! The product.\nfn main() {}\n", &[]);
+        check(modules, "crates/windlass/tests/main.rs", "mod a;\n", &[1]);
+    }
+}

@@ -1,0 +1,204 @@
+//! Who may make facts and prompts, and that every match on them is complete.
+//!
+//! An event is constructed under `on/` and a request under `context/`, nowhere else. Patterns that
+//! take one apart are told from expressions by what stands around them, as well as text allows.
+
+use super::source::SourceFile;
+use super::{Finding, lexer};
+
+const MACHINE: &str = "crates/windlass-machine/src/";
+const ENGINE: &str = "crates/windlass/src/";
+
+/// Requests that are built outside `context/`.
+pub fn requests(file: &SourceFile, findings: &mut Vec<Finding>) {
+    let is_home = file.is_in("crates/windlass-machine/src/context/");
+    let constructions = constructions(&file.views.code, "ModelRequest");
+    report(file, is_home, &constructions, "only `context/` builds a `ModelRequest`; call it there", findings);
+}
+
+/// Events that are constructed outside `on/`. Upcasting (`event.rs`) rebuilds old ones. The events of a
+/// provider's stream are another matter, and so is an enum of that name which a file declares for itself.
+pub fn events(file: &SourceFile, findings: &mut Vec<Finding>) {
+    let code = &file.views.code;
+    let declares_its_own = !lexer::find_words(code, "enum Event").is_empty();
+    let is_home = ["on/", "event/"].iter().any(|folder| file.is_in(&format!("{MACHINE}{folder}")));
+    let is_exempt = is_home || declares_its_own || file.is_in("crates/windlass/src/adapter/model/");
+    let mut at = constructions(code, "Event::");
+    if file.path.starts_with(MACHINE) {
+        at.extend(constructions(code, "Event"));
+    }
+    report(file, is_exempt, &at, "only `on/` records facts; send an `Input` and let it decide", findings);
+}
+
+/// `_ =>` where the machine decides or folds: a new variant has to break every place that must think of it.
+pub fn catch_all_arms(file: &SourceFile, findings: &mut Vec<Finding>) {
+    let decides =
+        file.is_in("crates/windlass-machine/src/on/") || file.is_in("crates/windlass-machine/src/state/");
+    if !decides {
+        return;
+    }
+    for at in lexer::find_words(&file.views.code, "_ =>") {
+        let line = file.line_of(at);
+        if is_arm(&file.views.code[..at])
+            && !file.is_test_line(line)
+            && !file.is_excused(line, "not our enum")
+        {
+            let advice =
+                "name every variant, or end the line with `// tidy: not our enum` where it is not ours";
+            findings.push(Finding::error(file, line, "catch-all arm", advice));
+        }
+    }
+}
+
+fn report(file: &SourceFile, is_exempt: bool, at: &[usize], advice: &str, findings: &mut Vec<Finding>) {
+    let is_ours = file.path.starts_with(MACHINE) || file.path.starts_with(ENGINE);
+    let is_test_kit = file.is_in("crates/windlass/src/testing/");
+    if !is_ours || is_exempt || is_test_kit {
+        return;
+    }
+    for line in at.iter().map(|at| file.line_of(*at)) {
+        if !file.is_test_line(line) {
+            findings.push(Finding::error(file, line, "facts", advice));
+        }
+    }
+}
+
+/// Whether a `_` after this code is a whole pattern, not the last part of one such as `(_, _)`.
+fn is_arm(before: &str) -> bool {
+    matches!(before.trim_end().chars().next_back(), None | Some('{' | '}' | ',' | '|'))
+}
+
+/// Where a struct or struct-like variant is built: `Name { … }`, or `Enum::Variant { … }` for a name that
+/// ends in `::`.
+fn constructions(code: &str, name: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    for at in lexer::find_words(code, name) {
+        let variant = code[at + name.len()..].trim_start_matches(lexer::is_word);
+        if !variant.trim_start().starts_with('{') {
+            continue;
+        }
+        let open = code.len() - variant.trim_start().len();
+        let chars: Vec<char> = code[open..].chars().collect();
+        let close = lexer::matching_brace(&chars, 0);
+        let body: String = chars[1..close.max(1).min(chars.len())].iter().collect();
+        let after: String = chars.iter().skip(close + 1).take(200).collect();
+        if !is_declaration(&code[..at]) && !is_pattern(&code[..at], &body, &after) {
+            found.push(at);
+        }
+    }
+    found
+}
+
+/// `struct Name {`, `impl … for Name {`, `fn f() -> Name {`.
+fn is_declaration(before: &str) -> bool {
+    let path_start = before.trim_end_matches(|char| lexer::is_word(char) || char == ':');
+    let before = path_start.trim_end();
+    before.ends_with("->")
+        || ["struct", "impl", "for", "enum"].iter().any(|word| ends_with_word(before, word))
+}
+
+fn is_pattern(before: &str, body: &str, after: &str) -> bool {
+    if body.trim_end().ends_with("..") {
+        return true;
+    }
+    let next = after.trim_start_matches(|char: char| char.is_whitespace() || matches!(char, ')' | ']'));
+    let is_followed = next.starts_with("=>")
+        || next.starts_with('|')
+        || next.starts_with("if ")
+        || next.starts_with('=') && !next.starts_with("==");
+    is_followed || is_in_matches(before)
+}
+
+/// Whether the innermost open parenthesis belongs to `matches!` or a kin of it.
+fn is_in_matches(before: &str) -> bool {
+    let mut depth = 0_usize;
+    for (at, char) in before.char_indices().rev() {
+        match char {
+            ')' => depth += 1,
+            '(' if depth > 0 => depth -= 1,
+            '(' if before[..at].ends_with("matches!") => return true,
+            '(' if !before[..at].ends_with(lexer::is_word) => return false,
+            '{' | '}' | ';' => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+fn ends_with_word(text: &str, word: &str) -> bool {
+    text.strip_suffix(word).is_some_and(|rest| !rest.ends_with(lexer::is_word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use super::*;
+
+    const DRIVER: &str = "crates/windlass/src/drive/actor.rs";
+    const STATE: &str = "crates/windlass-machine/src/state.rs";
+
+    #[test]
+    fn only_context_builds_requests() {
+        let text = "let a = ModelRequest { model };\n";
+        check(requests, DRIVER, text, &[1]);
+        check(requests, "crates/windlass-machine/src/on/model.rs", text, &[1]);
+        check(requests, "crates/windlass-machine/src/context/window.rs", text, &[]);
+        check(requests, "crates/windlass/src/testing/model.rs", text, &[]);
+        check(requests, DRIVER, "#[cfg(test)]\nmod tests {\n let a = ModelRequest { model };\n}\n", &[]);
+    }
+
+    #[test]
+    fn declarations_of_requests_pass() {
+        let text = "pub struct ModelRequest {}\nimpl ModelRequest {}\nimpl Show for ModelRequest {}\n\
+                    fn a() -> ModelRequest {}\nfn b() -> super::ModelRequest { c() }\nlet ModelRequest { a } = b;\n";
+        check(requests, STATE, text, &[]);
+    }
+
+    #[test]
+    fn only_on_constructs_events() {
+        let text = "events.push(Event::RunStarted { run });\n";
+        check(events, DRIVER, text, &[1]);
+        check(events, STATE, text, &[1]);
+        check(events, "crates/windlass-machine/src/on/message.rs", text, &[]);
+        check(events, "crates/windlass-machine/src/event.rs", text, &[]);
+        check(events, STATE, "match a {\n A => Event::B { c: 1 },\n D => e,\n}\n", &[2]);
+        check(events, STATE, "if a == (Event::B { c: 1 }) { f(Event::D { e }) }\n", &[1, 1]);
+    }
+
+    #[test]
+    fn events_of_other_kinds_pass() {
+        let text = "let a = Event::Delta { text };\n";
+        check(events, "crates/windlass/src/adapter/model/anthropic.rs", text, &[]);
+        check(events, "crates/windlass/src/adapter/nats/mod.rs", &format!("enum Event {{}}\n{text}"), &[]);
+        check(events, "crates/windlass/src/adapter/nats/mod.rs", text, &[1]);
+    }
+
+    #[test]
+    fn an_event_that_is_a_struct_is_found_too() {
+        check(
+            events,
+            STATE,
+            "let a = Event { kind };\nfn b() -> Event { c() }\nlet Event { kind } = d;\n",
+            &[1],
+        );
+    }
+
+    #[test]
+    fn taking_events_apart_passes() {
+        let text = "match event {\n Event::A { b } => c,\n Event::D { e, .. } | Event::F { e } => g,\n\
+                    Some(Event::H { i }) if i => j,\n ModelEvent::K { l } => m,\n}\n\
+                    if let Event::N { o } = p {}\nlet q = matches!(r, Event::S { t: 1 });\n\
+                    assert!(matches!(r, Some(Event::S { t: 1 })));\nlet u = ModelEvent::V { w };\n";
+        check(events, STATE, text, &[]);
+    }
+
+    #[test]
+    fn decisions_and_the_fold_name_every_variant() {
+        let text = "match event {\n Event::A => b,\n _ => c,\n}\n";
+        check(catch_all_arms, STATE, text, &[3]);
+        check(catch_all_arms, "crates/windlass-machine/src/on/tool.rs", text, &[3]);
+        check(catch_all_arms, "crates/windlass-machine/src/policy/rule.rs", text, &[]);
+        check(catch_all_arms, STATE, "match n {\n 1 => b,\n _ => c, // tidy: not our enum\n}\n", &[]);
+        check(catch_all_arms, STATE, "match n {\n (1, _) => b,\n (_, _) => c,\n some_ => d,\n}\n", &[]);
+    }
+}
