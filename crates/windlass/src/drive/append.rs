@@ -1,8 +1,6 @@
 //! One append and the rule of the unknown: a call that failed without an answer may have happened.
 
-use std::time::Duration;
-
-use windlass_machine::{Seq, Timestamp};
+use windlass_machine::Seq;
 
 use super::Deps;
 use crate::port::journal::{AppendError, Batch, StoreError};
@@ -65,9 +63,4 @@ fn may_pass(error: &StoreError) -> bool {
 async fn stands(deps: &Deps, batch: &Batch) -> Result<bool, StoreError> {
     let head = deps.journal.head(&batch.thread).await?;
     Ok(head.is_some_and(|head| head.batch == batch.id && head.epoch == batch.epoch))
-}
-
-/// How long until a time, for a timer.
-pub(super) fn until(now: Timestamp, at: Timestamp) -> Duration {
-    Duration::from_millis(at.since(now))
 }

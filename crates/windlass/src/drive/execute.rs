@@ -1,11 +1,11 @@
 //! Commands carried out: command to port to input. Each runs as a task of its own and ends with one mail.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use tokio::sync::mpsc;
+use tokio::task::JoinError;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
@@ -24,9 +24,6 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Text of one reply at most; a provider that sends more is not telling the truth.
 const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
-
-/// Progress texts that may wait for a follower; more are dropped, the newest word is not worth memory.
-const PROGRESS: usize = 16;
 
 /// Where a task's mail goes, and who it works for.
 #[derive(Clone)]
@@ -221,7 +218,7 @@ async fn prepare(
     name: &str,
     arguments: &Content,
 ) -> Result<(Arc<dyn Tool>, serde_json::Value), ToolOutput> {
-    let tool = deps.registry.find(name);
+    let tool = deps.registry.get(name);
     let tool = tool.ok_or_else(|| ToolOutput::error(format!("The tool `{name}` is no longer available")))?;
     let text = deps.text_of(arguments).await.map_err(|error| ToolOutput::error(error.to_string()))?;
     let (value, _) = repair_arguments(&text).map_err(ToolOutput::error)?;
@@ -237,9 +234,7 @@ async fn attend(
     cancel: &CancellationToken,
 ) -> Result<ToolOutput, String> {
     let signal = context.cancel.clone();
-    let mut call = tokio::spawn(async move {
-        AssertUnwindSafe(tool.call(context, arguments)).catch_unwind().await
-    });
+    let mut call = tokio::spawn(async move { tool.call(context, arguments).await });
     let limit = Duration::from_millis(timeout_ms.max(1));
     let reason = tokio::select! {
         ended = &mut call => return Ok(contained(ended)),
@@ -256,27 +251,20 @@ async fn attend(
     }
 }
 
-type Caught = Result<Result<ToolOutput, Box<dyn std::any::Any + Send>>, tokio::task::JoinError>;
-
-fn contained(ended: Caught) -> ToolOutput {
-    match ended {
-        Ok(Ok(output)) => output,
-        Ok(Err(panic)) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            ToolOutput::error(format!("The tool crashed ({text}); what it had done by then stays done"))
-        }
-        Err(error) => ToolOutput::error(format!("The tool was aborted ({error})")),
-    }
+fn contained(ended: Result<ToolOutput, JoinError>) -> ToolOutput {
+    let error = match ended {
+        Ok(output) => return output,
+        Err(error) => error,
+    };
+    let Ok(panic) = error.try_into_panic() else { return ToolOutput::error("The tool was aborted") };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    ToolOutput::error(format!("The tool crashed ({text}); what it had done by then stays done"))
 }
 
 fn progress(place: &Place, call: CallKey) -> ProgressSender {
-    let (sender, mut receiver) = mpsc::channel::<(CallKey, String)>(PROGRESS);
     let (bus, thread) = (place.deps.bus.clone(), place.thread.clone());
-    tokio::spawn(async move {
-        while let Some((call, text)) = receiver.recv().await {
-            bus.publish(&thread, Signal::Progress { call, text: text.into() });
-        }
-    });
-    ProgressSender(Some(sender), call)
+    ProgressSender(Some(Arc::new(move |text: String| {
+        bus.publish(&thread, Signal::Progress { call, text: text.into() });
+    })))
 }

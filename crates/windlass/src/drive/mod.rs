@@ -43,7 +43,8 @@ pub(crate) struct Deps {
     pub policy: RwLock<Policy>,
     pub cache: BlobCache,
     pub catalogues: Mutex<HashMap<Digest, Arc<[ToolSpec]>>>,
-    pub actors: Mutex<HashMap<ThreadId, mpsc::Sender<Mail>>>,
+    pub actors: Mutex<Actors>,
+    pub opening: owner::Opening,
 }
 
 /// What the gate is told besides what it finds in the thread.
@@ -63,11 +64,19 @@ impl Policy {
 }
 
 impl Deps {
+    fn actors(&self) -> std::sync::MutexGuard<'_, Actors> {
+        // Nothing panics while the lock is held.
+        self.actors.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         // A poisoned lock still holds a whole value: nothing panics while it is held.
         *self.policy.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
+
+/// The register of the actors of an engine.
+pub(crate) type Actors = HashMap<ThreadId, mpsc::Sender<Mail>>;
 
 /// What reaches an actor.
 pub(crate) enum Mail {

@@ -39,7 +39,7 @@ impl Deps {
     }
 
     fn call_view(&self, tool: &str, arguments: &str, known: Known) -> CallView {
-        let Some(tool) = self.registry.find(tool) else { return CallView::Unknown };
+        let Some(tool) = self.registry.get(tool) else { return CallView::Unknown };
         let arguments = match known {
             Known::Asked => self.check(tool.spec().name.as_str(), arguments),
             Known::Settled => Arguments::AsAsked { digest: Digest::of(arguments.as_bytes()) },

@@ -57,6 +57,11 @@ pub enum Signal {
         /// The tool's words.
         text: Arc<str>,
     },
+    /// Driving the thread stopped before its run ended or waited; opening it again goes on.
+    Stopped {
+        /// Why.
+        why: Arc<str>,
+    },
     /// The watcher was too slow: signals were dropped, and the journal knows what they said.
     Lagged,
 }

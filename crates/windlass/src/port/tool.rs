@@ -8,7 +8,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{CallKey, EffectClass, EffectId, RunId, ThreadId, ToolSpec};
 
@@ -46,15 +45,15 @@ pub struct CallContext {
     pub progress: ProgressSender,
 }
 
-/// Sends progress texts; never blocks.
+/// Sends progress texts; never blocks, and nothing is kept where nobody watches.
 #[derive(Clone, Default)]
-pub struct ProgressSender(pub(crate) Option<mpsc::Sender<(CallKey, String)>>, pub(crate) CallKey);
+pub struct ProgressSender(pub(crate) Option<Arc<dyn Fn(String) + Send + Sync>>);
 
 impl ProgressSender {
-    /// Reports progress; dropped where nobody listens or the queue is full.
+    /// Reports progress.
     pub fn report(&self, text: impl Into<String>) {
-        if let Some(sender) = &self.0 {
-            let _ = sender.try_send((self.1, text.into()));
+        if let Some(send) = &self.0 {
+            send(text.into());
         }
     }
 }

@@ -1,0 +1,481 @@
+//! The loop of one active thread: decide, append, publish, act.
+//!
+//! It is the only place where things happen. Nothing is shown or started before the append that
+//! records its cause has returned.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use windlass_machine::{
+    Attempt, Block, CallKey, Command, Event, Fact, Input, InputId, Machine, Phase, Run, RunId, Seq, ThreadId, Timestamp,
+};
+
+use super::append::{NotAppended, append};
+use super::execute::{ModelWork, Place, ToolWork, call_model, call_tool};
+use super::{Accepted, Deps, Letter, MAILBOX, Mail};
+use crate::error::EngineError;
+use crate::port::bus::Signal;
+use crate::port::journal::{Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot, ThreadView};
+
+/// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
+/// recorded"; the floor keeps short runs from paying for it.)
+const SNAPSHOT_MIN_BYTES: usize = 64 * 1024;
+
+/// One thread's driver.
+pub(super) struct Actor {
+    pub deps: Arc<Deps>,
+    pub thread: ThreadId,
+    pub epoch: Epoch,
+    pub machine: Machine,
+    pub mailbox: mpsc::Receiver<Mail>,
+    pub sender: mpsc::Sender<Mail>,
+    pub in_flight: Vec<Flight>,
+    /// Position of the newest `step.started`.
+    pub step_seq: Seq,
+    pub since_snapshot: usize,
+    pub snapshot_bytes: usize,
+}
+
+/// Something in flight.
+pub(super) struct Flight {
+    key: FlightKey,
+    cancel: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FlightKey {
+    Model(Attempt),
+    Tool(CallKey, u32),
+}
+
+/// What one round has decided.
+#[derive(Default)]
+struct Round {
+    events: Vec<Event>,
+    blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
+    consumed: Vec<(InputId, InboxOutcome)>,
+    replies: Vec<(tokio::sync::oneshot::Sender<Result<Accepted, EngineError>>, Accepted)>,
+    runs: Vec<RunView>,
+}
+
+/// Why an actor ended.
+pub(super) enum Ended {
+    /// Nothing is left to do; the mailbox is closed and empty.
+    Idle,
+    /// Another process drives the thread.
+    Fenced,
+    /// The store gave up.
+    Store(StoreError),
+}
+
+impl Actor {
+    /// Drives the thread until nothing is left to do.
+    pub(super) async fn run(mut self) {
+        let ended = self.drive().await;
+        for flight in &self.in_flight {
+            flight.task.abort();
+        }
+        match &ended {
+            Ended::Idle => {}
+            Ended::Fenced => tracing::warn!(thread = %self.thread, "another process drives the thread now"),
+            Ended::Store(error) => tracing::error!(thread = %self.thread, %error, "driving stopped"),
+        }
+        self.close(&ended);
+    }
+
+    async fn drive(&mut self) -> Ended {
+        let lost: Vec<_> = self.machine.unfinished().into_iter().map(Input::Lost).map(Letter::plain).collect();
+        if let Err(ended) = self.round(lost).await {
+            return ended;
+        }
+        if let Err(ended) = self.read_inbox().await {
+            return ended;
+        }
+        loop {
+            if self.is_idle() && self.retire() {
+                return Ended::Idle;
+            }
+            let mails = self.wait().await;
+            if let Err(ended) = self.take(mails).await {
+                return ended;
+            }
+        }
+    }
+
+    /// Waits for mail or for the deadline, then drains the mailbox.
+    async fn wait(&mut self) -> Vec<Mail> {
+        let deadline = self.machine.deadline();
+        let clock = self.deps.clock.clone();
+        let first = tokio::select! {
+            biased;
+            mail = self.mailbox.recv() => mail,
+            () = sleep(&*clock, deadline) => Some(Mail::Input(Box::new(Letter::plain(Input::Tick)))),
+        };
+        let mut mails: Vec<Mail> = first.into_iter().collect();
+        while mails.len() < MAILBOX
+            && let Ok(mail) = self.mailbox.try_recv()
+        {
+            mails.push(mail);
+        }
+        mails
+    }
+
+    async fn take(&mut self, mails: Vec<Mail>) -> Result<(), Ended> {
+        let mut letters = Vec::with_capacity(mails.len());
+        let mut inbox = false;
+        for mail in mails {
+            match mail {
+                Mail::Input(letter) => letters.push(*letter),
+                Mail::Inbox => inbox = true,
+            }
+        }
+        self.round(letters).await?;
+        if inbox { self.read_inbox().await } else { Ok(()) }
+    }
+
+    /// Consumes inbox rows, in order, until none is left.
+    async fn read_inbox(&mut self) -> Result<(), Ended> {
+        loop {
+            let rows = self.deps.journal.inbox(&self.thread, MAILBOX).await.map_err(Ended::Store)?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let mut letters = Vec::with_capacity(rows.len());
+            for (id, mut input) in rows {
+                self.look_up(&mut input).await?;
+                letters.push(Letter { row: Some(id), ..Letter::plain(input) });
+            }
+            self.round(letters).await?;
+        }
+    }
+
+    /// An answer from another process carries no view of this one's policy and tools.
+    async fn look_up(&self, input: &mut Input) -> Result<(), Ended> {
+        if let Input::Answered { view, .. } = input {
+            *view = self.deps.view_again(self.machine.state()).await.map_err(Ended::Store)?;
+        }
+        Ok(())
+    }
+
+    /// One round: decide every letter, append once, publish, act.
+    async fn round(&mut self, letters: Vec<Letter>) -> Result<(), Ended> {
+        let mut round = Round::default();
+        let expected = self.machine.state().seq;
+        self.rejudge(&mut round).await?;
+        for letter in letters {
+            self.decide(letter, &mut round);
+        }
+        if !round.events.is_empty() || !round.consumed.is_empty() {
+            self.append(expected, &mut round).await?;
+        }
+        for (reply, outcome) in round.replies {
+            // Whoever asked may be gone.
+            let _ = reply.send(Ok(outcome));
+        }
+        self.act();
+        Ok(())
+    }
+
+    /// A policy that changed since the open calls were judged counts before any of them starts.
+    async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
+        let judged = match self.machine.state().run.as_ref().map(|run| &run.phase) {
+            Some(Phase::Calls(line)) => line.view,
+            Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => return Ok(()),
+        };
+        if judged != 0 && judged != self.deps.policy().version() {
+            let view = self.deps.view_again(self.machine.state()).await.map_err(Ended::Store)?;
+            self.decide(Letter::plain(Input::Rejudge { view }), round);
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self, letter: Letter, round: &mut Round) {
+        let Letter { input, blobs, row, reply } = letter;
+        let first = self.machine.state().seq.next();
+        self.landed(&input);
+        let outcome = match self.machine.handle(&input, self.deps.clock.now()) {
+            Ok(events) => {
+                round.blobs.extend(blobs);
+                for event in events {
+                    self.fold(&event, round);
+                    round.events.push(event);
+                }
+                Ok(first)
+            }
+            Err(reject) => {
+                tracing::debug!(thread = %self.thread, %reject, "input refused");
+                Err(reject)
+            }
+        };
+        if let Some(row) = row {
+            let outcome = match &outcome {
+                Ok(seq) => InboxOutcome::Accepted(*seq),
+                Err(reject) => InboxOutcome::Rejected(reject.clone()),
+            };
+            round.consumed.push((row, outcome));
+        }
+        if let Some(reply) = reply {
+            round.replies.push((reply, outcome));
+        }
+    }
+
+    /// Folds an event in and keeps the lists' row of its run.
+    fn fold(&mut self, event: &Event, round: &mut Round) {
+        if let (Fact::RunFinished { status, totals, .. }, Some(run)) = (&event.fact, &self.machine.state().run) {
+            let ended =
+                RunView { status: Some(*status), finished_at: Some(event.at), totals: *totals, ..run_view(run) };
+            put_run(&mut round.runs, ended);
+        }
+        self.machine.apply(event);
+        self.since_snapshot += weight(event);
+        let state = self.machine.state();
+        if matches!(event.fact, Fact::StepStarted { .. }) {
+            self.step_seq = state.seq;
+        }
+        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. }, Some(run)) = (&event.fact, &state.run) {
+            put_run(&mut round.runs, run_view(run));
+        }
+    }
+
+    async fn append(&mut self, expected: Seq, round: &mut Round) -> Result<(), Ended> {
+        let batch = Batch {
+            thread: self.thread.clone(),
+            epoch: self.epoch,
+            expected,
+            id: BatchId(self.deps.clock.random()),
+            events: round.events.clone(),
+            blobs: std::mem::take(&mut round.blobs),
+            consumed: std::mem::take(&mut round.consumed),
+            thread_view: self.view(),
+            runs: std::mem::take(&mut round.runs),
+        };
+        match append(&self.deps, batch).await {
+            Ok(seq) => {
+                let status = self.status();
+                let events: Arc<[Event]> = std::mem::take(&mut round.events).into();
+                self.deps.bus.publish(&self.thread, Signal::Appended { seq, events, status });
+                self.keep_snapshot();
+                Ok(())
+            }
+            Err(not_appended) => {
+                let (ended, why) = match not_appended {
+                    NotAppended::Fenced => (Ended::Fenced, "another process drives it now".to_owned()),
+                    NotAppended::Store(error) => {
+                        let why = error.to_string();
+                        (Ended::Store(error), why)
+                    }
+                };
+                for (reply, _) in round.replies.drain(..) {
+                    let stopped = EngineError::Stopped { thread: self.thread.clone(), why: why.clone() };
+                    let _ = reply.send(Err(stopped));
+                }
+                Err(ended)
+            }
+        }
+    }
+
+    /// Compares what is wanted with what is in flight: starts what is missing, stops what is no longer wanted.
+    fn act(&mut self) {
+        let wanted = self.machine.wants();
+        for flight in &self.in_flight {
+            if !wanted.iter().any(|command| key(command) == flight.key) {
+                flight.cancel.cancel();
+            }
+        }
+        for command in wanted {
+            if !self.in_flight.iter().any(|flight| flight.key == key(&command)) {
+                self.start(command);
+            }
+        }
+    }
+
+    fn start(&mut self, command: Command) {
+        let Some(run) = self.machine.state().run.as_ref().map(|run| run.id.clone()) else { return };
+        let cancel = CancellationToken::new();
+        let place = self.place(run);
+        let flight = key(&command);
+        let task = match &command {
+            Command::CallModel { attempt, .. } => {
+                let Some(request) = self.machine.request() else { return };
+                let work = ModelWork {
+                    attempt: *attempt,
+                    seq: self.step_seq,
+                    request,
+                    digest: self.machine.request_digest(),
+                    cancel: cancel.clone(),
+                };
+                tokio::spawn(call_model(place, work))
+            }
+            Command::CallTool { .. } => tokio::spawn(call_tool(place, ToolWork { command, cancel: cancel.clone() })),
+        };
+        self.in_flight.push(Flight { key: flight, cancel, task });
+    }
+
+    fn place(&self, run: RunId) -> Place {
+        Place { deps: self.deps.clone(), thread: self.thread.clone(), run, mailbox: self.sender.clone() }
+    }
+
+    /// Takes what an input reports out of what is in flight.
+    fn landed(&mut self, input: &Input) {
+        let landed = match input {
+            Input::ModelReplied(replied) => FlightKey::Model(replied.attempt),
+            Input::ModelFailed(failed) => FlightKey::Model(failed.attempt),
+            Input::ModelStopped { attempt, .. } => FlightKey::Model(*attempt),
+            Input::ToolReturned { call, .. } | Input::ToolStopped { call, .. } => {
+                self.in_flight.retain(|flight| !matches!(flight.key, FlightKey::Tool(key, _) if key == *call));
+                return;
+            }
+            Input::Message(_)
+            | Input::Withdraw { .. }
+            | Input::Cancel { .. }
+            | Input::Answered { .. }
+            | Input::Title { .. }
+            | Input::SwitchModel { .. }
+            | Input::Note { .. }
+            | Input::Lost(_)
+            | Input::Rejudge { .. }
+            | Input::Tick => return,
+        };
+        self.in_flight.retain(|flight| flight.key != landed);
+    }
+
+    fn status(&self) -> crate::port::journal::ThreadStatus {
+        use crate::port::journal::ThreadStatus;
+        match &self.machine.state().run {
+            None => ThreadStatus::Idle,
+            Some(run) if run.waiting_since.is_some() => ThreadStatus::Waiting,
+            Some(_) => ThreadStatus::Running,
+        }
+    }
+
+    fn view(&self) -> ThreadView {
+        let state = self.machine.state();
+        let interrupts = match state.run.as_ref().map(|run| &run.phase) {
+            Some(Phase::Calls(line)) => line.asking() as u32,
+            Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => 0,
+        };
+        ThreadView {
+            workspace: state.workspace.clone(),
+            title: state.title.clone(),
+            status: self.status(),
+            folder: state.folder.clone(),
+            deadline: self.machine.deadline(),
+            interrupts,
+            updated_at: state.at,
+        }
+    }
+
+    /// Writes a snapshot where the events since the last one outweigh it; never awaited.
+    fn keep_snapshot(&mut self) {
+        if self.since_snapshot < self.snapshot_bytes.max(SNAPSHOT_MIN_BYTES) {
+            return;
+        }
+        let snapshot = self.machine.snapshot();
+        (self.since_snapshot, self.snapshot_bytes) = (0, snapshot.bytes.len());
+        let stored = StoredSnapshot { fold: snapshot.fold, seq: snapshot.seq, bytes: snapshot.bytes.into() };
+        let (deps, thread) = (self.deps.clone(), self.thread.clone());
+        tokio::spawn(async move {
+            if let Err(error) = deps.journal.put_snapshot(&thread, stored).await {
+                tracing::warn!(%thread, %error, "the snapshot was not kept; the journal has everything");
+            }
+        });
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight.is_empty() && self.machine.deadline().is_none() && self.machine.wants().is_empty()
+    }
+
+    /// Leaves the register of actors, unless mail has come in the meantime.
+    fn retire(&mut self) -> bool {
+        let mut actors = self.deps.actors();
+        if !self.mailbox.is_empty() {
+            return false;
+        }
+        self.mailbox.close();
+        actors.remove(&self.thread);
+        true
+    }
+
+    /// Answers whoever still waits, and leaves the register.
+    fn close(&mut self, ended: &Ended) {
+        let mut actors = self.deps.actors();
+        if actors.get(&self.thread).is_some_and(|sender| sender.same_channel(&self.sender)) {
+            actors.remove(&self.thread);
+        }
+        drop(actors);
+        self.mailbox.close();
+        let why = match ended {
+            Ended::Idle => "nothing was left to do".to_owned(),
+            Ended::Fenced => "another process drives it now".to_owned(),
+            Ended::Store(error) => error.to_string(),
+        };
+        while let Ok(mail) = self.mailbox.try_recv() {
+            if let Mail::Input(letter) = mail
+                && let Some(reply) = letter.reply
+            {
+                let stopped = EngineError::Stopped { thread: self.thread.clone(), why: why.clone() };
+                let _ = reply.send(Err(stopped));
+            }
+        }
+        if !matches!(ended, Ended::Idle) {
+            self.deps.bus.publish(&self.thread, Signal::Stopped { why: why.into() });
+        }
+    }
+}
+
+async fn sleep(clock: &dyn crate::port::clock::Clock, deadline: Option<Timestamp>) {
+    match deadline {
+        Some(at) => clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn key(command: &Command) -> FlightKey {
+    match command {
+        Command::CallModel { attempt, .. } => FlightKey::Model(*attempt),
+        Command::CallTool { call, start, .. } => FlightKey::Tool(*call, *start),
+    }
+}
+
+fn run_view(run: &Run) -> RunView {
+    RunView {
+        run: run.id.clone(),
+        agent: run.agent.name.clone(),
+        model: run.model.clone(),
+        status: None,
+        from: run.from,
+        started_at: run.started_at,
+        finished_at: None,
+        totals: run.totals,
+    }
+}
+
+/// About how many bytes an event takes in the journal: its largest part and a little for the rest.
+fn weight(event: &Event) -> usize {
+    let content = match &event.fact {
+        Fact::StepReplied { message, .. } | Fact::MessageReceived { message, .. } => {
+            message.blocks.iter().map(block_weight).sum()
+        }
+        Fact::ToolFinished { content, .. } => content.iter().map(block_weight).sum(),
+        Fact::RunFinished { output: Some(output), .. } => output.size_bytes() as usize,
+        _ => 0, // tidy: the other kinds are small
+    };
+    256 + content
+}
+
+fn block_weight(block: &Block) -> usize {
+    match block {
+        Block::Text { text, .. } | Block::Reasoning { text, .. } => text.inline().map_or(128, str::len),
+        Block::ToolCall(call) => 64 + call.asked.inline().map_or(128, str::len),
+        Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) | Block::Opaque { .. } => 256,
+    }
+}
+
+fn put_run(runs: &mut Vec<RunView>, view: RunView) {
+    match runs.iter_mut().find(|known| known.run == view.run) {
+        Some(known) => *known = view,
+        None => runs.push(view),
+    }
+}

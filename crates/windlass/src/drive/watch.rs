@@ -1,0 +1,212 @@
+//! Watching a thread: its events in order, and between them the live fragments, without a gap or a repeat.
+//!
+//! The journal is the truth; the bus only says sooner what it will say. A watcher that missed
+//! something reads the journal and goes on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use windlass_machine::{CallKey, Event, Fact, Seq, ThreadId};
+
+use super::Deps;
+use crate::port::bus::Signal;
+use crate::port::journal::{Recorded, StoreError, ThreadStatus};
+use crate::port::model::Delta;
+
+/// Events read from the journal at a time.
+const PAGE: usize = 256;
+
+/// How long a watcher trusts a silent bus before it looks into the journal itself: the owner may be in a process
+/// whose signals do not reach this one.
+const LOOK_EVERY_MS: u64 = 1_000;
+
+/// What a watcher sees.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Update {
+    /// An event, in order.
+    Event(Recorded),
+    /// A fragment of the reply of the step that began at `seq`. Void once that step has replied or failed.
+    Delta {
+        /// Position of the `step.started`.
+        seq: Seq,
+        /// Counts the fragments of this generation from 1.
+        number: u64,
+        /// The fragment.
+        delta: Delta,
+    },
+    /// Fragments of the running reply were missed; the event that ends the step has the whole.
+    Gap {
+        /// Position of the `step.started`.
+        seq: Seq,
+    },
+    /// Progress of a running tool.
+    Progress {
+        /// Which call.
+        call: CallKey,
+        /// The tool's words.
+        text: Arc<str>,
+    },
+    /// What the thread does after the events so far.
+    Status(ThreadStatus),
+    /// Driving stopped before the run ended or waited; opening the thread again goes on.
+    Stopped {
+        /// Why.
+        why: Arc<str>,
+    },
+}
+
+struct Watcher {
+    deps: Arc<Deps>,
+    thread: ThreadId,
+    signals: BoxStream<'static, Signal>,
+    /// The last event that was handed out.
+    seen: Seq,
+    /// The newest `step.started` without a reply, and how many of its fragments were handed out.
+    step: Option<(Seq, u64)>,
+    ready: VecDeque<Update>,
+    status: Option<ThreadStatus>,
+    ended: bool,
+}
+
+impl Deps {
+    /// Watches a thread from after a position. The stream ends only with an error.
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        after: Seq,
+    ) -> BoxStream<'static, Result<Update, StoreError>> {
+        let watcher = Watcher {
+            // First follow, then read: what is appended in between is seen twice and told once.
+            signals: self.bus.follow(thread),
+            deps: self.clone(),
+            thread: thread.clone(),
+            seen: after,
+            step: None,
+            ready: VecDeque::new(),
+            status: None,
+            ended: false,
+        };
+        stream::unfold((watcher, false), |(mut watcher, begun)| async move {
+            if watcher.ended {
+                return None;
+            }
+            if !begun && let Err(error) = watcher.catch_up().await {
+                watcher.ended = true;
+                return Some((Err(error), (watcher, true)));
+            }
+            let update = watcher.next().await;
+            watcher.ended = update.is_err();
+            Some((update, (watcher, true)))
+        })
+        .boxed()
+    }
+}
+
+impl Watcher {
+    async fn next(&mut self) -> Result<Update, StoreError> {
+        loop {
+            if let Some(update) = self.ready.pop_front() {
+                return Ok(update);
+            }
+            let clock = self.deps.clock.clone();
+            let signal = tokio::select! {
+                biased;
+                signal = self.signals.next() => signal,
+                () = clock.sleep_until(clock.now().plus_ms(LOOK_EVERY_MS)) => {
+                    self.catch_up().await?;
+                    continue;
+                }
+            };
+            match signal {
+                Some(signal) => self.take(signal).await?,
+                // The bus is gone, for example with the process that owned the thread: follow anew.
+                None => {
+                    clock.sleep_until(clock.now().plus_ms(LOOK_EVERY_MS / 10)).await;
+                    self.signals = self.deps.bus.follow(&self.thread);
+                    self.catch_up().await?;
+                }
+            }
+        }
+    }
+
+    async fn take(&mut self, signal: Signal) -> Result<(), StoreError> {
+        match signal {
+            Signal::Appended { seq, events, status } => {
+                let first = seq.0 + 1 - events.len() as u64;
+                if events.is_empty() || first > self.seen.0 + 1 {
+                    self.catch_up().await?;
+                } else {
+                    for (event, at) in events.iter().zip(first..) {
+                        self.tell(Seq(at), event.clone());
+                    }
+                }
+                if self.seen >= seq {
+                    self.say(status);
+                }
+            }
+            Signal::Delta { seq, number, delta, attempt: _ } => {
+                if seq > self.seen {
+                    self.catch_up().await?;
+                }
+                self.fragment(seq, number, delta);
+            }
+            Signal::Progress { call, text } => self.ready.push_back(Update::Progress { call, text }),
+            Signal::Stopped { why } => self.ready.push_back(Update::Stopped { why }),
+            Signal::Lagged => self.catch_up().await?,
+        }
+        Ok(())
+    }
+
+    fn fragment(&mut self, seq: Seq, number: u64, delta: Delta) {
+        let Some((step, told)) = &mut self.step else { return };
+        if *step != seq || number <= *told {
+            return;
+        }
+        if number > *told + 1 {
+            self.ready.push_back(Update::Gap { seq });
+        }
+        *told = number;
+        self.ready.push_back(Update::Delta { seq, number, delta });
+    }
+
+    /// Hands out an event that was not handed out before.
+    fn tell(&mut self, seq: Seq, event: Event) {
+        if seq <= self.seen {
+            return;
+        }
+        self.seen = seq;
+        match &event.fact {
+            Fact::StepStarted { .. } => self.step = Some((seq, 0)),
+            Fact::StepReplied { .. } | Fact::StepFailed { .. } | Fact::RunFinished { .. } => self.step = None,
+            _ => {} // tidy: the other kinds do not end a reply
+        }
+        self.ready.push_back(Update::Event(Recorded { seq, event }));
+    }
+
+    fn say(&mut self, status: ThreadStatus) {
+        if self.status != Some(status) {
+            self.status = Some(status);
+            self.ready.push_back(Update::Status(status));
+        }
+    }
+
+    /// Reads what the journal has beyond what was handed out, and what the thread does now.
+    async fn catch_up(&mut self) -> Result<(), StoreError> {
+        loop {
+            let page = self.deps.journal.read(&self.thread, self.seen, PAGE).await?;
+            let whole = page.len() < PAGE;
+            page.into_iter().for_each(|Recorded { seq, event }| self.tell(seq, event));
+            if whole {
+                break;
+            }
+        }
+        if let Some(row) = self.deps.journal.thread(&self.thread).await?
+            && row.head == self.seen
+        {
+            self.say(row.view.status);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,405 @@
+//! The library's face: start runs, watch them, answer them, stop them, and pick them up again.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use windlass_machine::{
+    Agent, Answer, AutoRun, BlobRef, CallStatus, Content, Digest, Event, Fact, Input, InputId, InterruptId,
+    Limits, Machine, Message, ModelName, ModelSettings, NewMessage, Phase, Principal, Role, RunId, RunOptions,
+    RunStatus, Seq, ThreadId, Totals, WhenBusy,
+};
+
+use crate::drive::watch::Update;
+use crate::drive::{Deps, Letter, NewBlobs, Policy};
+use crate::error::EngineError;
+use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, dollars};
+use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
+
+/// Events read from a journal at a time.
+const PAGE: usize = 512;
+
+/// A durable engine over one store. Cheap to clone; the last clone's end stops what it drives, and nothing is lost.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) deps: Arc<Deps>,
+}
+
+/// An agent as a host program defines it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentConfig {
+    /// The name people know it by.
+    pub name: String,
+    /// The model, `provider/model`, then the fallbacks tried in order.
+    pub models: Vec<ModelName>,
+    /// Instructions, stable parts first.
+    pub instructions: Vec<String>,
+    /// How the model is asked.
+    pub settings: ModelSettings,
+    /// What a run may use at most.
+    pub limits: Limits,
+}
+
+/// What an agent is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Who does it.
+    pub agent: AgentConfig,
+    /// The message.
+    pub message: Message,
+    /// The thread; `None` makes one.
+    pub thread: Option<ThreadId>,
+    /// The sender's id of the message, by which a repeated send is recognised; `None` draws one.
+    pub id: Option<InputId>,
+    /// Who asks.
+    pub by: Principal,
+    /// The tenant.
+    pub workspace: String,
+    /// How the run behaves.
+    pub options: RunOptions,
+    /// What happens while another run is active in the thread.
+    pub when_busy: WhenBusy,
+}
+
+impl Task {
+    /// A task in words.
+    pub fn new(agent: AgentConfig, text: impl Into<String>) -> Self {
+        Self {
+            agent,
+            message: Message::text(Role::User, text),
+            thread: None,
+            id: None,
+            by: Principal::from("local"),
+            workspace: "default".into(),
+            options: RunOptions::default(),
+            when_busy: WhenBusy::default(),
+        }
+    }
+}
+
+/// A run that was started, or waits behind another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// Its thread.
+    pub thread: ThreadId,
+    /// The run.
+    pub run: RunId,
+    /// Position of the first event that the message led to; watch from before it.
+    pub seq: Seq,
+}
+
+impl Engine {
+    /// Starts a run and waits until it has ended or waits for a person.
+    pub async fn run(&self, task: Task) -> Result<Outcome, EngineError> {
+        let started = self.start(task).await?;
+        self.wait(&started.run).await
+    }
+
+    /// Starts a run; it goes on by itself.
+    pub async fn start(&self, task: Task) -> Result<Started, EngineError> {
+        let thread = task.thread.unwrap_or_else(|| ThreadId::from(self.fresh("thr")));
+        let run = RunId::from(self.fresh("run"));
+        let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
+        let mut blobs = NewBlobs::default();
+        let agent = self.pin(task.agent, &mut blobs).await?;
+        let message = Message {
+            role: task.message.role,
+            blocks: blobs.blocks(&self.deps, task.message.blocks).await?,
+        };
+        let input = Input::Message(Box::new(NewMessage {
+            id: id.clone(),
+            message: Arc::new(message),
+            by: task.by,
+            workspace: task.workspace,
+            folder: self.deps.folder.as_ref().map(|folder| folder.path().display().to_string()),
+            run: run.clone(),
+            agent: Arc::new(agent),
+            options: task.options,
+            when_busy: task.when_busy,
+        }));
+        let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
+        let seq = self.deps.send(&thread, &id, letter).await??;
+        Ok(Started { thread, run, seq })
+    }
+
+    /// An agent as a run is pinned to it.
+    async fn pin(&self, agent: AgentConfig, blobs: &mut NewBlobs) -> Result<Agent, EngineError> {
+        let mut instructions = Vec::with_capacity(agent.instructions.len());
+        for text in agent.instructions {
+            instructions.push(blobs.text(&self.deps, text).await?);
+        }
+        Ok(Agent {
+            name: agent.name,
+            models: agent.models,
+            instructions,
+            tools: self.catalogue(blobs).await?,
+            settings: agent.settings,
+            limits: agent.limits,
+        })
+    }
+
+    async fn catalogue(&self, blobs: &mut NewBlobs) -> Result<Option<BlobRef>, StoreError> {
+        let (bytes, _) = self.deps.registry.catalogue_json();
+        if self.deps.registry.catalogue().is_empty() {
+            return Ok(None);
+        }
+        let tokens = windlass_machine::estimate_tokens(bytes.len() as u64);
+        blobs.keep(&self.deps, "application/json", tokens, bytes).await.map(Some)
+    }
+
+    /// Waits until a run has ended or waits for a person.
+    pub async fn wait(&self, run: &RunId) -> Result<Outcome, EngineError> {
+        let row = self.row(run).await?;
+        let mut updates = self.watch(&row.thread, Seq(row.view.from.0.saturating_sub(1)));
+        let mut active = false;
+        while let Some(update) = updates.next().await {
+            match update? {
+                Update::Event(Recorded { event, .. }) if event.run.as_ref() == Some(run) => match event.fact {
+                    Fact::RunStarted { .. } => active = true,
+                    Fact::RunFinished { .. } => return self.status(run).await,
+                    _ => {} // tidy: the other kinds do not end a wait
+                },
+                Update::Status(ThreadStatus::Waiting) if active => return self.status(run).await,
+                Update::Stopped { why } => {
+                    return Err(EngineError::Stopped { thread: row.thread, why: why.to_string() });
+                }
+                Update::Event(_)
+                | Update::Status(_)
+                | Update::Delta { .. }
+                | Update::Gap { .. }
+                | Update::Progress { .. } => {}
+            }
+        }
+        Err(EngineError::NoRun(run.clone()))
+    }
+
+    /// Picks a run up where it stands, unless another live process has it; waits for nothing.
+    pub async fn resume(&self, run: &RunId) -> Result<RunRow, EngineError> {
+        let row = self.row(run).await?;
+        if row.view.status.is_none() {
+            self.deps.open(&row.thread).await?;
+        }
+        Ok(row)
+    }
+
+    /// Picks up every thread that needs a driver and has none; says which.
+    pub async fn recover(&self) -> Result<Vec<ThreadId>, EngineError> {
+        let threads = self.deps.journal.unattended().await?;
+        for thread in &threads {
+            self.deps.open(thread).await?;
+        }
+        Ok(threads)
+    }
+
+    /// Answers an interrupt.
+    pub async fn answer(
+        &self,
+        thread: &ThreadId,
+        interrupt: &InterruptId,
+        answer: Answer,
+        by: Principal,
+    ) -> Result<Seq, EngineError> {
+        let machine = self.peek(thread).await?;
+        let view = self.deps.view_again(machine.state()).await?;
+        self.send(thread, Input::Answered { interrupt: interrupt.clone(), answer, by, view }).await
+    }
+
+    /// Asks a run to end.
+    pub async fn cancel(&self, run: &RunId, by: Principal) -> Result<Seq, EngineError> {
+        let row = self.row(run).await?;
+        self.send(&row.thread, Input::Cancel { run: Some(run.clone()), by }).await
+    }
+
+    /// Sends an input to a thread's owner and waits until its outcome is durable.
+    pub async fn send(&self, thread: &ThreadId, input: Input) -> Result<Seq, EngineError> {
+        if self.deps.journal.head(thread).await?.is_none() {
+            return Err(EngineError::NoThread(thread.clone()));
+        }
+        let id = InputId::from(self.fresh("inp"));
+        Ok(self.deps.send(thread, &id, Letter::plain(input)).await??)
+    }
+
+    /// Watches a thread from after a position: events in order, live fragments between them.
+    pub fn watch(&self, thread: &ThreadId, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
+        self.deps.watch(thread, after)
+    }
+
+    /// Reads events after a position.
+    pub async fn events(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, EngineError> {
+        Ok(self.deps.journal.read(thread, after, limit).await?)
+    }
+
+    /// The whole text of a content, also where it is stored apart.
+    pub async fn text(&self, content: &Content) -> Result<String, EngineError> {
+        Ok(self.deps.text_of(content).await?)
+    }
+
+    /// A blob that an event names.
+    pub async fn blob(&self, digest: &Digest) -> Result<bytes::Bytes, EngineError> {
+        Ok(self.deps.blob(digest).await?)
+    }
+
+    /// Threads, newest activity first.
+    pub async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, EngineError> {
+        Ok(self.deps.journal.threads(query).await?)
+    }
+
+    /// One thread.
+    pub async fn thread(&self, thread: &ThreadId) -> Result<ThreadRow, EngineError> {
+        self.deps.journal.thread(thread).await?.ok_or_else(|| EngineError::NoThread(thread.clone()))
+    }
+
+    /// Runs, newest first.
+    pub async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, EngineError> {
+        Ok(self.deps.journal.runs(thread, limit).await?)
+    }
+
+    /// Deletes a thread; refused while a run is active in it.
+    pub async fn delete(&self, thread: &ThreadId) -> Result<(), EngineError> {
+        Ok(self.deps.journal.delete(thread).await?)
+    }
+
+    /// Checks the store; the text says what was checked.
+    pub async fn check_store(&self) -> Result<String, EngineError> {
+        Ok(self.deps.journal.check().await?)
+    }
+
+    /// Which calls run without asking, from now on, in this process.
+    pub fn set_auto_run(&self, auto_run: AutoRun) {
+        *self.deps.policy.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Policy { auto_run };
+    }
+
+    /// A thread's fold as it stands in the journal, without driving it.
+    pub async fn peek(&self, thread: &ThreadId) -> Result<Machine, EngineError> {
+        let head = self.deps.journal.head(thread).await?;
+        let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
+        self.deps.restore(thread, &head).await
+    }
+
+    async fn row(&self, run: &RunId) -> Result<RunRow, EngineError> {
+        self.deps.journal.run(run).await?.ok_or_else(|| EngineError::NoRun(run.clone()))
+    }
+
+    /// What a run waits for.
+    pub async fn interrupts(&self, thread: &ThreadId) -> Result<Vec<OpenInterrupt>, EngineError> {
+        let machine = self.peek(thread).await?;
+        let mut open = Vec::new();
+        if let Some(Phase::Calls(line)) = machine.state().run.as_ref().map(|run| &run.phase) {
+            for call in &line.calls {
+                if let CallStatus::Asking(interrupt, kind) = &call.status {
+                    open.push(OpenInterrupt {
+                        interrupt: interrupt.clone(),
+                        kind: kind.clone(),
+                        tool: call.tool.to_string(),
+                        arguments: self.deps.text_of(&call.arguments).await?,
+                    });
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    /// How a run stands.
+    pub async fn status(&self, run: &RunId) -> Result<Outcome, EngineError> {
+        let row = self.row(run).await?;
+        match row.view.status {
+            Some(status) => self.ended(row, status).await,
+            None => self.active(row).await,
+        }
+    }
+
+    async fn ended(&self, row: RunRow, status: RunStatus) -> Result<Outcome, EngineError> {
+        let end = self.end_of(&row).await?;
+        let Fact::RunFinished { output, error, fallback, totals, .. } = end.fact else {
+            let why = format!("run `{}` has no end in its journal", row.view.run);
+            return Err(StoreError::Corrupt { why }.into());
+        };
+        let text = match &output {
+            Some(output) => Some(self.deps.text_of(output).await?),
+            None => None,
+        };
+        let errors = error
+            .into_iter()
+            .map(|error| ErrorInfo { code: error.code, message: error.message, retryable: error.retryable });
+        let status = match status {
+            RunStatus::Done => Status::Done,
+            RunStatus::Failed => Status::Failed,
+            RunStatus::Cancelled => Status::Cancelled,
+        };
+        let mut meta = meta(&row, &totals, totals.duration_ms);
+        meta.output.clone_from(&text);
+        meta.model_fallback = fallback;
+        meta.cancelled = status == Status::Cancelled;
+        let data = text.filter(|_| status == Status::Done);
+        let run_id = row.view.run;
+        Ok(Outcome { run_id, status, data, meta, errors: errors.collect(), timestamp: self.deps.clock.now() })
+    }
+
+    async fn active(&self, row: RunRow) -> Result<Outcome, EngineError> {
+        let machine = self.peek(&row.thread).await?;
+        let now = self.deps.clock.now();
+        let interrupts = self.interrupts(&row.thread).await?;
+        let run = machine.state().run.as_ref().filter(|run| run.id == row.view.run);
+        let (status, totals, started) = match run {
+            Some(run) if run.waiting_since.is_some() => (Status::Paused, run.totals, run.started_at),
+            Some(run) => (Status::Running, run.totals, run.started_at),
+            None => (Status::Queued, Totals::default(), now),
+        };
+        let mut meta = meta(&row, &totals, now.since(started));
+        let data = interrupts.first().filter(|_| status == Status::Paused).map(|first| first.arguments.clone());
+        meta.interrupts = interrupts;
+        Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
+    }
+
+    /// The event that ended a run.
+    async fn end_of(&self, row: &RunRow) -> Result<Event, EngineError> {
+        let mut after = Seq(row.view.from.0.saturating_sub(1));
+        loop {
+            let page = self.deps.journal.read(&row.thread, after, PAGE).await?;
+            let Some(last) = page.last().map(|recorded| recorded.seq) else {
+                let why = format!("run `{}` has no end in its journal", row.view.run);
+                return Err(StoreError::Corrupt { why }.into());
+            };
+            after = last;
+            let end = page.into_iter().find(|recorded| {
+                recorded.event.run.as_ref() == Some(&row.view.run)
+                    && matches!(recorded.event.fact, Fact::RunFinished { .. })
+            });
+            if let Some(end) = end {
+                return Ok(end.event);
+            }
+        }
+    }
+
+    /// A fresh id with a readable prefix; ids sort by time.
+    fn fresh(&self, prefix: &str) -> String {
+        format!("{prefix}_{:011x}{:08x}", self.deps.clock.now().0, self.deps.clock.random() as u32)
+    }
+}
+
+fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
+    Meta {
+        thread_id: row.thread.clone(),
+        model: row.view.model.to_string(),
+        turns: totals.steps,
+        tool_calls: totals.calls,
+        tokens_used: Tokens {
+            input: totals.usage.input,
+            output: totals.usage.output,
+            cache_read_input: totals.usage.cached,
+        },
+        cost_usd: totals.cost.map(dollars),
+        duration_ms,
+        output: None,
+        model_fallback: false,
+        interrupts: Vec::new(),
+        cancelled: false,
+    }
+}
+
+/// An agent that is nothing but a model.
+impl From<&str> for AgentConfig {
+    fn from(model: &str) -> Self {
+        Self { name: "default".into(), models: vec![ModelName::from(model)], ..Self::default() }
+    }
+}

@@ -1,0 +1,117 @@
+//! The one flat shape that every call returns, whatever became of the run. (LM-R3)
+
+use serde::Serialize;
+use windlass_machine::{InterruptId, InterruptKind, MicroUsd, RunId, ThreadId, Timestamp};
+
+/// What became of a run, with real figures also on failure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// The run.
+    pub run_id: RunId,
+    /// How it stands.
+    pub status: Status,
+    /// The final text when done; what a person is to review when paused; else null.
+    pub data: Option<String>,
+    /// Figures.
+    pub meta: Meta,
+    /// What went wrong; empty unless failed or cancelled.
+    pub errors: Vec<ErrorInfo>,
+    /// When this was said, in milliseconds since the Unix epoch.
+    pub timestamp: Timestamp,
+}
+
+/// How a run stands, in the outward words. (LM-R12)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It waits behind another run.
+    Queued,
+    /// It goes on.
+    Running,
+    /// It waits for an outside reply.
+    Paused,
+    /// It ended with an answer.
+    Done,
+    /// It ended with an error.
+    Failed,
+    /// It was stopped.
+    Cancelled,
+}
+
+/// Figures of a run. (LM-R4)
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Meta {
+    /// Its thread.
+    pub thread_id: ThreadId,
+    /// The model in use.
+    pub model: String,
+    /// Steps that were started.
+    pub turns: u32,
+    /// Tool calls that were dispatched.
+    pub tool_calls: u32,
+    /// Tokens.
+    pub tokens_used: Tokens,
+    /// Cost in US dollars; absent where a price is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// From start to end, or to now.
+    pub duration_ms: u64,
+    /// The text that had come, whatever the status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// Whether the text is the engine's own words because the model gave none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub model_fallback: bool,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<OpenInterrupt>,
+    /// Whether it was stopped by a person or program.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cancelled: bool,
+}
+
+/// Tokens of a run; absent is "not reported", not zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tokens {
+    /// Prompt tokens, cached ones included.
+    pub input: Option<u64>,
+    /// Generated tokens, reasoning included.
+    pub output: Option<u64>,
+    /// Prompt tokens read from a cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read_input: Option<u64>,
+}
+
+/// Something a run waits for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenInterrupt {
+    /// Its id: what an answer names.
+    pub interrupt: InterruptId,
+    /// What is asked.
+    pub kind: InterruptKind,
+    /// The tool.
+    pub tool: String,
+    /// The arguments that will be sent, whole.
+    pub arguments: String,
+}
+
+/// What went wrong. (LM-X)
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorInfo {
+    /// A stable code.
+    pub code: String,
+    /// In plain words.
+    pub message: String,
+    /// Whether the same run may succeed later.
+    pub retryable: bool,
+}
+
+/// Millionths of a dollar as dollars.
+pub(crate) fn dollars(cost: MicroUsd) -> f64 {
+    cost.0 as f64 / 1e6
+}
