@@ -298,6 +298,9 @@ impl WorkingFolder {
             let is_link = match self.root.symlink_metadata(&candidate) {
                 Ok(metadata) => metadata.is_symlink(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                    return Err(FolderError::NotDirectory(show(&resolved)));
+                }
                 Err(error) => return Err(io_error("look at", &candidate, error)),
             };
             if !is_link {
