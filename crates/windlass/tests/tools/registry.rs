@@ -115,8 +115,8 @@ fn faults_in_arguments_name_path_and_value() {
     );
     check(
         json!({"file_path": ["a"], "lines": 3}),
-        "Invalid arguments: `arguments`: Additional properties are not allowed ('lines' was unexpected); \
-         `/file_path`: [\"a\"] is not of type \"string\"",
+        "Invalid arguments: `/file_path`: [\"a\"] is not of type \"string\"; \
+         `arguments`: Additional properties are not allowed ('lines' was unexpected)",
     );
     let long = registry.check_arguments("Read", &json!({"file_path": vec!["x"; 10_000]})).unwrap_err();
     assert!(long.len() < 300, "{long}");

@@ -68,9 +68,9 @@ fn glob_takes_an_absolute_pattern_inside() {
 // rows: LM-T6
 #[test]
 fn grep_shows_files_lines_or_counts() {
-    check("Grep", json!({"pattern": "run"}), "notes.md\nsrc/main.rs\nsrc/run.rs\n.hidden/run.md");
+    check("Grep", json!({"pattern": "run"}), "notes.md\n.hidden/run.md\nsrc/main.rs\nsrc/run.rs");
     let lines =
-        "notes.md:2:run fast\nsrc/main.rs:2:    run();\nsrc/run.rs:2:fn run() {\n.hidden/run.md:1:hidden run";
+        "notes.md:2:run fast\n.hidden/run.md:1:hidden run\nsrc/main.rs:2:    run();\nsrc/run.rs:2:fn run() {";
     check("Grep", json!({"pattern": "run", "output_mode": "content"}), lines);
     check("Grep", json!({"pattern": "(?m)^fn ", "output_mode": "count"}), "src/main.rs:1\nsrc/run.rs:2");
     let any_case =
@@ -118,9 +118,9 @@ fn grep_matches_across_lines_on_request() {
 // rows: LM-T6
 #[test]
 fn grep_stops_at_the_head_and_says_so() {
-    let head = "notes.md\nsrc/main.rs\n[the first 2 lines; narrow the search or raise `head_limit`]";
+    let head = "notes.md\n.hidden/run.md\n[the first 2 lines; narrow the search or raise `head_limit`]";
     check("Grep", json!({"pattern": "run", "head_limit": 2}), head);
-    let all = "notes.md\nsrc/main.rs\nsrc/run.rs\n.hidden/run.md";
+    let all = "notes.md\n.hidden/run.md\nsrc/main.rs\nsrc/run.rs";
     check("Grep", json!({"pattern": "run", "head_limit": 4}), all);
     let desk = Desk::new();
     desk.put("many.txt", "x\n".repeat(1000));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use cap_std::time::SystemTime;
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -93,7 +93,7 @@ fn relative_pattern<'a>(folder: &WorkingFolder, pattern: &'a str) -> Result<&'a 
 }
 
 /// Compiles a pattern, with a bound on its length.
-pub(super) fn compile(pattern: &str) -> Result<GlobMatcher, Refusal> {
+pub(super) fn compile(pattern: &str) -> Result<GlobSet, Refusal> {
     if pattern.is_empty() {
         return Err(Refusal::new("the pattern is empty"));
     }
@@ -107,9 +107,11 @@ pub(super) fn compile(pattern: &str) -> Result<GlobMatcher, Refusal> {
         return Err(Refusal(format!("`..` is not allowed in the pattern `{pattern}`; use `path`")));
     }
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    // A set of one: its builder gives an error where a single glob's matcher panics, which it does
+    // on a pattern that is nested too deeply.
     GlobBuilder::new(pattern)
         .literal_separator(true)
         .build()
-        .map(|glob| glob.compile_matcher())
-        .map_err(|error| Refusal(error.to_string()))
+        .and_then(|glob| GlobSet::new([glob]))
+        .map_err(|error| Refusal(format!("the pattern cannot be used: {}", error.kind())))
 }

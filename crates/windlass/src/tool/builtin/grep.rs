@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use globset::GlobMatcher;
+use globset::GlobSet;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use schemars::JsonSchema;
@@ -137,7 +137,7 @@ fn compile(arguments: &GrepArguments) -> Result<RegexMatcher, Refusal> {
 }
 
 /// A filter without a slash is for names at any depth, as in ripgrep.
-fn compile_filter(filter: &str) -> Result<GlobMatcher, Refusal> {
+fn compile_filter(filter: &str) -> Result<GlobSet, Refusal> {
     if filter.contains('/') { glob::compile(filter) } else { glob::compile(&format!("**/{filter}")) }
 }
 
