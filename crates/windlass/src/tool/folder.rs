@@ -266,7 +266,10 @@ impl WorkingFolder {
         // Letters' case is ignored, for file systems that ignore it.
         let (store, path) = (store.to_string_lossy().to_lowercase(), path.to_string_lossy().to_lowercase());
         // `store.db-wal` and `store.db-shm` hold the same secrets as `store.db`.
-        path.strip_prefix(&store).is_some_and(|rest| matches!(rest.bytes().next(), None | Some(b'/' | b'-')))
+        store.is_empty()
+            || path
+                .strip_prefix(&store)
+                .is_some_and(|rest| matches!(rest.bytes().next(), None | Some(b'/' | b'-')))
     }
 
     /// The part of an absolute path below the folder, if it lies there.

@@ -179,6 +179,12 @@ struct CleanForModels;
 impl Transform for CleanForModels {
     fn transform(&mut self, schema: &mut Schema) {
         schema.remove("title");
+        // Where a doc comment's lines broke means nothing; its paragraphs do.
+        if let Some(Value::String(description)) = schema.get_mut("description") {
+            let paragraphs: Vec<String> =
+                description.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+            *description = paragraphs.join("\n\n");
+        }
         // `uint64` and the like are schemars' own words, and some providers refuse unknown formats.
         let is_number_format = schema
             .get("format")

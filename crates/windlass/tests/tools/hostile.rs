@@ -30,6 +30,9 @@ fn trap() -> Desk {
     desk.put("read-only.txt", "old");
     fs::set_permissions(inside.join("read-only.txt"), fs::Permissions::from_mode(0o444)).unwrap();
     symlink("../hooks", inside.join(".git/hooks")).unwrap();
+    desk.put("sub/.git/HEAD", "");
+    desk.put("sub/githooks/pre-push", "old");
+    symlink("../githooks", inside.join("sub/.git/hooks")).unwrap();
     symlink("dotfiles/bashrc", inside.join(".bashrc")).unwrap();
     symlink(desk.outside.join("secret.txt"), inside.join("out.txt")).unwrap();
     symlink(&desk.outside, inside.join("out")).unwrap();

@@ -140,3 +140,28 @@ fn the_file_tools_say_what_may_be_repeated() {
     ];
     assert_eq!(classes, expected.map(|(name, class)| (name.to_owned(), class)));
 }
+
+// rows: LM-T4
+#[test]
+fn a_file_tool_as_the_model_sees_it() {
+    let registry = Registry::new().add_all(builtin::file_tools()).unwrap();
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "file_path": {
+                "type": "string",
+                "description": "The file: relative to the working folder, or an absolute path inside it.",
+            },
+            "old_string": {
+                "type": "string",
+                "description": "The exact text to replace, without Read's line numbers. Must occur exactly \
+                    once, unless `replace_all` is set.",
+            },
+            "new_string": {"type": "string", "description": "The text to put in its place; must differ."},
+            "replace_all": {"type": "boolean", "description": "Replaces every occurrence.", "default": false},
+        },
+        "required": ["file_path", "old_string", "new_string"],
+        "additionalProperties": false,
+    });
+    assert_eq!(registry.get("Edit").unwrap().spec().input_schema, expected);
+}

@@ -6,8 +6,7 @@
 //! overflows ends the process. No text recognition: a scanned page has no text.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +21,6 @@ use crate::tool::FolderPath;
 const DEFAULT_PAGES: u64 = 20;
 /// A page takes milliseconds; a file that needs longer than this does not end.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
-const POLL: Duration = Duration::from_millis(100);
 /// A reader that never ends keeps its thread; beyond this many no more are started.
 const MAX_READERS: usize = 4;
 /// The parser recurses deeply on honest files too; the memory is only reserved.
@@ -33,7 +31,11 @@ const MAX_FORM_DEPTH: usize = 12;
 const MAX_FORMS: usize = 2000;
 const MAX_TEXT_BYTES: usize = 2 * 1024 * 1024;
 
-static READERS: AtomicUsize = AtomicUsize::new(0);
+static READERS: Mutex<usize> = Mutex::new(0);
+static READER_ENDED: Condvar = Condvar::new();
+/// How often a wait looks at the cancel signal.
+const POLL: Duration = Duration::from_millis(100);
+const POLLS: u128 = TIME_LIMIT.as_millis() / POLL.as_millis();
 
 /// Shows the text of some pages.
 pub(super) fn show(
@@ -43,7 +45,7 @@ pub(super) fn show(
     count: Option<u64>,
     cancel: &CancellationToken,
 ) -> Answer {
-    let slot = Slot::take().ok_or_else(|| Refusal::new("too many PDFs are being read; try again later"))?;
+    let slot = Slot::wait(cancel)?;
     let (sender, receiver) = mpsc::sync_channel(1);
     let stop = cancel.child_token();
     let _stop_guard = stop.clone().drop_guard();
@@ -58,7 +60,7 @@ pub(super) fn show(
         .stack_size(STACK_BYTES)
         .spawn(work)
         .map_err(|error| Refusal::io("read", path, error))?;
-    for _ in 0..TIME_LIMIT.as_millis() / POLL.as_millis() {
+    for _ in 0..POLLS {
         if cancel.is_cancelled() {
             return Err(Refusal::cancelled());
         }
@@ -76,17 +78,28 @@ pub(super) fn show(
 struct Slot;
 
 impl Slot {
-    fn take() -> Option<Self> {
-        let taken = READERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |readers| {
-            (readers < MAX_READERS).then_some(readers + 1)
-        });
-        taken.is_ok().then_some(Self)
+    fn wait(cancel: &CancellationToken) -> Result<Self, Refusal> {
+        // Nothing panics while it holds the lock, and a count cannot be left half changed.
+        let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..POLLS {
+            if cancel.is_cancelled() {
+                return Err(Refusal::cancelled());
+            }
+            if *readers < MAX_READERS {
+                *readers += 1;
+                return Ok(Self);
+            }
+            let woken = READER_ENDED.wait_timeout(readers, POLL).unwrap_or_else(PoisonError::into_inner);
+            readers = woken.0;
+        }
+        Err(Refusal::new("too many PDFs are being read; try again later"))
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        READERS.fetch_sub(1, Ordering::AcqRel);
+        *READERS.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        READER_ENDED.notify_one();
     }
 }
 
