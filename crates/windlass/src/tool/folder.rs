@@ -25,10 +25,10 @@ pub use write::Written;
 #[derive(Debug)]
 pub struct WorkingFolder {
     root: Dir,
-    /// The absolute path without symbolic links.
-    path: PathBuf,
     /// The absolute path as it was given: models are told it and answer with it.
-    alias: PathBuf,
+    path: PathBuf,
+    /// The absolute path without symbolic links.
+    canonical: PathBuf,
     protected: ProtectedPaths,
     /// Where the engine's store lies inside the folder, relative to it.
     store: Option<PathBuf>,
@@ -151,10 +151,10 @@ impl WorkingFolder {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FolderError> {
         let given = path.as_ref();
         let failed = |source| FolderError::Open { path: given.to_owned(), source };
-        let alias = std::path::absolute(given).map_err(failed)?;
-        let path = fs::canonicalize(given).map_err(failed)?;
-        let root = Dir::open_ambient_dir(&path, ambient_authority()).map_err(failed)?;
-        Ok(Self { root, path, alias, protected: ProtectedPaths::default(), store: None })
+        let path = std::path::absolute(given).map_err(failed)?;
+        let canonical = fs::canonicalize(given).map_err(failed)?;
+        let root = Dir::open_ambient_dir(&canonical, ambient_authority()).map_err(failed)?;
+        Ok(Self { root, path, canonical, protected: ProtectedPaths::default(), store: None })
     }
 
     /// Replaces the list of paths that file tools never write.
@@ -178,7 +178,7 @@ impl WorkingFolder {
 
     /// The folder's absolute path, as people and models see it.
     pub fn path(&self) -> &Path {
-        &self.alias
+        &self.path
     }
 
     /// Resolves a path that a model gave: relative to the folder, or absolute and inside it.
@@ -195,7 +195,7 @@ impl WorkingFolder {
         if given.len() > MAX_PATH_BYTES {
             return Err(FolderError::TooLong { path: shown(), size_bytes: given.len() });
         }
-        let outside = || FolderError::Outside { path: shown(), folder: self.alias.display().to_string() };
+        let outside = || FolderError::Outside { path: shown(), folder: self.path.display().to_string() };
         let path = Path::new(given);
         let relative = if path.is_absolute() { self.inside(path).ok_or_else(outside)? } else { path };
         let mut lexical = PathBuf::new();
@@ -274,7 +274,7 @@ impl WorkingFolder {
 
     /// The part of an absolute path below the folder, if it lies there.
     fn inside<'a>(&self, absolute: &'a Path) -> Option<&'a Path> {
-        absolute.strip_prefix(&self.alias).or_else(|_| absolute.strip_prefix(&self.path)).ok()
+        absolute.strip_prefix(&self.path).or_else(|_| absolute.strip_prefix(&self.canonical)).ok()
     }
 
     /// Resolves links and `..` as the system would, but never beyond the folder.
@@ -285,7 +285,7 @@ impl WorkingFolder {
         let mut links = 0;
         let leads_out = |link: &Option<PathBuf>| match link {
             Some(link) => FolderError::LeadsOut { path: shown.to_owned(), link: show(link) },
-            None => FolderError::Outside { path: shown.to_owned(), folder: self.alias.display().to_string() },
+            None => FolderError::Outside { path: shown.to_owned(), folder: self.path.display().to_string() },
         };
         while let Some(name) = pending.pop_front() {
             if name == "." || name == "/" {

@@ -13,7 +13,6 @@ mod walk;
 mod write;
 
 use std::fmt::Display;
-use std::future::Future;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -87,23 +86,21 @@ where
     .await
 }
 
-fn blocking<W>(context: CallContext, work: W) -> impl Future<Output = ToolOutput>
+async fn blocking<W>(context: CallContext, work: W) -> ToolOutput
 where
     W: FnOnce(&WorkingFolder, &CancellationToken) -> Answer + Send + 'static,
 {
-    async move {
-        let Some(folder) = context.folder else {
-            return ToolOutput::error("there is no working folder in this thread");
-        };
-        let cancel = context.cancel;
-        let joined = tokio::task::spawn_blocking(move || work(&folder, &cancel)).await;
-        match joined {
-            Ok(Ok(output)) => output,
-            Ok(Err(Refusal(reason))) => ToolOutput::error(reason),
-            // The driver contains panics; one of a blocking thread is passed on to it.
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => ToolOutput::error("the engine is shutting down"),
-        }
+    let Some(folder) = context.folder else {
+        return ToolOutput::error("there is no working folder in this thread");
+    };
+    let cancel = context.cancel;
+    let joined = tokio::task::spawn_blocking(move || work(&folder, &cancel)).await;
+    match joined {
+        Ok(Ok(output)) => output,
+        Ok(Err(Refusal(reason))) => ToolOutput::error(reason),
+        // The driver contains panics; one of a blocking thread is passed on to it.
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => ToolOutput::error("the engine is shutting down"),
     }
 }
 
