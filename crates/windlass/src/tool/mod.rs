@@ -1,5 +1,14 @@
 //! Tools: the registry, function tools and the built-in ones. They see ports only.
+//!
+//! Whether a call may run is the gate's business, and when it runs is the driver's; nothing here
+//! asks, waits for an answer or retries.
 
-/// The folder that tools work in, held by a capability handle.
-#[derive(Debug)]
-pub struct WorkingFolder;
+pub mod builtin;
+
+mod folder;
+mod function;
+mod registry;
+
+pub use folder::{FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
+pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
+pub use registry::{Registry, RegistryError};

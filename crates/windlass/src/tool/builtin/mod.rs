@@ -1,0 +1,109 @@
+//! Built-in tools that work on files: Read, Write, Edit, Glob and Grep.
+//!
+//! Each works in the call's working folder and nowhere else. Looking blocks a thread of the
+//! blocking pool and checks the cancel signal as it goes; a write is always let finish, because
+//! its outcome would be unknown otherwise.
+
+mod edit;
+mod glob;
+mod grep;
+mod pdf;
+mod read;
+mod walk;
+mod write;
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use windlass_machine::Annotations;
+
+pub use edit::edit;
+pub use glob::glob;
+pub use grep::grep;
+pub use read::read;
+pub use write::write;
+
+use super::{FolderError, WorkingFolder};
+use crate::port::tool::{CallContext, Tool, ToolOutput};
+
+/// The file tools: `Read`, `Write`, `Edit`, `Glob` and `Grep`.
+pub fn file_tools() -> Vec<Arc<dyn Tool>> {
+    vec![Arc::new(read()), Arc::new(write()), Arc::new(edit()), Arc::new(glob()), Arc::new(grep())]
+}
+
+/// Why a built-in tool gave no answer, in words for the model.
+#[derive(Debug, PartialEq)]
+struct Refusal(String);
+
+impl Refusal {
+    fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+
+    fn cancelled() -> Self {
+        Self::new("the call was cancelled")
+    }
+
+    fn io(action: &str, path: impl Display, error: impl Display) -> Self {
+        Self(format!("cannot {action} `{path}`: {error}"))
+    }
+}
+
+impl From<FolderError> for Refusal {
+    fn from(error: FolderError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+type Answer = Result<ToolOutput, Refusal>;
+
+/// Runs work that only looks; a cancel ends the wait, and the work ends itself soon after.
+async fn look<W>(context: CallContext, work: W) -> ToolOutput
+where
+    W: FnOnce(&WorkingFolder, &CancellationToken) -> Answer + Send + 'static,
+{
+    let cancel = context.cancel.clone();
+    let working = blocking(context, work);
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => ToolOutput::error(Refusal::cancelled().0),
+        output = working => output,
+    }
+}
+
+/// Runs work that changes files; once begun it is waited for.
+async fn change<W>(context: CallContext, work: W) -> ToolOutput
+where
+    W: FnOnce(&WorkingFolder) -> Answer + Send + 'static,
+{
+    blocking(context, |folder, cancel| {
+        if cancel.is_cancelled() {
+            return Err(Refusal::cancelled());
+        }
+        work(folder)
+    })
+    .await
+}
+
+async fn blocking<W>(context: CallContext, work: W) -> ToolOutput
+where
+    W: FnOnce(&WorkingFolder, &CancellationToken) -> Answer + Send + 'static,
+{
+    let Some(folder) = context.folder else {
+        return ToolOutput::error("there is no working folder in this thread");
+    };
+    let cancel = context.cancel;
+    let joined = tokio::task::spawn_blocking(move || work(&folder, &cancel)).await;
+    match joined {
+        Ok(Ok(output)) => output,
+        Ok(Err(Refusal(reason))) => ToolOutput::error(reason),
+        // The driver contains panics; one of a blocking thread is passed on to it.
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => ToolOutput::error("the engine is shutting down"),
+    }
+}
+
+fn read_only() -> Annotations {
+    Annotations { read_only_hint: true, ..Annotations::default() }
+}

@@ -1,0 +1,38 @@
+//! `Write`: a whole file at once. It does not merge and does not look at what was there before.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_machine::Annotations;
+
+use super::change;
+use crate::port::tool::ToolOutput;
+use crate::tool::{FunctionTool, Written};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteArguments {
+    /// The file: relative to the working folder, or an absolute path inside it.
+    file_path: String,
+    /// The whole new content.
+    content: String,
+}
+
+/// Makes the tool `Write`: replaces or creates a file. (LM-T3)
+pub fn write() -> FunctionTool {
+    FunctionTool::new("Write", DESCRIPTION, |context, arguments: WriteArguments| {
+        change(context, move |folder| {
+            let path = folder.resolve(&arguments.file_path)?;
+            let written = folder.write(&path, arguments.content.as_bytes())?;
+            let done = match written {
+                Written::Created => "Created",
+                Written::Overwritten => "Overwrote",
+            };
+            Ok(ToolOutput::text(format!("{done} `{path}`: {} bytes", arguments.content.len())))
+        })
+    })
+    .annotations(Annotations { idempotent_hint: true, ..Annotations::default() })
+}
+
+const DESCRIPTION: &str = "Writes a file in the working folder, replacing what was there. Creates missing \
+directories. The change is atomic: the file has the old content or the new one. Configuration of this \
+engine, git's own files and shell start-up files are protected. Prefer Edit for a small change.";

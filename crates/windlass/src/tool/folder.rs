@@ -1,0 +1,402 @@
+//! The working folder: a directory capability, and the paths that models give resolved inside it.
+//!
+//! Every symbolic link is resolved here and then opened without following any, so that what was
+//! checked (inside, not protected, not the store) is what is opened, also while somebody swaps
+//! links. It does no work for a tool beyond finding, opening and replacing files. Unix only.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use thiserror::Error;
+
+mod protected;
+mod write;
+
+pub use protected::ProtectedPaths;
+pub use write::Written;
+
+/// The folder that tools work in, held by a capability handle.
+#[derive(Debug)]
+pub struct WorkingFolder {
+    root: Dir,
+    /// The absolute path as it was given: models are told it and answer with it.
+    path: PathBuf,
+    /// The absolute path without symbolic links.
+    canonical: PathBuf,
+    protected: ProtectedPaths,
+    /// Where the engine's store lies inside the folder, relative to it.
+    store: Option<PathBuf>,
+}
+
+/// A path inside a working folder, its symbolic links resolved. What it names need not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderPath {
+    /// As it was given, without `.` and `..`.
+    lexical: PathBuf,
+    /// With every link resolved.
+    resolved: PathBuf,
+}
+
+impl FolderPath {
+    /// The path relative to the folder, with every link resolved; empty for the folder itself.
+    pub fn as_path(&self) -> &Path {
+        &self.resolved
+    }
+}
+
+impl fmt::Display for FolderPath {
+    /// Shows the path as it was given, relative to the folder.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.lexical.as_os_str().is_empty() { f.write_str(".") } else { self.lexical.display().fmt(f) }
+    }
+}
+
+/// Why a path in the working folder cannot be used. The text is meant for the model as well.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// The working folder itself cannot be opened.
+    #[error("cannot open the working folder `{}`: {source}", path.display())]
+    Open {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A protected path is not a glob.
+    #[error("`{glob}` is not a glob: {source}")]
+    Glob {
+        /// The pattern.
+        glob: String,
+        /// Why.
+        source: globset::Error,
+    },
+    /// The path is empty.
+    #[error("the path is empty")]
+    Empty,
+    /// The path contains a NUL.
+    #[error("the path `{0}` contains a NUL character")]
+    Nul(String),
+    /// The path is longer than the system takes.
+    #[error("the path `{path}` is {size_bytes} bytes long; at most {MAX_PATH_BYTES} are allowed")]
+    TooLong {
+        /// Its beginning.
+        path: String,
+        /// Its length.
+        size_bytes: usize,
+    },
+    /// The path lies outside.
+    #[error("`{path}` is outside the working folder `{folder}`")]
+    Outside {
+        /// The path as given.
+        path: String,
+        /// The folder.
+        folder: String,
+    },
+    /// A symbolic link on the path leads outside.
+    #[error("`{path}` leads out of the working folder through the symbolic link `{link}`")]
+    LeadsOut {
+        /// The path as given.
+        path: String,
+        /// The link.
+        link: String,
+    },
+    /// Too many symbolic links.
+    #[error("`{0}` goes through more than {MAX_LINKS} symbolic links")]
+    TooManyLinks(String),
+    /// The path is protected from file tools.
+    #[error("`{0}` is protected: file tools do not write it. Ask the user to change it")]
+    Protected(String),
+    /// The path belongs to the store.
+    #[error("`{0}` belongs to the engine's store, which tools neither read nor write")]
+    Store(String),
+    /// Nothing is there.
+    #[error("`{0}` does not exist")]
+    Missing(String),
+    /// A directory is there where a file is meant.
+    #[error("`{0}` is a directory")]
+    Directory(String),
+    /// Something else is there where a directory is meant.
+    #[error("`{0}` is not a directory")]
+    NotDirectory(String),
+    /// A pipe, socket or device is there where a file is meant.
+    #[error("`{0}` is not a regular file")]
+    NotRegular(String),
+    /// The file may not be written.
+    #[error("`{0}` is read-only")]
+    ReadOnly(String),
+    /// Something was swapped while it was opened.
+    #[error("`{0}` changed while it was being opened; try again")]
+    Changed(String),
+    /// The system refused.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The path.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl WorkingFolder {
+    /// Opens a folder, with the default protected paths and no store inside.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, FolderError> {
+        let given = path.as_ref();
+        let failed = |source| FolderError::Open { path: given.to_owned(), source };
+        let path = std::path::absolute(given).map_err(failed)?;
+        let canonical = fs::canonicalize(given).map_err(failed)?;
+        let root = Dir::open_ambient_dir(&canonical, ambient_authority()).map_err(failed)?;
+        Ok(Self { root, path, canonical, protected: ProtectedPaths::default(), store: None })
+    }
+
+    /// Replaces the list of paths that file tools never write.
+    pub fn with_protected(mut self, protected: ProtectedPaths) -> Self {
+        self.protected = protected;
+        self
+    }
+
+    /// Names the engine's store, a directory or a file; one outside the folder changes nothing.
+    pub fn with_store(mut self, store: impl AsRef<Path>) -> Self {
+        let store = store.as_ref();
+        // A store that does not exist yet is known by its parent.
+        let known = fs::canonicalize(store).or_else(|_| {
+            let parent = store.parent().unwrap_or(Path::new("."));
+            fs::canonicalize(parent).map(|parent| parent.join(store.file_name().unwrap_or_default()))
+        });
+        let absolute = known.or_else(|_| std::path::absolute(store)).unwrap_or_else(|_| store.to_owned());
+        self.store = self.inside(&absolute).map(Path::to_owned);
+        self
+    }
+
+    /// The folder's absolute path, as people and models see it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Resolves a path that a model gave: relative to the folder, or absolute and inside it.
+    ///
+    /// Looks at the disk, so call it where blocking is allowed.
+    pub fn resolve(&self, given: &str) -> Result<FolderPath, FolderError> {
+        let shown = || shorten(given);
+        if given.is_empty() {
+            return Err(FolderError::Empty);
+        }
+        if given.contains('\0') {
+            return Err(FolderError::Nul(shown().replace('\0', "\\0")));
+        }
+        if given.len() > MAX_PATH_BYTES {
+            return Err(FolderError::TooLong { path: shown(), size_bytes: given.len() });
+        }
+        let outside = || FolderError::Outside { path: shown(), folder: self.path.display().to_string() };
+        let path = Path::new(given);
+        let relative = if path.is_absolute() { self.inside(path).ok_or_else(outside)? } else { path };
+        let mut lexical = PathBuf::new();
+        for component in relative.components() {
+            match component {
+                Component::Normal(name) => lexical.push(name),
+                Component::ParentDir if !lexical.pop() => return Err(outside()),
+                Component::ParentDir | Component::CurDir => {}
+                Component::RootDir | Component::Prefix(_) => return Err(outside()),
+            }
+        }
+        let resolved = self.follow(relative, &shown())?;
+        if self.is_store(&resolved) || self.is_store(&lexical) {
+            return Err(FolderError::Store(shown()));
+        }
+        Ok(FolderPath { lexical, resolved })
+    }
+
+    /// Opens a regular file for reading; never waits for a pipe and never opens a device.
+    pub fn open_file(&self, path: &FolderPath) -> Result<fs::File, FolderError> {
+        let (parent, name) = self.parent_of(path)?;
+        self.open_entry(&parent, &name, path.as_path())
+    }
+
+    /// Opens a directory, to list it.
+    pub(crate) fn open_directory(&self, relative: &Path) -> Result<Dir, FolderError> {
+        let start = open_directory_at(&self.root, OsStr::new("."))
+            .map_err(|source| io_error("open", Path::new("."), source))?;
+        relative.iter().try_fold(start, |directory, name| {
+            open_directory_at(&directory, name).map_err(|source| io_error("open", relative, source))
+        })
+    }
+
+    /// Opens a regular file of an opened directory, as [`WorkingFolder::open_file`] does.
+    pub(crate) fn open_entry(
+        &self,
+        parent: &Dir,
+        name: &OsStr,
+        path: &Path,
+    ) -> Result<fs::File, FolderError> {
+        if self.is_store(path) {
+            return Err(FolderError::Store(show(path)));
+        }
+        let failed = |source| io_error("open", path, source);
+        let before = parent.symlink_metadata(name).map_err(failed)?;
+        refuse_irregular(&before, path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let file = parent.open_with(name, &options).map_err(failed)?;
+        if !is_same(&before, &file.metadata().map_err(failed)?) {
+            return Err(FolderError::Changed(show(path)));
+        }
+        Ok(file.into_std())
+    }
+
+    /// Looks at what a path names, itself never a link.
+    pub(crate) fn metadata(&self, path: &FolderPath) -> Result<Metadata, FolderError> {
+        let relative = match path.as_path() {
+            empty if empty.as_os_str().is_empty() => Path::new("."),
+            relative => relative,
+        };
+        self.root.symlink_metadata(relative).map_err(|source| io_error("look at", path.as_path(), source))
+    }
+
+    /// Tells whether a relative path belongs to the store, the files beside a store file included.
+    pub(crate) fn is_store(&self, path: &Path) -> bool {
+        let Some(store) = &self.store else { return false };
+        // Letters' case is ignored, for file systems that ignore it.
+        let (store, path) = (store.to_string_lossy().to_lowercase(), path.to_string_lossy().to_lowercase());
+        // `store.db-wal` and `store.db-shm` hold the same secrets as `store.db`.
+        store.is_empty()
+            || path
+                .strip_prefix(&store)
+                .is_some_and(|rest| matches!(rest.bytes().next(), None | Some(b'/' | b'-')))
+    }
+
+    /// The part of an absolute path below the folder, if it lies there.
+    fn inside<'a>(&self, absolute: &'a Path) -> Option<&'a Path> {
+        absolute.strip_prefix(&self.path).or_else(|_| absolute.strip_prefix(&self.canonical)).ok()
+    }
+
+    /// Resolves links and `..` as the system would, but never beyond the folder.
+    fn follow(&self, relative: &Path, shown: &str) -> Result<PathBuf, FolderError> {
+        let mut pending: VecDeque<OsString> = relative.iter().map(OsString::from).collect();
+        let mut resolved = PathBuf::new();
+        let mut last_link: Option<PathBuf> = None;
+        let mut links = 0;
+        let leads_out = |link: &Option<PathBuf>| match link {
+            Some(link) => FolderError::LeadsOut { path: shown.to_owned(), link: show(link) },
+            None => FolderError::Outside { path: shown.to_owned(), folder: self.path.display().to_string() },
+        };
+        while let Some(name) = pending.pop_front() {
+            if name == "." || name == "/" {
+                continue;
+            }
+            if name == ".." {
+                if !resolved.pop() {
+                    return Err(leads_out(&last_link));
+                }
+                continue;
+            }
+            let candidate = resolved.join(&name);
+            let is_link = match self.root.symlink_metadata(&candidate) {
+                Ok(metadata) => metadata.is_symlink(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                    return Err(FolderError::NotDirectory(show(&resolved)));
+                }
+                Err(error) => return Err(io_error("look at", &candidate, error)),
+            };
+            if !is_link {
+                resolved = candidate;
+                continue;
+            }
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(FolderError::TooManyLinks(shown.to_owned()));
+            }
+            let target = self.root.read_link_contents(&candidate);
+            let target = target.map_err(|source| io_error("follow", &candidate, source))?;
+            last_link = Some(candidate);
+            let target = if target.is_absolute() {
+                resolved.clear();
+                self.inside(&target).ok_or_else(|| leads_out(&last_link))?
+            } else {
+                &target
+            };
+            target.iter().rev().for_each(|part| pending.push_front(part.to_owned()));
+        }
+        Ok(resolved)
+    }
+
+    fn parent_of(&self, path: &FolderPath) -> Result<(Dir, OsString), FolderError> {
+        let path = path.as_path();
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(FolderError::Directory(".".to_owned()));
+        };
+        let directory = self.open_directory(parent).map_err(|error| match error {
+            // The model asked for the file: say that it is the file that is missing.
+            FolderError::Missing(_) => FolderError::Missing(show(path)),
+            other => other,
+        })?;
+        Ok((directory, name.to_owned()))
+    }
+}
+
+/// The longest path taken: Linux's `PATH_MAX`.
+const MAX_PATH_BYTES: usize = 4096;
+/// Linux follows as many (`path_resolution(7)`).
+const MAX_LINKS: usize = 40;
+/// How much of a bad path an error shows.
+const MAX_SHOWN_CHARS: usize = 200;
+
+/// Opens a directory of a directory without following a link.
+fn open_directory_at(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
+    let before = parent.symlink_metadata(name)?;
+    if !before.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW);
+    let directory = parent.open_with(name, &options)?;
+    // Without `openat2` cap-std follows links itself, whatever the flags: compare what was opened.
+    if !is_same(&before, &directory.metadata()?) {
+        return Err(io::Error::other("it changed while it was being opened"));
+    }
+    Ok(Dir::from_std_file(directory.into_std()))
+}
+
+fn is_same(before: &Metadata, after: &Metadata) -> bool {
+    (before.dev(), before.ino()) == (after.dev(), after.ino())
+}
+
+fn refuse_irregular(metadata: &Metadata, path: &Path) -> Result<(), FolderError> {
+    if metadata.is_file() {
+        Ok(())
+    } else if metadata.is_dir() {
+        Err(FolderError::Directory(show(path)))
+    } else if metadata.is_symlink() {
+        Err(FolderError::Changed(show(path)))
+    } else {
+        Err(FolderError::NotRegular(show(path)))
+    }
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> FolderError {
+    match source.kind() {
+        io::ErrorKind::NotFound => FolderError::Missing(show(path)),
+        io::ErrorKind::NotADirectory => FolderError::NotDirectory(show(path)),
+        _ => FolderError::Io { action, path: show(path), source },
+    }
+}
+
+/// Shows a relative path; the folder itself is `.`.
+fn show(path: &Path) -> String {
+    if path.as_os_str().is_empty() { ".".to_owned() } else { shorten(&path.to_string_lossy()) }
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,137 @@
+//! Writing a file of the working folder so that a reader sees the old content or the new one.
+//!
+//! The new content is on the disk before it gets the name, and the name is on the disk before the
+//! call returns. Ownership, extended attributes and hard links of the old file are not kept.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt, Permissions};
+
+use super::{FolderError, FolderPath, WorkingFolder, io_error, open_directory_at, refuse_irregular, show};
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Written {
+    /// There was no file.
+    Created,
+    /// A file was replaced.
+    Overwritten,
+}
+
+impl WorkingFolder {
+    /// Tells why file tools may not write a path, if so.
+    pub(crate) fn refuse_protected(&self, path: &FolderPath) -> Result<(), FolderError> {
+        let is_protected = self.protected.contains(&path.resolved)
+            || self.protected.contains(&path.lexical)
+            || self.protected.anchors().iter().any(|anchor| self.leads_to(anchor, &path.resolved));
+        if is_protected { Err(FolderError::Protected(path.to_string())) } else { Ok(()) }
+    }
+
+    /// Replaces a file's content at once, or creates it with the directories above it.
+    ///
+    /// An existing file keeps its mode. A protected or read-only file is refused. After an error
+    /// the old content is still there, unless the error came from the very last step, the sync of
+    /// the directory.
+    pub fn write(&self, path: &FolderPath, content: &[u8]) -> Result<Written, FolderError> {
+        self.refuse_protected(path)?;
+        let target = path.as_path();
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(FolderError::Directory(".".to_owned()));
+        };
+        let directory = self.create_directories(parent)?;
+        let permissions = match directory.symlink_metadata(name) {
+            Ok(metadata) => {
+                refuse_irregular(&metadata, target)?;
+                // Replacing a name needs no right to write the old file: honour its mode here.
+                if metadata.permissions().readonly() {
+                    return Err(FolderError::ReadOnly(show(target)));
+                }
+                Some(metadata.permissions())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(io_error("write", target, error)),
+        };
+        let written = if permissions.is_some() { Written::Overwritten } else { Written::Created };
+        replace(&directory, name, content, permissions)
+            .map_err(|source| io_error("write", target, source))?;
+        Ok(written)
+    }
+
+    /// Opens a directory, making those that are missing.
+    fn create_directories(&self, relative: &Path) -> Result<Dir, FolderError> {
+        let mut directory = self.open_directory(Path::new(""))?;
+        let mut reached = PathBuf::new();
+        for name in relative {
+            reached.push(name);
+            let failed = |source| io_error("create the directory", &reached, source);
+            let opened = open_directory_at(&directory, name);
+            let is_missing = matches!(&opened, Err(error) if error.kind() == io::ErrorKind::NotFound);
+            directory = if is_missing {
+                match directory.create_dir(name) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                    Ok(()) | Err(_) => {}
+                }
+                open_directory_at(&directory, name).map_err(failed)?
+            } else {
+                opened.map_err(failed)?
+            };
+        }
+        Ok(directory)
+    }
+
+    /// Tells whether a protected name is a link to a path or to a directory above it.
+    fn leads_to(&self, anchor: &Path, path: &Path) -> bool {
+        let shown = show(anchor);
+        self.follow(anchor, &shown).is_ok_and(|target| target != anchor && path.starts_with(target))
+    }
+}
+
+fn replace(directory: &Dir, name: &OsStr, content: &[u8], mode: Option<Permissions>) -> io::Result<()> {
+    let (temporary, mut file) = create_temporary(directory, mode.is_some())?;
+    let renamed = (|| {
+        file.write_all(content)?;
+        if let Some(mode) = mode {
+            file.set_permissions(mode)?;
+        }
+        file.sync_all()?;
+        directory.rename(&temporary, directory, name)
+    })();
+    if renamed.is_err() {
+        // The first error is the one to tell.
+        let _ = directory.remove_file(&temporary);
+    }
+    renamed?;
+    match directory.try_clone()?.into_std_file().sync_all() {
+        // Some file systems cannot sync a directory and say so.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
+}
+
+/// Creates a file of an unused name in the directory, so that the rename stays on one file system.
+fn create_temporary(directory: &Dir, replaces: bool) -> io::Result<(String, File)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    if replaces {
+        // Nobody may read the new content of a private file before it has that file's mode.
+        options.mode(0o600);
+    }
+    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+    for _ in 0..MAX_NAMES {
+        let name = format!(".windlass-{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        match directory.open_with(&name, &options) {
+            Ok(file) => return Ok((name, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Names tried before giving up: only what crashed processes left behind is in the way.
+const MAX_NAMES: usize = 100;

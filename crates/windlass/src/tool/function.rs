@@ -1,0 +1,197 @@
+//! Function tools: a Rust function with a typed argument becomes a tool.
+//!
+//! The schema is derived from the argument's type and cleaned for models: no `$schema`, no title,
+//! no Rust number formats, subschemas written in place.
+
+use std::fmt;
+use std::future::{Future, ready};
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use windlass_machine::{Annotations, EffectClass, ToolSpec};
+
+use crate::port::tool::{CallContext, Tool, ToolOutput};
+
+/// A tool made of a Rust function.
+///
+/// ```
+/// use windlass::tool::FunctionTool;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Echo {
+///     /// What to say again.
+///     text: String,
+/// }
+///
+/// let echo = FunctionTool::new("echo", "Echoes the text", |_context, echo: Echo| async move { echo.text });
+/// ```
+pub struct FunctionTool {
+    spec: ToolSpec,
+    effect_class: Option<EffectClass>,
+    function: Box<Function>,
+}
+
+type Function = dyn Fn(CallContext, Value) -> BoxFuture<'static, ToolOutput> + Send + Sync;
+
+impl FunctionTool {
+    /// Makes a tool of a function from a call's context and typed arguments to an answer.
+    ///
+    /// Without further settings it counts as changing the world: no hints, class `once`.
+    pub fn new<A, F, Fut, O>(name: &str, description: impl Into<String>, function: F) -> Self
+    where
+        A: JsonSchema + DeserializeOwned,
+        F: Fn(CallContext, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = O> + Send + 'static,
+        O: IntoToolOutput + 'static,
+    {
+        let spec = ToolSpec {
+            name: name.into(),
+            description: description.into(),
+            input_schema: schema_for::<A>(),
+            annotations: Annotations::default(),
+        };
+        let function = move |context, arguments| match serde_json::from_value::<A>(arguments) {
+            Ok(arguments) => function(context, arguments).map(O::into_tool_output).boxed(),
+            Err(problem) => ready(ToolOutput::error(format!("Invalid arguments: {problem}"))).boxed(),
+        };
+        Self { spec, effect_class: None, function: Box::new(function) }
+    }
+
+    /// Sets the hints; without [`FunctionTool::effect_class`] the class follows from them.
+    pub fn annotations(mut self, annotations: Annotations) -> Self {
+        self.spec.annotations = annotations;
+        self
+    }
+
+    /// Sets what may be done again when a call's outcome was lost, whatever the hints say.
+    pub fn effect_class(mut self, class: EffectClass) -> Self {
+        self.effect_class = Some(class);
+        self
+    }
+}
+
+#[async_trait]
+impl Tool for FunctionTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect_class(&self) -> EffectClass {
+        self.effect_class.unwrap_or_else(|| EffectClass::from_annotations(self.spec.annotations))
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        (self.function)(context, arguments).await
+    }
+}
+
+impl fmt::Debug for FunctionTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FunctionTool")
+            .field("spec", &self.spec)
+            .field("effect_class", &self.effect_class)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a function tool may return.
+pub trait IntoToolOutput {
+    /// Turns the value into what the model sees.
+    fn into_tool_output(self) -> ToolOutput;
+}
+
+impl IntoToolOutput for ToolOutput {
+    fn into_tool_output(self) -> ToolOutput {
+        self
+    }
+}
+
+impl IntoToolOutput for String {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::text(self)
+    }
+}
+
+impl IntoToolOutput for &'static str {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::text(self)
+    }
+}
+
+impl IntoToolOutput for Value {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::text(self.to_string())
+    }
+}
+
+/// Answers with a value's JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> IntoToolOutput for Json<T> {
+    fn into_tool_output(self) -> ToolOutput {
+        match serde_json::to_string(&self.0) {
+            Ok(json) => ToolOutput::text(json),
+            Err(problem) => ToolOutput::error(format!("the answer is not JSON: {problem}")),
+        }
+    }
+}
+
+impl<T: IntoToolOutput, E: fmt::Display> IntoToolOutput for Result<T, E> {
+    fn into_tool_output(self) -> ToolOutput {
+        match self {
+            Ok(output) => output.into_tool_output(),
+            Err(problem) => ToolOutput::error(problem.to_string()),
+        }
+    }
+}
+
+/// Derives a type's JSON schema (2020-12) in the form that models are given.
+pub fn schema_for<A: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.meta_schema = None;
+            settings.inline_subschemas = true;
+        })
+        .with_transform(RecursiveTransform(CleanForModels));
+    let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
+    // The type's own doc comment says what the tool's description already says.
+    if let Some(root) = schema.as_object_mut() {
+        root.shift_remove("description");
+        if root.get("type") == Some(&json!("object")) {
+            // Some providers refuse an object schema without `properties`.
+            root.entry("properties").or_insert_with(|| json!({}));
+        }
+    }
+    schema
+}
+
+#[derive(Clone)]
+struct CleanForModels;
+
+impl Transform for CleanForModels {
+    fn transform(&mut self, schema: &mut Schema) {
+        schema.remove("title");
+        // Where a doc comment's lines broke means nothing; its paragraphs do.
+        if let Some(Value::String(description)) = schema.get_mut("description") {
+            let paragraphs: Vec<String> =
+                description.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+            *description = paragraphs.join("\n\n");
+        }
+        // `uint64` and the like are schemars' own words, and some providers refuse unknown formats.
+        let is_number_format = schema
+            .get("format")
+            .and_then(Value::as_str)
+            .is_some_and(|format| ["uint", "int", "float", "double"].iter().any(|n| format.starts_with(n)));
+        if is_number_format {
+            schema.remove("format");
+        }
+    }
+}

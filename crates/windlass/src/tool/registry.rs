@@ -1,0 +1,221 @@
+//! The registry: the tools that an agent may be given, their catalogue, and the check of arguments.
+//!
+//! It refuses what no provider would take (names, schemas) when a tool is added, so that a run
+//! never finds out. It does not decide whether a call may run, and it never fetches a schema.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
+use thiserror::Error;
+use windlass_machine::{Digest, ToolName, ToolSpec};
+
+use crate::port::tool::Tool;
+
+/// Why a tool cannot be registered. All are the caller's fault, and trying again does not help.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// Another tool has the name.
+    #[error("there is already a tool named `{0}`")]
+    Duplicate(ToolName),
+    /// The name is not 1–64 of `[A-Za-z0-9_-]`.
+    #[error("`{0}` is not a tool name: 1 to 64 of A-Z, a-z, 0-9, `_` and `-`")]
+    Name(String),
+    /// The schema of the arguments cannot be used.
+    #[error("the input schema of the tool `{tool}` is invalid: {problem}")]
+    Schema {
+        /// The tool.
+        tool: ToolName,
+        /// What is wrong, with the value.
+        problem: String,
+    },
+}
+
+/// The tools at hand, by name.
+#[derive(Default)]
+pub struct Registry {
+    tools: BTreeMap<ToolName, Registered>,
+    disabled: BTreeSet<ToolName>,
+}
+
+struct Registered {
+    tool: Arc<dyn Tool>,
+    /// Compiled once: a run checks the same schema many times.
+    validator: Validator,
+    schema_digest: Digest,
+}
+
+impl Registry {
+    /// Makes a registry without tools.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool; refuses a name that is taken or invalid and a schema that cannot be used.
+    #[allow(clippy::should_implement_trait, reason = "adding a tool can fail and is not a sum")]
+    pub fn add(mut self, tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
+        let name = tool.spec().name.clone();
+        if !is_tool_name(name.as_str()) {
+            return Err(RegistryError::Name(shorten(name.as_str(), MAX_SHOWN_CHARS)));
+        }
+        if self.tools.contains_key(&name) {
+            return Err(RegistryError::Duplicate(name));
+        }
+        let schema = &tool.spec().input_schema;
+        let validator =
+            compile(schema).map_err(|problem| RegistryError::Schema { tool: name.clone(), problem })?;
+        let schema_digest = Digest::of(schema.to_string().as_bytes());
+        self.tools.insert(name, Registered { tool, validator, schema_digest });
+        Ok(self)
+    }
+
+    /// Adds several tools, as [`Registry::add`] does.
+    pub fn add_all(self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, RegistryError> {
+        tools.into_iter().try_fold(self, Self::add)
+    }
+
+    /// Takes a name out, whether its tool is added before, after or never. It wins over everything.
+    pub fn disable(mut self, name: impl Into<ToolName>) -> Self {
+        self.disabled.insert(name.into());
+        self
+    }
+
+    /// Finds a tool; a disabled one is not there.
+    pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        self.enabled(name).map(|registered| registered.tool.clone())
+    }
+
+    /// Lists the shapes of the enabled tools, sorted by name.
+    pub fn catalogue(&self) -> Arc<[ToolSpec]> {
+        self.tools
+            .iter()
+            .filter(|(name, _)| !self.disabled.contains(*name))
+            .map(|(_, registered)| registered.tool.spec().clone())
+            .collect()
+    }
+
+    /// Serialises the catalogue to the JSON array that an agent names by digest, with that digest.
+    ///
+    /// The same tools give the same bytes, in whatever order they were added.
+    pub fn catalogue_json(&self) -> (Bytes, Digest) {
+        // Invariant: a `ToolSpec` holds only strings, booleans and JSON, which always serialise.
+        let json = serde_json::to_vec(&*self.catalogue()).expect("a catalogue serialises");
+        let digest = Digest::of(&json);
+        (Bytes::from(json), digest)
+    }
+
+    /// The digest of a tool's input schema, which an approval is bound to.
+    pub fn schema_digest(&self, name: &str) -> Option<Digest> {
+        self.enabled(name).map(|registered| registered.schema_digest)
+    }
+
+    /// Checks a call's arguments against its tool's schema.
+    ///
+    /// The error is for the model: at most five faults, each with its path and the value.
+    pub fn check_arguments(&self, name: &str, arguments: &Value) -> Result<(), String> {
+        let Some(registered) = self.enabled(name) else {
+            return Err(format!("there is no tool named `{}`", shorten(name, MAX_SHOWN_CHARS)));
+        };
+        let faults: Vec<String> = registered
+            .validator
+            .iter_errors(arguments)
+            .take(MAX_FAULTS)
+            .map(|fault| {
+                let path = match fault.instance_path().as_str() {
+                    "" => "arguments",
+                    path => path,
+                };
+                let problem = fault.to_string();
+                format!("`{}`: {}", shorten(path, MAX_SHOWN_CHARS), shorten(&problem, MAX_FAULT_CHARS))
+            })
+            .collect();
+        if faults.is_empty() { Ok(()) } else { Err(format!("Invalid arguments: {}", faults.join("; "))) }
+    }
+
+    fn enabled(&self, name: &str) -> Option<&Registered> {
+        let name = ToolName::from(name);
+        if self.disabled.contains(&name) { None } else { self.tools.get(&name) }
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("tools", &self.tools.keys().collect::<Vec<_>>())
+            .field("disabled", &self.disabled)
+            .finish()
+    }
+}
+
+/// Faults told to a model at once: enough to repair a call, too few to fill a window.
+const MAX_FAULTS: usize = 5;
+const MAX_FAULT_CHARS: usize = 200;
+const MAX_SHOWN_CHARS: usize = 80;
+/// A schema is sent with every model call; 256 KiB is far above any that helps a model.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+/// How deep a schema may be nested; the walk below is recursive.
+const MAX_SCHEMA_DEPTH: usize = 64;
+
+fn is_tool_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+fn compile(schema: &Value) -> Result<Validator, String> {
+    let Some(object) = schema.as_object() else {
+        return Err(format!("`{}` is not an object", shorten(&schema.to_string(), MAX_SHOWN_CHARS)));
+    };
+    if object.get("type").and_then(Value::as_str) != Some("object") {
+        let found = object.get("type").map_or("nothing".to_owned(), Value::to_string);
+        return Err(format!("`type` must be \"object\", not {}", shorten(&found, MAX_SHOWN_CHARS)));
+    }
+    let size_bytes = schema.to_string().len();
+    if size_bytes > MAX_SCHEMA_BYTES {
+        return Err(format!("it is {size_bytes} bytes long; at most {MAX_SCHEMA_BYTES} are allowed"));
+    }
+    refuse_remote_references(schema, MAX_SCHEMA_DEPTH)?;
+    // A schema may come from a server: its patterns may be slow on purpose, so that both the
+    // compiled size and the backtracking are bounded.
+    let patterns = PatternOptions::fancy_regex().backtrack_limit(100_000).size_limit(1024 * 1024);
+    jsonschema::options()
+        .offline()
+        .with_pattern_options(patterns)
+        .build(schema)
+        .map_err(|problem| shorten(&problem.to_string(), MAX_FAULT_CHARS))
+}
+
+/// Refuses references that leave the document, wherever they stand. The walk does not tell schemas
+/// from data such as `const`; a string under `$ref` in data is refused too, and nothing needs one.
+fn refuse_remote_references(value: &Value, depth_left: usize) -> Result<(), String> {
+    if depth_left == 0 {
+        return Err(format!("it is nested more than {MAX_SCHEMA_DEPTH} levels deep"));
+    }
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                let target = member.as_str().filter(|_| key == "$ref" || key == "$dynamicRef");
+                if let Some(target) = target.filter(|target| !target.starts_with('#')) {
+                    let target = shorten(target, MAX_SHOWN_CHARS);
+                    return Err(format!("`{key}` to `{target}` leaves the schema; only `#…` is allowed"));
+                }
+                refuse_remote_references(member, depth_left - 1)?;
+            }
+            Ok(())
+        }
+        Value::Array(items) => {
+            items.iter().try_for_each(|item| refuse_remote_references(item, depth_left - 1))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+fn shorten(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,3 @@
+//! Integration tests of the library, one binary.
+
+mod tools;

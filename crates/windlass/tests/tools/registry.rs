@@ -1,0 +1,167 @@
+//! The registry: what it refuses, disabled names, the catalogue, arguments.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use windlass::port::tool::{CallContext, Tool, ToolOutput};
+use windlass::tool::{Registry, builtin};
+use windlass_machine::{Annotations, Digest, EffectClass, ToolSpec};
+
+struct Shape(ToolSpec);
+
+#[async_trait]
+impl Tool for Shape {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+    async fn call(&self, _context: CallContext, _arguments: Value) -> ToolOutput {
+        ToolOutput::text("done")
+    }
+}
+
+fn tool(name: &str, input_schema: Value) -> Arc<dyn Tool> {
+    let description = "A tool".to_owned();
+    Arc::new(Shape(ToolSpec {
+        name: name.into(),
+        description,
+        input_schema,
+        annotations: Annotations::default(),
+    }))
+}
+
+fn plain(name: &str) -> Arc<dyn Tool> {
+    tool(name, json!({"type": "object"}))
+}
+
+#[track_caller]
+fn refuses(tool: Arc<dyn Tool>, expected: &str) {
+    let registry = Registry::new().add(plain("taken")).unwrap();
+    assert_eq!(registry.add(tool).unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn bad_names_are_refused() {
+    refuses(plain("taken"), "there is already a tool named `taken`");
+    let rule = "is not a tool name: 1 to 64 of A-Z, a-z, 0-9, `_` and `-`";
+    refuses(plain(""), &format!("`` {rule}"));
+    refuses(plain("a.b"), &format!("`a.b` {rule}"));
+    refuses(plain("né"), &format!("`né` {rule}"));
+    refuses(plain(&"a".repeat(65)), &format!("`{}` {rule}", "a".repeat(65)));
+    assert!(Registry::new().add(plain(&"a".repeat(64))).is_ok());
+}
+
+#[test]
+fn bad_schemas_are_refused() {
+    let bad = |schema: Value, problem: &str| {
+        refuses(tool("t", schema), &format!("the input schema of the tool `t` is invalid: {problem}"));
+    };
+    bad(json!(true), "`true` is not an object");
+    bad(json!({}), "`type` must be \"object\", not nothing");
+    bad(json!({"type": "string"}), "`type` must be \"object\", not \"string\"");
+    bad(
+        json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}}),
+        "`$ref` to `https://example.com/a.json` leaves the schema; only `#…` is allowed",
+    );
+    bad(
+        json!({"type": "object", "allOf": [{"$ref": "file:///etc/passwd"}]}),
+        "`$ref` to `file:///etc/passwd` leaves the schema; only `#…` is allowed",
+    );
+    let deep = (0..100).fold(json!({}), |inner, _| json!({"items": inner}));
+    bad(json!({"type": "object", "not": deep}), "it is nested more than 64 levels deep");
+    let error = Registry::new().add(tool("t", json!({"type": "object", "required": 3}))).unwrap_err();
+    assert!(error.to_string().contains('3'), "{error}");
+}
+
+// rows: LM-T19
+#[test]
+fn disabled_wins_over_everything() {
+    let before = Registry::new().disable("b").add(plain("b")).unwrap().add(plain("a")).unwrap();
+    let after = Registry::new().add_all([plain("a"), plain("b")]).unwrap().disable("b");
+    for registry in [before, after] {
+        assert!(registry.get("a").is_some());
+        assert!(registry.get("b").is_none());
+        assert_eq!(registry.schema_digest("b"), None);
+        assert_eq!(registry.catalogue().iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), ["a"]);
+        let problem = registry.check_arguments("b", &json!({})).unwrap_err();
+        assert_eq!(problem, "there is no tool named `b`");
+    }
+}
+
+#[test]
+fn the_catalogue_does_not_depend_on_the_order_of_adding() {
+    let one = Registry::new().add_all([plain("a"), plain("c"), plain("b")]).unwrap();
+    let other = Registry::new().add_all([plain("c"), plain("b"), plain("a")]).unwrap();
+    let (json, digest) = one.catalogue_json();
+    assert_eq!((json.clone(), digest), other.catalogue_json());
+    assert_eq!(digest, Digest::of(&json));
+    assert_eq!(serde_json::from_slice::<Vec<ToolSpec>>(&json).unwrap(), one.catalogue().to_vec());
+    let digest = Digest::of(br#"{"type":"object"}"#);
+    assert_eq!(one.schema_digest("a"), Some(digest));
+}
+
+// rows: WT-L7
+#[test]
+fn faults_in_arguments_name_path_and_value() {
+    let registry = Registry::new().add_all(builtin::file_tools()).unwrap();
+    let check = |arguments: Value, expected: &str| {
+        assert_eq!(registry.check_arguments("Read", &arguments).unwrap_err(), expected);
+    };
+    assert_eq!(registry.check_arguments("Read", &json!({"file_path": "a", "limit": null})), Ok(()));
+    check(json!({}), "Invalid arguments: `arguments`: \"file_path\" is a required property");
+    check(
+        json!({"file_path": "a", "offset": 0}),
+        "Invalid arguments: `/offset`: 0 is less than the minimum of 1",
+    );
+    check(
+        json!({"file_path": ["a"], "lines": 3}),
+        "Invalid arguments: `/file_path`: [\"a\"] is not of type \"string\"; \
+         `arguments`: Additional properties are not allowed ('lines' was unexpected)",
+    );
+    let long = registry.check_arguments("Read", &json!({"file_path": vec!["x"; 10_000]})).unwrap_err();
+    assert!(long.len() < 300, "{long}");
+}
+
+// rows: LM-T2, LM-T3, LM-T4, LM-T5, LM-T6
+#[test]
+fn the_file_tools_say_what_may_be_repeated() {
+    let registry = Registry::new().add_all(builtin::file_tools()).unwrap();
+    let classes: Vec<_> = registry
+        .catalogue()
+        .iter()
+        .map(|spec| (spec.name.to_string(), registry.get(spec.name.as_str()).unwrap().effect_class()))
+        .collect();
+    let expected = [
+        ("Edit", EffectClass::Once),
+        ("Glob", EffectClass::Pure),
+        ("Grep", EffectClass::Pure),
+        ("Read", EffectClass::Pure),
+        ("Write", EffectClass::Idempotent),
+    ];
+    assert_eq!(classes, expected.map(|(name, class)| (name.to_owned(), class)));
+}
+
+// rows: LM-T4
+#[test]
+fn a_file_tool_as_the_model_sees_it() {
+    let registry = Registry::new().add_all(builtin::file_tools()).unwrap();
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "file_path": {
+                "type": "string",
+                "description": "The file: relative to the working folder, or an absolute path inside it.",
+            },
+            "old_string": {
+                "type": "string",
+                "description": "The exact text to replace, without Read's line numbers. Must occur exactly \
+                    once, unless `replace_all` is set.",
+            },
+            "new_string": {"type": "string", "description": "The text to put in its place; must differ."},
+            "replace_all": {"type": "boolean", "description": "Replaces every occurrence.", "default": false},
+        },
+        "required": ["file_path", "old_string", "new_string"],
+        "additionalProperties": false,
+    });
+    assert_eq!(registry.get("Edit").unwrap().spec().input_schema, expected);
+}
