@@ -6,8 +6,8 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use windlass_machine::{
     Agent, Answer, AutoRun, BlobRef, CallStatus, Content, Digest, Event, Fact, Input, InputId, InterruptId,
-    Limits, Machine, Message, ModelName, ModelSettings, NewMessage, Phase, Principal, Role, RunId, RunOptions,
-    RunStatus, Seq, ThreadId, Totals, WhenBusy,
+    Limits, Machine, Message, ModelName, ModelSettings, NewMessage, Phase, Principal, Role, RunId,
+    RunOptions, RunStatus, Seq, ThreadId, Totals, WhenBusy,
 };
 
 use crate::drive::watch::Update;
@@ -102,10 +102,8 @@ impl Engine {
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();
         let agent = self.pin(task.agent, &mut blobs).await?;
-        let message = Message {
-            role: task.message.role,
-            blocks: blobs.blocks(&self.deps, task.message.blocks).await?,
-        };
+        let message =
+            Message { role: task.message.role, blocks: blobs.blocks(&self.deps, task.message.blocks).await? };
         let input = Input::Message(Box::new(NewMessage {
             id: id.clone(),
             message: Arc::new(message),
@@ -154,11 +152,13 @@ impl Engine {
         let mut active = false;
         while let Some(update) = updates.next().await {
             match update? {
-                Update::Event(Recorded { event, .. }) if event.run.as_ref() == Some(run) => match event.fact {
-                    Fact::RunStarted { .. } => active = true,
-                    Fact::RunFinished { .. } => return self.status(run).await,
-                    _ => {} // tidy: the other kinds do not end a wait
-                },
+                Update::Event(Recorded { event, .. }) if event.run.as_ref() == Some(run) => {
+                    match event.fact {
+                        Fact::RunStarted { .. } => active = true,
+                        Fact::RunFinished { .. } => return self.status(run).await,
+                        _ => {} // tidy: the other kinds do not end a wait
+                    }
+                }
                 Update::Status(ThreadStatus::Waiting) if active => return self.status(run).await,
                 Update::Stopped { why } => {
                     return Err(EngineError::Stopped { thread: row.thread, why: why.to_string() });
@@ -225,7 +225,12 @@ impl Engine {
     }
 
     /// Reads events after a position.
-    pub async fn events(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, EngineError> {
+    pub async fn events(
+        &self,
+        thread: &ThreadId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, EngineError> {
         Ok(self.deps.journal.read(thread, after, limit).await?)
     }
 
@@ -318,9 +323,11 @@ impl Engine {
             Some(output) => Some(self.deps.text_of(output).await?),
             None => None,
         };
-        let errors = error
-            .into_iter()
-            .map(|error| ErrorInfo { code: error.code, message: error.message, retryable: error.retryable });
+        let errors = error.into_iter().map(|error| ErrorInfo {
+            code: error.code,
+            message: error.message,
+            retryable: error.retryable,
+        });
         let status = match status {
             RunStatus::Done => Status::Done,
             RunStatus::Failed => Status::Failed,
@@ -346,7 +353,8 @@ impl Engine {
             None => (Status::Queued, Totals::default(), now),
         };
         let mut meta = meta(&row, &totals, now.since(started));
-        let data = interrupts.first().filter(|_| status == Status::Paused).map(|first| first.arguments.clone());
+        let data =
+            interrupts.first().filter(|_| status == Status::Paused).map(|first| first.arguments.clone());
         meta.interrupts = interrupts;
         Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
     }

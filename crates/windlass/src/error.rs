@@ -28,7 +28,9 @@ pub enum EngineError {
     #[error(transparent)]
     Journal(#[from] windlass_machine::CorruptJournal),
     /// Another process drives the thread and has not answered in time; what was asked is kept for it.
-    #[error("thread `{thread}` is driven by another process (`{node}`), which has not answered yet; the input is kept")]
+    #[error(
+        "thread `{thread}` is driven by another process (`{node}`), which has not answered yet; the input is kept"
+    )]
     Pending {
         /// The thread.
         thread: ThreadId,
@@ -75,7 +77,9 @@ impl EngineError {
             Self::Rejected(_) | Self::NoRun(_) | Self::NoThread(_) | Self::Config(_) => {
                 (Fault::Caller, TryAgain::Never)
             }
-            Self::Store(StoreError::NotFound { .. } | StoreError::Refused { .. }) => (Fault::Caller, TryAgain::Never),
+            Self::Store(StoreError::NotFound { .. } | StoreError::Refused { .. }) => {
+                (Fault::Caller, TryAgain::Never)
+            }
             Self::Store(StoreError::Unreadable { .. } | StoreError::Corrupt { .. }) | Self::Journal(_) => {
                 (Fault::Outside, TryAgain::Never)
             }

@@ -1,4 +1,19 @@
 //! Windlass: a durable engine for LLM agents.
+//!
+//! The library that programs embed. It drives the pure machine of `windlass-machine` over ports for
+//! models, tools, stores and buses; it knows neither HTTP servers nor command lines.
 
+pub mod adapter;
+mod drive;
+mod engine;
+mod error;
+mod outcome;
 pub mod port;
 pub mod tool;
+
+pub use windlass_machine as machine;
+
+pub use crate::drive::watch::Update;
+pub use crate::engine::{AgentConfig, Engine, Started, Task};
+pub use crate::error::{EngineError, Fault, TryAgain};
+pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens};

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Attempt, Block, CallKey, Command, Event, Fact, Input, InputId, Machine, Phase, Run, RunId, Seq, ThreadId, Timestamp,
+    Attempt, Block, CallKey, Command, Event, Fact, Input, InputId, Machine, Phase, Run, RunId, Seq, ThreadId,
+    Timestamp,
 };
 
 use super::append::{NotAppended, append};
@@ -16,7 +17,9 @@ use super::execute::{ModelWork, Place, ToolWork, call_model, call_tool};
 use super::{Accepted, Deps, Letter, MAILBOX, Mail};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
-use crate::port::journal::{Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot, ThreadView};
+use crate::port::journal::{
+    Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot, ThreadView,
+};
 
 /// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
 /// recorded"; the floor keeps short runs from paying for it.)
@@ -86,7 +89,8 @@ impl Actor {
     }
 
     async fn drive(&mut self) -> Ended {
-        let lost: Vec<_> = self.machine.unfinished().into_iter().map(Input::Lost).map(Letter::plain).collect();
+        let lost: Vec<_> =
+            self.machine.unfinished().into_iter().map(Input::Lost).map(Letter::plain).collect();
         if let Err(ended) = self.round(lost).await {
             return ended;
         }
@@ -223,9 +227,15 @@ impl Actor {
 
     /// Folds an event in and keeps the lists' row of its run.
     fn fold(&mut self, event: &Event, round: &mut Round) {
-        if let (Fact::RunFinished { status, totals, .. }, Some(run)) = (&event.fact, &self.machine.state().run) {
-            let ended =
-                RunView { status: Some(*status), finished_at: Some(event.at), totals: *totals, ..run_view(run) };
+        if let (Fact::RunFinished { status, totals, .. }, Some(run)) =
+            (&event.fact, &self.machine.state().run)
+        {
+            let ended = RunView {
+                status: Some(*status),
+                finished_at: Some(event.at),
+                totals: *totals,
+                ..run_view(run)
+            };
             put_run(&mut round.runs, ended);
         }
         self.machine.apply(event);
@@ -308,7 +318,9 @@ impl Actor {
                 };
                 tokio::spawn(call_model(place, work))
             }
-            Command::CallTool { .. } => tokio::spawn(call_tool(place, ToolWork { command, cancel: cancel.clone() })),
+            Command::CallTool { .. } => {
+                tokio::spawn(call_tool(place, ToolWork { command, cancel: cancel.clone() }))
+            }
         };
         self.in_flight.push(Flight { key: flight, cancel, task });
     }
@@ -324,7 +336,8 @@ impl Actor {
             Input::ModelFailed(failed) => FlightKey::Model(failed.attempt),
             Input::ModelStopped { attempt, .. } => FlightKey::Model(*attempt),
             Input::ToolReturned { call, .. } | Input::ToolStopped { call, .. } => {
-                self.in_flight.retain(|flight| !matches!(flight.key, FlightKey::Tool(key, _) if key == *call));
+                self.in_flight
+                    .retain(|flight| !matches!(flight.key, FlightKey::Tool(key, _) if key == *call));
                 return;
             }
             Input::Message(_)

@@ -29,7 +29,8 @@ pub(super) async fn append(deps: &Deps, batch: Batch) -> Result<Seq, NotAppended
             Err(AppendError::Conflict { head }) => match stands(deps, &batch).await {
                 Ok(true) => return Ok(end),
                 Ok(false) => {
-                    let why = format!("the journal stands at {head}, but this owner left it at {}", batch.expected);
+                    let why =
+                        format!("the journal stands at {head}, but this owner left it at {}", batch.expected);
                     return Err(NotAppended::Store(StoreError::Corrupt { why }));
                 }
                 Err(error) => error,

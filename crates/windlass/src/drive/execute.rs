@@ -85,7 +85,9 @@ pub(super) async fn call_model(place: Place, work: ModelWork) {
                     duration_ms,
                     view,
                 })),
-                Err(error) => failed(attempt, ModelError::new(FailureClass::MissingBlob, error.to_string()), partial),
+                Err(error) => {
+                    failed(attempt, ModelError::new(FailureClass::MissingBlob, error.to_string()), partial)
+                }
             }
         }
         Some(Err(error)) => failed(attempt, error, partial),

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use windlass_machine::{
-    Block, BlobRef, Content, Digest, INLINE_MAX_BYTES, ModelRequest, ToolSpec, estimate_tokens, shorten_result,
+    BlobRef, Block, Content, Digest, INLINE_MAX_BYTES, ModelRequest, ToolSpec, estimate_tokens,
+    shorten_result,
 };
 
 use super::Deps;
@@ -112,7 +113,9 @@ impl NewBlobs {
                     call.asked = self.content(deps, call.asked).await?;
                     Block::ToolCall(call)
                 }
-                Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) | Block::Opaque { .. } => block,
+                Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) | Block::Opaque { .. } => {
+                    block
+                }
             });
         }
         Ok(kept)
@@ -171,13 +174,11 @@ impl Deps {
             return Ok(known);
         }
         let bytes = self.blob(&blob.digest).await?;
-        let specs: Vec<ToolSpec> = serde_json::from_slice(&bytes)
-            .map_err(|error| StoreError::Corrupt { why: format!("tool catalogue {}: {error}", blob.digest) })?;
+        let specs: Vec<ToolSpec> = serde_json::from_slice(&bytes).map_err(|error| StoreError::Corrupt {
+            why: format!("tool catalogue {}: {error}", blob.digest),
+        })?;
         let specs: Arc<[ToolSpec]> = specs.into();
-        self.catalogues
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(blob.digest, specs.clone());
+        self.catalogues.lock().unwrap_or_else(PoisonError::into_inner).insert(blob.digest, specs.clone());
         Ok(specs)
     }
 

@@ -25,7 +25,8 @@ use crate::port::journal::Journal;
 use crate::port::model::Models;
 use crate::tool::{Registry, WorkingFolder};
 
-pub(crate) use fill::BlobCache;
+pub(crate) use fill::{BlobCache, NewBlobs};
+pub(crate) use owner::Opening;
 
 /// Mails that an actor takes before it appends, and that its mailbox holds: a burst of answers and results of one
 /// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")

@@ -52,7 +52,10 @@ impl Deps {
                     let (reply, outcome) = oneshot::channel();
                     // Present in the first round, and put back where the mailbox was closed.
                     let Some(mut mail) = letter.take() else {
-                        return Err(EngineError::Stopped { thread: thread.clone(), why: "it kept closing".into() });
+                        return Err(EngineError::Stopped {
+                            thread: thread.clone(),
+                            why: "it kept closing".into(),
+                        });
                     };
                     mail.reply = Some(reply);
                     match mailbox.send(Mail::Input(Box::new(mail))).await {
@@ -109,7 +112,12 @@ impl Deps {
     }
 
     /// Leaves an input in a thread's inbox and wakes whoever drives it; drives nothing.
-    pub(crate) async fn leave(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError> {
+    pub(crate) async fn leave(
+        &self,
+        thread: &ThreadId,
+        id: &InputId,
+        input: &Input,
+    ) -> Result<Posted, StoreError> {
         let posted = self.journal.post(thread, id, input).await?;
         self.bus.wake(thread);
         Ok(posted)

@@ -1,8 +1,6 @@
 //! The view that a decision carries: what is known of each call from outside the thread, read just before.
 
-use windlass_machine::{
-    Arguments, Block, CallView, Content, Digest, Phase, State, View, repair_arguments,
-};
+use windlass_machine::{Arguments, Block, CallView, Content, Digest, Phase, State, View, repair_arguments};
 
 use super::Deps;
 use crate::port::journal::StoreError;
@@ -12,9 +10,11 @@ impl Deps {
     pub(crate) fn view_of(&self, blocks: &[Block]) -> View {
         let policy = self.policy();
         let calls = blocks.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => {
-                Some(self.call_view(call.name.as_str(), call.asked.inline().unwrap_or_default(), Known::Asked))
-            }
+            Block::ToolCall(call) => Some(self.call_view(
+                call.name.as_str(),
+                call.asked.inline().unwrap_or_default(),
+                Known::Asked,
+            )),
             Block::Text { .. }
             | Block::Image { .. }
             | Block::File { .. }

@@ -1,0 +1,2 @@
+//! Adapters: what the ports are made of.
+//! Each is replaceable.
