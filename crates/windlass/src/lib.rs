@@ -4,6 +4,7 @@
 //! models, tools, stores and buses; it knows neither HTTP servers nor command lines.
 
 pub mod adapter;
+mod builder;
 mod drive;
 mod engine;
 mod error;
@@ -13,6 +14,7 @@ pub mod tool;
 
 pub use windlass_machine as machine;
 
+pub use crate::builder::{Attend, Builder};
 pub use crate::drive::watch::Update;
 pub use crate::engine::{AgentConfig, Engine, Started, Task};
 pub use crate::error::{EngineError, Fault, TryAgain};

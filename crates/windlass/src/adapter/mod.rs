@@ -1,2 +1,10 @@
-//! Adapters: what the ports are made of.
-//! Each is replaceable.
+//! Adapters: the ports over real databases, files, sockets, clocks and model providers.
+//!
+//! Each is replaceable; none knows the driver.
+
+pub mod bus;
+pub mod clock;
+pub mod memory;
+pub mod node;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;

@@ -45,7 +45,7 @@ pub(crate) struct Deps {
     pub cache: BlobCache,
     pub catalogues: Mutex<HashMap<Digest, Arc<[ToolSpec]>>>,
     pub actors: Mutex<Actors>,
-    pub opening: owner::Opening,
+    pub opening: Opening,
 }
 
 /// What the gate is told besides what it finds in the thread.

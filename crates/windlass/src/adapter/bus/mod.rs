@@ -1,0 +1,1 @@
+//! The live bus of one machine.

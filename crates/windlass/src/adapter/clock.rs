@@ -1,0 +1,123 @@
+//! Clocks: the system's, and one that tests move by hand.
+//!
+//! The only module that reads the system's time and dice.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+use windlass_machine::Timestamp;
+
+use crate::port::clock::Clock;
+
+/// The system's clock and random numbers.
+#[derive(Debug)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic time begins now.
+    #[allow(clippy::disallowed_methods)] // This module is where the ban points to.
+    pub fn new() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The wall clock may be set while someone sleeps, so a long sleep looks at it again this often.
+const LONGEST_SLEEP_MS: u64 = 30_000;
+
+impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods)] // This module is where the ban points to.
+    fn now(&self) -> Timestamp {
+        // A clock before 1970 reads as 0: the machine never lets time run backwards anyway.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(since.as_millis() as u64)
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            loop {
+                let left_ms = at.since(self.now());
+                if left_ms == 0 {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(left_ms.min(LONGEST_SLEEP_MS))).await;
+            }
+        })
+    }
+
+    fn random(&self) -> u64 {
+        // The kernel's generator fails only where it does not exist, and then no id would be safe to draw.
+        getrandom::u64().expect("the system has a random number generator")
+    }
+}
+
+/// A clock that stands still until it is moved; its random numbers follow from a seed.
+#[derive(Debug)]
+pub struct ManualClock {
+    now_ms: watch::Sender<u64>,
+    monotonic_ms: AtomicU64,
+    drawn: AtomicU64,
+}
+
+impl ManualClock {
+    /// A clock that shows `start`; the same `seed` gives the same random numbers.
+    pub fn new(start: Timestamp, seed: u64) -> Self {
+        Self {
+            now_ms: watch::Sender::new(start.0),
+            monotonic_ms: AtomicU64::new(0),
+            drawn: AtomicU64::new(seed),
+        }
+    }
+
+    /// Moves the time forward and wakes whoever slept until then.
+    pub fn advance_ms(&self, ms: u64) {
+        self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
+        self.now_ms.send_modify(|now| *now += ms);
+    }
+
+    /// Sets the wall clock, backwards too; the monotonic time stays.
+    pub fn set(&self, at: Timestamp) {
+        self.now_ms.send_replace(at.0);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(*self.now_ms.borrow())
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.monotonic_ms.load(Ordering::SeqCst)
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let mut now = self.now_ms.subscribe();
+        Box::pin(async move {
+            // Fails only once the sender is gone, and this future borrows the sender.
+            let _ = now.wait_for(|now| *now >= at.0).await;
+        })
+    }
+
+    fn random(&self) -> u64 {
+        // SplitMix64 (Steele, Lea, Flood 2014): every state gives another number, so ids never repeat.
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut z = self.drawn.fetch_add(STEP, Ordering::SeqCst).wrapping_add(STEP);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}

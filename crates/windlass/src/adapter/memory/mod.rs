@@ -1,0 +1,207 @@
+//! A store in memory, with the same behaviour as the others and faults on demand.
+//!
+//! For tests and for runs that need no store. Nothing outlives the process.
+
+mod fault;
+mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
+
+pub use self::fault::AppendFault;
+use self::fault::Faults;
+use self::state::State;
+use crate::port::blob::Blobs;
+use crate::port::clock::Clock;
+use crate::port::journal::{
+    AppendError, Batch, Claim, Epoch, Head, Journal, Posted, Recorded, RunRow, StoreError, StoredSnapshot,
+    ThreadQuery, ThreadRow,
+};
+
+/// One node's view of a store in memory.
+#[derive(Clone)]
+pub struct MemoryStore {
+    state: Arc<Mutex<State>>,
+    faults: Arc<Mutex<Faults>>,
+    node: Arc<str>,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryStore {
+    /// An empty store, seen by its first node.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let node: Arc<str> = "node-1".into();
+        let state = State::with_node(&node);
+        Self { state: Arc::new(Mutex::new(state)), faults: Arc::default(), node, clock }
+    }
+
+    /// The same store, seen by another node that is alive from now on. It has faults of its own.
+    pub fn another_node(&self) -> Self {
+        let node: Arc<str> = self.state().add_node().into();
+        Self { state: Arc::clone(&self.state), faults: Arc::default(), node, clock: Arc::clone(&self.clock) }
+    }
+
+    /// The same store after this node's process died and was started again: what it held is free.
+    pub fn restarted(&self) -> Self {
+        self.kill();
+        self.another_node()
+    }
+
+    /// Ends this node, as the death of its process would: others may take what it held.
+    pub fn kill(&self) {
+        self.state().remove_node(&self.node);
+    }
+
+    /// Makes a coming append of this node go wrong; several are met in this order.
+    pub fn fail_append(&self, fault: AppendFault) {
+        lock(&self.faults).appends.push_back(fault);
+    }
+
+    /// Makes this many coming reads of this node fail as unavailable.
+    pub fn fail_reads(&self, count: usize) {
+        lock(&self.faults).reads += count;
+    }
+
+    /// Puts a text in the place of a recorded event, as damage or a newer build would.
+    pub fn overwrite_event(&self, thread: &ThreadId, seq: Seq, body: &str) -> Result<(), StoreError> {
+        self.state().overwrite_event(thread, seq, body)
+    }
+
+    /// Puts other bytes in the place of a blob's, as damage would.
+    pub fn overwrite_blob(&self, digest: Digest, bytes: Bytes) {
+        self.state().blobs.insert(digest, bytes);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn readable(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        lock(&self.faults).read()?;
+        Ok(self.state())
+    }
+}
+
+/// No call leaves these halfway, so that a panic elsewhere spoils nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl Journal for MemoryStore {
+    async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
+        Ok(self.state().claim(thread, &self.node, self.clock.now()))
+    }
+
+    async fn release(&self, thread: &ThreadId, epoch: Epoch) -> Result<(), StoreError> {
+        self.state().release(thread, epoch, &self.node);
+        Ok(())
+    }
+
+    async fn head(&self, thread: &ThreadId) -> Result<Option<Head>, StoreError> {
+        Ok(self.readable()?.head(thread))
+    }
+
+    async fn append(&self, batch: Batch) -> Result<Seq, AppendError> {
+        let fault = lock(&self.faults).appends.pop_front();
+        let mut state = self.state();
+        match fault {
+            None => state.append(batch, &self.node, self.clock.now()),
+            Some(AppendFault::UnknownAndWritten) => {
+                state.append(batch, &self.node, self.clock.now())?;
+                Err(AppendError::Unknown("the connection was lost after the commit".to_owned()))
+            }
+            Some(AppendFault::UnknownAndNotWritten) => {
+                Err(AppendError::Unknown("the connection was lost before the commit".to_owned()))
+            }
+            Some(AppendFault::Failed) => Err(AppendError::Failed(fault::injected())),
+            Some(AppendFault::Fenced) => {
+                Err(AppendError::Fenced { current: state.fence(&batch.thread, self.clock.now()) })
+            }
+        }
+    }
+
+    async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        let bodies = self.readable()?.bodies(thread, after, limit);
+        let decode = |(seq, body): (Seq, Arc<str>)| match Event::decode(&body) {
+            Ok(event) => Ok(Recorded { seq, event }),
+            Err(source) => Err(StoreError::Unreadable { thread: thread.clone(), seq, source }),
+        };
+        bodies.into_iter().map(decode).collect()
+    }
+
+    async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
+        Ok(self.readable()?.snapshot(thread))
+    }
+
+    async fn put_snapshot(&self, thread: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError> {
+        self.state().put_snapshot(thread, snapshot)
+    }
+
+    async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError> {
+        self.state().post(thread, id, input, self.clock.now())
+    }
+
+    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Input)>, StoreError> {
+        Ok(self.readable()?.inbox(thread, limit))
+    }
+
+    async fn posted(&self, thread: &ThreadId, id: &InputId) -> Result<Option<Posted>, StoreError> {
+        Ok(self.readable()?.posted(thread, id, self.clock.now()))
+    }
+
+    async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
+        Ok(self.readable()?.list(query))
+    }
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
+        Ok(self.readable()?.row(thread))
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError> {
+        Ok(self.readable()?.run(run))
+    }
+
+    async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, StoreError> {
+        Ok(self.readable()?.runs(thread, limit))
+    }
+
+    async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {
+        Ok(self.readable()?.unattended(&self.node))
+    }
+
+    async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError> {
+        Ok(self.readable()?.waiting_inboxes())
+    }
+
+    async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
+        self.state().delete(thread)
+    }
+
+    async fn check(&self) -> Result<String, StoreError> {
+        let threads = self.readable()?.len();
+        Ok(format!("in memory, {threads} threads; nothing outlives this process"))
+    }
+}
+
+#[async_trait]
+impl Blobs for MemoryStore {
+    async fn put(&self, blob: &BlobRef, bytes: Bytes) -> Result<(), StoreError> {
+        state::verify(blob, &bytes)?;
+        self.state().blobs.entry(blob.digest).or_insert(bytes);
+        Ok(())
+    }
+
+    async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+        let found = self.readable()?.blobs.get(digest).cloned();
+        match found {
+            Some(bytes) if Digest::of(&bytes) != *digest => {
+                Err(StoreError::Corrupt { why: format!("blob {digest} holds other bytes") })
+            }
+            found => Ok(found),
+        }
+    }
+}

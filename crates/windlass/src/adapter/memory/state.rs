@@ -1,0 +1,339 @@
+//! What the store in memory holds, and its rules, without locks or faults.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_machine::{BlobRef, Digest, Input, InputId, RunId, Seq, ThreadId, Timestamp};
+
+use crate::port::journal::{
+    AppendError, Batch, Claim, Epoch, Head, InboxOutcome, Posted, RunRow, RunView, StoreError,
+    StoredSnapshot, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
+};
+
+/// How long a consumed input's outcome is kept. (design: "Inbox")
+const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+/// Rows in a list where the caller names no limit.
+const DEFAULT_LIMIT: usize = 50;
+
+/// Everything.
+#[derive(Default)]
+pub(super) struct State {
+    threads: BTreeMap<ThreadId, Thread>,
+    /// Every blob, by what its bytes should be.
+    pub blobs: HashMap<Digest, Bytes>,
+    nodes_alive: BTreeSet<String>,
+    nodes_made: usize,
+    places: u64,
+}
+
+#[derive(Default)]
+struct Thread {
+    // A deleted thread stays, so that its epoch goes on and its last owner stays fenced.
+    deleted: bool,
+    head: Head,
+    node: Option<String>,
+    created_at: Timestamp,
+    view: ThreadView,
+    // As text, so that what cannot be read back fails here as it would elsewhere.
+    events: Vec<Arc<str>>,
+    runs: Vec<RunView>,
+    inbox: BTreeMap<InputId, InboxRow>,
+    snapshot: Option<StoredSnapshot>,
+}
+
+struct InboxRow {
+    place: u64,
+    input: Input,
+    outcome: Option<(InboxOutcome, Timestamp)>,
+}
+
+impl InboxRow {
+    fn posted(&self) -> Posted {
+        match &self.outcome {
+            Some((outcome, _)) => Posted::Consumed(outcome.clone()),
+            None => Posted::Waiting,
+        }
+    }
+    fn is_old(&self, now: Timestamp) -> bool {
+        self.outcome.as_ref().is_some_and(|(_, at)| now.since(*at) > OUTCOME_KEPT_MS)
+    }
+}
+
+impl State {
+    /// An empty state with a live node.
+    pub fn with_node(node: &str) -> Self {
+        let nodes_alive = BTreeSet::from([node.to_owned()]);
+        Self { nodes_alive, nodes_made: 1, ..Self::default() }
+    }
+
+    /// Adds a live node; returns its id.
+    pub fn add_node(&mut self) -> String {
+        self.nodes_made += 1;
+        let node = format!("node-{}", self.nodes_made);
+        self.nodes_alive.insert(node.clone());
+        node
+    }
+
+    /// Counts a node as dead.
+    pub fn remove_node(&mut self, node: &str) {
+        self.nodes_alive.remove(node);
+    }
+
+    /// How many threads there are.
+    pub fn len(&self) -> usize {
+        self.threads.values().filter(|thread| !thread.deleted).count()
+    }
+
+    /// See [`Journal::claim`](crate::port::journal::Journal::claim).
+    pub fn claim(&mut self, id: &ThreadId, node: &str, now: Timestamp) -> Claim {
+        let nodes_alive = self.nodes_alive.clone();
+        let thread = self.known_or_created(id, now);
+        if let Some(holder) = &thread.node
+            && holder != node
+            && nodes_alive.contains(holder)
+        {
+            return Claim::Held { node: holder.clone() };
+        }
+        thread.head.epoch.0 += 1;
+        thread.node = Some(node.to_owned());
+        Claim::Taken(thread.head)
+    }
+
+    /// See [`Journal::release`](crate::port::journal::Journal::release).
+    pub fn release(&mut self, id: &ThreadId, epoch: Epoch, node: &str) {
+        if let Some(thread) = self.threads.get_mut(id)
+            && thread.head.epoch == epoch
+            && thread.node.as_deref() == Some(node)
+        {
+            thread.node = None;
+        }
+    }
+
+    /// Raises the epoch as another owner's claim would; returns it.
+    pub fn fence(&mut self, id: &ThreadId, now: Timestamp) -> Epoch {
+        let thread = self.known_or_created(id, now);
+        thread.head.epoch.0 += 1;
+        thread.node = None;
+        thread.head.epoch
+    }
+
+    /// See [`Journal::head`](crate::port::journal::Journal::head).
+    pub fn head(&self, id: &ThreadId) -> Option<Head> {
+        self.known(id).map(|thread| thread.head)
+    }
+
+    /// See [`Journal::append`](crate::port::journal::Journal::append).
+    pub fn append(&mut self, batch: Batch, node: &str, now: Timestamp) -> Result<Seq, AppendError> {
+        let Some(thread) = self.threads.get_mut(&batch.thread).filter(|thread| !thread.deleted) else {
+            return Err(AppendError::Failed(no_thread(&batch.thread)));
+        };
+        if thread.head.epoch != batch.epoch || thread.node.as_deref() != Some(node) {
+            return Err(AppendError::Fenced { current: thread.head.epoch });
+        }
+        if thread.head.seq != batch.expected {
+            return Err(AppendError::Conflict { head: thread.head.seq });
+        }
+        for (id, _) in &batch.consumed {
+            if thread.inbox.get(id).is_none_or(|row| row.outcome.is_some()) {
+                let what = format!("inbox row `{id}`");
+                return Err(AppendError::Failed(StoreError::NotFound { what }));
+            }
+        }
+        for (blob, bytes) in &batch.blobs {
+            verify(blob, bytes).map_err(AppendError::Failed)?;
+        }
+        // From here on nothing fails: all or nothing.
+        for (blob, bytes) in batch.blobs {
+            self.blobs.entry(blob.digest).or_insert(bytes);
+        }
+        for (id, outcome) in batch.consumed {
+            if let Some(row) = thread.inbox.get_mut(&id) {
+                row.outcome = Some((outcome, now));
+            }
+        }
+        thread.events.extend(batch.events.iter().map(|event| Arc::from(event.encode())));
+        for run in batch.runs {
+            match thread.runs.iter_mut().find(|known| known.run == run.run) {
+                Some(known) => *known = run,
+                None => thread.runs.push(run),
+            }
+        }
+        thread.view = batch.thread_view;
+        thread.head.seq = Seq(thread.events.len() as u64);
+        thread.head.batch = batch.id;
+        Ok(thread.head.seq)
+    }
+
+    /// Events after a position, as text.
+    pub fn bodies(&self, id: &ThreadId, after: Seq, limit: usize) -> Vec<(Seq, Arc<str>)> {
+        let Some(thread) = self.known(id) else { return Vec::new() };
+        let numbered = (1..).map(Seq).zip(thread.events.iter().cloned());
+        numbered.skip(usize::try_from(after.0).unwrap_or(usize::MAX)).take(limit).collect()
+    }
+
+    /// Puts a text in the place of an event.
+    pub fn overwrite_event(&mut self, id: &ThreadId, seq: Seq, body: &str) -> Result<(), StoreError> {
+        let missing = || StoreError::NotFound { what: format!("event {seq} of thread `{id}`") };
+        let thread = self.threads.get_mut(id).ok_or_else(missing)?;
+        let index = usize::try_from(seq.0).ok().and_then(|seq| seq.checked_sub(1)).ok_or_else(missing)?;
+        *thread.events.get_mut(index).ok_or_else(missing)? = body.into();
+        Ok(())
+    }
+
+    /// See [`Journal::snapshot`](crate::port::journal::Journal::snapshot).
+    pub fn snapshot(&self, id: &ThreadId) -> Option<StoredSnapshot> {
+        self.known(id)?.snapshot.clone()
+    }
+
+    /// See [`Journal::put_snapshot`](crate::port::journal::Journal::put_snapshot).
+    pub fn put_snapshot(&mut self, id: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError> {
+        let thread = self.threads.get_mut(id).filter(|thread| !thread.deleted);
+        thread.ok_or_else(|| no_thread(id))?.snapshot = Some(snapshot);
+        Ok(())
+    }
+
+    /// See [`Journal::post`](crate::port::journal::Journal::post).
+    pub fn post(
+        &mut self,
+        id: &ThreadId,
+        input_id: &InputId,
+        input: &Input,
+        now: Timestamp,
+    ) -> Result<Posted, StoreError> {
+        if !matches!(input, Input::Message(_)) && self.known(id).is_none() {
+            return Err(no_thread(id));
+        }
+        self.places += 1;
+        let place = self.places;
+        let thread = self.known_or_created(id, now);
+        thread.inbox.retain(|_, row| !row.is_old(now));
+        let row = thread.inbox.entry(input_id.clone());
+        Ok(row.or_insert_with(|| InboxRow { place, input: input.clone(), outcome: None }).posted())
+    }
+
+    /// See [`Journal::inbox`](crate::port::journal::Journal::inbox).
+    pub fn inbox(&self, id: &ThreadId, limit: usize) -> Vec<(InputId, Input)> {
+        let Some(thread) = self.known(id) else { return Vec::new() };
+        let mut rows: Vec<_> = thread.inbox.iter().filter(|(_, row)| row.outcome.is_none()).collect();
+        rows.sort_by_key(|(_, row)| row.place);
+        rows.into_iter().take(limit).map(|(id, row)| (id.clone(), row.input.clone())).collect()
+    }
+
+    /// See [`Journal::posted`](crate::port::journal::Journal::posted).
+    pub fn posted(&self, id: &ThreadId, input_id: &InputId, now: Timestamp) -> Option<Posted> {
+        let row = self.known(id)?.inbox.get(input_id)?;
+        (!row.is_old(now)).then(|| row.posted())
+    }
+
+    /// See [`Journal::threads`](crate::port::journal::Journal::threads).
+    pub fn list(&self, query: &ThreadQuery) -> Vec<ThreadRow> {
+        let text = query.title_contains.as_ref().map(|text| text.to_lowercase());
+        let wanted = |row: &ThreadRow| {
+            let title = || row.view.title.as_deref().unwrap_or_default().to_lowercase();
+            row.head > Seq(0)
+                && query.workspace.as_ref().is_none_or(|workspace| row.view.workspace == *workspace)
+                && text.as_ref().is_none_or(|text| row.view.title.is_some() && title().contains(text))
+                && query.before.as_ref().is_none_or(|(at, id)| (row.view.updated_at, &row.thread) < (*at, id))
+        };
+        let mut rows: Vec<_> = self.threads.keys().filter_map(|id| self.row(id)).filter(wanted).collect();
+        rows.sort_by(|a, b| (b.view.updated_at, &b.thread).cmp(&(a.view.updated_at, &a.thread)));
+        rows.truncate(if query.limit == 0 { DEFAULT_LIMIT } else { query.limit });
+        rows
+    }
+
+    /// See [`Journal::thread`](crate::port::journal::Journal::thread).
+    pub fn row(&self, id: &ThreadId) -> Option<ThreadRow> {
+        let thread = self.known(id)?;
+        let (head, created_at, view) = (thread.head.seq, thread.created_at, thread.view.clone());
+        Some(ThreadRow { thread: id.clone(), head, created_at, view })
+    }
+
+    /// See [`Journal::run`](crate::port::journal::Journal::run).
+    pub fn run(&self, run: &RunId) -> Option<RunRow> {
+        let mut rows: Vec<_> = self.run_rows(None).filter(|row| row.view.run == *run).collect();
+        rows.sort_by_key(|row| self.known(&row.thread).map(|thread| thread.created_at));
+        rows.into_iter().next()
+    }
+
+    /// See [`Journal::runs`](crate::port::journal::Journal::runs).
+    pub fn runs(&self, id: Option<&ThreadId>, limit: usize) -> Vec<RunRow> {
+        let mut rows: Vec<_> = self.run_rows(id).collect();
+        match id {
+            Some(_) => rows.sort_by(|a, b| b.view.from.cmp(&a.view.from)),
+            None => {
+                rows.sort_by(|a, b| (b.view.started_at, &b.view.run).cmp(&(a.view.started_at, &a.view.run)))
+            }
+        }
+        rows.truncate(limit);
+        rows
+    }
+
+    /// See [`Journal::unattended`](crate::port::journal::Journal::unattended).
+    pub fn unattended(&self, node: &str) -> Vec<ThreadId> {
+        let needs = |thread: &Thread| {
+            thread.view.status == ThreadStatus::Running
+                || thread.view.deadline.is_some()
+                || thread.inbox.values().any(|row| row.outcome.is_none())
+        };
+        let free = |thread: &Thread| match &thread.node {
+            Some(holder) => holder == node || !self.nodes_alive.contains(holder),
+            None => true,
+        };
+        let wanted = |thread: &Thread| !thread.deleted && needs(thread) && free(thread);
+        self.threads.iter().filter(|(_, thread)| wanted(thread)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// See [`Journal::waiting_inboxes`](crate::port::journal::Journal::waiting_inboxes).
+    pub fn waiting_inboxes(&self) -> Vec<ThreadId> {
+        let wanted = |thread: &Thread| !thread.deleted && thread.inbox.values().any(|row| row.outcome.is_none());
+        self.threads.iter().filter(|(_, thread)| wanted(thread)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// See [`Journal::delete`](crate::port::journal::Journal::delete).
+    pub fn delete(&mut self, id: &ThreadId) -> Result<(), StoreError> {
+        let thread = self.threads.get_mut(id).filter(|thread| !thread.deleted);
+        let thread = thread.ok_or_else(|| no_thread(id))?;
+        if thread.view.status != ThreadStatus::Idle {
+            let why = format!("thread `{id}` has an active run; cancel the run, then delete the thread");
+            return Err(StoreError::Refused { why });
+        }
+        let epoch = Epoch(thread.head.epoch.0 + 1);
+        *thread = Thread { deleted: true, head: Head { epoch, ..Head::default() }, ..Thread::default() };
+        Ok(())
+    }
+
+    fn known(&self, id: &ThreadId) -> Option<&Thread> {
+        self.threads.get(id).filter(|thread| !thread.deleted)
+    }
+
+    fn known_or_created(&mut self, id: &ThreadId, now: Timestamp) -> &mut Thread {
+        let thread =
+            self.threads.entry(id.clone()).or_insert_with(|| Thread { deleted: true, ..Thread::default() });
+        if thread.deleted {
+            thread.deleted = false;
+            thread.created_at = now;
+            thread.view.updated_at = now;
+        }
+        thread
+    }
+
+    fn run_rows(&self, id: Option<&ThreadId>) -> impl Iterator<Item = RunRow> {
+        let wanted = self.threads.iter().filter(move |(known, _)| id.is_none_or(|id| *known == id));
+        wanted.flat_map(|(id, thread)| {
+            thread.runs.iter().map(|view| RunRow { thread: id.clone(), view: view.clone() })
+        })
+    }
+}
+
+/// Refuses bytes that are not the blob's.
+pub(super) fn verify(blob: &BlobRef, bytes: &Bytes) -> Result<(), StoreError> {
+    if Digest::of(bytes) == blob.digest {
+        return Ok(());
+    }
+    Err(StoreError::Refused { why: format!("the bytes are not those of blob {}", blob.digest) })
+}
+
+fn no_thread(id: &ThreadId) -> StoreError {
+    StoreError::NotFound { what: format!("thread `{id}`") }
+}

@@ -1,0 +1,157 @@
+//! A node: one opened store in one process, alive as long as its lock file is locked.
+//!
+//! The kernel frees the lock however the process dies, so that a dead node is told from a stopped
+//! one without any time-out. Each node has `nodes/<id>.lock`, and `nodes/<id>.sock` for its bus.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::port::clock::Clock;
+use crate::port::journal::StoreError;
+
+/// This process's part in a store, held for the value's life.
+#[derive(Debug)]
+pub struct Node {
+    id: String,
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Node {
+    /// Draws an id, locks its file, and removes what dead nodes left.
+    pub fn open(store: &Path, clock: &dyn Clock) -> Result<Self, StoreError> {
+        let folder = store.join("nodes");
+        private_folder(&folder)?;
+        refuse_network_file_system(&folder)?;
+        let id = format!("{:016x}", clock.random());
+        let fresh = folder.join(format!("{id}.new"));
+        let failed = |error| unusable(&folder, error);
+        let lock = File::create(&fresh).map_err(failed)?;
+        lock.try_lock().map_err(|error| no_locks(&folder, error))?;
+        // Under its final name the file is locked from the first instant on, so that nobody takes it for dead.
+        fs::rename(&fresh, lock_path(&folder, &id)).map_err(failed)?;
+        let node = Self { id, folder, _lock: lock };
+        node.remove_dead();
+        Ok(node)
+    }
+
+    /// The node's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The folder with every node's files.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether a node, this one or another, is alive. A node whose state cannot be read counts as alive:
+    /// taking its threads needs proof.
+    pub fn is_alive(&self, id: &str) -> bool {
+        id == self.id || is_locked(&lock_path(&self.folder, id))
+    }
+
+    /// Ids of the other nodes that are alive.
+    pub fn others(&self) -> Vec<String> {
+        let mut ids = self.ids();
+        ids.retain(|id| *id != self.id && self.is_alive(id));
+        ids
+    }
+
+    fn remove_dead(&self) {
+        for id in self.ids() {
+            if !self.is_alive(&id) {
+                // A file that stays is found dead again by the next node.
+                let _ = fs::remove_file(socket_path(&self.folder, &id));
+                let _ = fs::remove_file(lock_path(&self.folder, &id));
+            }
+        }
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+        entries.filter_map(name).filter_map(|name| Some(name.strip_suffix(".lock")?.to_owned())).collect()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // The lock is still held here, so that nobody sees the file without it.
+        let _ = fs::remove_file(lock_path(&self.folder, &self.id));
+    }
+}
+
+/// Where a node listens for its bus.
+pub fn socket_path(nodes: &Path, id: &str) -> PathBuf {
+    nodes.join(format!("{id}.sock"))
+}
+
+/// Makes a folder that only its owner may enter.
+pub(crate) fn private_folder(folder: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+            .map_err(|error| unusable(folder, error))?;
+    }
+    Ok(())
+}
+
+fn lock_path(nodes: &Path, id: &str) -> PathBuf {
+    nodes.join(format!("{id}.lock"))
+}
+
+fn is_locked(path: &Path) -> bool {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+    };
+    // A shared lock, so that two who ask at once do not take each other for the owner.
+    file.try_lock_shared().is_err()
+}
+
+fn unusable(folder: &Path, error: io::Error) -> StoreError {
+    let why = format!(
+        "the folder `{}` cannot be used: {error}; give this user write access or name another folder",
+        folder.display()
+    );
+    StoreError::Unavailable { why }
+}
+
+fn no_locks(folder: &Path, error: TryLockError) -> StoreError {
+    let why = format!(
+        "the file system of `{}` has no file locks ({error}); put the store on a local disk",
+        folder.display()
+    );
+    StoreError::Refused { why }
+}
+
+#[cfg(target_os = "linux")]
+fn refuse_network_file_system(folder: &Path) -> Result<(), StoreError> {
+    use std::os::unix::ffi::OsStrExt;
+    // Magic numbers of NFS, SMB, CIFS and SMB2, from linux/magic.h: their locks and shared memory do not
+    // reach across machines as the node's lock and the database's log need it.
+    const NETWORK: [u32; 4] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42];
+    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return Ok(()) };
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: `path` ends with a zero byte, and `found` is read only after the call has filled it.
+    let kind = unsafe {
+        if libc::statfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
+            return Ok(());
+        }
+        found.assume_init().f_type as u32
+    };
+    if !NETWORK.contains(&kind) {
+        return Ok(());
+    }
+    let why = format!("`{}` lies on a network file system; put the store on a local disk", folder.display());
+    Err(StoreError::Refused { why })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn refuse_network_file_system(_folder: &Path) -> Result<(), StoreError> {
+    Ok(())
+}

@@ -1,0 +1,78 @@
+-- A thread's row, written by every append. `number` stands for the thread in other tables.
+-- A deleted thread keeps its row, so that its epoch goes on and its last owner stays fenced.
+CREATE TABLE threads (
+  number      INTEGER PRIMARY KEY,
+  thread      TEXT    NOT NULL UNIQUE,
+  deleted     INTEGER NOT NULL DEFAULT 0,
+  epoch       INTEGER NOT NULL DEFAULT 0,
+  node        TEXT,
+  head        INTEGER NOT NULL DEFAULT 0,
+  batch       INTEGER NOT NULL DEFAULT 0,
+  status      INTEGER NOT NULL DEFAULT 0,
+  deadline    INTEGER,
+  interrupts  INTEGER NOT NULL DEFAULT 0,
+  created_at  INTEGER NOT NULL,
+  updated_at  INTEGER NOT NULL,
+  workspace   TEXT    NOT NULL DEFAULT '',
+  folder      TEXT,
+  title       TEXT,
+  title_lower TEXT
+);
+CREATE INDEX threads_by_update ON threads (updated_at, thread);
+CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL;
+
+-- `position` is the thread's number in the upper 32 bits and the event's seq in the lower, so that a
+-- thread's events lie together in the table itself, without a second index.
+CREATE TABLE events (
+  position INTEGER PRIMARY KEY,
+  body     TEXT NOT NULL
+);
+
+CREATE TABLE runs (
+  run         TEXT    NOT NULL,
+  number      INTEGER NOT NULL,
+  agent       TEXT    NOT NULL,
+  model       TEXT    NOT NULL,
+  status      INTEGER,
+  from_seq    INTEGER NOT NULL,
+  started_at  INTEGER NOT NULL,
+  finished_at INTEGER,
+  totals      TEXT    NOT NULL,
+  PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+CREATE INDEX runs_by_thread ON runs (number, from_seq);
+CREATE INDEX runs_by_start ON runs (started_at, run);
+
+-- The input goes once it is consumed; the outcome stays for 24 h.
+CREATE TABLE inbox (
+  place       INTEGER PRIMARY KEY AUTOINCREMENT,
+  number      INTEGER NOT NULL,
+  id          TEXT    NOT NULL,
+  input       TEXT,
+  outcome     TEXT,
+  consumed_at INTEGER,
+  UNIQUE (number, id)
+);
+CREATE INDEX inbox_waiting ON inbox (number, place) WHERE consumed_at IS NULL;
+CREATE INDEX inbox_consumed ON inbox (consumed_at) WHERE consumed_at IS NOT NULL;
+
+CREATE TABLE blobs (
+  digest  BLOB NOT NULL UNIQUE,
+  used_at INTEGER NOT NULL,
+  bytes   BLOB NOT NULL
+);
+
+CREATE TABLE snapshots (
+  number INTEGER PRIMARY KEY,
+  fold   INTEGER NOT NULL,
+  seq    INTEGER NOT NULL,
+  bytes  BLOB NOT NULL
+);
+
+-- One row that `check` writes.
+CREATE TABLE checks (
+  id INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL
+);
+
+PRAGMA user_version = 1;

@@ -1,0 +1,49 @@
+//! What `check` looks at beside a write: the database's pages, its modes, and the disk.
+
+use std::path::Path;
+
+use sqlx::SqlitePool;
+
+use super::fault::store_error;
+use crate::port::journal::StoreError;
+
+/// Checks every page and says what was found. The caller has just written something.
+pub(super) async fn check(pool: &SqlitePool, folder: &Path) -> Result<String, StoreError> {
+    let found: String =
+        sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(pool).await.map_err(store_error)?;
+    if found != "ok" {
+        let why = format!("{found}; stop every process, keep a copy of the folder, and restore a backup");
+        return Err(StoreError::Corrupt { why });
+    }
+    let journal: String =
+        sqlx::query_scalar("PRAGMA journal_mode").fetch_one(pool).await.map_err(store_error)?;
+    let version: i64 =
+        sqlx::query_scalar("PRAGMA user_version").fetch_one(pool).await.map_err(store_error)?;
+    let free = match free_bytes(folder) {
+        Some(bytes) => format!("{} MiB free", bytes / (1024 * 1024)),
+        None => "free space unknown".to_owned(),
+    };
+    Ok(format!("SQLite, version {version}, every page checked, written to; journal mode `{journal}`, {free}"))
+}
+
+#[cfg(unix)]
+fn free_bytes(folder: &Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: `path` ends with a zero byte, and `found` is read only after the call has filled it.
+    let found = unsafe {
+        if libc::statvfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
+            return None;
+        }
+        found.assume_init()
+    };
+    // The fields' widths differ between systems.
+    #[allow(clippy::unnecessary_cast)]
+    Some(found.f_bavail as u64 * found.f_frsize as u64)
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_folder: &Path) -> Option<u64> {
+    None
+}

@@ -1,0 +1,67 @@
+//! What SQLite's result codes mean to someone who runs a store, each with a way out.
+
+use libsqlite3_sys as ffi;
+
+use crate::port::journal::StoreError;
+
+/// A failed SQLite call.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    /// The extended result code.
+    pub code: i32,
+    /// SQLite's own words.
+    pub message: String,
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        let Fault { code, message } = &fault;
+        let unavailable = |why: String| StoreError::Unavailable { why };
+        match code & 0xff {
+            ffi::SQLITE_FULL => unavailable(
+                "the disk is full or the store has reached its size limit; make room, then try again"
+                    .to_owned(),
+            ),
+            ffi::SQLITE_IOERR => unavailable(format!(
+                "the disk refused to read or write ({message}, code {code}); look at its free space and health"
+            )),
+            ffi::SQLITE_READONLY | ffi::SQLITE_PERM | ffi::SQLITE_CANTOPEN => unavailable(format!(
+                "the store's folder cannot be written to ({message}, code {code}); give this user write access"
+            )),
+            ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => unavailable(
+                "another process has kept the store locked for more than 5 s; try again, or end that process"
+                    .to_owned(),
+            ),
+            ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => StoreError::Corrupt {
+                why: format!(
+                    "{message} (code {code}); stop every process, keep a copy of the folder, and restore a backup \
+                     or run `sqlite3 windlass.db .recover`"
+                ),
+            },
+            ffi::SQLITE_TOOBIG => StoreError::Refused {
+                why: "a value is larger than the store can hold; make it smaller".to_owned(),
+            },
+            _ => unavailable(format!("{message} (code {code})")),
+        }
+    }
+}
+
+/// Translates sqlx's error.
+pub(super) fn store_error(error: sqlx::Error) -> StoreError {
+    match error {
+        sqlx::Error::Database(database) => {
+            let code = database.code().and_then(|code| code.parse().ok()).unwrap_or(ffi::SQLITE_ERROR);
+            Fault { code, message: database.message().to_owned() }.into()
+        }
+        sqlx::Error::ColumnDecode { index, source } => damaged(&format!("column {index}: {source}")),
+        sqlx::Error::Decode(source) => damaged(&source.to_string()),
+        other => StoreError::Unavailable { why: other.to_string() },
+    }
+}
+
+/// A row that this code cannot have written.
+pub(super) fn damaged(what: &str) -> StoreError {
+    StoreError::Corrupt {
+        why: format!("a row cannot be read: {what}; restore a backup of the store's folder"),
+    }
+}

@@ -1,0 +1,273 @@
+//! The store on one machine: an SQLite database and a folder of large blobs.
+//!
+//! Several processes may open the same folder; each is a [`Node`]. One writer per process commits
+//! what waits together; readers have connections of their own. Never on a network file system.
+
+mod blob;
+mod check;
+mod fault;
+mod raw;
+mod read;
+mod schema;
+mod write;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, SqlitePool};
+use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
+
+use self::blob::BlobFiles;
+use self::fault::store_error;
+use self::writer::{PreparedAppend, Write, Writer, Written};
+use super::node::{Node, private_folder};
+use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
+use crate::port::clock::Clock;
+use crate::port::journal::{
+    AppendError, Batch, Claim, Epoch, Head, Journal, Posted, Recorded, RunRow, StoreError, StoredSnapshot,
+    ThreadQuery, ThreadRow,
+};
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// What a power cut may take.
+    pub durability: Durability,
+    /// The database's largest size in bytes, blobs in files excepted; `None`: the disk's.
+    pub max_bytes: Option<u64>,
+}
+
+/// What a power cut may take. A dying process takes nothing either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing that was acknowledged: each commit is on disk before it is answered.
+    #[default]
+    Full,
+    /// The last moments before it; the store stays whole.
+    Relaxed,
+}
+
+/// Journal and blobs in a folder.
+pub struct SqliteStore {
+    // Fields are dropped in this order: the writer finishes what waits while the node is still locked.
+    writer: Writer,
+    readers: SqlitePool,
+    blobs: BlobFiles,
+    node: Arc<Node>,
+    clock: Arc<dyn Clock>,
+    folder: PathBuf,
+}
+
+/// Connections for reading: reads are short, and each costs a thread and half a megabyte.
+const READERS: u32 = 3;
+/// How long a writer waits for another process's lock. (design: "One machine, many machines")
+const BUSY: Duration = Duration::from_secs(5);
+const PAGE_BYTES: u64 = 4096;
+
+impl SqliteStore {
+    /// Opens the store in a folder, and makes it where it is missing.
+    ///
+    /// Fails where the folder cannot be written to or lies on a network file system, where the database
+    /// is damaged, and where a newer build has migrated it.
+    pub async fn open(
+        folder: &Path,
+        options: StoreOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        private_folder(folder)?;
+        let node = Arc::new(Node::open(folder, clock.as_ref())?);
+        let blobs = BlobFiles::open(folder)?;
+        let mut connection = writer_options(folder, options).connect().await.map_err(store_error)?;
+        schema::migrate(&mut connection).await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .acquire_timeout(Duration::from_secs(30))
+            .test_before_acquire(false)
+            .connect_lazy_with(reader_options(folder));
+        let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock))?;
+        Ok(Self { writer, readers, blobs, node, clock, folder: folder.to_owned() })
+    }
+
+    /// This process's part in the store.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// For each of some threads that exist: the node that holds it, and its last position.
+    pub async fn owners(
+        &self,
+        threads: &[ThreadId],
+    ) -> Result<Vec<(ThreadId, Option<String>, Seq)>, StoreError> {
+        read::owners(&self.readers, threads).await
+    }
+}
+
+fn common_options(folder: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(folder.join("windlass.db"))
+        .busy_timeout(BUSY)
+        .foreign_keys(false)
+        .pragma("temp_store", "MEMORY")
+        .disable_statement_logging()
+}
+
+fn writer_options(folder: &Path, options: StoreOptions) -> SqliteConnectOptions {
+    let synchronous = match options.durability {
+        Durability::Full => SqliteSynchronous::Full,
+        Durability::Relaxed => SqliteSynchronous::Normal,
+    };
+    let writer = common_options(folder)
+        .create_if_missing(true)
+        .page_size(PAGE_BYTES as u32)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(synchronous)
+        // A megabyte holds the inner pages of the tables; leaf pages are mostly written once.
+        .pragma("cache_size", "-1024")
+        .pragma("journal_size_limit", "67108864")
+        .thread_name(|_| "windlass-sqlite".to_owned());
+    match options.max_bytes {
+        Some(bytes) => writer.pragma("max_page_count", (bytes / PAGE_BYTES).max(1).to_string()),
+        None => writer,
+    }
+}
+
+fn reader_options(folder: &Path) -> SqliteConnectOptions {
+    common_options(folder)
+        .pragma("query_only", "1")
+        .pragma("cache_size", "-512")
+        .statement_cache_capacity(32)
+        .thread_name(|_| "windlass-reader".to_owned())
+}
+
+fn unexpected(written: &'static str) -> StoreError {
+    StoreError::Unavailable { why: format!("the store's writer answered {written}; this is a defect") }
+}
+
+#[async_trait]
+impl Journal for SqliteStore {
+    async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
+        match self.writer.write(Write::Claim(thread.clone())).await? {
+            Written::Claim(claim) => Ok(claim),
+            Written::Nothing | Written::Posted(_) => Err(unexpected("a claim with something else")),
+        }
+    }
+
+    async fn release(&self, thread: &ThreadId, epoch: Epoch) -> Result<(), StoreError> {
+        self.writer.write(Write::Release(thread.clone(), epoch)).await.map(drop)
+    }
+
+    async fn head(&self, thread: &ThreadId) -> Result<Option<Head>, StoreError> {
+        read::head(&self.readers, thread).await
+    }
+
+    async fn append(&self, batch: Batch) -> Result<Seq, AppendError> {
+        for (blob, bytes) in &batch.blobs {
+            verify(blob, bytes).map_err(AppendError::Failed)?;
+        }
+        let bodies = batch.events.iter().map(Event::encode).collect();
+        self.writer.append(PreparedAppend { batch, bodies }).await
+    }
+
+    async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        read::events(&self.readers, thread, after, limit).await
+    }
+
+    async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
+        read::snapshot(&self.readers, thread).await
+    }
+
+    async fn put_snapshot(&self, thread: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError> {
+        self.writer.write(Write::Snapshot(thread.clone(), snapshot)).await.map(drop)
+    }
+
+    async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError> {
+        let post = Write::Post {
+            thread: thread.clone(),
+            id: id.clone(),
+            input: write::encode(input),
+            is_message: write::is_message(input),
+        };
+        match self.writer.write(post).await? {
+            Written::Posted(posted) => Ok(posted),
+            Written::Nothing | Written::Claim(_) => Err(unexpected("a posted input with something else")),
+        }
+    }
+
+    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Input)>, StoreError> {
+        read::inbox(&self.readers, thread, limit).await
+    }
+
+    async fn posted(&self, thread: &ThreadId, id: &InputId) -> Result<Option<Posted>, StoreError> {
+        read::outcome(&self.readers, thread, id, self.clock.now()).await
+    }
+
+    async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
+        read::threads(&self.readers, query).await
+    }
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
+        read::thread(&self.readers, thread).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError> {
+        read::run(&self.readers, run).await
+    }
+
+    async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, StoreError> {
+        read::runs(&self.readers, thread, limit).await
+    }
+
+    async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {
+        read::unattended(&self.readers, &self.node).await
+    }
+
+    async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError> {
+        read::waiting_inboxes(&self.readers).await
+    }
+
+    async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
+        self.writer.write(Write::Delete(thread.clone())).await.map(drop)
+    }
+
+    async fn check(&self) -> Result<String, StoreError> {
+        self.writer.write(Write::Check).await?;
+        check::check(&self.readers, &self.folder).await
+    }
+}
+
+#[async_trait]
+impl Blobs for SqliteStore {
+    async fn put(&self, blob: &BlobRef, bytes: Bytes) -> Result<(), StoreError> {
+        verify(blob, &bytes)?;
+        if bytes.len() < APPEND_MAX_BYTES {
+            return self.writer.write(Write::Blob(blob.digest, bytes)).await.map(drop);
+        }
+        self.blobs.put(blob, bytes).await
+    }
+
+    async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+        let found = match blob::get_row(&self.readers, digest).await? {
+            Some(bytes) => Some(bytes),
+            None => self.blobs.get(digest).await?,
+        };
+        match found {
+            Some(bytes) if Digest::of(&bytes) != *digest => {
+                let why = format!("blob {digest} holds other bytes; restore a backup of the store's folder");
+                Err(StoreError::Corrupt { why })
+            }
+            found => Ok(found),
+        }
+    }
+}
+
+fn verify(blob: &BlobRef, bytes: &Bytes) -> Result<(), StoreError> {
+    if Digest::of(bytes) == blob.digest {
+        return Ok(());
+    }
+    Err(StoreError::Refused { why: format!("the bytes are not those of blob {}", blob.digest) })
+}

@@ -1,0 +1,33 @@
+//! The tables, and how an older database is brought up to them.
+//!
+//! A migration is a script under the next number; one that was released is never edited.
+
+use sqlx::{Connection, SqliteConnection};
+
+use super::fault::store_error;
+use crate::port::journal::StoreError;
+
+/// The scripts; the database's `user_version` says how many have run.
+const MIGRATIONS: [&str; 1] = [include_str!("001_journal.sql")];
+
+/// Runs what is missing, in one transaction. A database that a newer build has migrated is refused.
+pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    // The write lock comes first, so that two processes that start at once do not both migrate.
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
+    let found: i64 =
+        sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *transaction).await.map_err(store_error)?;
+    let known = MIGRATIONS.len() as i64;
+    if found > known {
+        let why = format!(
+            "the store has version {found}, and this build knows versions up to {known}; use a newer build"
+        );
+        return Err(StoreError::Refused { why });
+    }
+    if found == known {
+        return Ok(());
+    }
+    for script in MIGRATIONS.into_iter().skip(found.max(0) as usize) {
+        sqlx::raw_sql(script).execute(&mut *transaction).await.map_err(store_error)?;
+    }
+    transaction.commit().await.map_err(store_error)
+}

@@ -1,0 +1,346 @@
+//! What the writer does inside a group's transaction: one function per change.
+//!
+//! Nothing here begins or commits. A function that fails may leave half a change behind: the group
+//! takes it back to the savepoint.
+
+use windlass_machine::{Input, RunStatus, Seq, ThreadId};
+
+use super::fault::Fault;
+use super::raw::{Raw, Row, Statement, Value};
+use super::writer::{PreparedAppend, Write, Written};
+use crate::adapter::node::Node;
+use crate::port::clock::Clock;
+use crate::port::journal::{
+    AppendError, BatchId, Claim, Epoch, Head, InboxOutcome, Posted, RunView, StoreError, StoredSnapshot,
+    ThreadStatus, ThreadView,
+};
+
+/// How long a consumed input's outcome is kept. (design: "Inbox")
+pub(super) const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+
+const HEAD: &str = "SELECT number, deleted, epoch, node, head, batch, status FROM threads WHERE thread = ?1";
+const CLAIM: &str = "UPDATE threads SET deleted = 0, epoch = epoch + 1, node = ?2 WHERE number = ?1";
+const CREATE: &str = "INSERT INTO threads (thread, created_at, updated_at) VALUES (?1, ?2, ?2) \
+    ON CONFLICT (thread) DO UPDATE SET deleted = 0, created_at = ?2, updated_at = ?2";
+const RELEASE: &str = "UPDATE threads SET node = NULL WHERE thread = ?1 AND epoch = ?2 AND node = ?3";
+const DELETE: &str = "UPDATE threads SET deleted = 1, epoch = epoch + 1, node = NULL, head = 0, batch = 0, \
+    deadline = NULL, interrupts = 0, workspace = '', folder = NULL, title = NULL, title_lower = NULL \
+    WHERE number = ?1";
+const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, status = ?4, deadline = ?5, interrupts = ?6, \
+    updated_at = ?7, workspace = ?8, folder = ?9, title = ?10, title_lower = ?11 WHERE number = ?1";
+const EVENT: &str = "INSERT INTO events (position, body) VALUES (?1, ?2)";
+const BLOB: &str = "INSERT INTO blobs (digest, used_at, bytes) VALUES (?1, ?2, ?3) \
+    ON CONFLICT (digest) DO UPDATE SET used_at = ?2";
+const CONSUME: &str = "UPDATE inbox SET outcome = ?3, consumed_at = ?4, input = NULL \
+    WHERE number = ?1 AND id = ?2 AND consumed_at IS NULL";
+const RUN: &str = "INSERT INTO runs (run, number, agent, model, status, from_seq, started_at, finished_at, totals) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (run, number) DO UPDATE \
+    SET agent = ?3, model = ?4, status = ?5, finished_at = ?8, totals = ?9";
+const POST: &str =
+    "INSERT INTO inbox (number, id, input) VALUES (?1, ?2, ?3) ON CONFLICT (number, id) DO NOTHING";
+const POSTED: &str = "SELECT outcome FROM inbox WHERE number = ?1 AND id = ?2";
+const PURGE: &str = "DELETE FROM inbox WHERE consumed_at < ?1";
+const SNAPSHOT: &str = "INSERT INTO snapshots (number, fold, seq, bytes) VALUES (?1, ?2, ?3, ?4) \
+    ON CONFLICT (number) DO UPDATE SET fold = ?2, seq = ?3, bytes = ?4";
+const CHECK: &str = "INSERT INTO checks (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = ?1";
+const DELETE_EVENTS: &str = "DELETE FROM events WHERE position BETWEEN ?1 AND ?2";
+const DELETE_RUNS: &str = "DELETE FROM runs WHERE number = ?1";
+const DELETE_INBOX: &str = "DELETE FROM inbox WHERE number = ?1";
+const DELETE_SNAPSHOT: &str = "DELETE FROM snapshots WHERE number = ?1";
+
+/// The prepared statements of every change.
+pub(super) struct Changes<'a> {
+    head: Statement<'a>,
+    claim: Statement<'a>,
+    create: Statement<'a>,
+    release: Statement<'a>,
+    view: Statement<'a>,
+    event: Statement<'a>,
+    blob: Statement<'a>,
+    consume: Statement<'a>,
+    run: Statement<'a>,
+    post: Statement<'a>,
+    posted: Statement<'a>,
+    purge: Statement<'a>,
+    snapshot: Statement<'a>,
+    check: Statement<'a>,
+    /// Rows of a thread that only a deletion touches: each takes the thread's number.
+    delete: [Statement<'a>; 4],
+    delete_events: Statement<'a>,
+    node: &'a Node,
+    clock: &'a dyn Clock,
+}
+
+impl<'a> Changes<'a> {
+    /// Prepares every statement.
+    pub fn prepare(raw: &Raw<'a>, node: &'a Node, clock: &'a dyn Clock) -> Result<Self, Fault> {
+        Ok(Self {
+            head: raw.prepare(HEAD)?,
+            claim: raw.prepare(CLAIM)?,
+            create: raw.prepare(CREATE)?,
+            release: raw.prepare(RELEASE)?,
+            view: raw.prepare(VIEW)?,
+            event: raw.prepare(EVENT)?,
+            blob: raw.prepare(BLOB)?,
+            consume: raw.prepare(CONSUME)?,
+            run: raw.prepare(RUN)?,
+            post: raw.prepare(POST)?,
+            posted: raw.prepare(POSTED)?,
+            purge: raw.prepare(PURGE)?,
+            snapshot: raw.prepare(SNAPSHOT)?,
+            check: raw.prepare(CHECK)?,
+            delete: [
+                raw.prepare(DELETE)?,
+                raw.prepare(DELETE_RUNS)?,
+                raw.prepare(DELETE_INBOX)?,
+                raw.prepare(DELETE_SNAPSHOT)?,
+            ],
+            delete_events: raw.prepare(DELETE_EVENTS)?,
+            node,
+            clock,
+        })
+    }
+
+    /// Appends a batch where its epoch and expected position are still the thread's.
+    pub fn append(&mut self, append: &PreparedAppend) -> Result<Seq, AppendError> {
+        let batch = &append.batch;
+        let found = self.known(&batch.thread).map_err(AppendError::Failed)?;
+        if found.head.epoch != batch.epoch || found.node.as_deref() != Some(self.node.id()) {
+            return Err(AppendError::Fenced { current: found.head.epoch });
+        }
+        if found.head.seq != batch.expected {
+            return Err(AppendError::Conflict { head: found.head.seq });
+        }
+        self.append_rows(found.number, append).map_err(AppendError::Failed)
+    }
+
+    fn append_rows(&mut self, number: i64, append: &PreparedAppend) -> Result<Seq, StoreError> {
+        let batch = &append.batch;
+        let now = Value::number(self.clock.now().0);
+        for (blob, bytes) in &batch.blobs {
+            self.blob.run(&[Value::Blob(blob.digest.as_bytes()), now, Value::Blob(bytes)])?;
+        }
+        let mut seq = batch.expected;
+        for body in &append.bodies {
+            seq = seq.next();
+            self.event.run(&[Value::Integer(position(number, seq)?), Value::Text(body)])?;
+        }
+        for (id, outcome) in &batch.consumed {
+            let outcome = encode(outcome);
+            let row = [Value::Integer(number), Value::Text(id.as_str()), Value::Text(&outcome), now];
+            if self.consume.run(&row)? == 0 {
+                return Err(StoreError::NotFound { what: format!("inbox row `{id}`") });
+            }
+        }
+        for run in &batch.runs {
+            self.put_run(number, run)?;
+        }
+        self.put_view(number, Head { seq, epoch: batch.epoch, batch: batch.id }, &batch.thread_view)?;
+        Ok(seq)
+    }
+
+    fn put_run(&mut self, number: i64, run: &RunView) -> Result<(), Fault> {
+        self.run.run(&[
+            Value::Text(run.run.as_str()),
+            Value::Integer(number),
+            Value::Text(&run.agent),
+            Value::Text(run.model.as_str()),
+            run.status.map_or(Value::Null, |status| Value::Integer(run_status_code(status))),
+            Value::number(run.from.0),
+            Value::number(run.started_at.0),
+            run.finished_at.map_or(Value::Null, |at| Value::number(at.0)),
+            Value::Text(&encode(&run.totals)),
+        ])?;
+        Ok(())
+    }
+
+    fn put_view(&mut self, number: i64, head: Head, view: &ThreadView) -> Result<(), Fault> {
+        let title_lower = view.title.as_deref().map(str::to_lowercase);
+        self.view.run(&[
+            Value::Integer(number),
+            Value::number(head.seq.0),
+            Value::Integer(head.batch.0.cast_signed()),
+            Value::Integer(thread_status_code(view.status)),
+            view.deadline.map_or(Value::Null, |at| Value::number(at.0)),
+            Value::Integer(view.interrupts.into()),
+            Value::number(view.updated_at.0),
+            Value::Text(&view.workspace),
+            Value::text_or_null(view.folder.as_deref()),
+            Value::text_or_null(view.title.as_deref()),
+            Value::text_or_null(title_lower.as_deref()),
+        ])?;
+        Ok(())
+    }
+
+    /// Makes any other change.
+    pub fn write(&mut self, write: &Write) -> Result<Written, StoreError> {
+        match write {
+            Write::Claim(thread) => self.claim(thread).map(Written::Claim),
+            Write::Release(thread, epoch) => {
+                let node = Value::Text(self.node.id());
+                self.release.run(&[Value::Text(thread.as_str()), Value::number(epoch.0), node])?;
+                Ok(Written::Nothing)
+            }
+            Write::Post { thread, id, input, is_message } => {
+                self.post(thread, id.as_str(), input, *is_message).map(Written::Posted)
+            }
+            Write::Snapshot(thread, snapshot) => self.put_snapshot(thread, snapshot),
+            Write::Blob(digest, bytes) => {
+                let now = Value::number(self.clock.now().0);
+                self.blob.run(&[Value::Blob(digest.as_bytes()), now, Value::Blob(bytes)])?;
+                Ok(Written::Nothing)
+            }
+            Write::Delete(thread) => self.delete(thread),
+            Write::Check => {
+                self.check.run(&[Value::number(self.clock.now().0)])?;
+                Ok(Written::Nothing)
+            }
+        }
+    }
+
+    fn claim(&mut self, thread: &ThreadId) -> Result<Claim, StoreError> {
+        let found = self.known_or_created(thread)?;
+        if let Some(node) = found.node
+            && node != self.node.id()
+            && self.node.is_alive(&node)
+        {
+            return Ok(Claim::Held { node });
+        }
+        self.claim.run(&[Value::Integer(found.number), Value::Text(self.node.id())])?;
+        Ok(Claim::Taken(Head { epoch: Epoch(found.head.epoch.0 + 1), ..found.head }))
+    }
+
+    /// Posts an input. Only a message makes a thread: any other input to a thread that does not exist is a mistake.
+    fn post(
+        &mut self,
+        thread: &ThreadId,
+        id: &str,
+        input: &str,
+        is_message: bool,
+    ) -> Result<Posted, StoreError> {
+        let found = if is_message { self.known_or_created(thread)? } else { self.known(thread)? };
+        let forget_before = self.clock.now().0.saturating_sub(OUTCOME_KEPT_MS);
+        self.purge.run(&[Value::number(forget_before)])?;
+        let number = Value::Integer(found.number);
+        if self.post.run(&[number, Value::Text(id), Value::Text(input)])? == 1 {
+            return Ok(Posted::Waiting);
+        }
+        let outcome = self.posted.first(&[number, Value::Text(id)], |row| row.text(0))?.flatten();
+        posted(outcome.as_deref())
+    }
+
+    fn put_snapshot(&mut self, thread: &ThreadId, snapshot: &StoredSnapshot) -> Result<Written, StoreError> {
+        let found = self.known(thread)?;
+        self.snapshot.run(&[
+            Value::Integer(found.number),
+            Value::Integer(snapshot.fold.into()),
+            Value::number(snapshot.seq.0),
+            Value::Blob(&snapshot.bytes),
+        ])?;
+        Ok(Written::Nothing)
+    }
+
+    fn delete(&mut self, thread: &ThreadId) -> Result<Written, StoreError> {
+        let found = self.known(thread)?;
+        if found.status != thread_status_code(ThreadStatus::Idle) {
+            let why = format!("thread `{thread}` has an active run; cancel the run, then delete the thread");
+            return Err(StoreError::Refused { why });
+        }
+        for statement in &mut self.delete {
+            statement.run(&[Value::Integer(found.number)])?;
+        }
+        let first = position(found.number, Seq(0))?;
+        self.delete_events.run(&[Value::Integer(first), Value::Integer(first | i64::from(u32::MAX))])?;
+        Ok(Written::Nothing)
+    }
+
+    fn known(&mut self, thread: &ThreadId) -> Result<Found, StoreError> {
+        let found = self.head.first(&[Value::Text(thread.as_str())], Found::read)?;
+        found
+            .filter(|found| !found.deleted)
+            .ok_or_else(|| StoreError::NotFound { what: format!("thread `{thread}`") })
+    }
+
+    fn known_or_created(&mut self, thread: &ThreadId) -> Result<Found, StoreError> {
+        let name = [Value::Text(thread.as_str())];
+        if let Some(found) = self.head.first(&name, Found::read)?
+            && !found.deleted
+        {
+            return Ok(found);
+        }
+        self.create.run(&[Value::Text(thread.as_str()), Value::number(self.clock.now().0)])?;
+        self.known(thread)
+    }
+}
+
+/// A thread's row as the writer needs it.
+struct Found {
+    number: i64,
+    deleted: bool,
+    node: Option<String>,
+    head: Head,
+    status: i64,
+}
+
+impl Found {
+    fn read(row: &Row<'_>) -> Self {
+        Self {
+            number: row.integer(0),
+            deleted: row.integer(1) != 0,
+            node: row.text(3),
+            head: Head {
+                seq: Seq(row.integer(4).cast_unsigned()),
+                epoch: Epoch(row.integer(2).cast_unsigned()),
+                batch: BatchId(row.integer(5).cast_unsigned()),
+            },
+            status: row.integer(6),
+        }
+    }
+}
+
+/// Whether an input may make the thread that it is for.
+pub(super) fn is_message(input: &Input) -> bool {
+    matches!(input, Input::Message(_))
+}
+
+/// Encodes a small value as JSON.
+pub(super) fn encode<T: serde::Serialize>(value: &T) -> String {
+    // Outcomes, totals and inputs hold strings, numbers and JSON values: nothing that the serialiser refuses.
+    serde_json::to_string(value).expect("a stored value is always JSON")
+}
+
+/// What a stored outcome says of its input.
+pub(super) fn posted(outcome: Option<&str>) -> Result<Posted, StoreError> {
+    let Some(outcome) = outcome else { return Ok(Posted::Waiting) };
+    let outcome: InboxOutcome =
+        serde_json::from_str(outcome).map_err(|error| super::fault::damaged(&error.to_string()))?;
+    Ok(Posted::Consumed(outcome))
+}
+
+/// Where an event lies in the table: see `001_journal.sql`.
+pub(super) fn position(number: i64, seq: Seq) -> Result<i64, StoreError> {
+    match (i32::try_from(number), u32::try_from(seq.0)) {
+        (Ok(number), Ok(seq)) => Ok(i64::from(number) << 32 | i64::from(seq)),
+        _ => Err(StoreError::Refused {
+            why: "the store is full: it holds 2^31 threads and 2^32 events per thread".to_owned(),
+        }),
+    }
+}
+
+/// A thread's status as a number.
+pub(super) fn thread_status_code(status: ThreadStatus) -> i64 {
+    match status {
+        ThreadStatus::Idle => 0,
+        ThreadStatus::Running => 1,
+        ThreadStatus::Waiting => 2,
+    }
+}
+
+/// A run's status as a number.
+pub(super) fn run_status_code(status: RunStatus) -> i64 {
+    match status {
+        RunStatus::Done => 0,
+        RunStatus::Failed => 1,
+        RunStatus::Cancelled => 2,
+    }
+}

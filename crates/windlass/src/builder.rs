@@ -1,0 +1,184 @@
+//! Building an engine: every option has a default.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, RwLock};
+
+use windlass_machine::AutoRun;
+
+use crate::adapter::clock::SystemClock;
+use crate::drive::{BlobCache, Deps, Opening, Policy};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::port::blob::Blobs;
+use crate::port::bus::Bus;
+use crate::port::clock::Clock;
+use crate::port::journal::Journal;
+use crate::port::model::Models;
+use crate::tool::{Registry, WorkingFolder};
+
+/// Which threads an engine drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attend {
+    /// Those that it was asked to: a command line.
+    #[default]
+    Own,
+    /// Also those that nobody drives: a server.
+    All,
+}
+
+/// Options of an engine.
+#[derive(Default)]
+pub struct Builder {
+    store: Option<PathBuf>,
+    #[cfg(feature = "sqlite")]
+    options: crate::adapter::sqlite::StoreOptions,
+    ports: Option<(Arc<dyn Journal>, Arc<dyn Blobs>)>,
+    bus: Option<Arc<dyn Bus>>,
+    clock: Option<Arc<dyn Clock>>,
+    models: Option<Arc<dyn Models>>,
+    registry: Registry,
+    folder: Option<Arc<WorkingFolder>>,
+    auto_run: AutoRun,
+    attend: Attend,
+}
+
+impl Engine {
+    /// Begins to build an engine. Without any option it keeps nothing beyond the process and calls the models whose
+    /// keys are in the environment.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+impl Builder {
+    /// Keeps threads in this folder, which must not lie inside the working folder.
+    #[cfg(feature = "sqlite")]
+    pub fn store(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.store = Some(folder.into());
+        self
+    }
+
+    /// How that store is opened.
+    #[cfg(feature = "sqlite")]
+    pub fn store_options(mut self, options: crate::adapter::sqlite::StoreOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Keeps threads behind these ports instead.
+    pub fn ports(mut self, journal: Arc<dyn Journal>, blobs: Arc<dyn Blobs>) -> Self {
+        self.ports = Some((journal, blobs));
+        self
+    }
+
+    /// Sends live signals over this bus.
+    pub fn bus(mut self, bus: Arc<dyn Bus>) -> Self {
+        self.bus = Some(bus);
+        self
+    }
+
+    /// Takes times and ids from this clock.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Calls these models.
+    pub fn models(mut self, models: Arc<dyn Models>) -> Self {
+        self.models = Some(models);
+        self
+    }
+
+    /// Offers these tools.
+    pub fn tools(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// The folder that file tools work in.
+    pub fn folder(mut self, folder: Arc<WorkingFolder>) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    /// Which calls run without asking.
+    pub fn auto_run(mut self, auto_run: AutoRun) -> Self {
+        self.auto_run = auto_run;
+        self
+    }
+
+    /// Which threads the engine drives.
+    pub fn attend(mut self, attend: Attend) -> Self {
+        self.attend = attend;
+        self
+    }
+
+    /// Opens the store and starts to look after its threads.
+    pub async fn build(self) -> Result<Engine, EngineError> {
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+        if let (Some(store), Some(folder)) = (&self.store, &self.folder) {
+            keep_apart(store, folder.path())?;
+        }
+        let (journal, blobs, bus) = self.open(&clock).await?;
+        let models = match self.models {
+            Some(models) => models,
+            None => Arc::new(crate::adapter::model::ProviderCatalog::builder().build()?),
+        };
+        let deps = Arc::new(Deps {
+            journal,
+            blobs,
+            bus,
+            clock,
+            models,
+            registry: Arc::new(self.registry),
+            folder: self.folder,
+            policy: RwLock::new(Policy { auto_run: self.auto_run }),
+            cache: BlobCache::default(),
+            catalogues: Mutex::default(),
+            actors: Mutex::default(),
+            opening: Opening::default(),
+        });
+        tokio::spawn(Deps::sweep(Arc::downgrade(&deps), self.attend == Attend::All));
+        Ok(Engine { deps })
+    }
+
+    async fn open(&self, clock: &Arc<dyn Clock>) -> Result<Opened, EngineError> {
+        let bus = |local: Arc<dyn Bus>| self.bus.clone().unwrap_or(local);
+        if let Some((journal, blobs)) = &self.ports {
+            return Ok((journal.clone(), blobs.clone(), bus(Arc::new(crate::adapter::bus::LocalBus::new()))));
+        }
+        #[cfg(feature = "sqlite")]
+        if let Some(folder) = &self.store {
+            let store = crate::adapter::sqlite::SqliteStore::open(folder, self.options, clock.clone()).await?;
+            let store = Arc::new(store);
+            let local = crate::adapter::bus::LocalBus::open(store.clone())?;
+            return Ok((store.clone(), store, bus(Arc::new(local))));
+        }
+        let memory = Arc::new(crate::adapter::memory::MemoryStore::new(clock.clone()));
+        Ok((memory.clone(), memory, bus(Arc::new(crate::adapter::bus::LocalBus::new()))))
+    }
+}
+
+type Opened = (Arc<dyn Journal>, Arc<dyn Blobs>, Arc<dyn Bus>);
+
+/// An agent that can write into its own store could forge what was approved. (design: "Configuration and secrets")
+fn keep_apart(store: &Path, folder: &Path) -> Result<(), EngineError> {
+    let whole = |path: &Path| {
+        let known = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
+        known.map_or_else(|| path.to_owned(), |(known, whole)| match path.strip_prefix(known) {
+            Ok(rest) if rest.as_os_str().is_empty() => whole,
+            Ok(rest) => whole.join(rest),
+            Err(_) => path.to_owned(),
+        })
+    };
+    let (store, folder) = (whole(store), whole(folder));
+    if store.starts_with(&folder) {
+        return Err(EngineError::Config(format!(
+            "the store `{}` lies inside the working folder `{}`, where the agent's tools could change it; \
+             choose a place outside",
+            store.display(),
+            folder.display()
+        )));
+    }
+    Ok(())
+}
