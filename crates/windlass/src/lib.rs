@@ -10,6 +10,8 @@ mod engine;
 mod error;
 mod outcome;
 pub mod port;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tool;
 
 pub use windlass_machine as machine;

@@ -5,6 +5,7 @@
 pub mod bus;
 pub mod clock;
 pub mod memory;
+pub mod model;
 pub mod node;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

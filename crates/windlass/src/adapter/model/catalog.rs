@@ -1,0 +1,212 @@
+//! Models by name: splits `provider/model`, finds address and key, and says what is missing.
+//!
+//! It talks to nobody. One HTTP client serves every model that it hands out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rig_reqwest::ReqwestClient;
+use windlass_machine::{FailureClass, ModelName};
+
+use super::config::{ProviderConfig, Secret};
+use super::demo::{DEMO_MODEL, DemoModel};
+use super::preset::{self, Preset};
+use super::provider::{Endpoint, ProviderModel};
+use crate::port::model::{Model, ModelError, Models};
+
+/// The provider of a name without a slash. (SK-L1)
+const DEFAULT_PROVIDER: &str = "openai";
+
+/// Time to open a connection. Providers answer in well under a second, or not at all.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Every provider that is configured or known by name, over one HTTP client.
+#[derive(Clone)]
+pub struct ProviderCatalog {
+    providers: Arc<BTreeMap<String, ProviderConfig>>,
+    http: ReqwestClient,
+    lookup: Lookup,
+}
+
+/// Builds a [`ProviderCatalog`].
+pub struct ProviderCatalogBuilder {
+    providers: BTreeMap<String, ProviderConfig>,
+    http: Option<reqwest::Client>,
+    lookup: Lookup,
+}
+
+/// Whether a provider can be called, for listings and checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderStatus {
+    /// The part of a model's name before the slash.
+    pub name: String,
+    /// The variable that its key is expected in.
+    pub key_variable: String,
+    /// Whether address and key are there.
+    pub ready: bool,
+}
+
+impl ProviderCatalog {
+    /// Starts a catalogue that reads keys from the process's environment.
+    pub fn builder() -> ProviderCatalogBuilder {
+        ProviderCatalogBuilder {
+            providers: BTreeMap::new(),
+            http: None,
+            lookup: Arc::new(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty())),
+        }
+    }
+
+    /// Lists the known and configured providers, by name.
+    pub fn providers(&self) -> Vec<ProviderStatus> {
+        let mut names: Vec<&str> = preset::all().iter().map(|preset| preset.name).collect();
+        names.extend(self.providers.keys().map(String::as_str));
+        names.sort_unstable();
+        names.dedup();
+        names
+            .into_iter()
+            .map(|name| ProviderStatus {
+                name: name.to_owned(),
+                key_variable: key_variables(name).swap_remove(0),
+                ready: self.endpoint(name).is_ok(),
+            })
+            .collect()
+    }
+
+    fn endpoint(&self, provider: &str) -> Result<Endpoint, ModelError> {
+        let configured = self.providers.get(provider);
+        let preset = match (preset::by_name(provider), configured) {
+            (Some(preset), _) => preset,
+            (None, Some(_)) => &preset::UNNAMED,
+            (None, None) => return Err(unknown_provider(provider)),
+        };
+        let config = configured.cloned().unwrap_or_default();
+        let base_url = self.base_url(provider, preset, &config)?;
+        let api_key = self.api_key(provider, preset, &config)?;
+        let api_version = config.api_version.clone().or_else(|| {
+            (provider == "azure").then(|| {
+                (self.lookup)("AZURE_API_VERSION").unwrap_or_else(|| preset::AZURE_API_VERSION.to_owned())
+            })
+        });
+        Ok(Endpoint { provider: provider.to_owned(), preset, config, base_url, api_key, api_version })
+    }
+
+    fn base_url(
+        &self,
+        provider: &str,
+        preset: &Preset,
+        config: &ProviderConfig,
+    ) -> Result<String, ModelError> {
+        let variable = format!("{}_BASE_URL", environment_name(provider));
+        let azure = || (provider == "azure").then(|| (self.lookup)("AZURE_ENDPOINT")).flatten();
+        config
+            .base_url
+            .clone()
+            .or_else(|| (self.lookup)(&variable))
+            .or_else(azure)
+            .or_else(|| preset.base_url.map(str::to_owned))
+            .ok_or_else(|| {
+                config_error(format!(
+                    "provider `{provider}` has no address: configure its `base_url` or set {variable}"
+                ))
+            })
+    }
+
+    fn api_key(
+        &self,
+        provider: &str,
+        preset: &Preset,
+        config: &ProviderConfig,
+    ) -> Result<Option<Secret>, ModelError> {
+        let variables = key_variables(provider);
+        let key = config
+            .api_key
+            .clone()
+            .or_else(|| variables.iter().find_map(|name| (self.lookup)(name)).map(Secret::new));
+        // An own endpoint may take no key, or take it in a header of its own.
+        let own = preset.name.is_empty() || !config.headers.is_empty();
+        if key.is_none() && !preset.key_optional && !own {
+            return Err(config_error(format!(
+                "no key for provider `{provider}`: set {} or configure its `api_key`",
+                variables.join(" or ")
+            )));
+        }
+        Ok(key)
+    }
+}
+
+impl Models for ProviderCatalog {
+    fn resolve(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        if name.as_str() == DEMO_MODEL {
+            return Ok(Arc::new(DemoModel::default()));
+        }
+        let (provider, model) = name.as_str().split_once('/').unwrap_or((DEFAULT_PROVIDER, name.as_str()));
+        if model.is_empty() {
+            return Err(config_error(format!("model name `{name}` has nothing after the provider")));
+        }
+        Ok(Arc::new(ProviderModel::new(self.endpoint(provider)?, model, self.http.clone())))
+    }
+}
+
+impl ProviderCatalogBuilder {
+    /// Configures a provider; a name that the built-in table lacks becomes one of its own.
+    pub fn provider(mut self, name: impl Into<String>, config: ProviderConfig) -> Self {
+        self.providers.insert(name.into(), config);
+        self
+    }
+
+    /// Uses the caller's HTTP client: proxies, certificates, middleware of its own. (LM-G7)
+    pub fn http_client(mut self, client: reqwest::Client) -> Self {
+        self.http = Some(client);
+        self
+    }
+
+    /// Looks variables up elsewhere than in the process's environment.
+    pub fn variables(mut self, lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.lookup = Arc::new(lookup);
+        self
+    }
+
+    /// Builds the catalogue. Fails where the HTTP client cannot be built.
+    pub fn build(self) -> Result<ProviderCatalog, ModelError> {
+        let http = match self.http {
+            Some(client) => client,
+            None => reqwest::Client::builder()
+                .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(CONNECT_TIMEOUT)
+                .build()
+                .map_err(|error| config_error(format!("cannot build the HTTP client: {error}")))?,
+        };
+        Ok(ProviderCatalog { providers: Arc::new(self.providers), http: http.into(), lookup: self.lookup })
+    }
+}
+
+fn environment_name(provider: &str) -> String {
+    provider.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+}
+
+fn key_variables(provider: &str) -> Vec<String> {
+    match preset::by_name(provider) {
+        Some(preset) if !preset.keys.is_empty() => {
+            preset.keys.iter().map(|name| (*name).to_owned()).collect()
+        }
+        Some(_) | None => vec![format!("{}_API_KEY", environment_name(provider))],
+    }
+}
+
+fn unknown_provider(provider: &str) -> ModelError {
+    let near = preset::all()
+        .iter()
+        .map(|preset| preset.name)
+        .find(|name| name.starts_with(provider) || provider.starts_with(name));
+    let hint = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+    config_error(format!(
+        "unknown provider `{provider}`{hint}\nname a model as `provider/model`, or configure the provider with a `base_url`"
+    ))
+}
+
+fn config_error(message: String) -> ModelError {
+    ModelError::new(FailureClass::Config, message)
+}

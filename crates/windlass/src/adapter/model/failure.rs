@@ -1,0 +1,304 @@
+//! Errors of providers, typed: whatever the library or the provider calls it becomes one of the failure classes.
+
+use std::time::Duration;
+
+use rig_core::error::ProviderError;
+use rig_core::http_client::Error as HttpError;
+use serde_json::Value;
+use windlass_machine::FailureClass;
+
+use super::transport::{LinkError, root_cause};
+use crate::port::model::ModelError;
+
+/// Longest message taken over from a provider; more is no use to a reader.
+const MESSAGE_MAX_CHARS: usize = 600;
+
+/// Types an error.
+pub(super) fn typed(error: &ProviderError) -> ModelError {
+    let plain = |class: FailureClass, message: &str| ModelError::new(class, shortened(message));
+    match error {
+        ProviderError::Http(error) => link(error),
+        ProviderError::ProviderResponse(response)
+        | ProviderError::InvalidAuthentication(response)
+        | ProviderError::CacheExpired { response, .. } => {
+            let status = response.status.map(|status| status.as_u16());
+            let mut error = answered(status, &response.body);
+            error.retry_after_ms = response.headers.as_ref().and_then(retry_after_ms);
+            error
+        }
+        ProviderError::Truncated => {
+            plain(FailureClass::Truncated, "the provider's stream ended before the reply did")
+        }
+        ProviderError::Json(error) => {
+            plain(FailureClass::Malformed, &format!("the provider sent invalid JSON: {error}"))
+        }
+        ProviderError::Response(message) => plain(FailureClass::Malformed, message),
+        ProviderError::Provider(message) => {
+            plain(by_words(message).unwrap_or(FailureClass::Transient), message)
+        }
+        ProviderError::Request(error) => plain(FailureClass::InvalidRequest, &error.to_string()),
+        ProviderError::UnsupportedOption(option) => plain(FailureClass::InvalidRequest, &option.to_string()),
+        ProviderError::Url(error) => {
+            plain(FailureClass::Config, &format!("the address is not valid: {error}"))
+        }
+        // The library's enum is open; what it adds is a failure that nobody has judged yet.
+        other => plain(
+            if other.is_retryable() { FailureClass::Transient } else { FailureClass::InvalidRequest },
+            &other.to_string(),
+        ),
+    }
+}
+
+/// Whether the provider refused the prompt itself, which is an answer and not a failure.
+pub(super) fn refused(error: &ProviderError) -> bool {
+    matches!(error, ProviderError::ProviderResponse(response) if response.refusal)
+}
+
+fn link(error: &HttpError) -> ModelError {
+    let HttpError::Instance(inner) = error else {
+        return ModelError::new(FailureClass::Malformed, shortened(&error.to_string()));
+    };
+    match inner.downcast_ref::<LinkError>() {
+        Some(error @ LinkError::Stalled(_)) => {
+            return ModelError::new(FailureClass::Timeout, error.to_string());
+        }
+        Some(error @ LinkError::Cut(_)) => {
+            return ModelError::new(FailureClass::Truncated, error.to_string());
+        }
+        None => {}
+    }
+    let cause = root_cause(inner.as_ref());
+    match inner.downcast_ref::<reqwest::Error>() {
+        Some(error) if error.is_timeout() => {
+            ModelError::new(FailureClass::Timeout, format!("the provider did not answer in time: {cause}"))
+        }
+        Some(error) if error.is_builder() => {
+            ModelError::new(FailureClass::Config, format!("the request cannot be sent: {cause}"))
+        }
+        Some(error) => {
+            let host = error.url().and_then(|url| url.host_str()).unwrap_or("the provider");
+            ModelError::new(FailureClass::Transient, format!("cannot reach `{host}`: {cause}"))
+        }
+        None => ModelError::new(FailureClass::Transient, shortened(&cause)),
+    }
+}
+
+/// Types what a provider answered: an error status, or an error inside a stream.
+fn answered(status: Option<u16>, body: &str) -> ModelError {
+    let document = serde_json::from_str::<Value>(body).ok();
+    let told = document.as_ref().map(Told::read).unwrap_or_default();
+    // Inside a stream the status stands in the error itself, where it stands anywhere.
+    let effective = status.filter(|status| *status >= 400).or(told.status);
+    let html = document.is_none() && status == Some(200);
+    let class = if html {
+        FailureClass::Malformed
+    } else {
+        by_words(&told.words)
+            .or_else(|| by_words_of_message(effective, &told.message))
+            .unwrap_or_else(|| by_status(effective))
+    };
+    let message = if told.message.is_empty() { body } else { &told.message };
+    let message = match (html, effective) {
+        (true, _) => format!("the answer is no event stream: {}", shortened(message)),
+        (false, Some(status)) => format!("HTTP {status}: {}", shortened(message)),
+        (false, None) => shortened(message),
+    };
+    ModelError { status: status.or(told.status), ..ModelError::new(class, message) }
+}
+
+/// What an error document says.
+#[derive(Default)]
+struct Told {
+    /// Its types and codes.
+    words: String,
+    message: String,
+    status: Option<u16>,
+}
+
+impl Told {
+    fn read(document: &Value) -> Self {
+        let response = document.get("response").unwrap_or(document);
+        let error = response.get("error").filter(|error| !error.is_null()).unwrap_or(response);
+        let text =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let words = ["type", "code", "status"].map(|key| text(error, key)).join(" ");
+        let message = match error {
+            Value::String(message) => message.clone(),
+            error => text(error, "message"),
+        };
+        let status = ["code", "status"]
+            .iter()
+            .find_map(|key| error.get(*key)?.as_u64())
+            .and_then(|status| u16::try_from(status).ok())
+            .filter(|status| (400..600).contains(status));
+        Self { words, message, status }
+    }
+}
+
+/// The class that a provider's own word stands for, before any status: a 400 may be a prompt too long,
+/// a 429 a bill unpaid.
+fn by_words(words: &str) -> Option<FailureClass> {
+    let words = words.to_ascii_lowercase();
+    let has = |needle: &str| words.contains(needle);
+    if has("overloaded") || has("unavailable") && has("capacity") {
+        Some(FailureClass::Overloaded)
+    } else if has("context_length") || has("request_too_large") || has("context_window") {
+        Some(FailureClass::ContextTooLong)
+    } else if has("insufficient_quota") || has("billing") || has("authentication") || has("permission") {
+        Some(FailureClass::Auth)
+    } else if has("invalid_api_key") || has("unauthenticated") {
+        Some(FailureClass::Auth)
+    } else if has("rate_limit") || has("resource_exhausted") || has("too_many_requests") {
+        Some(FailureClass::RateLimited)
+    } else if has("not_found") || has("invalid_request") && has("not_found") {
+        Some(FailureClass::InvalidRequest)
+    } else {
+        None
+    }
+}
+
+/// Some providers tell a prompt that is too long, or a wrong key, only in the sentence.
+fn by_words_of_message(status: Option<u16>, message: &str) -> Option<FailureClass> {
+    let message = message.to_ascii_lowercase();
+    let has = |needle: &str| message.contains(needle);
+    let client_error = status.is_none_or(|status| (400..500).contains(&status) && status != 429);
+    if client_error
+        && (has("prompt is too long")
+            || has("maximum context length")
+            || has("context window")
+            || has("context_length")
+            || has("input token count")
+            || has("too many tokens")
+            || has("input is too long"))
+    {
+        Some(FailureClass::ContextTooLong)
+    } else if status == Some(400) && has("api key not valid") {
+        Some(FailureClass::Auth)
+    } else if status.is_none() && has("overloaded") {
+        Some(FailureClass::Overloaded)
+    } else if status.is_none() && has("rate limit") {
+        Some(FailureClass::RateLimited)
+    } else {
+        None
+    }
+}
+
+fn by_status(status: Option<u16>) -> FailureClass {
+    match status {
+        Some(429) => FailureClass::RateLimited,
+        Some(529) => FailureClass::Overloaded,
+        Some(401..=403) => FailureClass::Auth,
+        Some(413) => FailureClass::ContextTooLong,
+        Some(408 | 425) => FailureClass::Transient,
+        Some(400..=499) => FailureClass::InvalidRequest,
+        // 5xx, and an error inside a stream that names no status.
+        Some(_) | None => FailureClass::Transient,
+    }
+}
+
+/// Reads how long to wait: milliseconds, seconds, or a date with the response's own `Date` as now.
+fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    if let Some(ms) = text("retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
+        return Some(ms.max(0.0) as u64);
+    }
+    let value = text("retry-after")?;
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Some((seconds.max(0.0) * 1000.0) as u64);
+    }
+    // The port has no clock; the response tells the provider's own.
+    let (until, now) = (http_date(value)?, http_date(text("date")?)?);
+    Some(until.saturating_sub(now).as_millis() as u64)
+}
+
+/// Reads an HTTP date in its preferred form, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7),
+/// as time since 1970.
+fn http_date(text: &str) -> Option<Duration> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut words = text.split_once(", ")?.1.split(' ');
+    let day: u64 = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    let month = MONTHS.iter().position(|month| *month == name)? as u64 + 1;
+    let year: u64 = words.next()?.parse().ok()?;
+    let mut clock = words.next()?.splitn(3, ':').map(|part| part.parse::<u64>().ok());
+    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    // Days since the epoch by counting years from March, so that the leap day is a year's last.
+    let (shifted_year, shifted_month) =
+        if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let days = 365 * shifted_year + shifted_year / 4 - shifted_year / 100
+        + shifted_year / 400
+        + (153 * shifted_month + 2) / 5
+        + day.checked_sub(1)?;
+    let days = days.checked_sub(719_468)?;
+    Some(Duration::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
+}
+
+fn shortened(message: &str) -> String {
+    let message = message.trim();
+    match message.char_indices().nth(MESSAGE_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_seconds_become_milliseconds() {
+        let check = |pairs: &[(&'static str, &'static str)], expected: Option<u64>| {
+            let headers = pairs.iter().map(|(name, value)| {
+                (name.parse::<http::HeaderName>().unwrap(), http::HeaderValue::from_static(value))
+            });
+            assert_eq!(retry_after_ms(&headers.collect()), expected, "{pairs:?}");
+        };
+        check(&[("retry-after", "7")], Some(7_000));
+        check(&[("retry-after", "0.5")], Some(500));
+        check(&[("retry-after-ms", "120"), ("retry-after", "7")], Some(120));
+        check(
+            &[("retry-after", "Sun, 01 Mar 2026 00:00:10 GMT"), ("date", "Sat, 28 Feb 2026 23:59:50 GMT")],
+            Some(20_000),
+        );
+        check(&[("retry-after", "soon")], None);
+        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(784_111_777)));
+    }
+
+    #[test]
+    fn answers_are_typed_by_word_and_status() {
+        use FailureClass::*;
+        let check = |status: u16, body: &str, expected: FailureClass| {
+            let error = answered((status != 0).then_some(status), body);
+            assert_eq!(error.class, expected, "{status} {body}");
+        };
+        check(
+            529,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            Overloaded,
+        );
+        check(
+            0,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            Overloaded,
+        );
+        check(400, r#"{"error":{"message":"x","code":"context_length_exceeded"}}"#, ContextTooLong);
+        check(
+            400,
+            r#"{"error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}"#,
+            ContextTooLong,
+        );
+        check(413, "", ContextTooLong);
+        check(401, "{}", Auth);
+        check(403, r#"{"error":{"type":"permission_error","message":"no"}}"#, Auth);
+        check(429, r#"{"error":{"code":"insufficient_quota","message":"pay"}}"#, Auth);
+        check(429, "slow", RateLimited);
+        check(404, r#"{"error":{"type":"not_found_error","message":"model: x"}}"#, InvalidRequest);
+        check(422, "{}", InvalidRequest);
+        check(500, r#"{"error":{"type":"api_error","message":"x"}}"#, Transient);
+        check(503, "<html>", Transient);
+        check(200, "<html>login</html>", Malformed);
+        check(200, r#"{"error":{"message":"Rate limit","code":"rate_limit_exceeded"}}"#, RateLimited);
+        check(0, r#"{"error":{"message":"upstream down","code":503}}"#, Transient);
+    }
+}

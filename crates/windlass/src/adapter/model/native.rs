@@ -1,0 +1,210 @@
+//! Storage of a provider's own items: only what cannot be rebuilt from our fields is kept.
+//!
+//! An item is *hollowed*: where it repeats the block's text or arguments it holds `null` instead. An item
+//! that is then nothing but its wire's usual frame is not kept at all. Restoring is exact, byte for byte;
+//! what would not be is kept whole.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_machine::{Native, Origin};
+
+use super::config::WireKind;
+
+/// Marks an item that is kept whole.
+const WHOLE: &str = "$whole";
+
+/// Where items of the wires repeat a block's text.
+const TEXTS: [&str; 10] = [
+    "/text",
+    "/thinking",
+    "/content/0/text",
+    "/summary/0/text",
+    "/arguments",
+    "/function/arguments",
+    "/reasoning_content",
+    "/reasoning",
+    "/reasoning_details/0/text",
+    "/thinking/0/text",
+];
+
+/// Where items of the wires repeat a call's arguments as an object.
+const OBJECTS: [&str; 2] = ["/input", "/functionCall/args"];
+
+/// What a block says in our own fields.
+#[derive(Clone, Copy)]
+pub(super) enum Own<'a> {
+    /// Text of the answer.
+    Text(&'a str),
+    /// Text of the reasoning.
+    Reasoning(&'a str),
+    /// A tool call.
+    Call {
+        /// The provider's id.
+        id: &'a str,
+        /// The tool.
+        name: &'a str,
+        /// The arguments as the model wrote them.
+        asked: &'a str,
+    },
+}
+
+impl<'a> Own<'a> {
+    fn text(self) -> &'a str {
+        match self {
+            Self::Text(text) | Self::Reasoning(text) | Self::Call { asked: text, .. } => text,
+        }
+    }
+}
+
+/// Makes of a provider's item what is stored beside the block; `None` where the block alone is enough.
+pub(super) fn keep(kind: WireKind, origin: &Arc<Origin>, own: Own<'_>, item: Value) -> Option<Arc<Native>> {
+    let hollowed = hollow(&item, own.text());
+    if frame(kind, own).is_some_and(|frame| same_bytes(&frame, &hollowed)) {
+        return None;
+    }
+    let exact = same_bytes(&restore(&hollowed, own.text()), &item);
+    let item = if exact { hollowed } else { json!({ WHOLE: item }) };
+    Some(Arc::new(Native { origin: Arc::clone(origin), item }))
+}
+
+/// Rebuilds a provider's item from what is stored.
+pub(super) fn restore(item: &Value, text: &str) -> Value {
+    if let Some(whole) = item.get(WHOLE) {
+        return whole.clone();
+    }
+    let mut item = item.clone();
+    if text.is_empty() {
+        return item;
+    }
+    for pointer in TEXTS {
+        if let Some(slot @ Value::Null) = item.pointer_mut(pointer) {
+            *slot = Value::String(text.to_owned());
+        }
+    }
+    for pointer in OBJECTS {
+        if let Some(slot @ Value::Null) = item.pointer_mut(pointer)
+            && let Ok(object) = serde_json::from_str(text)
+        {
+            *slot = object;
+        }
+    }
+    item
+}
+
+/// Builds the item of a block that was stored without one; `None` where the wire needs none.
+pub(super) fn rebuild(kind: WireKind, own: Own<'_>) -> Option<Value> {
+    if let Own::Call { asked, .. } = own
+        && !serde_json::from_str::<Value>(asked).is_ok_and(|arguments| arguments.is_object())
+    {
+        return None;
+    }
+    Some(restore(&frame(kind, own)?, own.text()))
+}
+
+/// Whether every wire takes the id as it is, so that a call needs no record of where it came from. (SK-L10)
+pub(super) fn is_plain_id(id: &str) -> bool {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=40).contains(&id.len()) && id.bytes().all(legal) && !id.contains("__thought__")
+}
+
+/// The hollow item that a wire makes of a plain block.
+fn frame(kind: WireKind, own: Own<'_>) -> Option<Value> {
+    match (kind, own) {
+        (WireKind::Anthropic, Own::Text(_)) => Some(json!({"type": "text", "text": null})),
+        (WireKind::Anthropic, Own::Call { id, name, .. }) if is_plain_id(id) => {
+            Some(json!({"type": "tool_use", "id": id, "name": name, "input": null}))
+        }
+        (WireKind::OpenaiChat, Own::Call { id, name, .. }) if is_plain_id(id) => {
+            Some(json!({"id": id, "type": "function", "function": {"name": name, "arguments": null}}))
+        }
+        // Gemini's items carry signatures that belong to their place, and responses have ids of their own.
+        (WireKind::Gemini | WireKind::OpenaiResponses, _)
+        | (WireKind::Anthropic | WireKind::OpenaiChat, Own::Call { .. } | Own::Reasoning(_))
+        | (WireKind::OpenaiChat, Own::Text(_)) => None,
+    }
+}
+
+fn hollow(item: &Value, text: &str) -> Value {
+    let mut item = item.clone();
+    if text.is_empty() {
+        return item;
+    }
+    for pointer in TEXTS {
+        if let Some(slot) = item.pointer_mut(pointer)
+            && slot.as_str() == Some(text)
+        {
+            *slot = Value::Null;
+        }
+    }
+    for pointer in OBJECTS {
+        if let Some(slot) = item.pointer_mut(pointer)
+            && slot.is_object()
+            && serde_json::from_str::<Value>(text).is_ok_and(|asked| same_bytes(&asked, slot))
+        {
+            *slot = Value::Null;
+        }
+    }
+    item
+}
+
+/// Key order counts, and equality of JSON objects does not see it.
+fn same_bytes(one: &Value, other: &Value) -> bool {
+    one == other && one.to_string() == other.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps an item, shows what is stored, and demands that restoring gives the item back.
+    fn check(kind: WireKind, own: Own<'_>, item: &str) -> String {
+        let origin = Arc::new(Origin { api: kind.api().into(), model: "p/m".into() });
+        let parsed: Value = serde_json::from_str(item).unwrap();
+        let kept = keep(kind, &origin, own, parsed.clone());
+        let back = match &kept {
+            Some(native) => restore(&native.item, own.text()),
+            None => rebuild(kind, own).unwrap(),
+        };
+        assert_eq!(back.to_string(), parsed.to_string());
+        kept.map_or_else(|| "nothing".to_owned(), |native| native.item.to_string())
+    }
+
+    #[test]
+    fn plain_items_are_not_stored() {
+        let call = Own::Call { id: "a", name: "f", asked: r#"{ "x":1.50 }"# };
+        assert_eq!(check(WireKind::Anthropic, Own::Text("hi"), r#"{"type":"text","text":"hi"}"#), "nothing");
+        assert_eq!(
+            check(WireKind::Anthropic, call, r#"{"type":"tool_use","id":"a","name":"f","input":{"x":1.5}}"#),
+            "nothing"
+        );
+        let item = r#"{"id":"a","type":"function","function":{"name":"f","arguments":"{ \"x\":1.50 }"}}"#;
+        assert_eq!(check(WireKind::OpenaiChat, call, item), "nothing");
+    }
+
+    #[test]
+    fn other_items_are_stored_without_what_the_block_holds() {
+        let thinking = r#"{"type":"thinking","thinking":"T","signature":"S"}"#;
+        assert_eq!(
+            check(WireKind::Anthropic, Own::Reasoning("T"), thinking),
+            r#"{"type":"thinking","thinking":null,"signature":"S"}"#
+        );
+        let call = r#"{"functionCall":{"id":"g","name":"f","args":{"x":1}},"thoughtSignature":"R"}"#;
+        assert_eq!(
+            check(WireKind::Gemini, Own::Call { id: "g", name: "f", asked: r#"{"x":1}"# }, call),
+            r#"{"functionCall":{"id":"g","name":"f","args":null},"thoughtSignature":"R"}"#
+        );
+        let long = "x".repeat(200);
+        let call =
+            format!(r#"{{"id":"{long}","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}"#);
+        check(WireKind::OpenaiChat, Own::Call { id: &long, name: "f", asked: "{}" }, &call);
+    }
+
+    #[test]
+    fn items_with_nulls_of_their_own_are_stored_whole() {
+        assert_eq!(
+            check(WireKind::OpenaiChat, Own::Reasoning("R"), r#"{"reasoning":"R","reasoning_content":null}"#),
+            r#"{"$whole":{"reasoning":"R","reasoning_content":null}}"#
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! A model of a provider: builds the request and opens the stream.
+
+use std::sync::Arc;
+
+use futures::stream::{self, BoxStream, StreamExt};
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use rig_core::catalog::ModelSpec;
+use rig_core::completion::{CompletionRequest, ToolDefinition};
+use rig_core::message::{AssistantContent, Message as RigMessage, ToolChoice, ToolName as RigToolName};
+use rig_reqwest::ReqwestClient;
+use windlass_machine::{FailureClass, ModelName, Origin};
+
+use super::config::{Auth, ProviderConfig, Secret, WireKind};
+use super::history::{self, History, Target};
+use super::preset::{Preset, ReasoningContent};
+use super::settings::{self, Facts};
+use super::stream::ReplyStream;
+use super::transport::{Link, LinkOptions, bearer, sensitive};
+use super::wire::Wire;
+use super::{failure, info, schema};
+use crate::port::model::{Model, ModelCall, ModelError, ModelEvent, ModelInfo};
+
+/// A provider with address and key.
+pub(super) struct Endpoint {
+    /// The part of the model's name before the slash.
+    pub provider: String,
+    /// What the table says of it.
+    pub preset: &'static Preset,
+    /// What the configuration says of it.
+    pub config: ProviderConfig,
+    /// The address.
+    pub base_url: String,
+    /// The key.
+    pub api_key: Option<Secret>,
+    /// `api-version` of Azure deployments.
+    pub api_version: Option<String>,
+}
+
+/// A model of a provider over HTTP.
+pub(super) struct ProviderModel {
+    info: ModelInfo,
+    kind: WireKind,
+    preset: &'static Preset,
+    config: ProviderConfig,
+    spec: Option<&'static ModelSpec>,
+    origin: Arc<Origin>,
+    wire: Wire,
+    http: ReqwestClient,
+    link: Result<Arc<LinkOptions>, ModelError>,
+}
+
+impl ProviderModel {
+    /// Makes the model; talks to nobody.
+    pub(super) fn new(endpoint: Endpoint, model: &str, http: ReqwestClient) -> Self {
+        let kind = endpoint.config.wire.unwrap_or(endpoint.preset.wire);
+        let name = format!("{}/{model}", endpoint.provider);
+        let spec = info::find(endpoint.preset.dialect, model);
+        Self {
+            info: info::describe(&name, kind.api(), spec, endpoint.config.models.get(model)),
+            kind,
+            preset: endpoint.preset,
+            spec,
+            origin: Arc::new(Origin { api: kind.api().to_owned(), model: ModelName::new(name) }),
+            wire: Wire::new(kind, &endpoint, model),
+            http,
+            link: link_options(&endpoint).map(Arc::new),
+            config: endpoint.config,
+        }
+    }
+
+    fn open(&self, call: &ModelCall) -> Result<ReplyStream, ModelError> {
+        let options = self.link.clone()?;
+        let target = self.wire.target();
+        let target = Target {
+            kind: self.kind,
+            origin: &self.origin,
+            library: history::library_origin(target.api(), target.provider(), target.model()),
+            nine_letter_ids: self.preset.name == "mistral",
+        };
+        let mut history = history::build(call, &target)?;
+        let mut request = CompletionRequest::from(Vec::<RigMessage>::new());
+        request.model = Some(target.library.model.clone());
+        request.tools = self.tools(call)?;
+        let tools = !request.tools.is_empty();
+        // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
+        request.tool_choice = tools.then_some(ToolChoice::Auto);
+        let facts = Facts {
+            kind: self.kind,
+            preset: self.preset,
+            spec: self.spec,
+            info: &self.info,
+            lenient: self.config.lenient,
+            tools,
+        };
+        let thinks = settings::apply(&mut request, &call.request.settings, &facts, &self.config.extra_body)?;
+        self.place_reasoning(&mut history, &target, thinks);
+        if cfg!(debug_assertions) {
+            self.check_unrepaired(&history, tools);
+        }
+        request.chat_history = history.messages;
+        let link = Link::new(self.http.clone(), options, history.arguments);
+        let stream = self
+            .wire
+            .stream(request, call.request.settings.cache, link)
+            .map_err(|error| failure::typed(&error))?;
+        Ok(ReplyStream::new(stream, self.kind, Arc::clone(&self.origin)))
+    }
+
+    fn tools(&self, call: &ModelCall) -> Result<Vec<ToolDefinition>, ModelError> {
+        call.tools
+            .iter()
+            .map(|tool| {
+                let name = RigToolName::new(tool.name.as_str())
+                    .map_err(|_| ModelError::new(FailureClass::InvalidRequest, "a tool has no name"))?;
+                let parameters = match self.kind {
+                    WireKind::Gemini => schema::for_gemini(&tool.input_schema),
+                    WireKind::Anthropic | WireKind::OpenaiChat | WireKind::OpenaiResponses => {
+                        tool.input_schema.clone()
+                    }
+                };
+                Ok(ToolDefinition::new(name, tool.description.clone(), parameters))
+            })
+            .collect()
+    }
+
+    /// Puts `reasoning_content` where a chat endpoint wants it. (SK-L5)
+    fn place_reasoning(&self, history: &mut History, target: &Target<'_>, thinks: bool) {
+        const FIELD: &str = "reasoning_content";
+        if self.kind != WireKind::OpenaiChat {
+            return;
+        }
+        // Reasoning of another name (`reasoning_details`) is carried by the messages that have it.
+        let seen = || {
+            history.messages.iter().any(|message| match message {
+                RigMessage::Assistant(turn) => turn.content.iter().any(|block| {
+                    matches!(block, AssistantContent::Reasoning(_))
+                        && block.native_item().is_some_and(|item| item.get(FIELD).is_some())
+                }),
+                RigMessage::System { .. } | RigMessage::User { .. } => false,
+            })
+        };
+        let everywhere = match self.preset.reasoning_content {
+            ReasoningContent::Strip => return history.strip_reasoning(),
+            ReasoningContent::WhenSeen => history.reasoned && seen(),
+            ReasoningContent::WhenOn => thinks || history.reasoned && seen(),
+        };
+        if everywhere {
+            history.fill_reasoning(FIELD, &target.library);
+        }
+    }
+
+    /// The library repairs what it does not like without a word; a history of ours must not need it.
+    fn check_unrepaired(&self, history: &History, tools: bool) {
+        use rig_core::completion::history::adapt;
+        let foreign = |message: &RigMessage| {
+            matches!(message, RigMessage::Assistant(turn) if turn.origin.is_none())
+                || matches!(message, RigMessage::User { content } if content.iter().any(has_media))
+        };
+        if !tools || history.messages.iter().any(foreign) {
+            return;
+        }
+        let adapted = adapt(&history.messages, self.wire.target());
+        if adapted != history.messages {
+            tracing::debug!(model = %self.info.name, "the model library changed a history before sending it");
+        }
+    }
+}
+
+impl Model for ProviderModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn stream(&self, call: ModelCall) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        match self.open(&call) {
+            Ok(reply) => reply.boxed(),
+            Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
+        }
+    }
+}
+
+fn has_media(content: &rig_core::message::UserContent) -> bool {
+    use rig_core::message::{ToolResultContent, UserContent};
+    match content {
+        UserContent::Text(_) => false,
+        UserContent::ToolResult(result) => {
+            result.content.iter().any(|part| matches!(part, ToolResultContent::Image(_)))
+        }
+        UserContent::Image(_) | UserContent::Audio(_) | UserContent::Video(_) | UserContent::Document(_) => {
+            true
+        }
+    }
+}
+
+fn link_options(endpoint: &Endpoint) -> Result<LinkOptions, ModelError> {
+    let mut headers = HeaderMap::new();
+    let mut removed = Vec::new();
+    let key = endpoint.api_key.as_ref().map(Secret::expose);
+    let moved = match (&endpoint.config.auth, key) {
+        (Auth::Provider, _) | (_, None) => None,
+        (Auth::Bearer, Some(key)) => Some(bearer(key).ok_or_else(|| bad_header("authorization"))?),
+        (Auth::Header(name), Some(key)) => Some(header(name, key)?),
+    };
+    if let Some((name, value)) = moved {
+        removed = vec![
+            AUTHORIZATION,
+            HeaderName::from_static("x-api-key"),
+            HeaderName::from_static("api-key"),
+            HeaderName::from_static("x-goog-api-key"),
+        ];
+        headers.insert(name, value);
+    } else if key.is_none() {
+        // Without a key the wire would send an empty one.
+        removed = vec![AUTHORIZATION, HeaderName::from_static("x-api-key")];
+    }
+    for (name, value) in &endpoint.config.headers {
+        let (name, value) = header(name, value.expose())?;
+        headers.insert(name, value);
+    }
+    Ok(LinkOptions { stall_timeout: endpoint.config.stall_timeout, headers, removed })
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ModelError> {
+    let parsed = HeaderName::try_from(name).map_err(|_| bad_header(name))?;
+    let value = HeaderValue::from_str(value).map_err(|_| bad_header(name))?;
+    Ok((parsed, sensitive(value)))
+}
+
+fn bad_header(name: &str) -> ModelError {
+    ModelError::new(
+        FailureClass::Config,
+        format!("header `{name}` has a name or value that HTTP does not take"),
+    )
+}

@@ -1,0 +1,309 @@
+//! The HTTP layer under the wires: silence becomes a time-out, a cut is told from an end, and what is
+//! no event stream comes back as an error with its body.
+//!
+//! It also puts on the wire what the library has no setting for: key placement, further headers, and
+//! the exact bytes of tool-call arguments.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Request, Response, Uri};
+use rig_core::http_client::{
+    BoxedStream, Error, HttpClientExt, LazyBody, MultipartForm, Result, StreamingResponse,
+};
+use rig_reqwest::ReqwestClient;
+use serde_json::Value;
+use tokio::time::Sleep;
+
+/// What went wrong below the protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum LinkError {
+    /// Nothing came for too long.
+    Stalled(Duration),
+    /// The body broke off after it had begun.
+    Cut(String),
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stalled(limit) => write!(f, "no byte for {} ms", limit.as_millis()),
+            Self::Cut(why) => write!(f, "the connection broke: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+/// What a request needs beside what the wire encodes.
+pub(super) struct LinkOptions {
+    /// Silence after which the call has failed.
+    pub stall_timeout: Duration,
+    /// Headers set last; a value replaces what the wire set.
+    pub headers: HeaderMap,
+    /// Headers that the wire sets and this endpoint must not see.
+    pub removed: Vec<HeaderName>,
+}
+
+/// One call's HTTP client.
+#[derive(Clone)]
+pub(super) struct Link {
+    http: ReqwestClient,
+    options: Arc<LinkOptions>,
+    arguments: Arc<[CallArguments]>,
+}
+
+/// The arguments of one tool call of the history, where they must go out as the model wrote them.
+pub(super) struct CallArguments {
+    /// The call's id.
+    pub id: String,
+    /// The bytes; `None`: what the wire encodes is right.
+    pub exact: Option<String>,
+}
+
+impl Link {
+    /// Makes the client of one call.
+    pub(super) fn new(http: ReqwestClient, options: Arc<LinkOptions>, arguments: Vec<CallArguments>) -> Self {
+        let arguments =
+            if arguments.iter().any(|call| call.exact.is_some()) { arguments } else { Vec::new() };
+        Self { http, options, arguments: arguments.into() }
+    }
+
+    async fn open(&self, request: Request<Bytes>) -> Result<StreamingResponse> {
+        let (mut parts, body) = request.into_parts();
+        key_out_of_address(&mut parts.uri, &mut parts.headers);
+        for name in &self.options.removed {
+            parts.headers.remove(name);
+        }
+        for (name, value) in &self.options.headers {
+            parts.headers.insert(name, value.clone());
+        }
+        let body = exact_arguments(body, &self.arguments);
+        let request = Request::from_parts(parts, body);
+        let stall = self.options.stall_timeout;
+        let opening = async {
+            let response = self.http.send_streaming(request).await?;
+            if is_event_stream(response.headers()) { Ok(response) } else { Err(not_a_stream(response).await) }
+        };
+        let response = match tokio::time::timeout(stall, opening).await {
+            Ok(opened) => opened?,
+            Err(_) => return Err(Error::instance(LinkError::Stalled(stall))),
+        };
+        let (parts, body) = response.into_parts();
+        let body: BoxedStream = Box::pin(Watched::new(body, stall));
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+impl HttpClientExt for Link {
+    fn send<T, U>(
+        &self,
+        request: Request<T>,
+    ) -> impl Future<Output = Result<Response<LazyBody<U>>>> + Send + 'static
+    where
+        T: Into<Bytes> + Send,
+        U: From<Bytes> + Send + 'static,
+    {
+        self.http.send(request)
+    }
+
+    fn send_multipart<U>(
+        &self,
+        request: Request<MultipartForm>,
+    ) -> impl Future<Output = Result<Response<LazyBody<U>>>> + Send + 'static
+    where
+        U: From<Bytes> + Send + 'static,
+    {
+        self.http.send_multipart(request)
+    }
+
+    fn send_streaming<T>(&self, request: Request<T>) -> impl Future<Output = Result<StreamingResponse>> + Send
+    where
+        T: Into<Bytes> + Send,
+    {
+        let request = request.map(Into::into);
+        self.open(request)
+    }
+}
+
+/// Gemini's key travels in the address, which ends up in logs; its header takes it as well.
+fn key_out_of_address(uri: &mut Uri, headers: &mut HeaderMap) {
+    let Some((path, query)) = uri.path_and_query().and_then(|whole| whole.as_str().split_once('?')) else {
+        return;
+    };
+    let Some(key) = query.split('&').find_map(|pair| pair.strip_prefix("key=")) else { return };
+    let Ok(value) = HeaderValue::from_str(key) else { return };
+    let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("key=")).collect();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = format!("{path}?{}", rest.join("&")).parse().ok();
+    if let Ok(clean) = Uri::from_parts(parts) {
+        *uri = clean;
+        headers.insert("x-goog-api-key", sensitive(value));
+    }
+}
+
+/// Marks a header value so that no logger prints it.
+pub(super) fn sensitive(mut value: HeaderValue) -> HeaderValue {
+    value.set_sensitive(true);
+    value
+}
+
+/// The header of a bearer token; `None` where the token has bytes that no header can hold.
+pub(super) fn bearer(token: &str) -> Option<(HeaderName, HeaderValue)> {
+    Some((AUTHORIZATION, sensitive(HeaderValue::from_str(&format!("Bearer {token}")).ok()?)))
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+}
+
+/// A success that is no event stream: a login page, or an error with the wrong status. Its body tells which.
+async fn not_a_stream(response: StreamingResponse) -> Error {
+    const KEPT: usize = 64 * 1024;
+    let (parts, mut body) = response.into_parts();
+    let mut kept = BytesMut::new();
+    while let Some(Ok(chunk)) = body.next().await {
+        kept.extend_from_slice(&chunk[..chunk.len().min(KEPT - kept.len())]);
+        if kept.len() >= KEPT {
+            break;
+        }
+    }
+    let text = String::from_utf8_lossy(&kept).into_owned();
+    Error::non_success_with_details(parts.status, parts.headers, text)
+}
+
+/// Writes tool-call arguments of a chat request as the model wrote them: the wire re-serialises them, and
+/// other white space is another prefix for the provider's cache. Counts of calls that differ change nothing.
+fn exact_arguments(body: Bytes, calls: &[CallArguments]) -> Bytes {
+    if calls.is_empty() {
+        return body;
+    }
+    let Ok(mut request) = serde_json::from_slice::<Value>(&body) else { return body };
+    let mut sent: Vec<&mut Value> = request
+        .get_mut("messages")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .filter_map(|message| message.get_mut("tool_calls")?.as_array_mut())
+        .flatten()
+        .collect();
+    if sent.len() != calls.len() {
+        return body;
+    }
+    for (item, call) in sent.iter_mut().zip(calls) {
+        if let Some(exact) = &call.exact
+            && item.get("id").and_then(Value::as_str) == Some(&call.id)
+            && let Some(arguments) = item.pointer_mut("/function/arguments")
+        {
+            *arguments = Value::String(exact.clone());
+        }
+    }
+    request.to_string().into()
+}
+
+/// A body that fails once nothing has come for the whole limit.
+///
+/// A timer that is set back at each chunk would cost more than the chunk, so it ticks four times per
+/// limit and counts the ticks without a byte: a stall is found between one limit and a quarter more.
+struct Watched {
+    body: BoxedStream,
+    tick: Pin<Box<Sleep>>,
+    limit: Duration,
+    quiet_ticks: u8,
+}
+
+impl Watched {
+    const TICKS: u8 = 4;
+
+    fn new(body: BoxedStream, limit: Duration) -> Self {
+        Self {
+            body,
+            tick: Box::pin(tokio::time::sleep(limit / u32::from(Self::TICKS))),
+            limit,
+            quiet_ticks: 0,
+        }
+    }
+}
+
+impl Stream for Watched {
+    type Item = Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Poll::Ready(next) = self.body.as_mut().poll_next(context) {
+            self.quiet_ticks = 0;
+            return Poll::Ready(next.map(|chunk| chunk.map_err(cut)));
+        }
+        while self.tick.as_mut().poll(context).is_ready() {
+            // The first tick may have begun just before a byte, so a whole limit is one tick more.
+            self.quiet_ticks += 1;
+            if self.quiet_ticks > Self::TICKS {
+                return Poll::Ready(Some(Err(Error::instance(LinkError::Stalled(self.limit)))));
+            }
+            let period = self.limit / u32::from(Self::TICKS);
+            self.tick.set(tokio::time::sleep(period));
+        }
+        Poll::Pending
+    }
+}
+
+fn cut(error: Error) -> Error {
+    let why = match &error {
+        Error::Instance(inner) => root_cause(inner.as_ref()),
+        Error::Protocol(_)
+        | Error::InvalidStatusCodeWithDetails { .. }
+        | Error::InvalidHeaderValue(_)
+        | Error::NoHeaders
+        | Error::StreamEnded
+        | Error::InvalidContentType(_) => error.to_string(),
+    };
+    Error::instance(LinkError::Cut(why))
+}
+
+/// The innermost cause: the outer ones repeat it and show addresses, which may hold keys.
+pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    match cause.downcast_ref::<reqwest::Error>() {
+        Some(outermost) if outermost.is_timeout() => "timed out".to_owned(),
+        Some(outermost) if outermost.is_connect() => "no connection".to_owned(),
+        Some(_) => "the request failed".to_owned(),
+        None => cause.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gemini_key_leaves_the_address() {
+        let mut uri: Uri =
+            "https://host/v1beta/models/m:streamGenerateContent?alt=sse&key=SECRET".parse().unwrap();
+        let mut headers = HeaderMap::new();
+        key_out_of_address(&mut uri, &mut headers);
+        assert_eq!(uri.to_string(), "https://host/v1beta/models/m:streamGenerateContent?alt=sse");
+        assert_eq!(headers["x-goog-api-key"], "SECRET");
+    }
+
+    #[test]
+    fn arguments_go_out_as_written() {
+        let body = Bytes::from(
+            r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}]}"#,
+        );
+        let calls = [CallArguments { id: "a".into(), exact: Some(r#"{ "x": 1 }"#.into()) }];
+        let sent: Value = serde_json::from_slice(&exact_arguments(body, &calls)).unwrap();
+        assert_eq!(sent.pointer("/messages/0/tool_calls/0/function/arguments").unwrap(), r#"{ "x": 1 }"#);
+    }
+}

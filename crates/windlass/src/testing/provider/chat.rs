@@ -1,0 +1,162 @@
+//! Scenarios of the chat completions wire.
+
+use serde_json::{Map, Value, json};
+
+use super::data;
+
+const DONE: &str = "data: [DONE]\n\n";
+
+/// The frames of a scenario of this wire; `oai-flood-2000` is a text of so many chunks.
+pub(super) fn frames(name: &str) -> Option<Vec<String>> {
+    if let Some(count) = name.strip_prefix("oai-flood-") {
+        return Some(flood(count.parse().ok()?));
+    }
+    let long_id = format!("call_{}__thought__{}", "a".repeat(80), "b".repeat(80));
+    Some(match name {
+        "oai-ok" => ok(),
+        "oai-nodone" => {
+            let mut frames = ok();
+            frames.pop();
+            frames
+        }
+        "oai-cut" => ok().into_iter().take(6).collect(),
+        "oai-noindex" => {
+            let calls = [
+                call(None, "call_A", "get_weather", r#"{"city":"Paris"}"#),
+                call(None, "call_B", "get_time", r#"{"tz":"CET"}"#),
+            ];
+            let delta = json!({"tool_calls": calls});
+            finished(vec![
+                chunk(json!({"role": "assistant", "content": "x"}), None),
+                chunk(delta, Some("tool_calls")),
+            ])
+        }
+        // Two calls under one index, told apart by their ids only.
+        "oai-index0" => finished(vec![
+            calls(&[call(Some(0), "call_A", "get_weather", r#"{"city":"Paris"}"#)]),
+            calls(&[call(Some(0), "call_B", "get_time", r#"{"tz":"CET"}"#)]),
+            chunk(json!({}), Some("tool_calls")),
+        ]),
+        "oai-noid" => finished(vec![
+            calls(&[call(Some(0), "", "get_weather", r#"{"city":"Paris"}"#)]),
+            calls(&[call(Some(1), "", "get_time", r#"{"tz":"CET"}"#)]),
+            chunk(json!({}), Some("tool_calls")),
+        ]),
+        "oai-sameid" => finished(vec![
+            calls(&[call(Some(0), "call_A", "get_weather", r#"{"city":"Paris"}"#)]),
+            calls(&[call(Some(1), "call_A", "get_time", r#"{"tz":"CET"}"#)]),
+            chunk(json!({}), Some("tool_calls")),
+        ]),
+        "oai-longid" => finished(vec![
+            calls(&[call(Some(0), &long_id, "get_weather", r#"{"city": "Paris"}"#)]),
+            chunk(json!({}), Some("tool_calls")),
+        ]),
+        "oai-spaces" => finished(vec![
+            calls(&[call(Some(0), "call_A", "get_weather", r#"{ "city" : "Paris", "t": 1.50 }"#)]),
+            chunk(json!({}), Some("tool_calls")),
+        ]),
+        "oai-badargs" => finished(vec![
+            calls(&[call(Some(0), "call_A", "get_weather", r#"{city: 'Paris',}"#)]),
+            chunk(json!({}), Some("tool_calls")),
+        ]),
+        "oai-maxtok" => finished(vec![
+            chunk(json!({"role": "assistant", "content": "x"}), None),
+            calls(&[call(Some(0), "call_A", "get_weather", r#"{"city":"Pa"#)]),
+            chunk(json!({}), Some("length")),
+        ]),
+        "oai-newstop" => {
+            finished(vec![chunk(json!({"content": "hi"}), None), chunk(json!({}), Some("solar_flare"))])
+        }
+        "oai-filter" => {
+            finished(vec![chunk(json!({"content": "hi"}), None), chunk(json!({}), Some("content_filter"))])
+        }
+        "oai-refusal" => finished(vec![
+            chunk(json!({"role": "assistant", "content": null, "refusal": "I can"}), None),
+            chunk(json!({"refusal": "not."}), None),
+            chunk(json!({}), Some("stop")),
+        ]),
+        "oai-errmid" => vec![
+            chunk(json!({"role": "assistant", "content": "par"}), None),
+            data(&json!({"error": {"message": "upstream overloaded", "type": "server_error", "code": 503}})),
+        ],
+        "oai-rdetails" => reasoning_details(),
+        _ => return None,
+    })
+}
+
+fn ok() -> Vec<String> {
+    finished(vec![
+        chunk(json!({"role": "assistant", "content": null, "reasoning_content": "Hmm "}), None),
+        chunk(json!({"reasoning_content": "ok."}), None),
+        chunk(json!({"content": "Calling "}), None),
+        chunk(json!({"content": "tools."}), None),
+        calls(&[call(Some(0), "call_A", "get_weather", "")]),
+        calls(&[more(0, r#"{"ci"#)]),
+        calls(&[call(Some(1), "call_B", "get_time", "")]),
+        calls(&[more(0, r#"ty":"Paris"}"#), more(1, r#"{"tz":"CET"}"#)]),
+        chunk(json!({}), Some("tool_calls")),
+    ])
+}
+
+fn reasoning_details() -> Vec<String> {
+    let detail = |key: &str, value: &str| {
+        let mut detail = Map::new();
+        detail.insert("type".to_owned(), "reasoning.text".into());
+        detail.insert(key.to_owned(), value.into());
+        detail.insert("format".to_owned(), "anthropic-claude-v1".into());
+        detail.insert("index".to_owned(), 0.into());
+        json!([detail])
+    };
+    finished(vec![
+        chunk(
+            json!({"role": "assistant", "content": "", "reasoning": "R", "reasoning_details": detail("text", "R")}),
+            None,
+        ),
+        chunk(json!({"reasoning_details": detail("signature", "SIGOR")}), None),
+        chunk(json!({"content": "hi"}), None),
+        calls(&[call(Some(0), "call_A", "get_weather", r#"{"city":"Paris"}"#)]),
+        chunk(json!({}), Some("tool_calls")),
+    ])
+}
+
+fn flood(count: usize) -> Vec<String> {
+    let mut frames = vec![chunk(json!({"content": "word "}), None); count];
+    frames.push(chunk(json!({}), Some("stop")));
+    finished(frames)
+}
+
+fn finished(mut frames: Vec<String>) -> Vec<String> {
+    frames.push(data(&json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1,
+        "model": "gpt-x-2026", "choices": [], "usage": {
+            "prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050,
+            "prompt_tokens_details": {"cached_tokens": 896, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 30}}})));
+    frames.push(DONE.to_owned());
+    frames
+}
+
+fn chunk(delta: Value, finish: Option<&str>) -> String {
+    data(&json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-x-2026",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
+}
+
+fn calls(calls: &[Value]) -> String {
+    chunk(json!({"tool_calls": calls}), None)
+}
+
+fn call(index: Option<usize>, id: &str, name: &str, arguments: &str) -> Value {
+    let mut call = Map::new();
+    if let Some(index) = index {
+        call.insert("index".to_owned(), index.into());
+    }
+    if !id.is_empty() {
+        call.insert("id".to_owned(), id.into());
+        call.insert("type".to_owned(), "function".into());
+    }
+    call.insert("function".to_owned(), json!({"name": name, "arguments": arguments}));
+    Value::Object(call)
+}
+
+fn more(index: usize, arguments: &str) -> Value {
+    json!({"index": index, "function": {"arguments": arguments}})
+}

@@ -1,0 +1,48 @@
+//! Scenarios of the Gemini wire.
+
+use serde_json::{Value, json};
+
+use super::data;
+
+/// The frames of a scenario of this wire.
+pub(super) fn frames(name: &str) -> Option<Vec<String>> {
+    Some(match name {
+        "gem-ok" => ok(),
+        "gem-cut" => ok().into_iter().take(2).collect(),
+        "gem-safety" => vec![chunk(json!([{"text": "Par"}]), None), chunk(json!([]), Some("SAFETY"))],
+        "gem-blocked" => vec![data(&json!({"promptFeedback": {"blockReason": "SAFETY"}}))],
+        "gem-errmid" => vec![
+            chunk(json!([{"text": "Par"}]), None),
+            data(
+                &json!({"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}),
+            ),
+        ],
+        _ => return None,
+    })
+}
+
+fn ok() -> Vec<String> {
+    vec![
+        chunk(json!([{"text": "thinking..", "thought": true}]), None),
+        chunk(json!([{"text": "Calling "}]), None),
+        chunk(
+            json!([
+                {"functionCall": {"id": "g1", "name": "get_weather", "args": {"city": "Paris"}},
+                    "thoughtSignature": "R1NJRzE="},
+                {"functionCall": {"id": "g2", "name": "get_time", "args": {"tz": "CET"}}}
+            ]),
+            None,
+        ),
+        chunk(json!([{"text": ""}]), Some("STOP")),
+    ]
+}
+
+fn chunk(parts: Value, finish: Option<&str>) -> String {
+    let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
+    if let Some(finish) = finish {
+        candidate["finishReason"] = finish.into();
+    }
+    data(&json!({"candidates": [candidate], "modelVersion": "gemini-3.8-pro", "responseId": "rid",
+        "usageMetadata": {"promptTokenCount": 1000, "cachedContentTokenCount": 800, "candidatesTokenCount": 5,
+            "thoughtsTokenCount": 20, "totalTokenCount": 1025}}))
+}

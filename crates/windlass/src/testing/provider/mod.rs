@@ -1,0 +1,252 @@
+//! A model provider that replays hard cases of the real wire formats over plain TCP.
+//!
+//! The first segment of a request's path names the scenario ([`scenario`]); suffixes change how the answer
+//! is carried: `@clean` closes the connection after the last frame, `@reset` breaks the chunked body off,
+//! `-429`, `-529`, `-502html`, `-html200` answer with a status or a page, `-noheaders` never answers, and
+//! `-stall` falls silent in the middle. Every request is kept for the test to read.
+
+mod anthropic;
+mod chat;
+mod gemini;
+mod responses;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// A request as it came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoggedRequest {
+    /// The scenario with its suffixes.
+    pub scenario: String,
+    /// The path after the scenario, query included.
+    pub path: String,
+    /// Header names in lower case, in order.
+    pub headers: Vec<(String, String)>,
+    /// The body; `Null` where it was no JSON.
+    pub body: Value,
+    /// The body's bytes as text.
+    pub text: String,
+}
+
+impl LoggedRequest {
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// A running provider; it ends when dropped.
+pub struct ProviderServer {
+    address: SocketAddr,
+    log: Arc<Mutex<Vec<LoggedRequest>>>,
+    gone: watch::Receiver<usize>,
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    log: Arc<Mutex<Vec<LoggedRequest>>>,
+    gone: watch::Sender<usize>,
+}
+
+impl ProviderServer {
+    /// Starts a provider on a free port of the loopback address.
+    pub async fn start() -> std::io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        let log = Arc::<Mutex<Vec<LoggedRequest>>>::default();
+        let (gone_sender, gone) = watch::channel(0);
+        let shared = Arc::new(Shared { log: Arc::clone(&log), gone: gone_sender });
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let shared = Arc::clone(&shared);
+                // A connection that breaks is part of many scenarios.
+                tokio::spawn(async move { serve(stream, &shared).await.ok() });
+            }
+        });
+        Ok(Self { address, log, gone, task })
+    }
+
+    /// The address of a scenario, to which a wire adds its own path.
+    pub fn url(&self, scenario: &str) -> String {
+        format!("http://{}/{scenario}", self.address)
+    }
+
+    /// Every request so far.
+    pub fn requests(&self) -> Vec<LoggedRequest> {
+        // A panic while the list is locked cannot leave it half written: it is only pushed to and cloned.
+        self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Waits until so many clients have left in the middle of an answer.
+    pub async fn disconnected(&self, count: usize) {
+        let mut gone = self.gone.clone();
+        // The sender lives as long as the accepting task, which ends with `self`.
+        gone.wait_for(|seen| *seen >= count).await.ok();
+    }
+}
+
+impl Drop for ProviderServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The frames of a scenario; `None` where there is no such.
+pub fn scenario(name: &str) -> Option<Vec<String>> {
+    anthropic::frames(name)
+        .or_else(|| chat::frames(name))
+        .or_else(|| responses::frames(name))
+        .or_else(|| gemini::frames(name))
+}
+
+/// One server-sent event without a name.
+fn data(value: &Value) -> String {
+    format!("data: {value}\n\n")
+}
+
+/// One server-sent event named after its type.
+fn named(value: &Value) -> String {
+    let name = value.get("type").and_then(Value::as_str).unwrap_or_default();
+    format!("event: {name}\ndata: {value}\n\n")
+}
+
+async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = read_request(&mut stream).await? {
+        let name = request.scenario.clone();
+        shared.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(request);
+        if !answer(&mut stream, &name, shared).await? {
+            return stream.shutdown().await;
+        }
+    }
+    Ok(())
+}
+
+async fn read_request(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<LoggedRequest>> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => return Ok(None),
+        }
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let mut lines = head.lines();
+    let target = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or("/").to_owned();
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let length = headers
+        .iter()
+        .find(|(name, _)| name == "content-length")
+        .and_then(|(_, value)| value.parse().ok())
+        .unwrap_or(0);
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    let text = String::from_utf8_lossy(&body).into_owned();
+    let (scenario, path) = target.trim_start_matches('/').split_once('/').unwrap_or((&target, ""));
+    Ok(Some(LoggedRequest {
+        scenario: scenario.to_owned(),
+        path: format!("/{path}"),
+        headers,
+        body: serde_json::from_str(&text).unwrap_or(Value::Null),
+        text,
+    }))
+}
+
+/// Answers a request; `false` where the connection ends with it.
+async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) -> std::io::Result<bool> {
+    if let Some((status, headers, body)) = whole_answer(name) {
+        let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(head.as_bytes()).await?;
+        return Ok(true);
+    }
+    if name.ends_with("-noheaders") {
+        wait_for_leave(stream, shared).await;
+        return Ok(false);
+    }
+    let stalls = name.ends_with("-stall");
+    let (plain, carried) = name.split_once('@').unwrap_or((name, ""));
+    let frames = if stalls { anthropic::beginning() } else { scenario(plain).unwrap_or_default() };
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nrequest-id: req_ok\r\nx-request-id: req_ok\r\n";
+    if carried == "clean" {
+        stream.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).await?;
+        stream.write_all(frames.concat().as_bytes()).await?;
+        return Ok(false);
+    }
+    stream.write_all(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes()).await?;
+    for frame in frames {
+        stream.write_all(format!("{:x}\r\n{frame}\r\n", frame.len()).as_bytes()).await?;
+        stream.flush().await?;
+    }
+    if stalls {
+        wait_for_leave(stream, shared).await;
+    }
+    if stalls || carried == "reset" {
+        return Ok(false);
+    }
+    stream.write_all(b"0\r\n\r\n").await?;
+    Ok(true)
+}
+
+/// Returns once the client has closed its side.
+async fn wait_for_leave(stream: &mut BufReader<TcpStream>, shared: &Shared) {
+    let mut rest = [0; 64];
+    while matches!(stream.read(&mut rest).await, Ok(count) if count > 0) {}
+    shared.gone.send_modify(|gone| *gone += 1);
+}
+
+/// Status, headers and body of a scenario that is no stream.
+fn whole_answer(name: &str) -> Option<(&'static str, &'static str, String)> {
+    const JSON: &str = "content-type: application/json\r\nrequest-id: req_1\r\n";
+    const LATER: &str = "content-type: application/json\r\nrequest-id: req_1\r\nretry-after: 7\r\n\
+        x-ratelimit-remaining-requests: 0\r\n";
+    const HTML: &str = "content-type: text/html\r\n";
+    let anthropic = name.starts_with("anth");
+    let error = |anthropic_type: &str, openai_code: &str, message: &str| {
+        if anthropic {
+            serde_json::json!({"type": "error", "error": {"type": anthropic_type, "message": message}})
+        } else {
+            serde_json::json!({"error": {"message": message, "type": "requests", "code": openai_code}})
+        }
+        .to_string()
+    };
+    let ends = |suffix: &str| name.ends_with(suffix);
+    if ends("-429") {
+        Some(("429 Too Many Requests", LATER, error("rate_limit_error", "rate_limit_exceeded", "Too many")))
+    } else if ends("-529") {
+        Some(("529 Overloaded", JSON, error("overloaded_error", "overloaded", "Overloaded")))
+    } else if ends("-401") {
+        Some((
+            "401 Unauthorized",
+            JSON,
+            error("authentication_error", "invalid_api_key", "invalid x-api-key"),
+        ))
+    } else if ends("-413") {
+        Some((
+            "413 Payload Too Large",
+            JSON,
+            error("request_too_large", "context_length_exceeded", "too long"),
+        ))
+    } else if ends("-400") {
+        Some(("400 Bad Request", JSON, error("invalid_request_error", "invalid_value", "bad field")))
+    } else if ends("-500") {
+        Some(("500 Internal Server Error", JSON, error("api_error", "server_error", "Internal")))
+    } else if ends("-502html") {
+        Some(("502 Bad Gateway", HTML, "<html>bad gateway</html>".to_owned()))
+    } else if ends("-html200") {
+        Some(("200 OK", HTML, "<html>login</html>".to_owned()))
+    } else if ends("-json200") {
+        Some(("200 OK", JSON, error("overloaded_error", "rate_limit_exceeded", "in a success")))
+    } else {
+        None
+    }
+}
