@@ -10,6 +10,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
@@ -32,6 +33,8 @@ pub struct WorkingFolder {
     protected: ProtectedPaths,
     /// Where the engine's store lies inside the folder, relative to it.
     store: Option<PathBuf>,
+    /// Held from reading a file to writing it: threads that share the folder edit the same files.
+    turn: Mutex<()>,
 }
 
 /// A path inside a working folder, its symbolic links resolved. What it names need not exist.
@@ -154,7 +157,14 @@ impl WorkingFolder {
         let path = std::path::absolute(given).map_err(failed)?;
         let canonical = fs::canonicalize(given).map_err(failed)?;
         let root = Dir::open_ambient_dir(&canonical, ambient_authority()).map_err(failed)?;
-        Ok(Self { root, path, canonical, protected: ProtectedPaths::default(), store: None })
+        Ok(Self {
+            root,
+            path,
+            canonical,
+            protected: ProtectedPaths::default(),
+            store: None,
+            turn: Mutex::new(()),
+        })
     }
 
     /// Replaces the list of paths that file tools never write.
@@ -218,6 +228,12 @@ impl WorkingFolder {
     pub fn open_file(&self, path: &FolderPath) -> Result<fs::File, FolderError> {
         let (parent, name) = self.parent_of(path)?;
         self.open_entry(&parent, &name, path.as_path())
+    }
+
+    /// Waits until no other change of this process is under way in the folder.
+    pub(crate) fn take_turn(&self) -> MutexGuard<'_, ()> {
+        // The lock guards no value that a panic could leave half changed.
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a directory, to list it.

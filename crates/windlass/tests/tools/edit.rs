@@ -78,3 +78,20 @@ fn a_file_that_is_not_utf_8_is_left_alone() {
     assert_eq!(answer, "error: `latin.txt` is not UTF-8 (byte 3); it cannot be edited");
     assert_eq!(std::fs::read(desk.inside.join("latin.txt")).unwrap(), b"caf\xe9 two");
 }
+
+// rows: LM-T4
+#[test]
+fn edits_of_one_file_beside_each_other_lose_nothing() {
+    let desk = Desk::new();
+    let lines: Vec<String> = (10..42).map(|number| format!("line {number}\n")).collect();
+    desk.put("song.txt", lines.concat());
+    std::thread::scope(|scope| {
+        for line in &lines {
+            let new = line.replace("line", "verse");
+            let arguments = json!({"file_path": "song.txt", "old_string": line, "new_string": new});
+            let desk = &desk;
+            scope.spawn(move || desk.show("Edit", arguments));
+        }
+    });
+    assert_eq!(desk.text("song.txt"), lines.concat().replace("line", "verse"));
+}

@@ -72,12 +72,13 @@ where
     }
 }
 
-/// Runs work that changes files; once begun it is waited for.
+/// Runs work that changes files, one at a time in a folder; once begun it is waited for.
 async fn change<W>(context: CallContext, work: W) -> ToolOutput
 where
     W: FnOnce(&WorkingFolder) -> Answer + Send + 'static,
 {
     blocking(context, |folder, cancel| {
+        let _turn = folder.take_turn();
         if cancel.is_cancelled() {
             return Err(Refusal::cancelled());
         }

@@ -150,3 +150,43 @@ fn list(directory: &Dir, cancel: &CancellationToken) -> Option<Vec<(OsString, Ki
     }
     Some(entries)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancel_ends_a_walk_between_two_entries() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(root.path().join(name), "").unwrap();
+        }
+        let folder = WorkingFolder::open(root.path()).unwrap();
+        let start = folder.resolve(".").unwrap();
+        let cancel = CancellationToken::new();
+        let mut visited = 0;
+        let walked = walk(&folder, &start, &cancel, &mut |_| {
+            visited += 1;
+            cancel.cancel();
+            Ok(Flow::On)
+        });
+        assert_eq!(walked.unwrap_err(), Refusal::cancelled());
+        assert_eq!(visited, 1);
+    }
+
+    #[test]
+    fn a_directory_too_deep_is_passed_over_and_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH).collect();
+        std::fs::create_dir_all(root.path().join(&deep)).unwrap();
+        std::fs::write(root.path().join(&deep).join("a"), "").unwrap();
+        let folder = WorkingFolder::open(root.path()).unwrap();
+        let start = folder.resolve(".").unwrap();
+        let mut visited = 0;
+        let walked = walk(&folder, &start, &CancellationToken::new(), &mut |_| {
+            visited += 1;
+            Ok(Flow::On)
+        });
+        assert_eq!((walked.unwrap().unreadable, visited), (1, 0));
+    }
+}

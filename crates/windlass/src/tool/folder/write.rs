@@ -135,3 +135,37 @@ fn create_temporary(directory: &Dir, replaces: bool) -> io::Result<(String, File
 
 /// Names tried before giving up: only what crashed processes left behind is in the way.
 const MAX_NAMES: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The rename is the last step that can fail; everything before it is undone.
+    #[test]
+    fn a_write_that_fails_leaves_nothing_behind() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("taken")).unwrap();
+        fs::write(root.path().join("taken/old.txt"), "old").unwrap();
+        let folder = WorkingFolder::open(root.path()).unwrap();
+        let directory = folder.open_directory(Path::new("")).unwrap();
+        replace(&directory, OsStr::new("taken"), b"new", None).unwrap_err();
+        let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["taken"]);
+        assert_eq!(fs::read_to_string(root.path().join("taken/old.txt")).unwrap(), "old");
+    }
+
+    #[test]
+    fn a_temporary_file_of_a_crashed_process_is_in_nobodys_way() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = WorkingFolder::open(root.path()).unwrap();
+        let directory = folder.open_directory(Path::new("")).unwrap();
+        let (first, _file) = create_temporary(&directory, false).unwrap();
+        let (process, number) = first.strip_suffix(".tmp").unwrap().rsplit_once('-').unwrap();
+        let next: u64 = number.parse::<u64>().unwrap() + 1;
+        fs::write(root.path().join(format!("{process}-{next}.tmp")), "left").unwrap();
+        let (second, _file) = create_temporary(&directory, false).unwrap();
+        assert_ne!(first, second);
+    }
+}
