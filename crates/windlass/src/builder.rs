@@ -149,7 +149,8 @@ impl Builder {
         }
         #[cfg(feature = "sqlite")]
         if let Some(folder) = &self.store {
-            let store = crate::adapter::sqlite::SqliteStore::open(folder, self.options, clock.clone()).await?;
+            let store =
+                crate::adapter::sqlite::SqliteStore::open(folder, self.options, clock.clone()).await?;
             let store = Arc::new(store);
             let local = crate::adapter::bus::LocalBus::open(store.clone())?;
             return Ok((store.clone(), store, bus(Arc::new(local))));
@@ -165,11 +166,14 @@ type Opened = (Arc<dyn Journal>, Arc<dyn Blobs>, Arc<dyn Bus>);
 fn keep_apart(store: &Path, folder: &Path) -> Result<(), EngineError> {
     let whole = |path: &Path| {
         let known = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
-        known.map_or_else(|| path.to_owned(), |(known, whole)| match path.strip_prefix(known) {
-            Ok(rest) if rest.as_os_str().is_empty() => whole,
-            Ok(rest) => whole.join(rest),
-            Err(_) => path.to_owned(),
-        })
+        known.map_or_else(
+            || path.to_owned(),
+            |(known, whole)| match path.strip_prefix(known) {
+                Ok(rest) if rest.as_os_str().is_empty() => whole,
+                Ok(rest) => whole.join(rest),
+                Err(_) => path.to_owned(),
+            },
+        )
     };
     let (store, folder) = (whole(store), whole(folder));
     if store.starts_with(&folder) {

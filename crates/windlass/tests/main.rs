@@ -1,3 +1,4 @@
 //! Integration tests of the library, one binary.
 
+mod drive;
 mod tools;

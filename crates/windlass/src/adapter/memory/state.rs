@@ -286,7 +286,8 @@ impl State {
 
     /// See [`Journal::waiting_inboxes`](crate::port::journal::Journal::waiting_inboxes).
     pub fn waiting_inboxes(&self) -> Vec<ThreadId> {
-        let wanted = |thread: &Thread| !thread.deleted && thread.inbox.values().any(|row| row.outcome.is_none());
+        let wanted =
+            |thread: &Thread| !thread.deleted && thread.inbox.values().any(|row| row.outcome.is_none());
         self.threads.iter().filter(|(_, thread)| wanted(thread)).map(|(id, _)| id.clone()).collect()
     }
 

@@ -1,0 +1,195 @@
+//! Runs as they go: texts, tools, questions, watching, control.
+//!
+//! All in memory; the store's own tests say that the stores behave the same.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Input, InterruptKind, Principal, Seq, WhenBusy};
+use windlass::port::journal::{StoreError, ThreadStatus};
+use windlass::port::model::Delta;
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::Registry;
+use windlass::{Status, Task, Update};
+
+use super::{Counter, memory, registry, task};
+
+// rows: LM-R1, LM-R3, LM-R4, LM-R5, LM-G1, LM-G3, SK-G3
+#[tokio::test]
+async fn answers_in_one_step() {
+    let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let outcome = engine.run(task("hi")).await.unwrap();
+    assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("hello there")));
+    assert_eq!((outcome.meta.turns, outcome.meta.tool_calls), (1, 0));
+    assert_eq!((outcome.meta.tokens_used.input, outcome.meta.tokens_used.output), (Some(10), Some(5)));
+    assert_eq!(outcome.meta.cost_usd, Some(0.00002));
+    assert_eq!(outcome.meta.output.as_deref(), Some("hello there"));
+    assert_eq!(engine.status(&outcome.run_id).await.unwrap().data, outcome.data);
+}
+
+// rows: WT-L4, WT-L5, LM-L5
+#[tokio::test]
+async fn runs_tools_until_the_model_is_done() {
+    let counter = Counter::default();
+    let models = ScriptedModels::new(|call| match results(call) {
+        done @ 0..3 => Line::tool("note", &format!(r#"{{"text":"{done}"}}"#)),
+        _ => Line::Say("done".into()),
+    });
+    let tools = registry([counter.tool("note", EffectClass::Once)]);
+    let engine = memory(&models, tools).build().await.unwrap();
+    let outcome = engine.run(task("go")).await.unwrap();
+    assert_eq!((outcome.status, outcome.meta.turns, outcome.meta.tool_calls), (Status::Done, 4, 3));
+    assert_eq!((counter.count(), models.calls()), (3, 4));
+}
+
+// rows: LM-R8, LM-R12, SK-A5, SK-A7
+#[tokio::test]
+async fn waits_for_an_approval_and_runs_what_was_approved() {
+    let counter = Counter::default();
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 => Line::tool("write", r#"{"text":"x"}"#),
+        _ => Line::Say("written".into()),
+    });
+    let tools = registry([counter.tool("write", EffectClass::Once)]);
+    let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
+    let outcome = engine.run(task("write")).await.unwrap();
+    assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Paused, Some(r#"{"text":"x"}"#)));
+    assert_eq!(counter.count(), 0);
+    let open = &outcome.meta.interrupts[0];
+    assert!(matches!(open.kind, InterruptKind::Approval { .. }));
+    let thread = &outcome.meta.thread_id;
+    engine.answer(thread, &open.interrupt, Answer::Approve, Principal::from("ann")).await.unwrap();
+    let outcome = engine.wait(&outcome.run_id).await.unwrap();
+    assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("written")));
+    assert_eq!(counter.count(), 1);
+}
+
+// rows: SK-A6, OV-4
+#[tokio::test]
+async fn tells_the_model_of_a_denial() {
+    let counter = Counter::default();
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 => Line::tool("write", r#"{"text":"x"}"#),
+        _ => {
+            Line::Say(call.request.messages.last().unwrap().blocks.iter().map(|b| format!("{b:?}")).collect())
+        }
+    });
+    let tools = registry([counter.tool("write", EffectClass::Once)]);
+    let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
+    let outcome = engine.run(task("write")).await.unwrap();
+    let answer = Answer::Deny { reason: Some("not on a Friday".into()) };
+    let interrupt = &outcome.meta.interrupts[0].interrupt;
+    engine.answer(&outcome.meta.thread_id, interrupt, answer, Principal::from("ann")).await.unwrap();
+    let outcome = engine.wait(&outcome.run_id).await.unwrap();
+    let heard = outcome.data.unwrap();
+    assert!(heard.contains("denied by the user") && heard.contains("not on a Friday"), "{heard}");
+    assert_eq!(counter.count(), 0);
+}
+
+#[tokio::test]
+async fn a_watcher_rebuilds_every_text() {
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 => Line::Call("let me look ".into(), vec![("note".into(), r#"{"text":"1"}"#.into())]),
+        _ => Line::Say("all is well today".into()),
+    });
+    let tools = registry([Counter::default().tool("note", EffectClass::Pure)]);
+    let engine = memory(&models, tools).build().await.unwrap();
+    let thread = windlass::machine::ThreadId::from("t1");
+    let updates = engine.watch(&thread, Seq(0));
+    // On this single-threaded runtime the watcher is polled before the run begins.
+    let watcher = tokio::spawn(collect(updates));
+    let started = engine.start(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap();
+    let (live, recorded, next) = watcher.await.unwrap();
+    assert_eq!(live, recorded);
+    assert_eq!(live, "let me look all is well today");
+    assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Done);
+    // Late: the same events from the journal.
+    let again = engine.events(&thread, Seq(0), 100).await.unwrap();
+    assert_eq!(again.len() as u64, next - 1);
+}
+
+/// Live text, recorded text, and the position after the last event, until the thread is idle again.
+async fn collect(mut updates: futures::stream::BoxStream<'static, Result<Update, StoreError>>) -> (String, String, u64) {
+    let (mut live, mut recorded, mut next) = (String::new(), String::new(), 1);
+    while let Some(update) = updates.next().await {
+        match update.unwrap() {
+            Update::Event(event) => {
+                assert_eq!(event.seq.0, next, "events come in order, once each");
+                next += 1;
+                if let Fact::StepReplied { message, .. } = &event.event.fact {
+                    recorded.push_str(&message.plain_text());
+                }
+            }
+            Update::Delta { delta: Delta::Text { text, .. }, .. } => live.push_str(&text),
+            Update::Status(ThreadStatus::Idle) => break,
+            _ => {}
+        }
+    }
+    (live, recorded, next)
+}
+
+// rows: SK-ST4, ZE-P8
+#[tokio::test]
+async fn a_cancel_keeps_the_partial_text() {
+    let models = ScriptedModels::new(|_| Line::Hang("half a ".into()));
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let thread = windlass::machine::ThreadId::from("t1");
+    let mut updates = engine.watch(&thread, Seq(0));
+    let started = engine.start(Task { thread: Some(thread), ..task("go") }).await.unwrap();
+    while !matches!(updates.next().await, Some(Ok(Update::Delta { number: 2, .. }))) {}
+    engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
+    let outcome = engine.wait(&started.run).await.unwrap();
+    assert_eq!((outcome.status, outcome.meta.output.as_deref()), (Status::Cancelled, Some("half a ")));
+    assert!(outcome.meta.cancelled);
+    assert_eq!(outcome.errors[0].code, "CANCELLED");
+}
+
+// rows: ZE-P7, OV-19
+#[tokio::test]
+async fn a_queued_message_runs_when_the_run_is_done() {
+    let gate = Arc::new(tokio::sync::Notify::new());
+    let opened = gate.clone();
+    let tool = windlass::tool::FunctionTool::new("wait", "waits", move |_, _: super::Text| {
+        let gate = opened.clone();
+        async move {
+            gate.notified().await;
+            "waited".to_owned()
+        }
+    });
+    let models = ScriptedModels::new(|call| {
+        let last = call.request.messages.last().unwrap();
+        match last.plain_text().as_str() {
+            "first" => Line::tool("wait", r#"{"text":""}"#),
+            text => Line::Say(format!("answer to {text}")),
+        }
+    });
+    let engine = memory(&models, registry([tool])).build().await.unwrap();
+    let first = engine.start(task("first")).await.unwrap();
+    let second = Task { thread: Some(first.thread.clone()), ..task("second") };
+    engine.start(second.clone()).await.unwrap();
+    let busy = engine.start(Task { when_busy: WhenBusy::Reject, ..second }).await;
+    assert!(busy.unwrap_err().to_string().contains("a run is active"));
+    gate.notify_one();
+    engine.wait(&first.run).await.unwrap();
+    let runs = engine.runs(Some(&first.thread), 10).await.unwrap();
+    let outcome = engine.wait(&runs[0].view.run).await.unwrap();
+    assert_eq!(outcome.data.as_deref(), Some("answer to second"));
+}
+
+// rows: LM-X14
+#[tokio::test]
+async fn what_comes_too_late_is_refused_with_words() {
+    let models = ScriptedModels::new(|_| Line::Say("hello".into()));
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let outcome = engine.run(task("hi")).await.unwrap();
+    let thread = outcome.meta.thread_id.clone();
+    let before = engine.events(&thread, Seq(0), 100).await.unwrap();
+    let late = engine.cancel(&outcome.run_id, Principal::from("ann")).await.unwrap_err();
+    assert_eq!(late.to_string(), format!("too late: run `{}` is closed", outcome.run_id));
+    let answer = engine.answer(&thread, &"nonsense".into(), Answer::Approve, Principal::from("ann")).await;
+    assert_eq!(answer.unwrap_err().to_string(), "an open interrupt `nonsense` does not exist in this thread");
+    let nothing = engine.send(&"nowhere".into(), Input::Tick).await.unwrap_err();
+    assert_eq!(nothing.to_string(), "thread `nowhere` does not exist in this store");
+    assert_eq!(engine.events(&thread, Seq(0), 100).await.unwrap(), before);
+}

@@ -1,0 +1,69 @@
+//! The driver with a scripted model over real stores: what a program that embeds the library relies on.
+//!
+//! Every test that says "crash" ends the first engine's runtime in the middle and opens the store anew.
+
+mod crash;
+mod limits;
+mod live;
+mod store;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use windlass::machine::{Annotations, AutoRun, EffectClass};
+use windlass::port::tool::{CallContext, ToolOutput};
+use windlass::testing::scripted::ScriptedModels;
+use windlass::tool::{FunctionTool, Registry};
+use windlass::{AgentConfig, Builder, Engine, Task};
+
+/// Arguments of the test tools.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+pub struct Text {
+    /// Anything.
+    text: String,
+}
+
+/// A tool that counts how often it ran.
+#[derive(Clone, Default)]
+pub struct Counter(pub Arc<AtomicU32>);
+
+impl Counter {
+    pub fn count(&self) -> u32 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub fn tool(&self, name: &str, class: EffectClass) -> FunctionTool {
+        let count = self.clone();
+        let pure = class == EffectClass::Pure;
+        FunctionTool::new(name, "counts its calls", move |_: CallContext, text: Text| {
+            let count = count.clone();
+            async move {
+                count.0.fetch_add(1, Ordering::SeqCst);
+                ToolOutput::text(format!("said {}", text.text))
+            }
+        })
+        .annotations(Annotations { read_only_hint: pure, ..Annotations::default() })
+        .effect_class(class)
+    }
+}
+
+/// A registry of tools.
+pub fn registry(tools: impl IntoIterator<Item = FunctionTool>) -> Registry {
+    tools.into_iter().fold(Registry::new(), |registry, tool| registry.add(Arc::new(tool)).unwrap())
+}
+
+/// An engine in memory.
+pub fn memory(models: &ScriptedModels, registry: Registry) -> Builder {
+    Engine::builder().models(Arc::new(models.clone())).tools(registry).auto_run(AutoRun::Everything)
+}
+
+/// An engine over a store in a folder.
+pub fn stored(folder: &Path, models: &ScriptedModels, registry: Registry) -> Builder {
+    memory(models, registry).store(folder)
+}
+
+/// A task for the scripted model.
+pub fn task(text: &str) -> Task {
+    Task::new(AgentConfig::from("test/scripted"), text)
+}
