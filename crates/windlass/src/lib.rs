@@ -2,4 +2,6 @@
 
 pub mod adapter;
 pub mod port;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tool;

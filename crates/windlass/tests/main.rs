@@ -1,0 +1,3 @@
+//! The library's tests from outside, one module per area.
+
+mod store;
