@@ -152,7 +152,7 @@ impl Builder {
             let store =
                 crate::adapter::sqlite::SqliteStore::open(folder, self.options, clock.clone()).await?;
             let store = Arc::new(store);
-            let local = crate::adapter::bus::LocalBus::open(store.clone())?;
+            let local = crate::adapter::bus::LocalBus::open(store.node().clone(), store.clone())?;
             return Ok((store.clone(), store, bus(Arc::new(local))));
         }
         let memory = Arc::new(crate::adapter::memory::MemoryStore::new(clock.clone()));

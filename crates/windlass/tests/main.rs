@@ -1,4 +1,5 @@
 //! Integration tests of the library, one binary.
 
 mod drive;
+mod store;
 mod tools;

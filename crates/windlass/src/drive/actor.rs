@@ -263,9 +263,13 @@ impl Actor {
         };
         match append(&self.deps, batch).await {
             Ok(seq) => {
-                let status = self.status();
+                let status = Some(self.status());
                 let events: Arc<[Event]> = std::mem::take(&mut round.events).into();
+                let replied = events.iter().any(|event| ends_reply(&event.fact));
                 self.deps.bus.publish(&self.thread, Signal::Appended { seq, events, status });
+                if replied {
+                    self.deps.bus.settle(&self.thread);
+                }
                 self.keep_snapshot();
                 Ok(())
             }
@@ -450,6 +454,10 @@ fn key(command: &Command) -> FlightKey {
         Command::CallModel { attempt, .. } => FlightKey::Model(*attempt),
         Command::CallTool { call, start, .. } => FlightKey::Tool(*call, *start),
     }
+}
+
+fn ends_reply(fact: &Fact) -> bool {
+    matches!(fact, Fact::StepReplied { .. } | Fact::StepFailed { .. })
 }
 
 fn run_view(run: &Run) -> RunView {

@@ -25,6 +25,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Text of one reply at most; a provider that sends more is not telling the truth.
 const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
 
+/// Fragments that are handed on before others get a turn; well below what a watcher's queue holds.
+const BURST: u64 = 128;
+
 /// Where a task's mail goes, and who it works for.
 #[derive(Clone)]
 pub(super) struct Place {
@@ -159,6 +162,10 @@ async fn converse(
                 let signal =
                     Signal::Delta { seq: work.seq, number: heard.fragments, attempt: work.attempt, delta };
                 deps.bus.publish(&place.thread, signal);
+                // A provider that sends much at once would fill a watcher's queue before the watcher is polled.
+                if heard.fragments % BURST == 0 {
+                    tokio::task::yield_now().await;
+                }
             }
             ModelEvent::Finished(reply) => return Ok((model, reply)),
         }

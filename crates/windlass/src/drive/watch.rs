@@ -142,7 +142,7 @@ impl Watcher {
                         self.tell(Seq(at), event.clone());
                     }
                 }
-                if self.seen >= seq {
+                if let Some(status) = status.filter(|_| self.seen >= seq) {
                     self.say(status);
                 }
             }
@@ -154,7 +154,11 @@ impl Watcher {
             }
             Signal::Progress { call, text } => self.ready.push_back(Update::Progress { call, text }),
             Signal::Stopped { why } => self.ready.push_back(Update::Stopped { why }),
-            Signal::Lagged => self.catch_up().await?,
+            Signal::Lagged => {
+                // The bus still has the running reply's fragments; those that were told are skipped.
+                self.signals = self.deps.bus.follow(&self.thread);
+                self.catch_up().await?;
+            }
         }
         Ok(())
     }

@@ -16,6 +16,10 @@ pub trait Bus: Send + Sync {
     /// Tells whoever follows the thread; never blocks, and costs next to nothing while nobody does.
     fn publish(&self, thread: &ThreadId, signal: Signal);
 
+    /// Forgets the running message's fragments: its reply or its failure is recorded. Whoever follows from
+    /// now on reads it in the journal.
+    fn settle(&self, thread: &ThreadId);
+
     /// Follows a thread from now on, first the running message's fragments so far, then what comes.
     fn follow(&self, thread: &ThreadId) -> BoxStream<'static, Signal>;
 
@@ -36,8 +40,8 @@ pub enum Signal {
         seq: Seq,
         /// The events, the last of which has that position. Empty where only their number is known: read the journal.
         events: Arc<[Event]>,
-        /// What the thread is doing now.
-        status: ThreadStatus,
+        /// What the thread is doing now, where that is known.
+        status: Option<ThreadStatus>,
     },
     /// A fragment of the reply to a model call.
     Delta {

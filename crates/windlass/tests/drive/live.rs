@@ -110,7 +110,9 @@ async fn a_watcher_rebuilds_every_text() {
 }
 
 /// Live text, recorded text, and the position after the last event, until the thread is idle again.
-async fn collect(mut updates: futures::stream::BoxStream<'static, Result<Update, StoreError>>) -> (String, String, u64) {
+async fn collect(
+    mut updates: futures::stream::BoxStream<'static, Result<Update, StoreError>>,
+) -> (String, String, u64) {
     let (mut live, mut recorded, mut next) = (String::new(), String::new(), 1);
     while let Some(update) = updates.next().await {
         match update.unwrap() {
@@ -122,7 +124,7 @@ async fn collect(mut updates: futures::stream::BoxStream<'static, Result<Update,
                 }
             }
             Update::Delta { delta: Delta::Text { text, .. }, .. } => live.push_str(&text),
-            Update::Status(ThreadStatus::Idle) => break,
+            Update::Status(ThreadStatus::Idle) if next > 1 => break,
             _ => {}
         }
     }

@@ -1,0 +1,73 @@
+//! Content-addressed bytes, small and large, alone and with an append.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_machine::{BlobRef, Digest, ThreadId};
+
+use super::sample::{batch, claimed};
+use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
+use crate::port::journal::{AppendError, Journal, StoreError};
+
+/// Runs every case of the blob port on fresh stores; the journal is the same store's.
+pub async fn blob_suite<F: Future<Output = (Arc<dyn Blobs>, Arc<dyn Journal>)>>(make: impl Fn() -> F) {
+    let (blobs, journal) = make().await;
+    for size in [0, 1, 4096, APPEND_MAX_BYTES - 1, APPEND_MAX_BYTES, 3 * APPEND_MAX_BYTES] {
+        stored_bytes_come_back(&*blobs, size).await;
+    }
+    other_bytes_are_refused(&*blobs).await;
+    an_append_brings_its_blobs(&*blobs, &*journal).await;
+    a_refused_append_brings_none(&*blobs, &*journal).await;
+}
+
+fn sample(size_bytes: usize, seed: u8) -> (BlobRef, Bytes) {
+    let bytes: Bytes = (0..size_bytes).map(|index| (index % 251) as u8 ^ seed).collect();
+    let blob = BlobRef {
+        digest: Digest::of(&bytes),
+        media_type: "application/octet-stream".to_owned(),
+        size_bytes: size_bytes as u64,
+        tokens: 0,
+    };
+    (blob, bytes)
+}
+
+async fn stored_bytes_come_back(blobs: &dyn Blobs, size_bytes: usize) {
+    let (blob, bytes) = sample(size_bytes, 0);
+    assert_eq!(blobs.get(&blob.digest).await.unwrap(), None);
+    for _ in 0..2 {
+        blobs.put(&blob, bytes.clone()).await.unwrap();
+        assert_eq!(blobs.get(&blob.digest).await.unwrap().as_ref(), Some(&bytes), "{size_bytes} bytes");
+    }
+}
+
+async fn other_bytes_are_refused(blobs: &dyn Blobs) {
+    let (blob, _) = sample(10, 7);
+    let refused = blobs.put(&blob, Bytes::from_static(b"others")).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    assert_eq!(blobs.get(&blob.digest).await.unwrap(), None);
+}
+
+async fn an_append_brings_its_blobs(blobs: &dyn Blobs, journal: &dyn Journal) {
+    let thread = ThreadId::from("with blobs");
+    let mut at = claimed(journal, &thread).await;
+    let (blob, bytes) = sample(20_000, 9);
+    for _ in 0..2 {
+        let mut batch = batch(&thread, at, &["a"]);
+        batch.blobs = vec![(blob.clone(), bytes.clone())];
+        at.seq = journal.append(batch).await.unwrap();
+        assert_eq!(blobs.get(&blob.digest).await.unwrap(), Some(bytes.clone()));
+    }
+}
+
+async fn a_refused_append_brings_none(blobs: &dyn Blobs, journal: &dyn Journal) {
+    let thread = ThreadId::from("refused");
+    let mut at = claimed(journal, &thread).await;
+    at.epoch.0 += 1;
+    let (blob, bytes) = sample(20_000, 11);
+    let mut refused = batch(&thread, at, &["a"]);
+    refused.blobs = vec![(blob.clone(), bytes)];
+    let error = journal.append(refused).await.unwrap_err();
+    assert!(matches!(error, AppendError::Fenced { .. }), "{error:?}");
+    assert_eq!(blobs.get(&blob.digest).await.unwrap(), None);
+}

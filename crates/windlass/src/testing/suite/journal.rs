@@ -1,0 +1,189 @@
+//! Threads, appends, ownership, snapshots and deletion.
+
+use bytes::Bytes;
+use windlass_machine::{BlobRef, Digest, InputId, Seq, ThreadId};
+
+use super::JournalSubject;
+use super::sample::{batch, claimed, head, texts, view};
+use crate::port::journal::{
+    AppendError, BatchId, Claim, Epoch, InboxOutcome, StoreError, StoredSnapshot, ThreadStatus,
+};
+
+fn thread() -> ThreadId {
+    ThreadId::from("thread-1")
+}
+
+pub(super) async fn a_new_thread_starts_empty(subject: JournalSubject) {
+    let journal = subject.first;
+    assert_eq!(journal.head(&thread()).await.unwrap(), None);
+    assert_eq!(claimed(&*journal, &thread()).await, head(0, 1));
+    assert_eq!(journal.head(&thread()).await.unwrap(), Some(head(0, 1)));
+    assert_eq!(journal.read(&thread(), Seq(0), 10).await.unwrap(), vec![]);
+    assert_eq!(journal.read(&"no such thread".into(), Seq(0), 10).await.unwrap(), vec![]);
+}
+
+pub(super) async fn events_come_back_in_order(subject: JournalSubject) {
+    let journal = subject.first;
+    let start = claimed(&*journal, &thread()).await;
+    assert_eq!(journal.append(batch(&thread(), start, &["a", "b"])).await.unwrap(), Seq(2));
+    assert_eq!(journal.append(batch(&thread(), head(2, 1), &["c"])).await.unwrap(), Seq(3));
+    assert_eq!(journal.head(&thread()).await.unwrap(), Some(head(3, 1)));
+    assert_eq!(texts(&*journal, &thread(), 0, 10).await, ["a", "b", "c"]);
+    assert_eq!(texts(&*subject.second, &thread(), 0, 10).await, ["a", "b", "c"]);
+}
+
+pub(super) async fn reading_pages(subject: JournalSubject) {
+    let journal = subject.first;
+    let other = ThreadId::from("thread-2");
+    for id in [&thread(), &other] {
+        let start = claimed(&*journal, id).await;
+        journal.append(batch(id, start, &["a", "b", "c", "d", "e"])).await.unwrap();
+    }
+    assert_eq!(texts(&*journal, &thread(), 0, 2).await, ["a", "b"]);
+    assert_eq!(texts(&*journal, &thread(), 2, 2).await, ["c", "d"]);
+    assert_eq!(texts(&*journal, &thread(), 4, 2).await, ["e"]);
+    assert_eq!(journal.read(&thread(), Seq(5), 2).await.unwrap(), vec![]);
+    let last = journal.read(&thread(), Seq(4), 2).await.unwrap();
+    assert_eq!(last.iter().map(|recorded| recorded.seq).collect::<Vec<_>>(), [Seq(5)]);
+}
+
+pub(super) async fn a_wrong_position_is_a_conflict(subject: JournalSubject) {
+    let journal = subject.first;
+    let start = claimed(&*journal, &thread()).await;
+    journal.append(batch(&thread(), start, &["a"])).await.unwrap();
+    for expected in [0, 2] {
+        let refused = journal.append(batch(&thread(), head(expected, 1), &["x"])).await.unwrap_err();
+        assert!(matches!(refused, AppendError::Conflict { head: Seq(1) }), "{refused:?}");
+    }
+    assert_eq!(texts(&*journal, &thread(), 0, 10).await, ["a"]);
+}
+
+pub(super) async fn a_stale_epoch_is_fenced(subject: JournalSubject) {
+    let journal = subject.first;
+    let stale = claimed(&*journal, &thread()).await;
+    let fresh = claimed(&*journal, &thread()).await;
+    assert_eq!((stale.epoch, fresh.epoch), (Epoch(1), Epoch(2)));
+    let refused = journal.append(batch(&thread(), stale, &["x"])).await.unwrap_err();
+    assert!(matches!(refused, AppendError::Fenced { current: Epoch(2) }), "{refused:?}");
+    journal.append(batch(&thread(), fresh, &["a"])).await.unwrap();
+    assert_eq!(texts(&*journal, &thread(), 0, 10).await, ["a"]);
+}
+
+pub(super) async fn an_append_after_release_is_fenced(subject: JournalSubject) {
+    let journal = subject.first;
+    let start = claimed(&*journal, &thread()).await;
+    journal.release(&thread(), start.epoch).await.unwrap();
+    let refused = journal.append(batch(&thread(), start, &["x"])).await.unwrap_err();
+    assert!(matches!(refused, AppendError::Fenced { .. }), "{refused:?}");
+    assert_eq!(journal.read(&thread(), Seq(0), 10).await.unwrap(), vec![]);
+}
+
+pub(super) async fn a_refused_append_leaves_nothing(subject: JournalSubject) {
+    let journal = subject.first;
+    let start = claimed(&*journal, &thread()).await;
+    let mut refused = batch(&thread(), start, &["x"]);
+    let bytes = Bytes::from_static(b"blob");
+    let blob =
+        BlobRef { digest: Digest::of(&bytes), media_type: "text/plain".to_owned(), size_bytes: 4, tokens: 1 };
+    refused.blobs.push((blob, bytes));
+    refused.consumed.push((InputId::from("nobody posted this"), InboxOutcome::Accepted(Seq(1))));
+    refused.thread_view = view(ThreadStatus::Running);
+    let error = journal.append(refused).await.unwrap_err();
+    assert!(matches!(error, AppendError::Failed(StoreError::NotFound { .. })), "{error:?}");
+    assert_eq!(journal.head(&thread()).await.unwrap(), Some(head(0, 1)));
+    assert_eq!(journal.read(&thread(), Seq(0), 10).await.unwrap(), vec![]);
+    let row = journal.thread(&thread()).await.unwrap().expect("the claimed thread");
+    assert_eq!(row.view.status, ThreadStatus::Idle);
+    assert_eq!(journal.append(batch(&thread(), start, &["a"])).await.unwrap(), Seq(1));
+}
+
+pub(super) async fn an_empty_batch_moves_only_the_batch_id(subject: JournalSubject) {
+    let journal = subject.first;
+    let start = claimed(&*journal, &thread()).await;
+    let mut empty = batch(&thread(), start, &[]);
+    empty.id = BatchId(u64::MAX);
+    assert_eq!(journal.append(empty).await.unwrap(), Seq(0));
+    let found = journal.head(&thread()).await.unwrap().expect("the thread");
+    assert_eq!((found.seq, found.batch), (Seq(0), BatchId(u64::MAX)));
+}
+
+pub(super) async fn a_held_thread_is_not_taken(subject: JournalSubject) {
+    let start = claimed(&*subject.first, &thread()).await;
+    let refused = subject.second.claim(&thread()).await.unwrap();
+    assert!(matches!(refused, Claim::Held { .. }), "{refused:?}");
+    assert_eq!(subject.first.append(batch(&thread(), start, &["a"])).await.unwrap(), Seq(1));
+    let foreign = subject.second.append(batch(&thread(), head(1, 1), &["x"])).await.unwrap_err();
+    assert!(matches!(foreign, AppendError::Fenced { .. }), "{foreign:?}");
+}
+
+pub(super) async fn a_released_thread_is_taken(subject: JournalSubject) {
+    let start = claimed(&*subject.first, &thread()).await;
+    // A release of an older epoch, or of another node, changes nothing.
+    subject.first.release(&thread(), Epoch(0)).await.unwrap();
+    subject.second.release(&thread(), start.epoch).await.unwrap();
+    assert!(matches!(subject.second.claim(&thread()).await.unwrap(), Claim::Held { .. }));
+    subject.first.release(&thread(), start.epoch).await.unwrap();
+    assert_eq!(claimed(&*subject.second, &thread()).await.epoch, Epoch(2));
+}
+
+pub(super) async fn a_dead_nodes_thread_is_taken_at_once(subject: JournalSubject) {
+    let start = claimed(&*subject.first, &thread()).await;
+    subject.first.append(batch(&thread(), start, &["a"])).await.unwrap();
+    drop(subject.first);
+    (subject.end_first)();
+    assert_eq!(claimed(&*subject.second, &thread()).await, head(1, 2));
+    subject.second.append(batch(&thread(), head(1, 2), &["b"])).await.unwrap();
+    assert_eq!(texts(&*subject.second, &thread(), 0, 10).await, ["a", "b"]);
+}
+
+pub(super) async fn the_newest_snapshot_stays(subject: JournalSubject) {
+    let journal = subject.first;
+    let snapshot =
+        |seq: u64| StoredSnapshot { fold: 3, seq: Seq(seq), bytes: Bytes::from(format!("state {seq}")) };
+    let missing = journal.put_snapshot(&thread(), snapshot(1)).await.unwrap_err();
+    assert!(matches!(missing, StoreError::NotFound { .. }), "{missing:?}");
+    claimed(&*journal, &thread()).await;
+    assert_eq!(journal.snapshot(&thread()).await.unwrap(), None);
+    for seq in [1, 2] {
+        journal.put_snapshot(&thread(), snapshot(seq)).await.unwrap();
+        assert_eq!(journal.snapshot(&thread()).await.unwrap(), Some(snapshot(seq)));
+    }
+}
+
+pub(super) async fn an_active_thread_is_not_deleted(subject: JournalSubject) {
+    let journal = subject.first;
+    let mut at = claimed(&*journal, &thread()).await;
+    for status in [ThreadStatus::Running, ThreadStatus::Waiting] {
+        let mut active = batch(&thread(), at, &["a"]);
+        active.thread_view = view(status);
+        at.seq = journal.append(active).await.unwrap();
+        let refused = journal.delete(&thread()).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    }
+    assert_eq!(texts(&*journal, &thread(), 0, 10).await, ["a", "a"]);
+}
+
+pub(super) async fn a_deleted_thread_is_gone_and_its_owner_fenced(subject: JournalSubject) {
+    let journal = subject.first;
+    let start = claimed(&*journal, &thread()).await;
+    journal.append(batch(&thread(), start, &["a"])).await.unwrap();
+    journal.delete(&thread()).await.unwrap();
+    assert_eq!(journal.head(&thread()).await.unwrap(), None);
+    assert_eq!(journal.thread(&thread()).await.unwrap(), None);
+    assert_eq!(journal.read(&thread(), Seq(0), 10).await.unwrap(), vec![]);
+    let twice = journal.delete(&thread()).await.unwrap_err();
+    assert!(matches!(twice, StoreError::NotFound { .. }), "{twice:?}");
+    let late = journal.append(batch(&thread(), head(1, 1), &["x"])).await.unwrap_err();
+    assert!(matches!(late, AppendError::Failed(StoreError::NotFound { .. })), "{late:?}");
+    // A thread of the same name begins anew, but its epoch goes on, so that the old owner stays fenced.
+    let again = claimed(&*journal, &thread()).await;
+    assert!(again.epoch > start.epoch, "{again:?}");
+    assert_eq!(again.seq, Seq(0));
+    let late = journal.append(batch(&thread(), start, &["x"])).await.unwrap_err();
+    assert!(matches!(late, AppendError::Fenced { .. }), "{late:?}");
+}
+
+pub(super) async fn the_check_passes(subject: JournalSubject) {
+    let said = subject.first.check().await.unwrap();
+    assert!(!said.is_empty());
+}

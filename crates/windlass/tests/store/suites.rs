@@ -1,0 +1,84 @@
+//! The exported suites on memory and SQLite.
+
+use std::sync::Arc;
+
+use windlass::adapter::bus::{LocalBus, Owners};
+use windlass::adapter::memory::MemoryStore;
+use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
+use windlass::port::blob::Blobs;
+use windlass::port::journal::Journal;
+use windlass::testing::suite::{JournalSubject, blob_suite, bus_suite, journal_suite};
+
+use super::clock;
+
+// rows: SK-G17, LM-G4
+#[tokio::test]
+async fn the_journal_in_memory() {
+    journal_suite(|| async {
+        let clock = clock(1);
+        let first = MemoryStore::new(clock.clone());
+        let second = first.another_node();
+        let dying = first.clone();
+        JournalSubject {
+            first: Arc::new(first),
+            second: Arc::new(second),
+            clock,
+            end_first: Box::new(move || dying.kill()),
+        }
+    })
+    .await;
+}
+
+// rows: SK-G17, LM-G4
+#[tokio::test]
+async fn the_journal_in_sqlite() {
+    let parent = tempfile::tempdir().unwrap();
+    journal_suite(|| async {
+        let clock = clock(2);
+        let folder = tempfile::tempdir_in(&parent).unwrap().keep();
+        let open = || SqliteStore::open(&folder, StoreOptions::default(), clock.clone());
+        let (first, second) = (open().await.unwrap(), open().await.unwrap());
+        // A node in SQLite ends with its store, which the suite has just dropped.
+        let end_first = Box::new(|| ());
+        JournalSubject { first: Arc::new(first), second: Arc::new(second), clock, end_first }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn blobs_in_memory() {
+    blob_suite(|| async {
+        let store = Arc::new(MemoryStore::new(clock(3)));
+        (store.clone() as Arc<dyn Blobs>, store as Arc<dyn Journal>)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn blobs_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    blob_suite(|| async {
+        let store = SqliteStore::open(folder.path(), StoreOptions::default(), clock(4)).await.unwrap();
+        let store = Arc::new(store);
+        (store.clone() as Arc<dyn Blobs>, store as Arc<dyn Journal>)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_bus_of_one_process() {
+    bus_suite(|| Box::new(LocalBus::new())).await;
+}
+
+#[tokio::test]
+async fn the_bus_among_processes_when_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(&parent).unwrap().keep();
+    let store = SqliteStore::open(&folder, StoreOptions::default(), clock(5)).await.unwrap();
+    let store = Arc::new(store);
+    bus_suite(|| {
+        let owners: Arc<dyn Owners> = store.clone();
+        Box::new(LocalBus::open(store.node().clone(), owners).unwrap())
+    })
+    .await;
+}
