@@ -100,11 +100,18 @@ impl ProviderModel {
         }
         request.chat_history = history.messages;
         let link = Link::new(self.http.clone(), options, history.arguments);
+        let remainder = link.remainder();
         let stream = self
             .wire
             .stream(request, call.request.settings.cache, link)
             .map_err(|error| failure::typed(&error))?;
-        Ok(ReplyStream::new(stream, self.kind, Arc::clone(&self.origin)))
+        Ok(ReplyStream::new(
+            stream,
+            self.kind,
+            Arc::clone(&self.origin),
+            remainder,
+            self.config.stall_timeout,
+        ))
     }
 
     fn tools(&self, call: &ModelCall) -> Result<Vec<ToolDefinition>, ModelError> {
