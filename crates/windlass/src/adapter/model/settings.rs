@@ -171,7 +171,11 @@ fn output_cap(settings: &ModelSettings, reasoning: Option<RigReasoning>, facts: 
     if settings.max_output_tokens.is_some() {
         return settings.max_output_tokens;
     }
-    let Some(RigReasoning::Budget { tokens }) = reasoning else { return None };
+    // A budget that only stands for an effort leaves the model its own cap.
+    let (Reasoning::BudgetTokens(_), Some(RigReasoning::Budget { tokens })) = (settings.reasoning, reasoning)
+    else {
+        return None;
+    };
     let cap = (2 * u64::from(tokens)).max(BUDGET_OUTPUT_MIN_TOKENS);
     Some(facts.info.max_output_tokens.map_or(cap, |most| cap.min(most)))
 }
