@@ -1,8 +1,11 @@
 //! Models by name: providers, keys, and what is known beforehand.
 
-use windlass::adapter::model::{KnownModel, ProviderCatalog, ProviderConfig, Secret};
+use std::time::Duration;
+
+use windlass::adapter::model::{DemoModel, KnownModel, ProviderCatalog, ProviderConfig, Secret, WireKind};
 use windlass::port::model::{ModelInfo, Models, Price};
-use windlass_machine::{FailureClass, ModelName};
+use windlass::testing::provider::ProviderServer;
+use windlass_machine::{FailureClass, Message, ModelName, Role, StopReason, ToolSpec};
 
 /// Resolves a name with these variables and configurations and shows what came of it.
 fn check(name: &str, variables: &[&'static str], providers: &[(&str, ProviderConfig)]) -> String {
@@ -120,4 +123,38 @@ fn the_listing_says_what_can_be_called() {
     let ready: Vec<String> =
         catalog.providers().into_iter().filter(|status| status.ready).map(|status| status.name).collect();
     assert_eq!(ready, ["groq", "llamacpp", "lmstudio", "ollama", "vllm"]);
+}
+
+// rows: LM-G7
+#[tokio::test]
+async fn the_callers_own_http_client_is_used() {
+    let server = ProviderServer::start().await.unwrap();
+    let client = reqwest::Client::builder().user_agent("house/1").build().unwrap();
+    let config = super::config(&server, "anth-ok", WireKind::Anthropic);
+    let catalog = ProviderCatalog::builder()
+        .variables(|_| None)
+        .provider("anthropic", config)
+        .http_client(client)
+        .build()
+        .unwrap();
+    let name = super::name_of(WireKind::Anthropic);
+    let model = catalog.resolve(&ModelName::from(name)).unwrap();
+    super::read(&*model, super::call(name, super::ask())).await.1.unwrap();
+    assert_eq!(server.requests()[0].header("user-agent"), Some("house/1"));
+}
+
+#[tokio::test]
+async fn the_demo_model_speaks_word_by_word() {
+    let demo = DemoModel::with_pause(Duration::ZERO);
+    let mut call = super::call("demo/script", vec![Message::text(Role::User, "Read data.csv")]);
+    let (parts, outcome) = super::read(&demo, call.clone()).await;
+    let reply = outcome.unwrap();
+    let said = Message { role: Role::Assistant, blocks: reply.blocks }.plain_text();
+    assert_eq!(parts, [format!("text: {said}")]);
+
+    let glob = ToolSpec { name: "Glob".into(), ..call.tools[0].clone() };
+    call.tools = vec![glob].into();
+    let (parts, outcome) = super::read(&demo, call).await;
+    assert_eq!(parts[1], r#"call: Glob {"pattern":"*"}"#);
+    assert_eq!(outcome.unwrap().stop, StopReason::ToolCalls);
 }

@@ -1,6 +1,10 @@
 //! Failures: each is typed, what had come before it is known, and nothing of it is taken for an end.
 
-use super::transcript;
+use windlass::adapter::model::WireKind;
+use windlass::testing::provider::ProviderServer;
+use windlass_machine::FailureClass;
+
+use super::{ask, call, model, name_of, read, transcript};
 
 /// Asks a scenario and shows how it ended, fragments aside.
 async fn failure(scenario: &str) -> String {
@@ -142,4 +146,17 @@ async fn what_came_before_a_failure_is_known() {
         ~ 2 call: get_weather {"ci
         error Truncated: the provider's stream ended before the reply did
     "#);
+}
+
+// rows: SK-L7
+#[tokio::test]
+async fn an_address_without_anyone_is_transient() {
+    let server = ProviderServer::start().await.unwrap();
+    let free = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();
+    let name = name_of(WireKind::Gemini);
+    let model = model(&server, "gem-ok", name, |config| config.base_url = Some(format!("http://{free}")));
+    let error = read(&*model, call(name, ask())).await.1.unwrap_err();
+    assert_eq!(error.class, FailureClass::Transient);
+    assert!(error.message.starts_with("cannot reach `127.0.0.1`: "), "{}", error.message);
+    assert!(!error.message.contains("test-key"), "{}", error.message);
 }

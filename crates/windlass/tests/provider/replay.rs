@@ -249,3 +249,15 @@ async fn a_thread_goes_to_mistral_and_back() {
         {"role":"user","content":[{"type":"tool_result","tool_use_id":"call_A","content":[{"type":"text","text":"ok"}]},{"type":"tool_result","tool_use_id":"call_B","content":[{"type":"text","text":"ok"}]}]}
     "#);
 }
+
+#[tokio::test]
+async fn what_is_recorded_is_small() {
+    let server = ProviderServer::start().await.unwrap();
+    for (scenario, most) in [("anth-ok", 450), ("oai-ok", 400), ("resp-ok", 1_400), ("gem-ok", 800)] {
+        let name = name_of(kind_of(scenario));
+        let model = model(&server, scenario, name, |_| {});
+        let reply = read(&*model, call(name, ask())).await.1.unwrap();
+        let size = serde_json::to_string(&reply.blocks).unwrap().len();
+        assert!(size <= most, "{scenario}: {size} bytes");
+    }
+}

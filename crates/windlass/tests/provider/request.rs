@@ -234,7 +234,7 @@ async fn an_answer_is_held_to_a_schema() {
 fn media(call: &mut ModelCall) {
     let mut blob = |bytes: &'static [u8], media_type: &str| {
         let digest = Digest::of(bytes);
-        call.blobs.insert(digest.clone(), Bytes::from_static(bytes));
+        call.blobs.insert(digest, Bytes::from_static(bytes));
         BlobRef { digest, media_type: media_type.to_owned(), size_bytes: bytes.len() as u64, tokens: 1 }
     };
     let (picture, pdf, text) =

@@ -144,9 +144,17 @@ fn by_words(words: &str) -> Option<FailureClass> {
         Some(FailureClass::Overloaded)
     } else if has("context_length") || has("request_too_large") || has("context_window") {
         Some(FailureClass::ContextTooLong)
-    } else if has("insufficient_quota") || has("billing") || has("authentication") || has("permission") {
-        Some(FailureClass::Auth)
-    } else if has("invalid_api_key") || has("unauthenticated") {
+    } else if [
+        "insufficient_quota",
+        "billing",
+        "authentication",
+        "permission",
+        "invalid_api_key",
+        "unauthenticated",
+    ]
+    .iter()
+    .any(|word| has(word))
+    {
         Some(FailureClass::Auth)
     } else if has("rate_limit") || has("resource_exhausted") || has("too_many_requests") {
         Some(FailureClass::RateLimited)

@@ -152,7 +152,8 @@ fn hollow(item: &Value, text: &str) -> Value {
 
 /// Key order counts, and equality of JSON objects does not see it.
 fn same_bytes(one: &Value, other: &Value) -> bool {
-    one == other && one.to_string() == other.to_string()
+    let (first, second) = (one.to_string(), other.to_string());
+    first == second
 }
 
 #[cfg(test)]

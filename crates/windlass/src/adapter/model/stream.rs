@@ -31,7 +31,7 @@ pub(super) struct ReplyStream {
 }
 
 enum State {
-    Reading(CompletionStream),
+    Reading(Box<CompletionStream>),
     Finishing(BoxFuture<'static, Result<CompletionResponse, ProviderError>>),
     Done,
 }
@@ -45,7 +45,14 @@ impl ReplyStream {
         remainder: Remainder,
         stall_timeout: Duration,
     ) -> Self {
-        Self { kind, origin, calls: Vec::new(), remainder, stall_timeout, state: State::Reading(stream) }
+        Self {
+            kind,
+            origin,
+            calls: Vec::new(),
+            remainder,
+            stall_timeout,
+            state: State::Reading(Box::new(stream)),
+        }
     }
 
     fn delta(&mut self, event: StreamEvent) -> Option<Delta> {
@@ -121,7 +128,7 @@ impl Stream for ReplyStream {
                     this.state = State::Done;
                     return Poll::Ready(Some(this.finished(outcome)));
                 }
-                State::Reading(stream) => match ready!(Pin::new(stream).poll_next(context)) {
+                State::Reading(stream) => match ready!(Pin::new(&mut **stream).poll_next(context)) {
                     Some(Ok(Item::Event(event))) => {
                         if let Some(delta) = this.delta(event) {
                             return Poll::Ready(Some(Ok(ModelEvent::Delta(delta))));
@@ -141,7 +148,7 @@ impl Stream for ReplyStream {
                     None => {
                         // The library owns the stream while it finishes, so it is taken out of the state.
                         if let State::Reading(stream) = std::mem::replace(&mut this.state, State::Done) {
-                            this.state = State::Finishing(this.finish(stream));
+                            this.state = State::Finishing(this.finish(*stream));
                         }
                     }
                 },
