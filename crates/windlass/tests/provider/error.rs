@@ -1,5 +1,7 @@
 //! Failures: each is typed, what had come before it is known, and nothing of it is taken for an end.
 
+use std::time::Duration;
+
 use windlass::adapter::model::WireKind;
 use windlass::testing::provider::ProviderServer;
 use windlass_machine::FailureClass;
@@ -8,7 +10,9 @@ use super::{ask, call, model, name_of, read, transcript};
 
 /// Asks a scenario and shows how it ended, fragments aside.
 async fn failure(scenario: &str) -> String {
-    let shown = transcript(scenario).await;
+    // The stall time-out is far shorter; a call that hangs must fail the test and not hold it up.
+    let ended = tokio::time::timeout(Duration::from_secs(10), transcript(scenario));
+    let shown = ended.await.unwrap_or_else(|_| panic!("{scenario} hangs"));
     let last = shown.lines().last().unwrap_or_default().to_owned();
     assert!(last.starts_with("error "), "{scenario} did not fail:\n{shown}");
     last

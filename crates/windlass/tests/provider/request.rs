@@ -353,3 +353,23 @@ async fn a_paused_reply_goes_back_as_it_is() {
     let last = body["messages"].as_array().unwrap().last().unwrap();
     assert_eq!(*last, json!({"role": "assistant", "content": [{"type": "text", "text": "Par"}]}));
 }
+
+// rows: LM-G6, SK-C11
+#[tokio::test]
+async fn other_endpoints_speak_the_messages_wire_too() {
+    for name in ["anthropic-compatible/claude-y", "openrouter/lab/claude-y", "house/claude-y"] {
+        let thinking = |call: &mut ModelCall| {
+            call.request.settings = reasoning(Reasoning::Effort(Effort::High));
+        };
+        let request = sent("anth-ok", name, |_| {}, thinking).await;
+        assert_eq!(request.path, "/v1/messages", "{name}");
+        assert_eq!(request.body["thinking"], json!({"type": "enabled", "budget_tokens": 4096}), "{name}");
+        assert_eq!(request.body["max_tokens"], 16_384, "{name}");
+        assert_eq!(
+            request.body["system"][0]["cache_control"],
+            json!({"type": "ephemeral", "ttl": "5m"}),
+            "{name}"
+        );
+        assert_eq!(request.body["model"], name.split_once('/').unwrap().1);
+    }
+}
