@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use windlass::adapter::model::WireKind;
 use windlass::testing::provider::ProviderServer;
-use windlass_machine::FailureClass;
+use windlass_machine::{Effort, FailureClass, ModelSettings, Reasoning};
 
-use super::{ask, call, model, name_of, read, transcript};
+use super::{ask, call, kind_of, model, name_of, read, transcript};
 
 /// Asks a scenario and shows how it ended, fragments aside.
 async fn failure(scenario: &str) -> String {
@@ -163,4 +163,25 @@ async fn an_address_without_anyone_is_transient() {
     assert_eq!(error.class, FailureClass::Transient);
     assert!(error.message.starts_with("cannot reach `127.0.0.1`: "), "{}", error.message);
     assert!(!error.message.contains("test-key"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_strict_endpoint_takes_nothing_unknown() {
+    let server = ProviderServer::start().await.unwrap();
+    for (scenario, settings, class) in [
+        ("anth-newstop", ModelSettings::default(), FailureClass::Malformed),
+        ("oai-newstop", ModelSettings::default(), FailureClass::Malformed),
+        (
+            "anth-ok",
+            ModelSettings { reasoning: Reasoning::Effort(Effort::Minimal), ..ModelSettings::default() },
+            FailureClass::InvalidRequest,
+        ),
+    ] {
+        let name = name_of(kind_of(scenario));
+        let model = model(&server, scenario, name, |config| config.lenient = false);
+        let mut call = call(name, ask());
+        call.request.settings = settings;
+        let error = read(&*model, call).await.1.unwrap_err();
+        assert_eq!(error.class, class, "{scenario}: {}", error.message);
+    }
 }

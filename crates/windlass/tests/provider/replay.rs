@@ -1,6 +1,7 @@
 //! The second step: what goes back to the provider of the first.
 
 use serde_json::Value;
+use windlass::adapter::model::WireKind;
 use windlass::testing::provider::ProviderServer;
 
 use super::{answered, ask, call, kind_of, model, name_of, read};
@@ -260,4 +261,21 @@ async fn what_is_recorded_is_small() {
         let size = serde_json::to_string(&reply.blocks).unwrap().len();
         assert!(size <= most, "{scenario}: {size} bytes");
     }
+}
+
+// rows: SK-L10
+#[tokio::test]
+async fn ids_that_repeat_across_steps_are_told_apart() {
+    let server = ProviderServer::start().await.unwrap();
+    let name = name_of(WireKind::OpenaiChat);
+    let model = model(&server, "oai-spaces", name, |_| {});
+    let first = read(&*model, call(name, ask())).await.1.unwrap();
+    let twice = answered(answered(ask(), &first), &first);
+    read(&*model, call(name, twice)).await.1.unwrap();
+    insta::assert_snapshot!(assistant_side(&server.requests()[1].body), @r#"
+    {"role":"assistant","tool_calls":[{"id":"call_A","type":"function","function":{"name":"get_weather","arguments":"{ \"city\" : \"Paris\", \"t\": 1.50 }"}}]}
+    {"role":"tool","tool_call_id":"call_A","content":"ok"}
+    {"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"get_weather","arguments":"{ \"city\" : \"Paris\", \"t\": 1.50 }"}}]}
+    {"role":"tool","tool_call_id":"call_1","content":"ok"}
+    "#);
 }

@@ -1,5 +1,6 @@
 //! A model of a provider: builds the request and opens the stream.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt};
@@ -162,7 +163,10 @@ impl ProviderModel {
     fn check_unrepaired(&self, history: &History, tools: bool) {
         let system = |message: &RigMessage| matches!(message, RigMessage::System { .. });
         let later_system = history.messages.iter().skip_while(|message| system(message)).any(system);
-        if tools && !later_system && history.messages.iter().all(is_plain) {
+        // Ids are unique within a reply only; across replies the library tells equal ones apart.
+        let mut ids = HashSet::new();
+        let distinct = history.arguments.iter().all(|call| ids.insert(call.id.as_str()));
+        if tools && distinct && !later_system && history.messages.iter().all(is_plain) {
             let adapted = adapt(&history.messages, self.wire.target());
             debug_assert_eq!(
                 adapted, history.messages,

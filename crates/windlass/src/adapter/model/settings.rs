@@ -112,7 +112,8 @@ fn map_reasoning(
         (WireKind::OpenaiResponses, Some(RigReasoning::Effort(effort))) => {
             body.insert("reasoning".to_owned(), json!({"effort": effort.as_str()}));
         }
-        (_, Some(_) | None) => {}
+        (WireKind::OpenaiChat | WireKind::OpenaiResponses | WireKind::Gemini, Some(_) | None)
+        | (WireKind::Anthropic, None) => {}
     }
 }
 
