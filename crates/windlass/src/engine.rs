@@ -19,7 +19,11 @@ use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow,
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
 
-/// A durable engine over one store. Cheap to clone; the last clone's end stops what it drives, and nothing is lost.
+/// How often a waiter makes sure that the run is driven.
+const TEND_EVERY_MS: u64 = 1_000;
+
+/// A durable engine over one store. Cheap to clone. Runs in progress go on until the
+/// runtime ends; whatever is then unfinished is found in the journal.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) deps: Arc<Deps>,
@@ -145,13 +149,23 @@ impl Engine {
         blobs.keep(&self.deps, "application/json", tokens, bytes).await.map(Some)
     }
 
-    /// Waits until a run has ended or waits for a person.
+    /// Waits until a run has ended or waits for a person. Where the process that drives it dies meanwhile, this one
+    /// takes over.
     pub async fn wait(&self, run: &RunId) -> Result<Outcome, EngineError> {
         let row = self.row(run).await?;
         let mut updates = self.watch(&row.thread, Seq(row.view.from.0.saturating_sub(1)));
         let mut active = false;
-        while let Some(update) = updates.next().await {
-            match update? {
+        loop {
+            let clock = &self.deps.clock;
+            let update = tokio::select! {
+                biased;
+                update = updates.next() => update,
+                () = clock.sleep_until(clock.now().plus_ms(TEND_EVERY_MS)) => {
+                    self.tend(&row.thread).await?;
+                    continue;
+                }
+            };
+            match update.ok_or_else(|| EngineError::NoRun(run.clone()))?? {
                 Update::Event(Recorded { event, .. }) if event.run.as_ref() == Some(run) => {
                     match event.fact {
                         Fact::RunStarted { .. } => active = true,
@@ -170,7 +184,14 @@ impl Engine {
                 | Update::Progress { .. } => {}
             }
         }
-        Err(EngineError::NoRun(run.clone()))
+    }
+
+    /// Makes sure that somebody drives a thread whose run goes on.
+    pub async fn tend(&self, thread: &ThreadId) -> Result<(), EngineError> {
+        if self.thread(thread).await?.view.status == ThreadStatus::Running {
+            self.deps.open(thread).await?;
+        }
+        Ok(())
     }
 
     /// Picks a run up where it stands, unless another live process has it; waits for nothing.

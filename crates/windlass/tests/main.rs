@@ -1,5 +1,6 @@
 //! Integration tests of the library, one binary.
 
 mod drive;
+mod provider;
 mod store;
 mod tools;

@@ -436,7 +436,8 @@ impl Actor {
                 let _ = reply.send(Err(stopped));
             }
         }
-        if !matches!(ended, Ended::Idle) {
+        // A watcher of a fenced owner goes on watching: somebody else drives the thread now.
+        if matches!(ended, Ended::Store(_)) {
             self.deps.bus.publish(&self.thread, Signal::Stopped { why: why.into() });
         }
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{Answer, EffectClass, Fact, InterruptKind, Principal, RunId, Seq, ThreadId};
-use windlass::port::journal::Journal;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{Engine, Outcome, Status, Task};
 
@@ -152,23 +151,21 @@ fn an_append_whose_outcome_is_unknown_happens_once() {
 }
 
 #[test]
-fn a_fenced_owner_stops_at_once() {
-    runtime().block_on(async {
-        let store = MemoryStore::new(Arc::new(SystemClock::new()));
-        let (models, counts) = (script(), Counts::default());
-        let before = [AppendFault::Nothing; 5];
-        before.into_iter().chain([AppendFault::Fenced]).for_each(|fault| store.fail_append(fault));
-        let engine = engine(&store, &models, &counts).await;
-        let started = engine.start(task("go")).await.unwrap();
-        let stopped = engine.wait(&started.run).await.unwrap_err();
-        assert!(stopped.to_string().ends_with("another process drives it now"), "{stopped}");
-        let head = store.head(&started.thread).await.unwrap().unwrap();
-        let (calls, runs) = (models.calls(), counts.once.count());
-        // Opened again it goes on from what the journal has.
-        engine.resume(&started.run).await.unwrap();
-        let (outcome, _) = finish(&engine, &started.run).await;
-        assert_eq!(outcome.status, Status::Done);
-        assert!(calls < models.calls() && runs <= counts.once.count() && head.seq > Seq(0));
-        assert!(counts.once.count() <= 3);
-    });
+fn a_fenced_owner_stops_and_the_run_goes_on() {
+    for nth in 1..14 {
+        runtime().block_on(async {
+            let store = MemoryStore::new(Arc::new(SystemClock::new()));
+            let (models, counts) = (script(), Counts::default());
+            let before = std::iter::repeat_n(AppendFault::Nothing, nth);
+            before.chain([AppendFault::Fenced]).for_each(|fault| store.fail_append(fault));
+            let engine = engine(&store, &models, &counts).await;
+            let started = engine.start(task("go")).await.unwrap();
+            // Nobody else really has it, so the waiter finds it without a driver and takes it up again.
+            engine.resume(&started.run).await.unwrap();
+            let (outcome, retried) = finish(&engine, &started.run).await;
+            assert_eq!(outcome.status, Status::Done);
+            let once = counts.once.count();
+            assert!(once == 2 || once == 2 + retried, "{once} runs, {retried} retries");
+        });
+    }
 }
