@@ -386,6 +386,16 @@ pub struct Totals {
     pub duration_ms: u64,
 }
 
+impl Totals {
+    /// Adds a reply. A reply that was stopped in the middle reports no cost and leaves the known one as it is.
+    pub fn add_reply(&mut self, stop: &StopReason, usage: &Usage, cost: Option<MicroUsd>) {
+        self.usage.add(usage);
+        if *stop != StopReason::Cancelled || cost.is_some() {
+            self.cost = self.cost.zip(cost).map(|(all, one)| MicroUsd(all.0.saturating_add(one.0)));
+        }
+    }
+}
+
 /// What a request says beyond the history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
