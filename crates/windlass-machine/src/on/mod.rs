@@ -127,16 +127,19 @@ impl<'a> Decision<'a> {
     /// recorded of a reply or of a failed try, else what an earlier failed try had brought.
     fn said(&self, run: &Run) -> Option<Content> {
         let mut latest: Vec<&Content> = Vec::new();
+        // A reply, even an empty one, takes the place of what failed tries had brought.
+        let mut earlier = run.partial.as_ref();
         for event in &self.events {
             if let Fact::StepReplied { message, .. } = &event.fact {
                 latest.extend(message.texts());
+                earlier = None;
             } else if let Fact::StepFailed { partial: Some(partial), .. } = &event.fact {
                 latest.push(partial);
             }
         }
         latest.retain(|text| text.size_bytes() > 0);
         if latest.is_empty() {
-            latest.extend(&run.partial);
+            latest.extend(earlier);
         }
         match latest.as_slice() {
             [] if run.output.is_empty() => None,
