@@ -105,7 +105,8 @@ pub enum Fact {
         /// What went wrong.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RunError>,
-        /// Whether the output is the engine's own words because the model gave none. (WT-L10, L12)
+        /// Whether the output is what was left to say: the plain answer at the step limit, or the engine's own words
+        /// because the model gave none. (WT-L10..L12)
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
         /// What it used.
@@ -384,6 +385,16 @@ pub struct Totals {
     pub cost: Option<MicroUsd>,
     /// From start to end, in milliseconds.
     pub duration_ms: u64,
+}
+
+impl Totals {
+    /// Adds a reply. A reply that was stopped in the middle reports no cost and leaves the known one as it is.
+    pub fn add_reply(&mut self, stop: &StopReason, usage: &Usage, cost: Option<MicroUsd>) {
+        self.usage.add(usage);
+        if *stop != StopReason::Cancelled || cost.is_some() {
+            self.cost = self.cost.zip(cost).map(|(all, one)| MicroUsd(all.0.saturating_add(one.0)));
+        }
+    }
 }
 
 /// What a request says beyond the history.

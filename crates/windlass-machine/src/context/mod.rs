@@ -16,7 +16,7 @@ pub use self::repair::arguments as repair_arguments;
 pub use self::request::ModelRequest;
 use crate::event::StepMode;
 use crate::id::Digest;
-use crate::message::{Block, Content, Message, Role};
+use crate::message::{Message, Role};
 use crate::state::{Run, State};
 
 /// Messages of the plain answer at the step limit. (WT-L11)
@@ -29,7 +29,7 @@ const FALLBACK_CHARS: usize = 2_000;
 pub(crate) fn request(state: &State) -> Option<ModelRequest> {
     let run = state.run.as_ref()?;
     let fallback = run.mode == StepMode::Fallback;
-    let history = state.history.first.iter().filter(|_| state.history.first_is_outside());
+    let history = state.history.first_outside().into_iter();
     let messages = if fallback {
         compacted(state)
     } else {
@@ -70,20 +70,7 @@ fn compacted(state: &State) -> Vec<Arc<Message>> {
 }
 
 fn said(message: &Message) -> Option<Arc<Message>> {
-    let text: String = message
-        .blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::Text { text: Content::Inline(text), .. } => Some(text.as_str()),
-            Block::Text { text: Content::Blob(_), .. } => Some("[a long text]"),
-            Block::Image { .. }
-            | Block::File { .. }
-            | Block::Reasoning { .. }
-            | Block::ToolCall(_)
-            | Block::ToolResult(_)
-            | Block::Opaque { .. } => None,
-        })
-        .collect();
+    let text = message.shown_text();
     if text.trim().is_empty() {
         return None;
     }

@@ -103,6 +103,8 @@ pub struct Call {
     pub class: EffectClass,
     /// How often it was started.
     pub starts: u32,
+    /// How often an outside reply was asked for.
+    pub asks: u32,
     /// Whether the arguments differ from what the model asked.
     pub repaired: bool,
 }
@@ -201,15 +203,14 @@ impl Run {
         usage: &Usage,
         cost: Option<MicroUsd>,
     ) {
-        self.totals.usage.add(usage);
-        self.totals.cost = self.totals.cost.zip(cost).map(|(all, one)| MicroUsd(all.0.saturating_add(one.0)));
+        self.totals.add_reply(stop, usage, cost);
         self.stop = Some(stop.clone());
         self.partial = None;
         let calls: Vec<Call> = message.calls().map(Call::new).collect();
         let overrun = *stop == StopReason::MaxTokens && calls.is_empty();
         if overrun {
             self.overruns += 1;
-            self.output.push_str(&message.plain_text());
+            self.output.push_str(&message.shown_text());
         } else {
             self.overruns = 0;
         }
@@ -267,6 +268,12 @@ impl Run {
         if let Some(call) = self.call_mut(key) {
             call.status = status;
         }
+    }
+
+    pub(super) fn asked(&mut self, key: CallKey, interrupt: &InterruptId, kind: &InterruptKind) {
+        let Some(call) = self.call_mut(key) else { return };
+        call.status = CallStatus::Asking(interrupt.clone(), kind.clone());
+        call.asks += 1;
     }
 
     pub(super) fn tool_started(&mut self, key: CallKey, effect: &EffectId) {
@@ -331,6 +338,7 @@ impl Call {
             status: CallStatus::New,
             class: EffectClass::Once,
             starts: 0,
+            asks: 0,
             repaired: false,
         }
     }
