@@ -4,5 +4,7 @@
 //! The server is a library too, for tests that need a model which always says the same. Nothing here is
 //! part of the product.
 
+pub mod drive;
 pub mod machine;
 pub mod server;
+pub mod table;

@@ -7,8 +7,9 @@ use std::io::{Read, Write};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
-use windlass_bench::machine;
+use windlass_bench::drive::{self, Load, Program, Settings};
 use windlass_bench::server::ModelServer;
+use windlass_bench::{machine, table};
 
 /// What Windlass costs, beside a bare client and rig, against a scripted model server
 #[derive(Parser)]
@@ -22,6 +23,10 @@ struct Cli {
 enum Command {
     /// Serve scripts as a model; the first line of output tells the address, as JSON
     Serve(Serve),
+    /// Play runs with one program in this process and tell the figures, as a JSON line
+    Drive(Drive),
+    /// Measure every program with every workload and print the table
+    Run(table::Options),
 }
 
 #[derive(Args)]
@@ -37,9 +42,25 @@ struct Serve {
     until_stdin_ends: bool,
 }
 
+#[derive(Args)]
+struct Drive {
+    /// Which program
+    program: Program,
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    load: Load,
+}
+
 fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Serve(arguments) => serve(&arguments),
+        Command::Drive(arguments) => {
+            let figures = drive::drive(arguments.program, &arguments.settings, &arguments.load)?;
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&figures)?)?;
+            Ok(())
+        }
+        Command::Run(options) => table::run(&options),
     }
 }
 

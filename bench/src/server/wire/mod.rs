@@ -36,7 +36,10 @@ pub enum Wire {
 
 /// The events of texts, made once for all streams that say the same.
 #[derive(Debug, Default)]
-pub struct Texts(Mutex<HashMap<(Wire, String, Text), Arc<[Bytes]>>>);
+pub struct Texts(Mutex<HashMap<TextKey, Arc<[Bytes]>>>);
+
+/// What makes two texts the same on the wire: its format, the name of the model, and what is said.
+type TextKey = (Wire, String, Text);
 
 /// A request as far as it matters for the form of the reply.
 #[derive(Debug)]
