@@ -24,6 +24,19 @@ pub fn cpu_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
+/// Seconds of CPU that the whole machine has been busy since it started, on all cores; Linux only.
+pub fn busy_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let fields: Vec<f64> =
+        stat.lines().next()?.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    // user, nice, system, then idle and waiting for disks, which are left out, then the interrupts' two and
+    // what a hypervisor took (proc_stat(5)).
+    let ticks: f64 = fields.iter().take(3).chain(fields.iter().skip(5).take(3)).sum();
+    // SAFETY: asks for a constant of the system.
+    let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    (ticks_per_second > 0).then(|| ticks / ticks_per_second as f64)
+}
+
 /// KiB of memory that are resident now.
 pub fn resident_kib() -> u64 {
     status_kib("VmRSS:")

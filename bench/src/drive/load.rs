@@ -51,6 +51,8 @@ pub struct Figures {
     pub wall_s: f64,
     /// Seconds of CPU of this process in that time.
     pub cpu_s: f64,
+    /// Seconds of CPU of this process in all.
+    pub cpu_total_s: f64,
     /// Pieces of text that reached the consumer.
     pub chunks: u64,
     /// Milliseconds of a run, the median.
@@ -97,6 +99,7 @@ pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: 
         steps: steps_of(&script) * load.runs as u64,
         wall_s,
         cpu_s,
+        cpu_total_s: machine::cpu_seconds(),
         chunks: finished.iter().map(|run| run.chunks).sum(),
         run_ms: quantile(&mut run_ms, 0.5).unwrap_or_default(),
         ttft_ms: quantile(&mut ttft_ms, 0.5),

@@ -28,7 +28,7 @@ impl Stats {
         self.requests.load(Relaxed)
     }
 
-    /// All counters, as `GET /stats` answers them.
+    /// All counters, as `GET /stats` answers them, and the CPU of this process since its start.
     pub fn to_json(&self) -> Value {
         json!({
             "requests": self.requests.load(Relaxed),
@@ -38,6 +38,7 @@ impl Stats {
             "active_max": self.active_max.load(Relaxed),
             "bytes_in": self.bytes_in.load(Relaxed),
             "bytes_out": self.bytes_out.load(Relaxed),
+            "cpu_s": machine::cpu_seconds(),
         })
     }
 

@@ -56,6 +56,11 @@ impl Server {
         self.ask("POST", "/reset").map(drop)
     }
 
+    /// Seconds of CPU that it has used.
+    pub(super) fn cpu_seconds(&self) -> Result<f64> {
+        Ok(self.ask("GET", "/stats")?["cpu_s"].as_f64().unwrap_or_default())
+    }
+
     /// When the first request since the last reset came, by the monotonic clock.
     pub(super) fn first_ns(&self) -> Result<Option<u64>> {
         Ok(self.ask("GET", "/first")?["first_ns"].as_u64())

@@ -20,9 +20,13 @@ use self::child::Server;
 use self::samples::{Sample, Samples};
 use self::workload::Workload;
 use crate::drive::Program;
+use crate::machine;
 
 /// A workload that takes longer has hung; the longest takes some ten seconds on a slow machine.
 const TIME_LIMIT: Duration = Duration::from_secs(180);
+
+/// Shorter measurements cannot tell what others used of the machine.
+const SHARE_WALL_MIN_S: f64 = 0.3;
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -91,18 +95,47 @@ fn measure(
     std::fs::create_dir_all(folder)?;
     server.reset()?;
     let arguments = workload.arguments(program, server.base_url(), folder, is_quick);
+    let before = Busy::now(server)?;
     let outcome = child::drive(&arguments, TIME_LIMIT);
+    let after = Busy::now(server)?;
     let first_ns = server.first_ns()?;
     std::fs::remove_dir_all(folder)?;
     let label = format!("{:16} {:8}", workload.name(), program.name());
     match outcome {
         Ok(driven) => {
-            let first_request_ms = first_ns.map(|first| first.saturating_sub(driven.started_ns) as f64 / 1e6);
-            let sample = Sample { figures: driven.figures, first_request_ms };
+            let sample = Sample {
+                first_request_ms: first_ns.map(|first| first.saturating_sub(driven.started_ns) as f64 / 1e6),
+                others_share: after.others_share_since(&before, driven.figures.cpu_total_s),
+                figures: driven.figures,
+            };
             eprintln!("{label} {}", sample.summary());
             samples.add(workload, program, sample);
         }
         Err(error) => eprintln!("{label} failed: {error:#}"),
     }
     Ok(())
+}
+
+/// How busy the machine and the server have been up to a moment.
+struct Busy {
+    at_ns: u64,
+    machine_s: Option<f64>,
+    server_s: f64,
+}
+
+impl Busy {
+    fn now(server: &Server) -> Result<Busy> {
+        let server_s = server.cpu_seconds()?;
+        Ok(Busy { at_ns: machine::monotonic_ns(), machine_s: machine::busy_seconds(), server_s })
+    }
+
+    /// The share of all cores that went to others than the server and the program. The kernel counts the
+    /// machine's time in hundredths of a second, so shorter measurements say nothing.
+    fn others_share_since(&self, before: &Busy, program_s: f64) -> Option<f64> {
+        let wall_s = (self.at_ns - before.at_ns) as f64 / 1e9;
+        let cores = std::thread::available_parallelism().ok()?.get() as f64;
+        let busy_s = self.machine_s? - before.machine_s?;
+        let others_s = busy_s - program_s - (self.server_s - before.server_s);
+        (wall_s >= SHARE_WALL_MIN_S).then(|| (others_s / (wall_s * cores)).max(0.0))
+    }
 }

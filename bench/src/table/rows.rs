@@ -24,6 +24,8 @@ pub(super) fn markdown(samples: &Samples, sync_ms: f64, is_whole: bool) -> Strin
     let mut text = String::from("| measure | bare | rig | windlass | budget | met? |\n");
     text += "|---|---:|---:|---:|---|---|\n";
     text += &format!("| disk: `fdatasync` after an append of 4 KiB, ms | | | | {sync_ms:.2} | |\n");
+    let others = samples.others_share().map_or(NOTHING.to_owned(), |share| format!("{:.0}", share * 100.0));
+    text += &format!("| machine: share that other processes used meanwhile, % | | | | {others} | |\n");
     let rows = [steps(samples, sync_ms), long(samples), loads(samples), process(samples), slow(samples)];
     for row in rows.into_iter().flatten() {
         if is_whole || row.figures.iter().any(Option::is_some) {
@@ -183,6 +185,6 @@ mod tests {
     fn a_table_without_figures_still_names_what_it_would_measure() {
         let whole = markdown(&Samples::default(), 0.5, true);
         assert!(whole.contains("| CPU of a step, run of 20 steps, ms | – | – | – | ≤ rig + 0.25 | – |\n"));
-        assert_eq!(markdown(&Samples::default(), 0.5, false).lines().count(), 3);
+        assert_eq!(markdown(&Samples::default(), 0.5, false).lines().count(), 4);
     }
 }

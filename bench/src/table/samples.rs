@@ -13,6 +13,8 @@ pub(super) struct Sample {
     pub(super) figures: Figures,
     /// From the start of the process to its first request.
     pub(super) first_request_ms: Option<f64>,
+    /// The share of the machine that neither the program nor the server used.
+    pub(super) others_share: Option<f64>,
 }
 
 /// All repetitions of everything.
@@ -22,6 +24,11 @@ pub(super) struct Samples(BTreeMap<(Workload, Program), Vec<Sample>>);
 impl Samples {
     pub(super) fn add(&mut self, workload: Workload, program: Program, sample: Sample) {
         self.0.entry((workload, program)).or_default().push(sample);
+    }
+
+    /// The median of what others used of the machine, over everything.
+    pub(super) fn others_share(&self) -> Option<f64> {
+        median(self.0.values().flatten().filter_map(|sample| sample.others_share).collect())
     }
 
     /// The median of a figure over the repetitions that have it.
@@ -60,7 +67,10 @@ impl Sample {
         let Figures { runs, completed, wall_s, cpu_s, resident_peak_kib, error, .. } = &self.figures;
         let error = error.as_ref().map(|error| format!(", first failure: {error}")).unwrap_or_default();
         let peak_mib = resident_peak_kib / 1024;
-        format!("{completed} of {runs} runs, wall {wall_s:.2} s, CPU {cpu_s:.2} s, {peak_mib} MiB{error}")
+        let others =
+            self.others_share.map_or(String::new(), |share| format!(", others {:.0} %", share * 100.0));
+        let cost = format!("wall {wall_s:.2} s, CPU {cpu_s:.2} s, {peak_mib} MiB");
+        format!("{completed} of {runs} runs, {cost}{others}{error}")
     }
 }
 
