@@ -10,7 +10,7 @@ use windlass_machine::{
     RunOptions, RunStatus, Seq, ThreadId, Totals, WhenBusy,
 };
 
-use crate::drive::watch::Update;
+use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs, Policy};
 use crate::error::EngineError;
 use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, dollars};
@@ -101,7 +101,23 @@ impl Engine {
 
     /// Starts a run; it goes on by itself.
     pub async fn start(&self, task: Task) -> Result<Started, EngineError> {
-        let thread = task.thread.unwrap_or_else(|| ThreadId::from(self.fresh("thr")));
+        let thread = task.thread.clone().unwrap_or_else(|| self.fresh_thread());
+        self.start_in(thread, task).await
+    }
+
+    /// Starts a run and watches its thread from the run's first event on, without a gap.
+    pub async fn start_watched(
+        &self,
+        task: Task,
+    ) -> Result<(Started, BoxStream<'static, Result<Update, StoreError>>), EngineError> {
+        let thread = task.thread.clone().unwrap_or_else(|| self.fresh_thread());
+        let head = self.deps.journal.head(&thread).await?.map(|head| head.seq).unwrap_or_default();
+        // Follows before it sends: whatever comes is told, and a head that has moved meanwhile is caught up with.
+        let updates = self.deps.watch(&thread, head, Begin::Live);
+        Ok((self.start_in(thread, task).await?, updates))
+    }
+
+    async fn start_in(&self, thread: ThreadId, task: Task) -> Result<Started, EngineError> {
         let run = RunId::from(self.fresh("run"));
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();
@@ -122,6 +138,10 @@ impl Engine {
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
         let seq = self.deps.send(&thread, &id, letter).await??;
         Ok(Started { thread, run, seq })
+    }
+
+    fn fresh_thread(&self) -> ThreadId {
+        ThreadId::from(self.fresh("thr"))
     }
 
     /// An agent as a run is pinned to it.
@@ -242,7 +262,7 @@ impl Engine {
 
     /// Watches a thread from after a position: events in order, live fragments between them.
     pub fn watch(&self, thread: &ThreadId, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
-        self.deps.watch(thread, after)
+        self.deps.watch(thread, after, Begin::Journal)
     }
 
     /// Reads events after a position.
