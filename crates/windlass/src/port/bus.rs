@@ -15,6 +15,10 @@ pub trait Bus: Send + Sync {
     /// Tells whoever follows the thread; never blocks, and costs next to nothing while nobody does.
     fn publish(&self, thread: &ThreadId, signal: Signal);
 
+    /// Forgets the running message's fragments: its reply or its failure is recorded. Whoever follows from
+    /// now on reads it in the journal.
+    fn settle(&self, thread: &ThreadId);
+
     /// Follows a thread from now on, first the running message's fragments so far, then what comes.
     fn follow(&self, thread: &ThreadId) -> BoxStream<'static, Signal>;
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use windlass::adapter::bus::{LocalBus, Owners};
 use windlass::adapter::memory::MemoryStore;
 use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
 use windlass::port::blob::Blobs;
 use windlass::port::journal::Journal;
-use windlass::testing::suite::{JournalSubject, blob_suite, journal_suite};
+use windlass::testing::suite::{JournalSubject, blob_suite, bus_suite, journal_suite};
 
 use super::clock;
 
@@ -60,6 +61,24 @@ async fn blobs_in_sqlite() {
         let store = SqliteStore::open(folder.path(), StoreOptions::default(), clock(4)).await.unwrap();
         let store = Arc::new(store);
         (store.clone() as Arc<dyn Blobs>, store as Arc<dyn Journal>)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_bus_of_one_process() {
+    bus_suite(|| Box::new(LocalBus::new())).await;
+}
+
+#[tokio::test]
+async fn the_bus_among_processes_when_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(&parent).unwrap().keep();
+    let store = SqliteStore::open(&folder, StoreOptions::default(), clock(5)).await.unwrap();
+    let store = Arc::new(store);
+    bus_suite(|| {
+        let owners: Arc<dyn Owners> = store.clone();
+        Box::new(LocalBus::open(store.node().clone(), owners).unwrap())
     })
     .await;
 }

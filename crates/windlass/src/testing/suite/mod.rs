@@ -15,7 +15,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 pub use self::blob::blob_suite;
-pub use self::bus::bus_suite;
+pub use self::bus::{bus_suite, fragment, next};
 pub use self::sample::{batch, claimed, note, view};
 use crate::adapter::clock::ManualClock;
 use crate::port::journal::Journal;
