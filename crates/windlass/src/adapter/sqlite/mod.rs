@@ -61,6 +61,7 @@ pub struct SqliteStore {
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
     folder: PathBuf,
+    durability: Durability,
 }
 
 /// Connections for reading: reads are short, and each costs a thread and half a megabyte.
@@ -90,7 +91,8 @@ impl SqliteStore {
             .test_before_acquire(false)
             .connect_lazy_with(reader_options(folder));
         let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock))?;
-        Ok(Self { writer, readers, blobs, node, clock, folder: folder.to_owned() })
+        let (folder, durability) = (folder.to_owned(), options.durability);
+        Ok(Self { writer, readers, blobs, node, clock, folder, durability })
     }
 
     /// This process's part in the store.
@@ -232,7 +234,7 @@ impl Journal for SqliteStore {
 
     async fn check(&self) -> Result<String, StoreError> {
         self.writer.write(Write::Check).await?;
-        check::check(&self.readers, &self.folder).await
+        check::check(&self.readers, &self.folder, self.durability).await
     }
 }
 

@@ -32,8 +32,9 @@ const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, interrupts = ?4, u
 const INDEXED: &str = "UPDATE threads SET status = ?2, deadline = ?3, minute = ?4 WHERE number = ?1 \
     AND (status IS NOT ?2 OR deadline IS NOT ?3 OR minute IS NOT ?4)";
 const EVENT: &str = "INSERT INTO events (position, body) VALUES (?1, ?2)";
+// The same bytes over the same row write no page; over a damaged one they heal it.
 const BLOB: &str = "INSERT INTO blobs (digest, used_at, bytes) VALUES (?1, ?2, ?3) \
-    ON CONFLICT (digest) DO UPDATE SET used_at = ?2";
+    ON CONFLICT (digest) DO UPDATE SET used_at = ?2, bytes = ?3";
 const CONSUME: &str = "UPDATE inbox SET outcome = ?3, consumed_at = ?4, input = NULL \
     WHERE number = ?1 AND id = ?2 AND consumed_at IS NULL";
 const RUN: &str = "INSERT INTO runs (run, number, agent, model, status, from_seq, started_at, finished_at, totals) \
