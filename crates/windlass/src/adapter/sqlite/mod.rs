@@ -25,7 +25,7 @@ use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, Threa
 use self::blob::BlobFiles;
 use self::fault::store_error;
 use self::writer::{PreparedAppend, Write, Writer, Written};
-use super::node::{Node, private_folder};
+use super::node::{Node, opening, private_folder};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::clock::Clock;
 use crate::port::journal::{
@@ -83,8 +83,10 @@ impl SqliteStore {
         private_folder(folder)?;
         let node = Arc::new(Node::open(folder, clock.as_ref())?);
         let blobs = BlobFiles::open(folder)?;
+        let opening = opening(folder).await?;
         let mut connection = writer_options(folder, options).connect().await.map_err(store_error)?;
         schema::migrate(&mut connection).await?;
+        drop(opening);
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(Duration::from_secs(30))
