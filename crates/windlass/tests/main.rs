@@ -2,5 +2,6 @@
 
 mod drive;
 mod provider;
+#[cfg(unix)]
 mod store;
 mod tools;
