@@ -86,6 +86,12 @@ impl Actor {
             Ended::Store(error) => tracing::error!(thread = %self.thread, %error, "driving stopped"),
         }
         self.close(&ended);
+        if matches!(ended, Ended::Idle)
+            && let Err(error) = self.deps.journal.release(&self.thread, self.epoch).await
+        {
+            // The thread stays with this node, which is woken for it like for any other of its threads.
+            tracing::warn!(thread = %self.thread, %error, "the thread could not be given back");
+        }
     }
 
     async fn drive(&mut self) -> Ended {

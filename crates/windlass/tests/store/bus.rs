@@ -57,7 +57,7 @@ async fn followers_stay_when_the_owner_dies() {
     // The next owner has no socket: the journal's head is what the watcher learns.
     let head = claimed(&heir, &thread).await;
     heir.append(batch(&thread, head, &["a", "b"])).await.unwrap();
-    assert_eq!(next(&mut follower).await, Signal::Appended { seq: Seq(2) });
+    assert_eq!(next(&mut follower).await, Signal::Appended { seq: Seq(2), events: [].into(), status: None });
 }
 
 #[tokio::test]
