@@ -105,7 +105,8 @@ pub enum Fact {
         /// What went wrong.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RunError>,
-        /// Whether the output is the engine's own words because the model gave none. (WT-L10, L12)
+        /// Whether the output is what was left to say: the plain answer at the step limit, or the engine's own words
+        /// because the model gave none. (WT-L10..L12)
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
         /// What it used.

@@ -3,3 +3,4 @@
 mod fixture;
 mod reference;
 mod schedule;
+mod transcript;

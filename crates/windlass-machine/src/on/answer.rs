@@ -32,7 +32,7 @@ pub(super) fn answered(
         (InterruptKind::Approval { .. }, Answer::Deny { reason }) => {
             let why = reason.as_ref().map(|reason| format!(" Their reason: {reason}")).unwrap_or_default();
             let text =
-                format!("Tool call was denied by the user.{why} Do not retry it; find another way or ask.");
+                format!("Tool call was denied by the user. Do not retry it; find another way or ask.{why}");
             Some((Outcome::Denied, text))
         }
         (InterruptKind::InDoubt { .. }, Answer::Done { result }) => Some((Outcome::Told, result.clone())),

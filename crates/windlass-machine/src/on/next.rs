@@ -73,7 +73,9 @@ fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode) {
 /// What waits to steer the run is left for the next one, unless the model is asked once more.
 fn out_of_steps(d: &mut Decision<'_>, run: &Run, totals: &Totals) {
     let limit = run.agent.limits.max_steps;
-    d.record(Fact::LimitReached { limit: "max_steps".into(), figure: u64::from(limit) });
+    if run.mode != StepMode::Fallback {
+        d.record(Fact::LimitReached { limit: "max_steps".into(), figure: u64::from(limit) });
+    }
     match run.options.surface {
         Surface::Chat if run.mode == StepMode::Fallback => {
             let said = d.said(run);
