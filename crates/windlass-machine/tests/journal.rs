@@ -9,7 +9,7 @@ use serde_json::json;
 use windlass_machine::*;
 
 use crate::fixture;
-use crate::schedule::{Tale, tell};
+use crate::world::{Tale, tell};
 
 /// Names every kind of fact, in a match that a new kind breaks and in a list that the file must cover.
 macro_rules! kinds {

@@ -6,4 +6,6 @@ mod journal;
 mod property;
 mod reference;
 mod schedule;
+mod told;
 mod transcript;
+mod world;

@@ -7,7 +7,7 @@ use windlass_machine::*;
 
 use crate::fixture::{self, Dice, as_asked, failure, known, reply};
 use crate::reference::check_pairs;
-use crate::schedule::{Tale, tell};
+use crate::world::{Tale, tell};
 
 /// Any input at all: nonsense ids, huge indexes, out of order.
 fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
@@ -22,24 +22,10 @@ fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
     if dice.one_in(3) {
         call.step = number(dice);
     }
-    let text = |dice: &mut Dice| ["", " ", "x", "\u{0}\u{1f600}", "a longer text"][dice.below(5) as usize];
+    let text = any_text;
     let interrupt = || InterruptId::from(format!("r{}.{}.{}.0", call.index % 4, call.step, call.index));
     match dice.below(16) {
-        0 => {
-            let mut new =
-                fixture::new_message(text(dice), text(dice), text(dice), Arc::new(fixture::agent()));
-            let blocks = some_blocks(dice);
-            if dice.one_in(2) {
-                let role = [Role::System, Role::User, Role::Assistant, Role::Tool][dice.below(4) as usize];
-                new.message = Arc::new(Message { role, blocks });
-            }
-            if dice.one_in(4) {
-                new.agent = Arc::new(Agent { models: Vec::new(), ..fixture::agent() });
-            }
-            new.when_busy = [WhenBusy::Steer, WhenBusy::Replace, WhenBusy::Rollback, WhenBusy::Queue]
-                [dice.below(4) as usize];
-            Input::Message(Box::new(new))
-        }
+        0 => any_message(dice),
         1 => Input::Withdraw { id: text(dice).into() },
         2 => Input::Cancel { run: dice.one_in(2).then(|| text(dice).into()), by },
         3 | 4 => {
@@ -87,6 +73,26 @@ fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
         _ if dice.one_in(2) => Input::Rejudge { view: some_view(dice) },
         _ => Input::Tick,
     }
+}
+
+fn any_text(dice: &mut Dice) -> &'static str {
+    ["", " ", "x", "\u{0}\u{1f600}", "a longer text"][dice.below(5) as usize]
+}
+
+fn any_message(dice: &mut Dice) -> Input {
+    let mut new =
+        fixture::new_message(any_text(dice), any_text(dice), any_text(dice), Arc::new(fixture::agent()));
+    let blocks = some_blocks(dice);
+    if dice.one_in(2) {
+        let role = [Role::System, Role::User, Role::Assistant, Role::Tool][dice.below(4) as usize];
+        new.message = Arc::new(Message { role, blocks });
+    }
+    if dice.one_in(4) {
+        new.agent = Arc::new(Agent { models: Vec::new(), ..fixture::agent() });
+    }
+    new.when_busy =
+        [WhenBusy::Steer, WhenBusy::Replace, WhenBusy::Rollback, WhenBusy::Queue][dice.below(4) as usize];
+    Input::Message(Box::new(new))
 }
 
 fn some_blocks(dice: &mut Dice) -> Vec<Block> {
