@@ -6,6 +6,7 @@ mod journal;
 mod property;
 mod reference;
 mod schedule;
+mod story;
 mod told;
 mod transcript;
 mod world;

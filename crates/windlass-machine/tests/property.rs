@@ -360,3 +360,17 @@ fn a_message_cannot_carry_calls_or_results() {
         assert!(matches!(refused, Err(Reject::Invalid { .. })));
     }
 }
+
+#[test]
+fn a_loss_counts_once() {
+    let mut machine = started(fixture::agent());
+    let view = View { calls: vec![known(EffectClass::Idempotent, true, as_asked("{}"))], ..View::default() };
+    let attempt = Attempt { step: 1, attempt: 1 };
+    take(&mut machine, &reply(attempt, vec![fixture::call("c", "Put", "{}")], StopReason::ToolCalls, view));
+    let lost = Input::Lost(machine.unfinished().remove(0));
+    take(&mut machine, &lost);
+    let before = machine.clone();
+    assert!(matches!(machine.handle(&lost, Timestamp(2_000)), Err(Reject::Stale { .. })));
+    take(&mut machine, &lost);
+    assert_eq!(machine, before);
+}

@@ -11,7 +11,10 @@ use crate::reference::Entry;
 use crate::world::{Tale, tell};
 
 /// Seeds that failed once.
-const ONCE_FAILED: &[u64] = &[];
+const ONCE_FAILED: &[u64] = &[
+    // The text of a failed try outlived the empty reply that followed it.
+    10,
+];
 
 fn check(seed: u64) -> Option<(u32, bool)> {
     let wild = tell(seed, Tale::Wild);

@@ -3,12 +3,12 @@
 //! The driver here keeps the contract of the crate's manual and nothing else: decide, append, apply, act.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
 
 use windlass_machine::*;
 
-use crate::fixture::{self, Dice, as_asked, dice, failure, known, reply};
+use crate::fixture::{self, Dice, dice, failure};
 use crate::reference::{Entry, Reference, check_pairs};
+use crate::story::{hash, some_call};
 
 /// How a story is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub enum Tale {
 }
 
 pub struct World {
-    seed: u64,
-    tale: Tale,
-    dice: Dice,
+    pub seed: u64,
+    pub tale: Tale,
+    pub dice: Dice,
     now: u64,
     pub journal: Vec<Event>,
     pub reference: Reference,
@@ -37,16 +37,11 @@ pub struct World {
     dispatched: HashMap<EffectId, u32>,
     failures: HashMap<(RunId, u32), u32>,
     messages: u64,
-    sent: u64,
+    pub sent: u64,
     answered: HashSet<InterruptId>,
     last_request: Option<(RunId, ModelRequest)>,
     given_up: bool,
     moved: bool,
-}
-
-fn hash(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 fn fold(journal: &[Event]) -> Machine {
@@ -82,79 +77,6 @@ impl World {
 
     fn crashes(&mut self, one_in: u64) -> bool {
         self.tale != Tale::Calm && self.dice.one_in(one_in)
-    }
-
-    fn agent(&self, number: u64) -> Agent {
-        let mut dice = fixture::dice(&[self.seed, 77, number]);
-        let mut agent = fixture::agent();
-        let limits = &mut agent.limits;
-        limits.max_steps = 1 + dice.below(6) as u32;
-        limits.max_parallel_calls = 1 + dice.below(3) as u32;
-        limits.max_calls_per_step = 2 + dice.below(4) as u32;
-        limits.window_messages = [0, 6, 8, 40][dice.below(4) as usize];
-        limits.max_call_starts = 1 + dice.below(3) as u32;
-        limits.max_queued = 3;
-        limits.run_timeout_ms = 0;
-        if self.tale == Tale::Wild {
-            limits.run_timeout_ms = [0, 60_000, 7_200_000][dice.below(3) as usize];
-        }
-        if dice.one_in(2) {
-            agent.instructions.clear();
-        }
-        if self.tale == Tale::Wild && dice.one_in(2) {
-            agent.models.push("test/b".into());
-        }
-        agent
-    }
-
-    fn message(&mut self) -> Input {
-        let number = self.sent;
-        self.sent += 1;
-        let mut dice = fixture::dice(&[self.seed, 78, number]);
-        let agent = Arc::new(self.agent(number));
-        let mut new = fixture::new_message(&format!("m{number}"), "Do it.", &format!("r{number}"), agent);
-        new.options.serialized = dice.one_in(4);
-        new.options.surface = Surface::Chat;
-        if self.tale == Tale::Wild {
-            new.when_busy = match self.dice.below(6) {
-                0 => WhenBusy::Reject,
-                1 => WhenBusy::Steer,
-                2 => WhenBusy::Replace,
-                3 => WhenBusy::Rollback,
-                _ => WhenBusy::Queue,
-            };
-            if dice.one_in(2) {
-                new.options.surface = Surface::Headless;
-            }
-        }
-        Input::Message(Box::new(new))
-    }
-
-    /// What the model says: a matter of seed, run and step alone.
-    fn model_says(&self, run: &RunId, attempt: Attempt) -> Input {
-        let mut dice = fixture::dice(&[self.seed, hash(run.as_str()), u64::from(attempt.step)]);
-        let mut view = View { version: 1, auto_run: AutoRun::Ask, calls: Vec::new() };
-        let text = |text: &str| vec![Block::text(format!("{text} {run} {}", attempt.step))];
-        let (blocks, stop) = match dice.below(12) {
-            0 => (Vec::new(), StopReason::End),
-            1 => (text("cut"), StopReason::MaxTokens),
-            2 => (Vec::new(), StopReason::MaxTokens),
-            3 => (text("pause"), StopReason::Pause),
-            4 if self.tale == Tale::Wild => (text("no"), StopReason::Refusal),
-            5 if self.tale == Tale::Wild => (text("odd"), StopReason::Other("odd".into())),
-            4 | 5 => (text("answer"), StopReason::End),
-            _ => {
-                let mut blocks = if dice.one_in(2) { text("calling") } else { Vec::new() };
-                for index in 0..1 + dice.below(5) {
-                    let (tool, seen) = some_call(&mut dice);
-                    let id = format!("c{}-{index}", attempt.step);
-                    blocks.push(fixture::call(&id, tool, &format!("{{\"n\":{index}}}")));
-                    view.calls.push(seen);
-                }
-                (blocks, StopReason::ToolCalls)
-            }
-        };
-        reply(attempt, blocks, stop, view)
     }
 
     fn step(&mut self) -> bool {
@@ -517,26 +439,6 @@ impl World {
         }
         self.moved = false;
         self.last_request = Some((run.id.clone(), request));
-    }
-}
-
-fn some_call(dice: &mut Dice) -> (&'static str, CallView) {
-    let class = match dice.below(5) {
-        0 => EffectClass::Idempotent,
-        1 => EffectClass::Keyed,
-        2 => EffectClass::Once,
-        _ => EffectClass::Pure,
-    };
-    let allowed = class == EffectClass::Pure || dice.one_in(2);
-    match dice.below(12) {
-        0 => ("Nope", CallView::Unknown),
-        1 => ("Bad", known(class, allowed, Arguments::Invalid { reason: "`n` is missing".into() })),
-        2 => {
-            let arguments =
-                Arguments::Repaired { arguments: "{\"n\":1}".into(), digest: Digest::of(b"{\"n\":1}") };
-            ("Mended", known(class, allowed, arguments))
-        }
-        _ => ("Tool", known(class, allowed, as_asked("{}"))),
     }
 }
 
