@@ -59,14 +59,20 @@ fn tail(run: &Run) -> Vec<String> {
     time.into_iter().chain(fallback).collect()
 }
 
-/// What people and model said last, without tools.
+/// What people and model said first and last, without tools.
 fn compacted(state: &State) -> Vec<Arc<Message>> {
-    let said = state.history.messages.iter().filter_map(|message| match message.role {
+    let history = state.history.first_outside().into_iter().chain(&state.history.messages);
+    let said = history.filter_map(|message| match message.role {
         Role::User | Role::Assistant => said(message),
         Role::System | Role::Tool => None,
     });
     let mut all: Vec<_> = said.collect();
-    all.split_off(all.len().saturating_sub(FALLBACK_MESSAGES))
+    // The first message of a user stays, as it does in the window: mostly it is the task.
+    let newest = all.len().saturating_sub(FALLBACK_MESSAGES - 1).max(1);
+    if newest < all.len() {
+        all.drain(1..newest);
+    }
+    all
 }
 
 fn said(message: &Message) -> Option<Arc<Message>> {

@@ -194,7 +194,6 @@ impl<'a> Overlay<'a> {
         seat.place = Place::Asking;
         let interrupt =
             InterruptId::from(format!("{}.{}.{}.{}", self.run.id, call.step, call.index, seat.asks));
-        seat.asks += 1;
         d.record(Fact::InterruptOpened { interrupt, kind, call });
     }
 

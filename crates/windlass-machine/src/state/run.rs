@@ -129,11 +129,6 @@ pub enum CallStatus {
 }
 
 impl Line {
-    /// How many calls wait for an outside reply.
-    pub fn asking(&self) -> usize {
-        self.calls.iter().filter(|call| matches!(call.status, CallStatus::Asking(..))).count()
-    }
-
     /// Whether every call has its result.
     pub fn is_done(&self) -> bool {
         self.calls.iter().all(|call| call.status == CallStatus::Done)

@@ -36,6 +36,8 @@ pub(super) struct Actor {
     pub in_flight: Vec<Flight>,
     /// Position of the newest `step.started`.
     pub step_seq: Seq,
+    /// The step whose open calls were last judged again, and by which policy.
+    pub rejudged: Option<(Seq, u64)>,
     pub since_snapshot: usize,
     pub snapshot_bytes: usize,
 }
@@ -111,6 +113,9 @@ impl Actor {
             if let Err(ended) = self.take(mails).await {
                 return ended;
             }
+            if let Err(ended) = self.report_overtaken().await {
+                return ended;
+            }
         }
     }
 
@@ -143,6 +148,16 @@ impl Actor {
         }
         self.round(letters).await?;
         if inbox { self.read_inbox().await } else { Ok(()) }
+    }
+
+    /// A start that was recorded in the same batch as the run's cancel was never made: it is lost.
+    async fn report_overtaken(&mut self) -> Result<(), Ended> {
+        let begun = self.machine.unfinished().into_iter();
+        let overtaken: Vec<_> = begun
+            .filter(|command| !self.in_flight.iter().any(|flight| flight.key == key(command)))
+            .map(|command| Letter::plain(Input::Lost(command)))
+            .collect();
+        if overtaken.is_empty() { Ok(()) } else { self.round(overtaken).await }
     }
 
     /// Consumes inbox rows, in order, until none is left.
@@ -194,7 +209,10 @@ impl Actor {
             Some(Phase::Calls(line)) => line.view,
             Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => return Ok(()),
         };
-        if judged != 0 && judged != self.deps.policy().version() {
+        let now = self.deps.policy().version();
+        if judged != 0 && judged != now && self.rejudged != Some((self.step_seq, now)) {
+            // A rejudgement that changes nothing records nothing: once per step and policy is enough.
+            self.rejudged = Some((self.step_seq, now));
             let view = self.deps.view_again(self.machine.state()).await.map_err(Ended::Store)?;
             self.decide(Letter::plain(Input::Rejudge { view }), round);
         }
