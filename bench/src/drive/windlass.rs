@@ -67,17 +67,16 @@ impl Driver for Windlass {
         if let Ok(mut threads) = self.threads.lock() {
             threads.push(started.thread.clone());
         }
+        let mut said = String::new();
         while let Some(update) = updates.next().await {
             match update? {
                 Update::Delta { delta: Delta::Text { text, .. }, .. } => probe.text(&text),
-                Update::Event(Recorded { event, .. }) => {
-                    if let Fact::RunFinished { output, error, .. } = &event.fact {
-                        return match output {
-                            Some(output) if error.is_none() => Ok(self.engine.text(output).await?),
-                            Some(_) | None => bail!("the run failed: {error:?}"),
-                        };
-                    }
-                }
+                Update::Event(Recorded { event, .. }) => match &event.fact {
+                    Fact::StepReplied { message, .. } => said = message.plain_text(),
+                    Fact::RunFinished { error: None, .. } => return Ok(said),
+                    Fact::RunFinished { error, .. } => bail!("the run failed: {error:?}"),
+                    _ => {}
+                },
                 Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } | Update::Status(_) => {}
                 Update::Stopped { why } => bail!("driving stopped: {why}"),
             }

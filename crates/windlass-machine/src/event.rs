@@ -91,7 +91,7 @@ pub enum Fact {
         /// The agent that it is pinned to.
         agent: Arc<Agent>,
         /// How it behaves.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "RunOptions::is_default")]
         options: RunOptions,
     },
     /// A run ended.
@@ -100,8 +100,8 @@ pub enum Fact {
         /// How.
         status: RunStatus,
         /// The final text, or what had come of it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        output: Option<Content>,
+        #[serde(default, skip_serializing_if = "Output::is_empty")]
+        output: Output,
         /// What went wrong.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RunError>,
@@ -335,6 +335,12 @@ pub struct RunOptions {
     pub utc_offset_minutes: Option<i32>,
 }
 
+impl RunOptions {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Who reads a run's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -344,6 +350,29 @@ pub enum Surface {
     Headless,
     /// A person: exhaustion is answered in words. (CF-4)
     Chat,
+}
+
+/// What a run says at its end: the texts of some of its replies, which stand in their own events, then a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// The first and the last step whose replies' texts, put together, belong to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replies: Option<(u32, u32)>,
+    /// What a failed try had brought, or the engine's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Content>,
+}
+
+impl Output {
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.replies.is_none() && self.text.is_none()
+    }
+
+    /// The engine's own words.
+    pub fn words(words: &str) -> Self {
+        Self { replies: None, text: Some(words.into()) }
+    }
 }
 
 /// How a run ended.

@@ -203,7 +203,7 @@ impl State {
             failures: Failures::default(),
             empties: 0,
             overruns: 0,
-            output: String::new(),
+            answer_from: None,
             partial: None,
             stop: None,
             cancel: None,

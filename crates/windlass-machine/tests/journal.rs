@@ -141,14 +141,14 @@ fn run_facts() -> Vec<Fact> {
         Fact::RunStarted { agent: agent(false), options: RunOptions::default() },
         Fact::RunFinished {
             status: RunStatus::Failed,
-            output: Some("so far".into()),
+            output: Output { replies: Some((1, 2)), text: Some("so far".into()) },
             error: Some(error),
             fallback: true,
             totals,
         },
         Fact::RunFinished {
             status: RunStatus::Done,
-            output: None,
+            output: Output::default(),
             error: None,
             fallback: false,
             totals: Totals::default(),

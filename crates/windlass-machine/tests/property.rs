@@ -330,7 +330,7 @@ fn a_finished_run_leaves_nothing_big_behind() {
 }
 
 #[test]
-fn a_text_that_is_stored_apart_is_the_output() {
+fn a_text_that_is_stored_apart_belongs_to_the_output() {
     let mut machine = started(fixture::agent());
     let blob = BlobRef {
         digest: Digest::of(b"long"),
@@ -344,7 +344,11 @@ fn a_text_that_is_stored_apart_is_the_output() {
     let Some(Fact::RunFinished { output, .. }) = events.last().map(|event| &event.fact) else {
         panic!("{events:?}")
     };
-    assert_eq!(*output, Some(Content::Blob(blob)));
+    // The run's end names the reply, which names the blob: nothing is written twice.
+    assert_eq!(*output, Output { replies: Some((1, 1)), text: None });
+    assert!(
+        matches!(&events[0].fact, Fact::StepReplied { message, .. } if message.texts().eq([&Content::Blob(blob)]))
+    );
     take(&mut machine, &input);
     assert!(machine.state().run.is_none());
 }

@@ -58,7 +58,7 @@ pub struct Reference {
     pub queue: Vec<(InputId, Queued)>,
     pub run: Option<ReferenceRun>,
     pub last: Option<(RunId, usize)>,
-    pub ended: Vec<(RunId, RunStatus, Option<Content>)>,
+    pub ended: Vec<(RunId, RunStatus, Output)>,
     pub interrupts: HashSet<InterruptId>,
     pub runs: HashSet<RunId>,
     /// Recorded starts of each effect.
@@ -216,7 +216,7 @@ impl Reference {
         });
     }
 
-    fn run_finished(&mut self, status: RunStatus, output: &Option<Content>, totals: &Totals) {
+    fn run_finished(&mut self, status: RunStatus, output: &Output, totals: &Totals) {
         let run = self.run.take().expect("a run is active");
         assert!(!run.has_open_calls() && !run.calling, "ended with something open");
         assert!(run.retry_at.is_none() || run.cancel.is_some());

@@ -52,7 +52,10 @@ pub fn told(fact: &Fact) -> String {
         Fact::RunStarted { .. } => "run.started".into(),
         Fact::RunFinished { status, output, error, fallback, totals } => {
             let mut line = format!("run.finished {}", text(status));
-            if let Some(output) = output {
+            if let Some((first, last)) = output.replies {
+                write!(line, " says replies {first}-{last}").unwrap();
+            }
+            if let Some(output) = &output.text {
                 write!(line, " {:?}", shown(output)).unwrap();
             }
             if let Some(error) = error {

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use windlass_machine::{
     Agent, Answer, AutoRun, BlobRef, CallStatus, Content, Digest, Event, Fact, Input, InputId, InterruptId,
-    Limits, Machine, Message, ModelName, ModelSettings, NewMessage, Phase, Principal, Role, RunId,
+    Limits, Machine, Message, ModelName, ModelSettings, NewMessage, Output, Phase, Principal, Role, RunId,
     RunOptions, RunStatus, Seq, ThreadId, Totals, WhenBusy,
 };
 
@@ -355,14 +355,10 @@ impl Engine {
     }
 
     async fn ended(&self, row: RunRow, status: RunStatus) -> Result<Outcome, EngineError> {
-        let end = self.end_of(&row).await?;
-        let Fact::RunFinished { output, error, fallback, totals, .. } = end.fact else {
+        let (end, text) = self.end_of(&row).await?;
+        let Fact::RunFinished { error, fallback, totals, .. } = end.fact else {
             let why = format!("run `{}` has no end in its journal", row.view.run);
             return Err(StoreError::Corrupt { why }.into());
-        };
-        let text = match &output {
-            Some(output) => Some(self.deps.text_of(output).await?),
-            None => None,
         };
         let errors = error.into_iter().map(|error| ErrorInfo {
             code: error.code,
@@ -400,24 +396,56 @@ impl Engine {
         Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
     }
 
-    /// The event that ended a run.
-    async fn end_of(&self, row: &RunRow) -> Result<Event, EngineError> {
+    /// The event that ended a run, and the text that belongs to its end.
+    async fn end_of(&self, row: &RunRow) -> Result<(Event, Option<String>), EngineError> {
         let mut after = Seq(row.view.from.0.saturating_sub(1));
+        let mut replies: Vec<(u32, Arc<Message>)> = Vec::new();
         loop {
             let page = self.deps.journal.read(&row.thread, after, PAGE).await?;
-            let Some(last) = page.last().map(|recorded| recorded.seq) else {
+            let Some(last) = page.last() else {
                 let why = format!("run `{}` has no end in its journal", row.view.run);
                 return Err(StoreError::Corrupt { why }.into());
             };
-            after = last;
-            let end = page.into_iter().find(|recorded| {
-                recorded.event.run.as_ref() == Some(&row.view.run)
-                    && matches!(recorded.event.fact, Fact::RunFinished { .. })
-            });
-            if let Some(end) = end {
-                return Ok(end.event);
+            after = last.seq;
+            for Recorded { event, .. } in page {
+                if event.run.as_ref() != Some(&row.view.run) {
+                    continue;
+                }
+                match &event.fact {
+                    Fact::StepReplied { attempt, message, .. } => {
+                        replies.push((attempt.step, message.clone()))
+                    }
+                    Fact::RunFinished { output, .. } => {
+                        let text = self.said(output, &replies).await?;
+                        return Ok((event, text));
+                    }
+                    _ => {} // tidy: the other kinds say nothing of the end
+                }
             }
         }
+    }
+
+    /// The text of a run's end, put together from its replies.
+    async fn said(
+        &self,
+        output: &Output,
+        replies: &[(u32, Arc<Message>)],
+    ) -> Result<Option<String>, EngineError> {
+        if output.is_empty() {
+            return Ok(None);
+        }
+        let mut said = String::new();
+        if let Some((first, last)) = output.replies {
+            for (_, message) in replies.iter().filter(|(step, _)| (first..=last).contains(step)) {
+                for text in message.texts() {
+                    said.push_str(&self.deps.text_of(text).await?);
+                }
+            }
+        }
+        if let Some(text) = &output.text {
+            said.push_str(&self.deps.text_of(text).await?);
+        }
+        Ok(Some(said))
     }
 
     /// A fresh id with a readable prefix; ids sort by time.

@@ -13,10 +13,10 @@ mod next;
 mod tool;
 
 use crate::context::window::Ahead;
-use crate::event::{Event, Fact};
+use crate::event::{Event, Fact, Output};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp};
 use crate::input::Input;
-use crate::message::{Content, LONG_TEXT, Role};
+use crate::message::Role;
 use crate::reject::Reject;
 use crate::state::{CallStatus, Phase, Run, State};
 
@@ -125,30 +125,21 @@ impl<'a> Decision<'a> {
 
     /// What the model has said of its answer so far: replies that hit the output cap, then what this decision has
     /// recorded of a reply or of a failed try, else what an earlier failed try had brought.
-    fn said(&self, run: &Run) -> Option<Content> {
-        let mut latest: Vec<&Content> = Vec::new();
+    fn said(&self, run: &Run) -> Output {
+        let mut replies = run.answer_from.map(|first| (first, run.attempt.step.saturating_sub(1)));
         // A reply, even an empty one, takes the place of what failed tries had brought.
-        let mut earlier = run.partial.as_ref();
+        let mut text = run.partial.as_ref();
         for event in &self.events {
-            if let Fact::StepReplied { message, .. } = &event.fact {
-                latest.extend(message.texts());
-                earlier = None;
+            if let Fact::StepReplied { message, attempt, .. } = &event.fact {
+                text = None;
+                if message.texts().any(|text| text.size_bytes() > 0) {
+                    replies = Some((run.answer_from.unwrap_or(attempt.step), attempt.step));
+                }
             } else if let Fact::StepFailed { partial: Some(partial), .. } = &event.fact {
-                latest.push(partial);
+                text = Some(partial);
             }
         }
-        latest.retain(|text| text.size_bytes() > 0);
-        if latest.is_empty() {
-            latest.extend(earlier);
-        }
-        match latest.as_slice() {
-            [] if run.output.is_empty() => None,
-            [only] if run.output.is_empty() => Some((*only).clone()),
-            parts => {
-                let texts = parts.iter().map(|part| part.inline().unwrap_or(LONG_TEXT));
-                Some(Content::Inline(std::iter::once(run.output.as_str()).chain(texts).collect()))
-            }
-        }
+        Output { replies, text: text.filter(|text| text.size_bytes() > 0).cloned() }
     }
 }
 

@@ -7,7 +7,7 @@ use super::next::{End, finish, has_steps_left, next_step, try_again};
 use super::{Decision, cancel};
 use crate::context::nudge::{EMPTY_RETRIES, LAST_RESORT, OVERRUN_RETRIES, SILENT};
 use crate::context::window;
-use crate::event::{Fact, RunStatus, StepMode, Surface, Totals};
+use crate::event::{Fact, Output, RunStatus, StepMode, Surface, Totals};
 use crate::id::{Attempt, Digest, ModelName, Principal};
 use crate::input::{ModelFailed, ModelReplied};
 use crate::message::{Content, Message, Role, StopReason, Usage};
@@ -80,7 +80,7 @@ fn without_calls(d: &mut Decision<'_>, run: &Run, stop: &StopReason, message: &M
             finish(d, run, End::failed("ERR_MAX_TOKENS", message, false).with_output(output), totals);
         }
         StopReason::End | StopReason::ToolCalls | StopReason::StopSequence | StopReason::Cancelled => {
-            if message.has_answer() || !run.output.is_empty() {
+            if message.has_answer() || run.answer_from.is_some() {
                 answered(d, run, output, totals);
             } else {
                 silent(d, run, totals);
@@ -89,7 +89,7 @@ fn without_calls(d: &mut Decision<'_>, run: &Run, stop: &StopReason, message: &M
     }
 }
 
-fn answered(d: &mut Decision<'_>, run: &Run, output: Option<Content>, totals: &Totals) {
+fn answered(d: &mut Decision<'_>, run: &Run, output: Output, totals: &Totals) {
     let steered = d.state.queue.iter().any(|(_, queued)| queued.place == crate::event::Place::AfterStep);
     // An answer on the last step stands; what was to steer the run then starts the next one.
     if steered && has_steps_left(run) {

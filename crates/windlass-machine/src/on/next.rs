@@ -4,36 +4,37 @@ use super::{Decision, cancel, message};
 use crate::agent::Agent;
 use crate::context::nudge::{self, LAST_RESORT};
 use crate::context::window;
-use crate::event::{CancelReason, Fact, Place, Queued, RunError, RunStatus, StepMode, Surface, Totals};
+use crate::event::{
+    CancelReason, Fact, Output, Place, Queued, RunError, RunStatus, StepMode, Surface, Totals,
+};
 use crate::id::{Attempt, InputId, ModelName, Principal};
-use crate::message::Content;
 use crate::reject::Reject;
 use crate::state::{Phase, Run};
 
 /// How a run ends.
 pub(super) struct End {
     pub status: RunStatus,
-    pub output: Option<Content>,
+    pub output: Output,
     pub error: Option<RunError>,
     pub fallback: bool,
 }
 
 impl End {
-    pub(super) fn done(output: Option<Content>) -> Self {
+    pub(super) fn done(output: Output) -> Self {
         Self { status: RunStatus::Done, output, error: None, fallback: false }
     }
 
     /// The engine's own words in place of an answer.
     pub(super) fn in_place(words: &str) -> Self {
-        Self { fallback: true, ..Self::done(Some(words.into())) }
+        Self { fallback: true, ..Self::done(Output::words(words)) }
     }
 
     pub(super) fn failed(code: &str, message: String, retryable: bool) -> Self {
         let error = RunError { code: code.into(), message, retryable };
-        Self { status: RunStatus::Failed, output: None, error: Some(error), fallback: false }
+        Self { status: RunStatus::Failed, output: Output::default(), error: Some(error), fallback: false }
     }
 
-    pub(super) fn with_output(mut self, output: Option<Content>) -> Self {
+    pub(super) fn with_output(mut self, output: Output) -> Self {
         self.output = output;
         self
     }
@@ -79,10 +80,11 @@ fn out_of_steps(d: &mut Decision<'_>, run: &Run, totals: &Totals) {
     match run.options.surface {
         Surface::Chat if run.mode == StepMode::Fallback => {
             let said = d.said(run);
-            let end = said.map_or_else(
-                || End::in_place(LAST_RESORT),
-                |said| End { fallback: true, ..End::done(Some(said)) },
-            );
+            let end = if said.is_empty() {
+                End::in_place(LAST_RESORT)
+            } else {
+                End { fallback: true, ..End::done(said) }
+            };
             finish(d, run, end, totals);
         }
         Surface::Chat => start_step(d, run, StepMode::Fallback),

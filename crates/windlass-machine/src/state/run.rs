@@ -49,8 +49,8 @@ pub struct Run {
     pub empties: u32,
     /// Replies in a row that hit the output cap. (LM-L4)
     pub overruns: u32,
-    /// Text of replies that hit the output cap, to which the next one is added.
-    pub output: String,
+    /// The first of the replies in a row that hit the output cap: the answer begins there.
+    pub answer_from: Option<u32>,
     /// Text of a failed try, kept in case no better one comes. (SK-L9)
     pub partial: Option<Content>,
     /// Why the last reply stopped.
@@ -129,6 +129,11 @@ pub enum CallStatus {
 }
 
 impl Line {
+    /// How many calls wait for an outside reply.
+    pub fn asking(&self) -> usize {
+        self.calls.iter().filter(|call| matches!(call.status, CallStatus::Asking(..))).count()
+    }
+
     /// Whether every call has its result.
     pub fn is_done(&self) -> bool {
         self.calls.iter().all(|call| call.status == CallStatus::Done)
@@ -205,13 +210,15 @@ impl Run {
         let overrun = *stop == StopReason::MaxTokens && calls.is_empty();
         if overrun {
             self.overruns += 1;
-            self.output.push_str(&message.shown_text());
+            if message.texts().any(|text| text.size_bytes() > 0) {
+                self.answer_from = self.answer_from.or(Some(self.attempt.step));
+            }
         } else {
             self.overruns = 0;
         }
         if !calls.is_empty() {
             self.empties = 0;
-            self.output.clear();
+            self.answer_from = None;
         } else if !overrun && !message.has_answer() {
             self.empties += 1;
         }

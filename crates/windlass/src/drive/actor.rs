@@ -505,7 +505,6 @@ fn weight(event: &Event) -> usize {
             message.blocks.iter().map(block_weight).sum()
         }
         Fact::ToolFinished { content, .. } => content.iter().map(block_weight).sum(),
-        Fact::RunFinished { output: Some(output), .. } => output.size_bytes() as usize,
         _ => 0, // tidy: the other kinds are small
     };
     256 + content

@@ -206,7 +206,8 @@ async fn a_reply_of_many_megabytes_is_stored_apart_and_told_whole() {
     assert_eq!(outcome.data.unwrap().len(), 2_000_000);
     let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
     let blob = events.iter().any(|recorded| {
-        matches!(&recorded.event.fact, Fact::RunFinished { output: Some(Content::Blob(blob)), .. } if blob.size_bytes == 2_000_000)
+        matches!(&recorded.event.fact, Fact::StepReplied { message, .. }
+            if message.texts().any(|text| text.size_bytes() == 2_000_000 && text.inline().is_none()))
     });
     assert!(blob, "{events:?}");
 }
