@@ -1,5 +1,6 @@
 //! `windlass chat`: a conversation, one run for each message. What is typed while a run goes on is queued.
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::PathBuf;
 
@@ -8,7 +9,7 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use windlass::AgentConfig;
-use windlass::machine::{ModelName, Seq, Surface, ThreadId};
+use windlass::machine::{Fact, ModelName, RunId, Seq, Surface, ThreadId};
 
 use super::follow::{Consent, End, Follow, From, Sight};
 use super::{ModelFlags, OutputFlags, PlaceFlags};
@@ -17,12 +18,17 @@ use crate::paths::private_directory;
 use crate::place::{Ask, Ground, Place};
 use crate::signals::Signals;
 use crate::trouble::{Exit, report};
+use crate::view::preview::plural;
+use crate::view::transcript;
 
 /// Lines of history that are kept.
 const HISTORY: usize = 1_000;
 
 /// Runs listed by `/turns`.
 const TURNS: usize = 50;
+
+/// Characters of a message in `/turns`.
+const TITLE_CHARS: usize = 60;
 
 const HELP: &str = "\
 /help         this list
@@ -213,6 +219,7 @@ impl Chat<'_> {
         let mut rows = self.place.engine.runs(Some(thread), TURNS).await?;
         rows.reverse();
         self.console.note(&self.console.paint.dim(&format!("thread {thread}")));
+        let said = self.said(thread).await?;
         for (nth, row) in rows.iter().enumerate() {
             let totals = &row.view.totals;
             let status = row.view.status.map_or("unfinished", super::threads::run_word);
@@ -220,25 +227,35 @@ impl Chat<'_> {
                 (Some(input), Some(output)) => format!(", {input} + {output} tokens"),
                 (None, _) | (_, None) => String::new(),
             };
-            let said = self.message_of(row).await?;
+            let said = said.get(&row.view.run).map_or("", String::as_str);
             let (steps, calls) = (totals.steps, totals.calls);
             self.console.note(&format!("{:>3}  {said}", nth + 1));
-            self.console
-                .note(&format!("     {status}: {steps} steps, {calls} calls{tokens} ({})", row.view.model));
+            let steps = format!("{steps} {}", plural(steps as usize, "step"));
+            let calls = format!("{calls} {}", plural(calls as usize, "call"));
+            self.console.note(&format!("     {status}: {steps}, {calls}{tokens} ({})", row.view.model));
         }
         Ok(())
     }
 
-    /// The message that a run began with.
-    async fn message_of(&self, row: &windlass::port::journal::RunRow) -> anyhow::Result<String> {
-        use windlass::machine::Fact;
-        let after = Seq(row.view.from.0.saturating_sub(1));
-        for recorded in self.place.engine.events(&row.thread, after, 8).await? {
-            if let Fact::MessageReceived { message, .. } = &recorded.event.fact {
-                return Ok(first_line(&shown(&message.plain_text()), 60));
-            }
+    /// The messages that runs began with, each in a line.
+    async fn said(&self, thread: &ThreadId) -> anyhow::Result<BTreeMap<RunId, String>> {
+        let (mut said, mut queued) = (BTreeMap::new(), BTreeMap::new());
+        for recorded in transcript::events(&self.place.engine, thread).await? {
+            let (message, run) = match (&recorded.event.fact, recorded.event.run) {
+                (Fact::MessageQueued { id, queued: waits }, _) => {
+                    queued.insert(id.clone(), waits.message.clone());
+                    continue;
+                }
+                (Fact::MessageReceived { message, .. }, Some(run)) => (message.clone(), run),
+                (Fact::MessageTaken { id }, Some(run)) => match queued.remove(id) {
+                    Some(message) => (message, run),
+                    None => continue,
+                },
+                _ => continue, // tidy: the other kinds carry no message of a person
+            };
+            said.entry(run).or_insert_with(|| first_line(&shown(&message.plain_text()), TITLE_CHARS));
         }
-        Ok("(queued message)".into())
+        Ok(said)
     }
 
     fn model(&mut self, name: &str) -> anyhow::Result<()> {

@@ -23,7 +23,6 @@ use crate::trouble::{EXIT_CODES, Exit};
 #[command(
     name = "windlass",
     version,
-    propagate_version = true,
     after_help = EXIT_CODES,
     after_long_help = EXIT_CODES,
     disable_help_subcommand = true,
@@ -32,7 +31,7 @@ use crate::trouble::{EXIT_CODES, Exit};
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// When to colour
+    /// When to colour: auto, always, never
     #[arg(
         long,
         global = true,
@@ -40,7 +39,7 @@ pub struct Cli {
         default_value_t,
         value_name = "WHEN",
         hide_possible_values = true,
-        help = "When to colour: auto, always, never"
+        display_order = 100
     )]
     pub color: ColorChoice,
 }

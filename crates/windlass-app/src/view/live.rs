@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use windlass::adapter::clock::SystemClock;
-use windlass::machine::{Block, CallKey, Content, Event, Fact, Message, Outcome as CallOutcome, Timestamp};
+use windlass::machine::{
+    Block, CallKey, Content, Event, Fact, InputId, Message, Outcome as CallOutcome, Timestamp,
+};
 use windlass::port::clock::Clock;
 use windlass::port::journal::Recorded;
 use windlass::port::model::Delta;
@@ -64,6 +66,8 @@ pub struct Live {
     answer: String,
     labels: BTreeMap<CallKey, String>,
     running: Vec<(CallKey, u64)>,
+    /// Messages that wait, so that they can be repeated when their turn comes.
+    queued: BTreeMap<InputId, String>,
 }
 
 impl Live {
@@ -80,6 +84,7 @@ impl Live {
             answer: String::new(),
             labels: BTreeMap::new(),
             running: Vec::new(),
+            queued: BTreeMap::new(),
         }
     }
 
@@ -134,10 +139,6 @@ impl Live {
             Fact::ToolStarted { call, .. } => {
                 self.answer.clear();
                 self.running.push((*call, self.clock.monotonic_ms()));
-                if !self.console.err_terminal {
-                    let label = self.label(*call);
-                    self.note(&format!("• {label}"));
-                }
             }
             Fact::ToolFinished { call, outcome, content, error, duration_ms } => {
                 self.running.retain(|(running, _)| running != call);
@@ -151,7 +152,16 @@ impl Live {
             Fact::LimitReached { limit, figure } => {
                 self.note(&format!("limit reached: `{limit}` is {figure}"))
             }
-            Fact::CancelRequested { .. } => self.note("stopping"),
+            Fact::MessageQueued { id, queued } => {
+                self.queued.insert(id.clone(), text_of(engine, &queued.message).await?);
+            }
+            Fact::MessageTaken { id } => {
+                if let Some(text) = self.queued.remove(id) {
+                    let text = first_line(&shown(&text), STATUS_COLUMNS);
+                    self.note(&self.console.paint.dim(&format!("› {text}")).into_owned());
+                }
+            }
+            Fact::RunStarted { .. } => self.answer.clear(),
             _ => {} // tidy: the other kinds are no news to a person
         }
         Ok(())

@@ -1,7 +1,10 @@
 //! A conversation as people read it afterwards, from its events.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use windlass::machine::{
-    Answer, Block, CallKey, Fact, Message, Outcome as CallOutcome, Role, RunStatus, Seq, ThreadId,
+    Answer, Block, CallKey, Fact, InputId, Message, Outcome as CallOutcome, Role, RunStatus, Seq, ThreadId,
 };
 use windlass::port::journal::Recorded;
 use windlass::{Engine, EngineError};
@@ -59,9 +62,9 @@ pub async fn write(
         Form::Plain => format!("{}\n", console.out_paint.bold(&shown(&title))),
         Form::Markdown => format!("# {title}\n"),
     };
-    let mut labels = std::collections::BTreeMap::new();
+    let mut known = Known::default();
     for recorded in events(engine, thread).await? {
-        if let Some(part) = part(engine, &recorded, &mut labels).await? {
+        if let Some(part) = part(engine, &recorded, &mut known).await? {
             text.push('\n');
             text.push_str(&render(console, form, &part));
         }
@@ -69,28 +72,37 @@ pub async fn write(
     Ok(text)
 }
 
-type Labels = std::collections::BTreeMap<(String, CallKey), String>;
+/// What later events refer to.
+#[derive(Default)]
+struct Known {
+    labels: BTreeMap<(String, CallKey), String>,
+    queued: BTreeMap<InputId, Arc<Message>>,
+}
 
-async fn part(
-    engine: &Engine,
-    recorded: &Recorded,
-    labels: &mut Labels,
-) -> Result<Option<Part>, EngineError> {
+async fn part(engine: &Engine, recorded: &Recorded, known: &mut Known) -> Result<Option<Part>, EngineError> {
     let run = recorded.event.run.as_ref().map(ToString::to_string).unwrap_or_default();
-    let label_of = |labels: &Labels, call: CallKey| {
-        labels
+    let label_of = |known: &Known, call: CallKey| {
+        known
+            .labels
             .get(&(run.clone(), call))
             .cloned()
             .unwrap_or_else(|| format!("call {}.{}", call.step, call.index + 1))
     };
     Ok(match &recorded.event.fact {
         Fact::MessageReceived { message, .. } => said(engine, message).await?,
-        Fact::MessageQueued { queued, .. } => said(engine, &queued.message).await?,
+        Fact::MessageQueued { id, queued } => {
+            known.queued.insert(id.clone(), queued.message.clone());
+            None
+        }
+        Fact::MessageTaken { id } => match known.queued.remove(id) {
+            Some(message) => said(engine, &message).await?,
+            None => None,
+        },
         Fact::StepReplied { attempt, message, .. } => {
             for (index, call) in message.calls().enumerate() {
                 let key = CallKey { step: attempt.step, index: index as u32 };
                 let arguments = engine.text(&call.asked).await?;
-                labels.insert((run.clone(), key), label(call.name.as_str(), &arguments));
+                known.labels.insert((run.clone(), key), label(call.name.as_str(), &arguments));
             }
             said(engine, message).await?
         }
@@ -108,13 +120,13 @@ async fn part(
                 }
             }
             let ended = ended(*outcome, *error, *duration_ms);
-            Some(Part::Call { label: label_of(labels, *call), ended, result })
+            Some(Part::Call { label: label_of(known, *call), ended, result })
         }
         Fact::InterruptClosed { answer, by, .. } => {
             answered(answer).map(|word| Part::Note(format!("{word} by {by}")))
         }
         Fact::ToolInDoubt { call, reason, .. } => {
-            Some(Part::Note(format!("{} is in doubt: {reason}", label_of(labels, *call))))
+            Some(Part::Note(format!("{} is in doubt: {reason}", label_of(known, *call))))
         }
         Fact::ModelSwitched { model, .. } => Some(Part::Note(format!("going on with `{model}`"))),
         Fact::RunFinished { status, error, .. } => match (status, error) {
