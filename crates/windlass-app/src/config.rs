@@ -251,7 +251,7 @@ mod tests {
     fn refused(text: &str) -> String {
         let trouble = parse(Path::new("windlass.toml"), text).unwrap_err();
         let (message, hints) = trouble.parts();
-        format!("{message} | {}", hints.join(" | "))
+        hints.iter().fold(message.to_owned(), |all, hint| format!("{all} | {hint}"))
     }
 
     #[test]
@@ -293,7 +293,16 @@ mod tests {
             refused("[agent.limits]\nmax_steps = 'three'\n"),
             refused("[agent\n"),
         ]
-        .join("\n"), @"");
+        .join("\n"), @r#"
+        windlass.toml:2: unknown key `model` | did you mean `models`?
+        windlass.toml:4: unknown key `max_stepz` | did you mean `max_steps`?
+        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers
+        windlass.toml:2: `much` is no reasoning | write auto, off, minimal, low, medium, high, or a number of tokens
+        windlass.toml:2: a secret must not stand in a file | write `env:NAME` or `file:PATH`, which say where it is
+        windlass.toml: `providers.x.headers.Authorization` must not stand in a file as it is | write `env:NAME` or `file:PATH`, which say where the secret is
+        windlass.toml:2: invalid type: string "three", expected u32
+        windlass.toml:1: unclosed table, expected `]`
+        "#);
     }
 
     #[test]

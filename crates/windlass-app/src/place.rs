@@ -25,6 +25,7 @@ use crate::trust::{FolderFile, Standing, Trusted};
 const RUNS: usize = 1_000;
 
 /// A folder with its settings, before anything is opened.
+#[derive(Clone)]
 pub struct Ground {
     /// The working folder.
     pub folder: PathBuf,
@@ -107,7 +108,9 @@ impl Ground {
 
     /// The store's folder.
     pub fn store(&self) -> PathBuf {
-        self.settings.store.clone().unwrap_or_else(|| self.user.store_of(&self.folder))
+        let named = self.settings.store.as_ref();
+        let whole = |store: &PathBuf| std::path::absolute(store).unwrap_or_else(|_| store.clone());
+        named.map_or_else(|| self.user.store_of(&self.folder), whole)
     }
 
     /// Applies `--base-url` and `--api-key-env` to a model's provider.

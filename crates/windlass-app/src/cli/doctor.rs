@@ -259,13 +259,9 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
 async fn store(ground: &Ground) -> Vec<Check> {
     let path = ground.store();
     let shown = path.display().to_string();
-    let folder = ground.folder.canonicalize().unwrap_or_else(|_| ground.folder.clone());
-    if path.canonicalize().unwrap_or_else(|_| path.clone()).starts_with(folder) {
-        let message =
-            format!("`{shown}` lies inside the working folder, where the agent's tools could change it");
-        return vec![
-            Check::new("store", State::Broken, message).hint("choose a place outside with `--store`"),
-        ];
+    // The engine itself refuses a store inside the working folder, before it makes anything.
+    if let Err(error) = ground.clone().open_store().await {
+        return vec![Check::broken("store", &error).hint(format!("the store is `{shown}`"))];
     }
     let opened = SqliteStore::open(&path, StoreOptions::default(), Arc::new(SystemClock::new())).await;
     let store = match opened {

@@ -24,7 +24,6 @@ use crate::trouble::{EXIT_CODES, Exit};
     name = "windlass",
     version,
     after_help = EXIT_CODES,
-    after_long_help = EXIT_CODES,
     disable_help_subcommand = true,
     max_term_width = 100
 )]

@@ -118,24 +118,47 @@ mod tests {
 
     #[test]
     fn a_new_file() {
-        insta::assert_snapshot!(check("Write", r##"{"file_path":"new.md","content":"# A\nb\n"}"##), @"");
+        insta::assert_snapshot!(check("Write", r##"{"file_path":"new.md","content":"# A\nb\n"}"##), @r#"
+        Write new.md (new file, 2 lines, 6 bytes)
+        + # A
+        + b
+        "#);
     }
 
     #[test]
     fn a_replaced_file() {
-        insta::assert_snapshot!(check("Write", r#"{"file_path":"old.md","content":"one\n2\nthree\n"}"#), @"");
+        insta::assert_snapshot!(check("Write", r#"{"file_path":"old.md","content":"one\n2\nthree\n"}"#), @r#"
+        Write old.md (replaces the file, 3 lines, 12 bytes)
+          one
+        - two
+        + 2
+          three
+        "#);
     }
 
     #[test]
     fn an_edit() {
         insta::assert_snapshot!(
             check("Edit", r#"{"file_path":"old.md","old_string":"two","new_string":"2\u001b[2J","replace_all":true}"#),
-            @""
+            @r#"
+        Edit old.md
+        every occurrence:
+        - two
+        + 2␛[2J
+        "#
         );
     }
 
     #[test]
     fn any_other_call_shows_every_argument() {
-        insta::assert_snapshot!(check("Send", r#"{"to":"a@b.c","body":{"n":1}}"#), @"");
+        insta::assert_snapshot!(check("Send", r#"{"to":"a@b.c","body":{"n":1}}"#), @r#"
+        Send a@b.c
+        {
+          "to": "a@b.c",
+          "body": {
+            "n": 1
+          }
+        }
+        "#);
     }
 }
