@@ -1,1 +1,44 @@
-fn main() {}
+//! The product's binary: reads the arguments, runs one command, and turns what went wrong into words.
+
+mod cli;
+mod config;
+mod console;
+mod keyboard;
+mod paths;
+mod place;
+mod signals;
+mod telemetry;
+mod trouble;
+mod trust;
+mod view;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+use crate::console::Console;
+use crate::trouble::Exit;
+
+/// How long tasks in the background may take to end once the command is done; nothing depends on them.
+const WIND_DOWN: Duration = Duration::from_millis(200);
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let console = Console::new(cli.color);
+    telemetry::start(&console);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            trouble::report(&console, &anyhow::Error::from(error).context("cannot start"));
+            return Exit::Engine.into();
+        }
+    };
+    let ended = runtime.block_on(cli::run(cli, &console));
+    runtime.shutdown_timeout(WIND_DOWN);
+    match ended {
+        Ok(exit) => exit.into(),
+        Err(error) => trouble::report(&console, &error).into(),
+    }
+}

@@ -1,6 +1,6 @@
 //! Building an engine: every option has a default.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 
 use windlass_machine::AutoRun;
@@ -165,15 +165,23 @@ type Opened = (Arc<dyn Journal>, Arc<dyn Blobs>, Arc<dyn Bus>);
 /// An agent that can write into its own store could forge what was approved. (design: "Configuration and secrets")
 fn keep_apart(store: &Path, folder: &Path) -> Result<(), EngineError> {
     let whole = |path: &Path| {
+        // A path that does not exist yet is known by the part that does; what follows is taken by its words.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let known = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
-        known.map_or_else(
-            || path.to_owned(),
-            |(known, whole)| match path.strip_prefix(known) {
-                Ok(rest) if rest.as_os_str().is_empty() => whole,
-                Ok(rest) => whole.join(rest),
-                Err(_) => path.to_owned(),
-            },
-        )
+        let (rest, mut whole) = match &known {
+            Some((known, whole)) => (path.strip_prefix(known).unwrap_or(&path), whole.clone()),
+            None => (path.as_path(), PathBuf::new()),
+        };
+        for part in rest.components() {
+            match part {
+                Component::ParentDir => {
+                    whole.pop();
+                }
+                Component::CurDir => {}
+                Component::Normal(_) | Component::RootDir | Component::Prefix(_) => whole.push(part),
+            }
+        }
+        whole
     };
     let (store, folder) = (whole(store), whole(folder));
     if store.starts_with(&folder) {
@@ -185,4 +193,21 @@ fn keep_apart(store: &Path, folder: &Path) -> Result<(), EngineError> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_inside_the_folder_is_found_however_it_is_written() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        let inside = |store: &str| keep_apart(&base.path().join(store), &folder).is_err();
+        assert!(inside("folder") && inside("folder/kept") && inside("missing/../folder/kept"));
+        assert!(!inside("kept") && !inside("folder-2") && !inside("folder/../kept"));
+        // Relative to where the process runs, and not there yet.
+        assert!(keep_apart(Path::new("not-there-yet"), &std::env::current_dir().unwrap()).is_err());
+    }
 }

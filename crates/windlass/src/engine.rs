@@ -245,6 +245,30 @@ impl Engine {
         self.send(thread, Input::Answered { interrupt: interrupt.clone(), answer, by, view }).await
     }
 
+    /// Leaves an answer in a thread's inbox for whoever drives it, now or later; drives nothing.
+    pub async fn leave_answer(
+        &self,
+        thread: &ThreadId,
+        interrupt: &InterruptId,
+        answer: Answer,
+        by: Principal,
+    ) -> Result<InputId, EngineError> {
+        if self.deps.journal.head(thread).await?.is_none() {
+            return Err(EngineError::NoThread(thread.clone()));
+        }
+        let id = InputId::from(self.fresh("inp"));
+        // Whoever takes it from the inbox looks the policy up anew.
+        let view = windlass_machine::View::default();
+        let input = Input::Answered { interrupt: interrupt.clone(), answer, by, view };
+        self.deps.leave(thread, &id, &input).await?;
+        Ok(id)
+    }
+
+    /// Whether this engine drives a thread at this moment.
+    pub fn drives(&self, thread: &ThreadId) -> bool {
+        self.deps.actors().contains_key(thread)
+    }
+
     /// Asks a run to end.
     pub async fn cancel(&self, run: &RunId, by: Principal) -> Result<Seq, EngineError> {
         let row = self.row(run).await?;

@@ -65,7 +65,7 @@ impl Policy {
 }
 
 impl Deps {
-    fn actors(&self) -> std::sync::MutexGuard<'_, Actors> {
+    pub(crate) fn actors(&self) -> std::sync::MutexGuard<'_, Actors> {
         // Nothing panics while the lock is held.
         self.actors.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -1,0 +1,293 @@
+//! `windlass doctor`: what works, what does not, and how to mend it. It never shows a key.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use windlass::adapter::clock::SystemClock;
+use windlass::adapter::model::DEMO_MODEL;
+use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
+use windlass::machine::{ModelName, Reasoning};
+use windlass::port::journal::Journal;
+use windlass::port::model::{ModelInfo, Models};
+use windlass::{AgentConfig, Engine, Status, Task};
+
+use super::{ModelFlags, PlaceFlags};
+use crate::config::ModelSource;
+use crate::console::{Console, shown};
+use crate::paths::UserPaths;
+use crate::place::{Ask, Ground};
+use crate::trouble::{Exit, explain};
+use crate::trust::{FolderFile, Standing, Trusted};
+
+/// Providers on this machine, which need no key.
+const LOCAL: &[&str] = &["ollama", "llamacpp", "vllm", "lmstudio", "openai-compatible"];
+
+/// Runs looked at for unfinished ones.
+const RUNS: usize = 1_000;
+
+/// Arguments of `doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Also send the model a tiny request
+    #[arg(long)]
+    online: bool,
+    /// Print the checks as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    model: ModelFlags,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+#[derive(Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    message: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hints: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ok,
+    Warning,
+    Broken,
+}
+
+impl Check {
+    fn new(name: &'static str, state: State, message: impl Into<String>) -> Self {
+        Self { name, state, message: message.into(), hints: Vec::new() }
+    }
+    fn ok(name: &'static str, message: impl Into<String>) -> Self {
+        Self::new(name, State::Ok, message)
+    }
+    fn warning(name: &'static str, message: impl Into<String>) -> Self {
+        Self::new(name, State::Warning, message)
+    }
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+    fn broken(name: &'static str, error: &anyhow::Error) -> Self {
+        let trouble = explain(error);
+        let (message, hints) = trouble.parts();
+        Self { hints: hints.to_vec(), ..Self::new(name, State::Broken, message) }
+    }
+}
+
+/// Runs `doctor`.
+pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
+    let mut checks = vec![Check::ok("version", env!("CARGO_PKG_VERSION"))];
+    // What this would warn about has a check of its own below.
+    let quiet = Ground::find(&console.clone().muted(), &args.place, &args.model, Ask::Never);
+    match quiet.map_err(anyhow::Error::from) {
+        Err(error) => checks.push(Check::broken("configuration", &error)),
+        Ok(mut ground) => {
+            checks.push(configuration(&ground));
+            checks.push(folder(&ground.folder));
+            if let Some(check) = trust(&ground.user, &ground.folder) {
+                checks.push(check);
+            }
+            checks.push(keys(&ground));
+            checks.extend(model(&mut ground, args.online).await);
+            checks.extend(store(&ground).await);
+        }
+    }
+    let broken = checks.iter().any(|check| check.state == State::Broken);
+    if args.json {
+        let report = serde_json::json!({"ok": !broken, "checks": checks});
+        console.out_line(&report.to_string());
+    } else {
+        checks.iter().for_each(|check| print(console, check));
+    }
+    Ok(if broken { Exit::Failed } else { Exit::Done })
+}
+
+fn print(console: &Console, check: &Check) {
+    let paint = console.out_paint;
+    let mark = match check.state {
+        State::Ok => paint.green("✓ ok     "),
+        State::Warning => paint.yellow("! warning"),
+        State::Broken => paint.red("✗ broken "),
+    };
+    console.out_line(&format!("{mark}  {:<13}  {}", check.name, shown(&check.message)));
+    for hint in &check.hints {
+        console.out_line(&format!("{:<26}{} {}", "", paint.cyan("hint:"), shown(hint)));
+    }
+}
+
+fn configuration(ground: &Ground) -> Check {
+    let path = &ground.user.config;
+    match path.exists() {
+        true => Check::ok("configuration", format!("`{}`", path.display())),
+        false => Check::ok("configuration", format!("defaults; `{}` does not exist", path.display())),
+    }
+}
+
+fn folder(folder: &Path) -> Check {
+    let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let message = format!("`{}`", shown.display());
+    match std::fs::metadata(folder) {
+        Ok(found) if found.permissions().readonly() => {
+            Check::warning("folder", format!("{message} is read-only: the agent can look, but not write"))
+        }
+        Ok(_) => Check::ok("folder", message),
+        Err(error) => Check::broken("folder", &error.into()),
+    }
+}
+
+fn trust(user: &UserPaths, folder: &Path) -> Option<Check> {
+    let file = match FolderFile::read(folder) {
+        Ok(file) => file?,
+        Err(error) => return Some(Check::broken("trust", &error.into())),
+    };
+    let trusted = match Trusted::load(user) {
+        Ok(trusted) => trusted,
+        Err(error) => return Some(Check::broken("trust", &error.into())),
+    };
+    let path = file.path.display();
+    let hint = "read it, then run `windlass trust` on a terminal";
+    Some(match trusted.standing(&file) {
+        Standing::Trusted => Check::ok("trust", format!("`{path}` is trusted")),
+        Standing::Changed => {
+            Check::warning("trust", format!("`{path}` has changed since it was trusted, and is ignored"))
+                .hint(hint)
+        }
+        Standing::Unknown => {
+            Check::warning("trust", format!("`{path}` is not trusted, and is ignored")).hint(hint)
+        }
+    })
+}
+
+fn keys(ground: &Ground) -> Check {
+    let catalog = match ground.settings.catalog(&[]) {
+        Ok(catalog) => catalog,
+        Err(error) => return Check::broken("keys", &error),
+    };
+    let ready: Vec<String> = catalog
+        .providers()
+        .into_iter()
+        .filter(|provider| provider.ready && !LOCAL.contains(&provider.name.as_str()))
+        .map(|provider| provider.name)
+        .collect();
+    if ready.is_empty() {
+        let hint = "set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or another provider's key";
+        return Check::warning("keys", "no provider's key was found").hint(hint);
+    }
+    Check::ok("keys", ready.join(", "))
+}
+
+async fn model(ground: &mut Ground, online: bool) -> Vec<Check> {
+    let models = ground.settings.models.clone();
+    let why = match ground.settings.source {
+        ModelSource::Flag => "by flag or variable".to_owned(),
+        ModelSource::File => "by configuration".to_owned(),
+        ModelSource::Key(key) => format!("because {key} is set"),
+        ModelSource::Nothing => "a script: no key was found".to_owned(),
+    };
+    let mut checks = Vec::new();
+    if let Err(error) = ground.reach(&models[0]) {
+        return vec![Check::broken("model", &error.into())];
+    }
+    let catalog = match ground.settings.catalog(&models) {
+        Ok(catalog) => catalog,
+        Err(error) => return vec![Check::broken("model", &error)],
+    };
+    for (nth, name) in models.iter().enumerate() {
+        let (what, why) = if nth == 0 { ("model", why.as_str()) } else { ("fallback", "by configuration") };
+        checks.push(match catalog.resolve(name) {
+            Ok(model) => known(what, name, model.info(), why),
+            Err(error) => Check::broken(what, &error.into()),
+        });
+    }
+    if online && checks.iter().all(|check| check.state != State::Broken) {
+        checks.push(ping(Arc::new(catalog), &models[0]).await);
+    }
+    checks
+}
+
+fn known(what: &'static str, name: &ModelName, info: &ModelInfo, why: &str) -> Check {
+    let tools = match info.tool_calls {
+        Some(true) => "calls tools",
+        Some(false) => {
+            let message = format!("`{name}` cannot call tools, which an agent needs");
+            return Check::new(what, State::Broken, message)
+                .hint("choose another one with `--model provider/name`");
+        }
+        None => "not known whether it calls tools",
+    };
+    let window = info.context_tokens.map(|tokens| format!(", {tokens} tokens")).unwrap_or_default();
+    let price = if info.price.is_some() { "" } else { ", price not known" };
+    let message = format!("`{name}` ({why}): {tools}{window}{price}");
+    match info.tool_calls {
+        None => Check::warning(what, message)
+            .hint("say what it can in the configuration: `[providers.<name>.models.\"<model>\"]`"),
+        Some(_) => Check::ok(what, message),
+    }
+}
+
+/// Asks for one word, in memory: nothing is kept.
+async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
+    let mut agent = AgentConfig { models: vec![name.clone()], ..AgentConfig::from(DEMO_MODEL) };
+    agent.settings.reasoning = Reasoning::Off;
+    agent.settings.max_output_tokens = Some(64);
+    agent.limits.max_steps = 1;
+    let asked = async {
+        let engine = Engine::builder().models(models).build().await?;
+        engine.run(Task::new(agent, "Reply with the one word: ready")).await
+    };
+    match asked.await {
+        Ok(outcome) if outcome.status == Status::Done => {
+            Check::ok("online", format!("`{name}` answered in {} ms", outcome.meta.duration_ms))
+        }
+        Ok(outcome) => {
+            let why = outcome.errors.first();
+            let message =
+                why.map_or("no answer".to_owned(), |why| format!("{} (`{}`)", why.message, why.code));
+            Check::new("online", State::Broken, format!("`{name}`: {message}"))
+                .hint("look at the key, the address (`--base-url`) and the network")
+        }
+        Err(error) => Check::broken("online", &error.into()),
+    }
+}
+
+async fn store(ground: &Ground) -> Vec<Check> {
+    let path = ground.store();
+    let shown = path.display().to_string();
+    // The engine itself refuses a store inside the working folder, before it makes anything.
+    if let Err(error) = ground.clone().open_store().await {
+        return vec![Check::broken("store", &error).hint(format!("the store is `{shown}`"))];
+    }
+    let opened = SqliteStore::open(&path, StoreOptions::default(), Arc::new(SystemClock::new())).await;
+    let store = match opened {
+        Ok(store) => store,
+        Err(error) => {
+            return vec![Check::broken("store", &error.into()).hint(format!("the store is `{shown}`"))];
+        }
+    };
+    let mut checks = vec![match store.check().await {
+        Ok(found) => Check::ok("store", format!("`{shown}`: {found}")),
+        Err(error) => Check::broken("store", &error.into()).hint(format!("the store is `{shown}`")),
+    }];
+    let others = store.node().others().len();
+    checks.push(Check::ok("processes", format!("{others} other on this store; locks work")));
+    match store.runs(None, RUNS).await {
+        Ok(rows) => {
+            let open: Vec<_> = rows.iter().filter(|row| row.view.status.is_none()).collect();
+            if let Some(newest) = open.first() {
+                let message = format!("{} unfinished, the newest is {}", open.len(), newest.view.run);
+                checks.push(
+                    Check::warning("runs", message)
+                        .hint("`windlass resume` goes on, `windlass cancel` stops it"),
+                );
+            }
+        }
+        Err(error) => checks.push(Check::broken("runs", &error.into())),
+    }
+    checks
+}

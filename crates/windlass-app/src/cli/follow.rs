@@ -1,0 +1,415 @@
+//! Following a run to its end: shows it, asks a person where it waits, and heeds Ctrl-C.
+//!
+//! It drives nothing itself; leaving it leaves a run that goes on later from where it was.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use windlass::machine::{Answer, Fact, Input, InterruptId, InterruptKind, Principal, RunId, Seq, ThreadId};
+use windlass::port::journal::{Recorded, ThreadStatus};
+use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
+
+use crate::console::{Console, first_line, shown};
+use crate::keyboard::{Keyboard, Typed};
+use crate::place::Place;
+use crate::signals::{Signal, Signals};
+use crate::trouble::{Exit, explain};
+use crate::view::events;
+use crate::view::live::{Live, Show};
+use crate::view::question::{Question, Reply};
+
+use super::OutputFlags;
+
+/// How often the status line moves.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Characters of a queued message that are repeated.
+const ECHO_CHARS: usize = 60;
+
+/// Who watches.
+pub enum Sight {
+    /// A person, or a log.
+    People(Box<Live>),
+    /// A program, line by line.
+    Lines,
+}
+
+impl Sight {
+    /// What the flags ask for.
+    pub fn of(console: &Console, output: OutputFlags) -> Self {
+        if output.stream_json {
+            return Self::Lines;
+        }
+        let show = match (output.json, console.out_terminal) {
+            (true, _) => Show::Progress,
+            (false, true) => Show::Terminal,
+            (false, false) => Show::Answer,
+        };
+        Self::People(Box::new(Live::new(console, show)))
+    }
+}
+
+/// Which calls run without a person's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// Those that change nothing; a person is asked about the others.
+    Ask,
+    /// All (`--yes`). A call in doubt is still a person's to judge.
+    Everything,
+}
+
+/// How following ended.
+pub enum End {
+    /// The run has ended or waits.
+    Outcome(Box<Outcome>),
+    /// The person left it.
+    Left(Exit),
+}
+
+/// A run that is followed.
+pub struct Follow<'a> {
+    console: &'a Console,
+    place: &'a Place,
+    signals: &'a mut Signals,
+    thread: ThreadId,
+    run: RunId,
+    sight: Sight,
+    consent: Consent,
+    /// In a chat: who gets what is typed meanwhile.
+    chat: Option<AgentConfig>,
+    keyboard: Option<Keyboard>,
+    open: Vec<InterruptId>,
+    question: Option<Question>,
+    waiting: bool,
+    interrupts: u32,
+}
+
+/// Where following begins.
+#[derive(Clone, Copy, Debug)]
+pub struct From {
+    /// Updates after this position are shown.
+    pub after: Seq,
+    /// Events up to this one are told in short.
+    pub past: Seq,
+}
+
+impl<'a> Follow<'a> {
+    /// Follows a run.
+    pub fn new(
+        console: &'a Console,
+        place: &'a Place,
+        signals: &'a mut Signals,
+        (thread, run): (ThreadId, RunId),
+        sight: Sight,
+        consent: Consent,
+    ) -> Self {
+        Self {
+            console,
+            place,
+            signals,
+            thread,
+            run,
+            sight,
+            consent,
+            chat: None,
+            keyboard: None,
+            open: Vec::new(),
+            question: None,
+            waiting: false,
+            interrupts: 0,
+        }
+    }
+
+    /// What a person types meanwhile is sent to this agent.
+    pub fn in_chat(mut self, agent: AgentConfig) -> Self {
+        self.chat = Some(agent);
+        self.keyboard = self.console.can_ask().then(Keyboard::open);
+        self
+    }
+
+    /// Follows until the run has ended, waits for someone who is not here, or is left.
+    pub async fn to_end(mut self, from: From) -> anyhow::Result<End> {
+        let mut updates = self.place.engine.watch(&self.thread, from.after);
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            let ended = tokio::select! {
+                biased;
+                signal = self.signals.next() => self.signalled(signal),
+                typed = typed(&mut self.keyboard) => self.typed(typed).await?,
+                update = updates.next() => match update {
+                    Some(update) => self.update(update?, from.past).await?,
+                    None => return Err(EngineError::NoRun(self.run.clone()).into()),
+                },
+                _ = tick.tick() => {
+                    if let (Sight::People(live), None) = (&mut self.sight, &self.question) {
+                        live.tick();
+                    }
+                    None
+                }
+            };
+            if let Some(end) = ended {
+                return Ok(end);
+            }
+        }
+    }
+
+    async fn update(&mut self, update: Update, past: Seq) -> anyhow::Result<Option<End>> {
+        let engine = &self.place.engine;
+        match (&mut self.sight, &update) {
+            (Sight::Lines, update) => {
+                self.console.out_line(&events::update(engine, update).await?.to_string());
+            }
+            (Sight::People(live), Update::Event(recorded)) if recorded.seq <= past => {
+                live.past(engine, recorded).await?;
+            }
+            (Sight::People(live), update) => live.update(engine, update).await?,
+        }
+        match update {
+            Update::Event(recorded) => {
+                if let Some(end) = self.event(recorded).await? {
+                    return Ok(Some(end));
+                }
+            }
+            Update::Status(status) => self.waiting = status == ThreadStatus::Waiting,
+            Update::Stopped { why } => {
+                return Err(EngineError::Stopped { thread: self.thread.clone(), why: why.to_string() }.into());
+            }
+            Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => {}
+        }
+        if self.waiting && !self.open.is_empty() && self.question.is_none() {
+            return self.need_answer().await;
+        }
+        Ok(None)
+    }
+
+    async fn event(&mut self, recorded: Recorded) -> anyhow::Result<Option<End>> {
+        let mine = recorded.event.run.as_ref() == Some(&self.run);
+        match recorded.event.fact {
+            Fact::InterruptOpened { interrupt, .. } => self.open.push(interrupt),
+            Fact::InterruptClosed { interrupt, .. } => {
+                self.open.retain(|open| *open != interrupt);
+                if self.question.take_if(|question| question.interrupt.interrupt == interrupt).is_some() {
+                    self.console.note("\n  answered elsewhere");
+                }
+            }
+            Fact::RunFinished { .. } if mine => return self.finished().await,
+            _ => {} // tidy: the other kinds neither ask nor end
+        }
+        Ok(None)
+    }
+
+    async fn finished(&mut self) -> anyhow::Result<Option<End>> {
+        let outcome = self.place.engine.status(&self.run).await?;
+        self.show_end(&outcome);
+        // Typed in a chat while it ran: the next run is there already.
+        if self.chat.is_some() {
+            let machine = self.place.engine.peek(&self.thread).await?;
+            if let Some(next) = &machine.state().run {
+                self.run = next.id.clone();
+                self.interrupts = 0;
+                return Ok(None);
+            }
+            self.unqueue(machine.state()).await?;
+        }
+        Ok(Some(End::Outcome(Box::new(outcome))))
+    }
+
+    /// After a run that did not end well, what was typed meanwhile is not sent behind the person's back.
+    async fn unqueue(&self, state: &windlass::machine::State) -> anyhow::Result<()> {
+        for (id, queued) in &state.queue {
+            self.place.engine.send(&self.thread, Input::Withdraw { id: id.clone() }).await?;
+            let text = queued.message.plain_text();
+            self.console.note(&format!("not sent: {}", first_line(&shown(&text), ECHO_CHARS)));
+        }
+        Ok(())
+    }
+
+    fn show_end(&mut self, outcome: &Outcome) {
+        match &mut self.sight {
+            Sight::People(live) => live.end(outcome),
+            Sight::Lines => self.console.out_line(&events::outcome(outcome).to_string()),
+        }
+    }
+
+    /// The run waits for somebody.
+    async fn need_answer(&mut self) -> anyhow::Result<Option<End>> {
+        let engine = &self.place.engine;
+        let mut open = engine.interrupts(&self.thread).await?;
+        if self.consent == Consent::Everything {
+            for interrupt in open.extract_if(.., |open| matches!(open.kind, InterruptKind::Approval { .. })) {
+                self.answer(&interrupt.interrupt, Answer::Approve).await;
+            }
+        }
+        if open.is_empty() {
+            return Ok(None);
+        }
+        let asks = self.console.can_ask() && matches!(self.sight, Sight::People(_));
+        if !asks {
+            return self.wait_elsewhere().await;
+        }
+        if let Sight::People(live) = &mut self.sight {
+            live.pause();
+        }
+        self.keyboard.get_or_insert_with(Keyboard::open);
+        let first = open.swap_remove(0);
+        self.question = Some(Question::ask(self.console, first, &self.place.ground.folder));
+        Ok(None)
+    }
+
+    /// Nobody is here who could answer: says how it is done.
+    async fn wait_elsewhere(&mut self) -> anyhow::Result<Option<End>> {
+        let outcome = self.place.engine.status(&self.run).await?;
+        if outcome.status != Status::Paused {
+            return Ok(None);
+        }
+        match &mut self.sight {
+            Sight::People(live) => {
+                live.pause();
+                waits(self.console, self.place, &outcome);
+            }
+            Sight::Lines => self.console.out_line(&events::outcome(&outcome).to_string()),
+        }
+        Ok(Some(End::Outcome(Box::new(outcome))))
+    }
+
+    /// Gives an answer; where somebody else was first, says so and goes on.
+    async fn answer(&self, interrupt: &InterruptId, answer: Answer) {
+        let by = Principal::from("local");
+        if let Err(error) = self.place.engine.answer(&self.thread, interrupt, answer, by).await {
+            self.console.note(&format!("  not taken: {error}"));
+        }
+    }
+
+    async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<End>> {
+        let line = match typed {
+            Typed::Line(line) => line,
+            Typed::End => {
+                if self.chat.is_none() && self.question.is_some() {
+                    self.console.note("");
+                    return Ok(Some(self.leave(Exit::Waiting)));
+                }
+                return Ok(None);
+            }
+        };
+        let Some(question) = &mut self.question else { return self.queue(line).await.map(|()| None) };
+        match question.take(self.console, &line) {
+            Reply::Again => {}
+            Reply::Stop => {
+                self.question = None;
+                self.cancel();
+            }
+            Reply::Answer(answer, said) => {
+                let interrupt = question.interrupt.interrupt.clone();
+                self.question = None;
+                self.console.note(&format!("  {said}"));
+                self.answer(&interrupt, answer).await;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sends what was typed during a run; it is taken when the run is done.
+    async fn queue(&mut self, line: String) -> anyhow::Result<()> {
+        let Some(agent) = self.chat.as_ref().filter(|_| !line.trim().is_empty()) else { return Ok(()) };
+        if line.trim_start().starts_with('/') {
+            self.console.note("commands have to wait until the run has ended; Ctrl-C stops it");
+            return Ok(());
+        }
+        let mut task = self.place.task(agent, line.trim());
+        task.thread = Some(self.thread.clone());
+        task.options.surface = windlass::machine::Surface::Chat;
+        match self.place.engine.start(task).await {
+            Ok(_) => self.console.note(&self.console.paint.dim("(queued: sent when this run is done)")),
+            Err(error) => self.console.note(&format!("not queued: {error}")),
+        }
+        Ok(())
+    }
+
+    fn signalled(&mut self, signal: Signal) -> Option<End> {
+        match signal {
+            Signal::End(code) => Some(self.leave(Exit::Signal(code))),
+            Signal::Interrupt if self.interrupts > 0 => Some(self.leave(Exit::Interrupted)),
+            Signal::Interrupt => {
+                self.interrupts += 1;
+                if let Sight::People(live) = &mut self.sight {
+                    live.pause();
+                }
+                self.console.note("\nstopping the run; Ctrl-C again leaves it as it is");
+                self.question = None;
+                self.cancel();
+                None
+            }
+        }
+    }
+
+    /// Records the wish to stop. The run's end comes as an event; a refusal means that it ended by itself.
+    fn cancel(&self) {
+        let (engine, run, console) = (self.place.engine.clone(), self.run.clone(), self.console.clone());
+        tokio::spawn(async move {
+            match engine.cancel(&run, Principal::from("local")).await {
+                Ok(_) | Err(EngineError::Rejected(_)) => {}
+                Err(error) => console.note(&format!("not stopped: {error}")),
+            }
+        });
+    }
+
+    fn leave(&mut self, exit: Exit) -> End {
+        if let Sight::People(live) = &mut self.sight {
+            live.pause();
+        }
+        resume_hint(self.console, self.place, &self.run);
+        End::Left(exit)
+    }
+}
+
+async fn typed(keyboard: &mut Option<Keyboard>) -> Typed {
+    match keyboard {
+        Some(keyboard) => keyboard.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Says how a run goes on later.
+pub fn resume_hint(console: &Console, place: &Place, run: &RunId) {
+    console.note("the run is kept as it is");
+    console.hint(&format!("`windlass resume {run}{}` goes on with it", place.ground.same_flags()));
+}
+
+/// Says what a run waits for, and how to answer without this terminal.
+fn waits(console: &Console, place: &Place, outcome: &Outcome) {
+    let flags = place.ground.same_flags();
+    let run = &outcome.run_id;
+    console.note(&format!("{} the run waits for an answer", console.paint.yellow("waiting:")));
+    let mut can_approve = false;
+    for open in &outcome.meta.interrupts {
+        let label = crate::view::call::label(&open.tool, &open.arguments);
+        let answers = match open.kind {
+            InterruptKind::Approval { .. } => {
+                can_approve = true;
+                "approve|deny"
+            }
+            InterruptKind::InDoubt { .. } => "done|retry|fail",
+        };
+        console.note(&format!("  {label}"));
+        console.hint(&format!("`windlass answer {run} {} {answers}{flags}`", open.interrupt));
+    }
+    console.hint(&format!("`windlass resume {run}{flags}` asks on a terminal"));
+    if can_approve {
+        console.hint(&format!("`windlass resume {run}{flags} --yes` approves every call"));
+    }
+}
+
+/// Prints an outcome as the flags ask, and turns it into an exit code.
+pub fn conclude(console: &Console, output: OutputFlags, end: End) -> anyhow::Result<Exit> {
+    match end {
+        End::Left(exit) => Ok(exit),
+        End::Outcome(outcome) => {
+            if output.json {
+                let text =
+                    serde_json::to_string(&*outcome).map_err(|error| explain(&anyhow::Error::from(error)))?;
+                console.out_line(&text);
+            }
+            Ok(Exit::of(&outcome))
+        }
+    }
+}

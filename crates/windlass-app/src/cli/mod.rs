@@ -1,0 +1,132 @@
+//! The command line: one file per command. This one says what can be typed.
+
+mod answer;
+mod cancel;
+mod chat;
+mod completions;
+mod doctor;
+mod follow;
+mod resume;
+mod run;
+mod threads;
+pub mod trust;
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::console::{ColorChoice, Console};
+use crate::trouble::{EXIT_CODES, Exit};
+
+/// Runs LLM agents that never slip back: every step is recorded, and whatever stops goes on from there
+#[derive(Debug, Parser)]
+#[command(
+    name = "windlass",
+    version,
+    after_help = EXIT_CODES,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// When to colour: auto, always, never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        hide_possible_values = true,
+        display_order = 100
+    )]
+    pub color: ColorChoice,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Do one task and print the answer
+    Run(run::RunArgs),
+    /// Talk with an agent (also what `windlass` alone does)
+    Chat(chat::ChatArgs),
+    /// Go on with a run that was interrupted or waits
+    Resume(resume::ResumeArgs),
+    /// Stop a run for good
+    Cancel(cancel::CancelArgs),
+    /// Answer what a run waits for
+    Answer(answer::AnswerArgs),
+    /// List, show, export and delete conversations
+    Threads(threads::ThreadsArgs),
+    /// Say what works, what does not, and how to mend it
+    Doctor(doctor::DoctorArgs),
+    /// Let a folder's `windlass.toml` count
+    Trust(trust::TrustArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// Where to work.
+#[derive(Args, Clone, Debug, Default)]
+pub struct PlaceFlags {
+    /// The working folder [default: here]
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env = true)]
+    pub dir: Option<PathBuf>,
+    /// Where threads are kept [default: the user's data directory]
+    #[arg(long, value_name = "PATH", env = "WINDLASS_STORE", hide_env = true)]
+    pub store: Option<PathBuf>,
+}
+
+impl PlaceFlags {
+    /// The working folder.
+    pub fn folder(&self) -> PathBuf {
+        self.dir.clone().unwrap_or_else(|| PathBuf::from("."))
+    }
+}
+
+/// Which model.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ModelFlags {
+    /// The model, as `provider/name`
+    #[arg(long, short, value_name = "MODEL", env = "WINDLASS_MODEL", hide_env = true)]
+    pub model: Option<String>,
+    /// Another address for the model's provider
+    #[arg(long, value_name = "URL", env = "WINDLASS_BASE_URL", hide_env = true)]
+    pub base_url: Option<String>,
+    /// The variable that holds that provider's key
+    #[arg(long, value_name = "NAME", env = "WINDLASS_API_KEY_ENV", hide_env = true)]
+    pub api_key_env: Option<String>,
+    /// At most so many steps (model calls) in a run
+    #[arg(long, value_name = "N", env = "WINDLASS_MAX_STEPS", hide_env = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_steps: Option<u32>,
+}
+
+/// What is printed.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct OutputFlags {
+    /// Print one outcome as JSON at the end
+    #[arg(long, conflicts_with = "stream_json")]
+    pub json: bool,
+    /// Print each event and live fragment as a line of JSON
+    #[arg(long)]
+    pub stream_json: bool,
+}
+
+/// Runs a command.
+pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
+    match cli.command {
+        None => chat::run(console, &chat::ChatArgs::default()).await,
+        Some(Command::Run(args)) => run::run(console, &args).await,
+        Some(Command::Chat(args)) => chat::run(console, &args).await,
+        Some(Command::Resume(args)) => resume::run(console, &args).await,
+        Some(Command::Cancel(args)) => cancel::run(console, &args).await,
+        Some(Command::Answer(args)) => answer::run(console, &args).await,
+        Some(Command::Threads(args)) => threads::run(console, &args).await,
+        Some(Command::Doctor(args)) => doctor::run(console, &args).await,
+        Some(Command::Trust(args)) => trust::run(console, &args),
+        Some(Command::Completions(args)) => {
+            completions::run(console, &args, &mut Cli::command());
+            Ok(Exit::Done)
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `windlass run`: one task, from the command line to its answer.
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+
+use clap::Args;
+use windlass::machine::{AutoRun, Seq};
+
+use super::follow::{Consent, Follow, From, Sight, conclude};
+use super::{ModelFlags, OutputFlags, PlaceFlags};
+use crate::console::Console;
+use crate::place::{Ask, Ground};
+use crate::signals::Signals;
+use crate::trouble::{EXIT_CODES, Exit, Trouble};
+
+/// A task of this size is no task but a document, which belongs into a file that the agent reads.
+const TASK_MAX_BYTES: u64 = 1024 * 1024;
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct RunArgs {
+    /// What to do; `-` reads it from standard input
+    #[arg(value_name = "TASK", conflicts_with = "file")]
+    task: Option<String>,
+    /// Read the task from a file
+    #[arg(long, short, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Run every call without asking
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    model: ModelFlags,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Runs `run`.
+pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
+    let text = task_text(args)?;
+    let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
+    let models = ground.settings.models.clone();
+    ground.reach(&models[0])?;
+    let (consent, auto_run) = consent(args.yes);
+    let place = ground.open(&models, auto_run).await?;
+    let agent = place.agent(console)?;
+    let mut signals = Signals::listen()?;
+    let started = place.engine.start(place.task(&agent, text)).await?;
+    if !args.output.stream_json {
+        let line = format!("run {} with {}", started.run, agent.models[0]);
+        console.note(&console.paint.dim(&line));
+    }
+    let sight = Sight::of(console, args.output);
+    let ids = (started.thread, started.run);
+    let follow = Follow::new(console, &place, &mut signals, ids, sight, consent);
+    let from = From { after: Seq(started.seq.0.saturating_sub(1)), past: Seq(0) };
+    let end = follow.to_end(from).await?;
+    conclude(console, args.output, end)
+}
+
+/// What `--yes` stands for.
+pub fn consent(yes: bool) -> (Consent, AutoRun) {
+    match yes {
+        true => (Consent::Everything, AutoRun::Everything),
+        false => (Consent::Ask, AutoRun::Ask),
+    }
+}
+
+fn task_text(args: &RunArgs) -> Result<String, Trouble> {
+    let text = match (&args.task, &args.file) {
+        (_, Some(path)) => {
+            let file = std::fs::File::open(path).map_err(|error| {
+                Trouble::usage(format!("cannot read the task from `{}`: {error}", path.display()))
+            })?;
+            bounded(file, &path.display().to_string())?
+        }
+        (Some(task), None) if task != "-" => task.clone(),
+        (Some(_), None) => bounded(std::io::stdin().lock(), "standard input")?,
+        (None, None) if !std::io::stdin().is_terminal() => {
+            bounded(std::io::stdin().lock(), "standard input")?
+        }
+        (None, None) => String::new(),
+    };
+    if text.trim().is_empty() {
+        return Err(Trouble::usage("there is no task")
+            .hint("`windlass run \"Read data.csv and write three insights to insights.md\"`"));
+    }
+    Ok(text.trim().to_owned())
+}
+
+fn bounded(source: impl Read, name: &str) -> Result<String, Trouble> {
+    let failed = |error: std::io::Error| Trouble::usage(format!("cannot read the task from {name}: {error}"));
+    let mut text = String::new();
+    source.take(TASK_MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > TASK_MAX_BYTES {
+        return Err(Trouble::usage(format!("the task from {name} is larger than {TASK_MAX_BYTES} bytes"))
+            .hint("put it into a file of the working folder, and let the task name that file"));
+    }
+    Ok(text)
+}

@@ -1,0 +1,241 @@
+//! The configuration file's shape. Every key may be absent; unknown ones are errors.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use windlass::adapter::model::{Auth, KnownModel, WireKind};
+use windlass::machine::{CacheMarks, Effort, Limits, Reasoning};
+
+use super::reference::{HeaderValue, Reference};
+use crate::trouble::Trouble;
+
+/// A `windlass.toml`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConfigFile {
+    /// Where threads are kept.
+    pub store: Option<PathBuf>,
+    /// Whether a power cut may take the last moments, for speed.
+    pub relaxed: Option<bool>,
+    /// The agent.
+    pub agent: AgentFile,
+    /// Providers, by the part of a model's name before the slash.
+    pub providers: BTreeMap<String, ProviderFile>,
+}
+
+/// `[agent]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentFile {
+    /// Its name.
+    pub name: Option<String>,
+    /// The model, then the fallbacks tried in order.
+    pub models: Option<Vec<String>>,
+    /// Instructions in place of the built-in ones.
+    pub instructions: Option<String>,
+    /// How much it reasons.
+    pub reasoning: Option<ReasoningWord>,
+    /// Cache marks: `off`, `short`, `hour`.
+    pub cache: Option<CacheMarks>,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Output cap of one model call, in tokens.
+    pub max_output_tokens: Option<u64>,
+    /// What a run may use at most.
+    pub limits: LimitsFile,
+}
+
+/// `[agent.limits]`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsFile {
+    /// Model calls with their tools.
+    pub max_steps: Option<u32>,
+    /// Wall time of a run.
+    pub run_timeout_ms: Option<u64>,
+    /// Time of one tool call.
+    pub call_timeout_ms: Option<u64>,
+    /// Calls of one step.
+    pub max_calls_per_step: Option<u32>,
+    /// Calls that run beside each other.
+    pub max_parallel_calls: Option<u32>,
+    /// Messages sent to the model; 0: all.
+    pub window_messages: Option<u32>,
+    /// Messages that wait while a run is active.
+    pub max_queued: Option<u32>,
+    /// Starts of one repeatable call.
+    pub max_call_starts: Option<u32>,
+}
+
+/// `[providers.<name>]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProviderFile {
+    /// The address in the form that the provider's own SDK takes.
+    pub base_url: Option<String>,
+    /// The key, by reference.
+    pub api_key: Option<Reference>,
+    /// The wire.
+    pub wire: Option<WireKind>,
+    /// Where the key travels.
+    pub auth: Option<Auth>,
+    /// Further headers.
+    pub headers: BTreeMap<String, HeaderValue>,
+    /// `api-version` of Azure deployments.
+    pub api_version: Option<String>,
+    /// Silence after which a call has failed, in seconds.
+    pub stall_timeout_s: Option<u64>,
+    /// Whether unknown finish reasons are let through.
+    pub lenient: Option<bool>,
+    /// Fields merged into each request's body.
+    pub extra_body: Map<String, Value>,
+    /// Facts about models, prices among them.
+    pub models: BTreeMap<String, KnownModel>,
+}
+
+/// `reasoning = "auto" | "off" | "minimal" | "low" | "medium" | "high" | <tokens>`.
+#[derive(Clone, Copy, Debug)]
+pub struct ReasoningWord(pub Reasoning);
+
+impl<'de> Deserialize<'de> for ReasoningWord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Said {
+            Tokens(u64),
+            Word(String),
+        }
+        let wanted = "write auto, off, minimal, low, medium, high, or a number of tokens";
+        let said = Said::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wanted))?;
+        Ok(Self(match said {
+            Said::Tokens(tokens) => Reasoning::BudgetTokens(tokens),
+            Said::Word(word) => match word.as_str() {
+                "auto" => Reasoning::Auto,
+                "off" => Reasoning::Off,
+                "minimal" => Reasoning::Effort(Effort::Minimal),
+                "low" => Reasoning::Effort(Effort::Low),
+                "medium" => Reasoning::Effort(Effort::Medium),
+                "high" => Reasoning::Effort(Effort::High),
+                other => {
+                    return Err(serde::de::Error::custom(format!("`{other}` is no reasoning; {wanted}")));
+                }
+            },
+        }))
+    }
+}
+
+impl ConfigFile {
+    /// This layer over a weaker one, key by key.
+    pub fn over(self, weaker: Self) -> Self {
+        let mut providers = weaker.providers;
+        for (name, provider) in self.providers {
+            let below = providers.remove(&name).unwrap_or_default();
+            providers.insert(name, provider.over(below));
+        }
+        Self {
+            store: self.store.or(weaker.store),
+            relaxed: self.relaxed.or(weaker.relaxed),
+            agent: self.agent.over(weaker.agent),
+            providers,
+        }
+    }
+
+    /// What the shape alone does not say.
+    pub fn check(&self, path: &Path) -> Result<(), Trouble> {
+        let at = |key: String, why: &str| Trouble::usage(format!("{}: `{key}` {why}", path.display()));
+        for (name, provider) in &self.providers {
+            for (header, value) in &provider.headers {
+                if value.is_literal() && names_a_secret(header) {
+                    let key = format!("providers.{name}.headers.{header}");
+                    return Err(at(key, "must not stand in a file as it is")
+                        .hint("write `env:NAME` or `file:PATH`, which say where the secret is"));
+                }
+            }
+        }
+        if self.agent.models.as_ref().is_some_and(Vec::is_empty) {
+            return Err(at("agent.models".into(), "is empty").hint("name a model as `provider/model`"));
+        }
+        Ok(())
+    }
+}
+
+fn names_a_secret(header: &str) -> bool {
+    let header = header.to_ascii_lowercase();
+    ["authorization", "key", "token", "secret", "cookie", "password"].iter().any(|word| header.contains(word))
+}
+
+impl AgentFile {
+    fn over(self, weaker: Self) -> Self {
+        Self {
+            name: self.name.or(weaker.name),
+            models: self.models.or(weaker.models),
+            instructions: self.instructions.or(weaker.instructions),
+            reasoning: self.reasoning.or(weaker.reasoning),
+            cache: self.cache.or(weaker.cache),
+            temperature: self.temperature.or(weaker.temperature),
+            max_output_tokens: self.max_output_tokens.or(weaker.max_output_tokens),
+            limits: self.limits.or(weaker.limits),
+        }
+    }
+}
+
+impl LimitsFile {
+    fn or(self, weaker: Self) -> Self {
+        Self {
+            max_steps: self.max_steps.or(weaker.max_steps),
+            run_timeout_ms: self.run_timeout_ms.or(weaker.run_timeout_ms),
+            call_timeout_ms: self.call_timeout_ms.or(weaker.call_timeout_ms),
+            max_calls_per_step: self.max_calls_per_step.or(weaker.max_calls_per_step),
+            max_parallel_calls: self.max_parallel_calls.or(weaker.max_parallel_calls),
+            window_messages: self.window_messages.or(weaker.window_messages),
+            max_queued: self.max_queued.or(weaker.max_queued),
+            max_call_starts: self.max_call_starts.or(weaker.max_call_starts),
+        }
+    }
+
+    /// These figures over the defaults.
+    pub fn over(&self, defaults: Limits) -> Limits {
+        Limits {
+            max_steps: self.max_steps.unwrap_or(defaults.max_steps),
+            run_timeout_ms: self.run_timeout_ms.unwrap_or(defaults.run_timeout_ms),
+            call_timeout_ms: self.call_timeout_ms.unwrap_or(defaults.call_timeout_ms),
+            max_calls_per_step: self.max_calls_per_step.unwrap_or(defaults.max_calls_per_step),
+            max_parallel_calls: self.max_parallel_calls.unwrap_or(defaults.max_parallel_calls),
+            window_messages: self.window_messages.unwrap_or(defaults.window_messages),
+            max_queued: self.max_queued.unwrap_or(defaults.max_queued),
+            max_call_starts: self.max_call_starts.unwrap_or(defaults.max_call_starts),
+        }
+    }
+}
+
+impl ProviderFile {
+    fn over(self, weaker: Self) -> Self {
+        fn merged<V>(stronger: BTreeMap<String, V>, mut weaker: BTreeMap<String, V>) -> BTreeMap<String, V> {
+            weaker.extend(stronger);
+            weaker
+        }
+        let mut extra_body = weaker.extra_body;
+        extra_body.extend(self.extra_body);
+        // A secret is bound to the address that it was written beside: a layer that names another address does
+        // not get the key of the one below.
+        let same_place = self.base_url.is_none() || self.base_url == weaker.base_url;
+        let (key_below, headers_below) = match same_place {
+            true => (weaker.api_key, weaker.headers),
+            false => (None, BTreeMap::new()),
+        };
+        Self {
+            base_url: self.base_url.or(weaker.base_url),
+            api_key: self.api_key.or(key_below),
+            wire: self.wire.or(weaker.wire),
+            auth: self.auth.or(weaker.auth),
+            headers: merged(self.headers, headers_below),
+            api_version: self.api_version.or(weaker.api_version),
+            stall_timeout_s: self.stall_timeout_s.or(weaker.stall_timeout_s),
+            lenient: self.lenient.or(weaker.lenient),
+            extra_body,
+            models: merged(self.models, weaker.models),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What is wrong in a configuration file, with its line and the key that was probably meant.
+
+use std::path::Path;
+
+use crate::trouble::Trouble;
+
+/// How alike two keys must be for one to be suggested, from 0 to 1.
+const ALIKE: f64 = 0.6;
+
+/// Explains why a file cannot be read.
+pub fn explain(path: &Path, text: &str, error: &toml::de::Error) -> Trouble {
+    let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+    let place = format!("{}:{line}", path.display());
+    let message = error.message();
+    let Some((key, known)) = unknown_key(message) else {
+        let mut parts = message.trim().splitn(2, "; ");
+        let what = parts.next().unwrap_or_default().replace('\n', ", ");
+        let trouble = Trouble::usage(format!("{place}: {what}"));
+        return match parts.next() {
+            Some(way_out) => trouble.hint(way_out),
+            None => trouble,
+        };
+    };
+    let trouble = Trouble::usage(format!("{place}: unknown key `{key}`"));
+    match nearest(key, &known) {
+        Some(near) => trouble.hint(format!("did you mean `{near}`?")),
+        None => trouble.hint(format!("keys that exist here: {}", known.join(", "))),
+    }
+}
+
+/// Takes serde's message apart: "unknown field `x`, expected one of `a`, `b`".
+fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = message.trim().strip_prefix("unknown field `")?;
+    let (key, rest) = rest.split_once('`')?;
+    Some((key, rest.split('`').skip(1).step_by(2).collect()))
+}
+
+/// The most similar of some words, where one is similar at all.
+pub fn nearest<'w>(word: &str, known: &[&'w str]) -> Option<&'w str> {
+    let likeness = |near: &str| strsim::jaro_winkler(&word.to_lowercase(), near);
+    let best = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) > ALIKE).then_some(best)
+}

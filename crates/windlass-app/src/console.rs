@@ -1,0 +1,205 @@
+//! The terminal, or the pipe: where text goes, whether it may be coloured, and what must never reach a screen.
+//!
+//! Writing never fails loudly: a reader that is gone does not end a run.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    // No doc comments here: they would make the help texts long.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Standard input, output and error.
+#[derive(Clone, Debug)]
+pub struct Console {
+    /// Whether a person may type.
+    pub in_terminal: bool,
+    /// Whether a person reads the output.
+    pub out_terminal: bool,
+    /// Whether a person reads the progress.
+    pub err_terminal: bool,
+    /// Colours of standard output.
+    pub out_paint: Paint,
+    /// Colours of standard error.
+    pub paint: Paint,
+    muted: bool,
+}
+
+impl Console {
+    /// Looks at the process's own streams.
+    pub fn new(color: ColorChoice) -> Self {
+        let (out_terminal, err_terminal) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        let wanted = |terminal: bool| match color {
+            ColorChoice::Always => Paint::Colored,
+            ColorChoice::Never => Paint::Plain,
+            ColorChoice::Auto if terminal && !is_plain() => Paint::Colored,
+            ColorChoice::Auto => Paint::Plain,
+        };
+        Self {
+            in_terminal: io::stdin().is_terminal(),
+            out_terminal,
+            err_terminal,
+            out_paint: wanted(out_terminal),
+            paint: wanted(err_terminal),
+            muted: false,
+        }
+    }
+
+    /// Whether questions can be asked: a person reads them and may type.
+    pub fn can_ask(&self) -> bool {
+        self.in_terminal && self.err_terminal
+    }
+
+    /// Writes to standard output. A closed pipe is no error: whoever read it has seen enough.
+    pub fn out(&self, text: &str) {
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    /// Writes a line to standard output.
+    pub fn out_line(&self, text: &str) {
+        self.out(&format!("{text}\n"));
+    }
+
+    /// The same console without standard error.
+    pub fn muted(mut self) -> Self {
+        self.muted = true;
+        self
+    }
+
+    /// Writes to standard error.
+    pub fn err(&self, text: &str) {
+        if self.muted {
+            return;
+        }
+        let mut err = io::stderr().lock();
+        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+    }
+
+    /// Writes a line to standard error.
+    pub fn note(&self, text: &str) {
+        self.err(&format!("{text}\n"));
+    }
+
+    /// Writes a warning, and what to do about it on lines of their own.
+    pub fn warn(&self, text: &str, hints: &[&str]) {
+        self.note(&format!("{} {text}", self.paint.yellow("warning:")));
+        for hint in hints {
+            self.hint(hint);
+        }
+    }
+
+    /// Writes what to do next.
+    pub fn hint(&self, text: &str) {
+        self.note(&format!("{} {text}", self.paint.cyan("hint:")));
+    }
+}
+
+/// <https://no-color.org>: set and not empty.
+fn is_plain() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Whether text is coloured. Colour never says what the words do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// With escape sequences.
+    Colored,
+    /// As it is.
+    Plain,
+}
+
+impl Paint {
+    fn with<'t>(self, code: &str, text: &'t str) -> Cow<'t, str> {
+        match self {
+            Self::Colored => Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m")),
+            Self::Plain => Cow::Borrowed(text),
+        }
+    }
+    /// Less prominent.
+    pub fn dim(self, text: &str) -> Cow<'_, str> {
+        self.with("2", text)
+    }
+    /// More prominent.
+    pub fn bold(self, text: &str) -> Cow<'_, str> {
+        self.with("1", text)
+    }
+    /// Something failed.
+    pub fn red(self, text: &str) -> Cow<'_, str> {
+        self.with("1;31", text)
+    }
+    /// Something went well.
+    pub fn green(self, text: &str) -> Cow<'_, str> {
+        self.with("32", text)
+    }
+    /// Worth a look.
+    pub fn yellow(self, text: &str) -> Cow<'_, str> {
+        self.with("1;33", text)
+    }
+    /// What to do.
+    pub fn cyan(self, text: &str) -> Cow<'_, str> {
+        self.with("36", text)
+    }
+}
+
+/// A text for a terminal: control characters, with which a model or a file could move the cursor, hide text or
+/// answer in a person's name, are made visible.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    let tame = |c: char| !c.is_control() && !is_direction(c) || c == '\n' || c == '\t';
+    if text.chars().all(tame) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            _ if tame(c) => safe.push(c),
+            '\r' => {}
+            '\x00'..='\x1f' => safe.push(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
+            _ => safe.extend(c.escape_unicode()),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Characters that turn the direction of what follows, by which text can look like another.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+/// The first line of a text, at most so many characters.
+pub fn first_line(text: &str, max_chars: usize) -> String {
+    let mut lines = text.trim().lines();
+    let line = lines.next().unwrap_or_default();
+    let cut: String = line.chars().take(max_chars).collect();
+    let whole = cut.len() == line.len() && lines.next().is_none();
+    if whole { cut } else { format!("{}…", cut.trim_end()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_is_never_steered_by_a_text() {
+        assert_eq!(shown("plain\n\ttext ä 🙂"), "plain\n\ttext ä 🙂");
+        assert_eq!(shown("\x1b[2Jgone\x07"), "␛[2Jgone␇");
+        assert_eq!(shown("a\r\nb"), "a\nb");
+        assert_eq!(shown("a\u{202e}b\u{9b}c"), "a\\u{202e}b\\u{9b}c");
+    }
+
+    #[test]
+    fn first_lines() {
+        assert_eq!(first_line("one", 10), "one");
+        assert_eq!(first_line("one\ntwo", 10), "one…");
+        assert_eq!(first_line("abcdef", 3), "abc…");
+    }
+}

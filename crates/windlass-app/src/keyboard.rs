@@ -1,0 +1,92 @@
+//! Lines that a person types while something else goes on. Only for a terminal.
+//!
+//! A thread of its own reads them and stops between two lines, so that the line editor gets the terminal back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc;
+
+/// Lines kept until someone takes them: more than a person types while one question is open.
+const LINES: usize = 16;
+
+/// How long the thread takes to notice that it is to stop, in milliseconds.
+const NOTICE_MS: i32 = 50;
+
+/// Reads lines until dropped.
+pub struct Keyboard {
+    lines: mpsc::Receiver<Typed>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// A line, without its end.
+    Line(String),
+    /// Ctrl-D: nothing more will come.
+    End,
+}
+
+impl Keyboard {
+    /// Starts to read.
+    pub fn open() -> Self {
+        let (sender, lines) = mpsc::channel(LINES);
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let thread = std::thread::spawn(move || read(&sender, &told));
+        Self { lines, stop, thread: Some(thread) }
+    }
+
+    /// The next line; after Ctrl-D it never comes.
+    pub async fn next(&mut self) -> Typed {
+        match self.lines.recv().await {
+            Some(typed) => typed,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.lines.close();
+        if let Some(thread) = self.thread.take() {
+            // It looks up within `NOTICE_MS`.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read(sender: &mpsc::Sender<Typed>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        if !is_ready() {
+            continue;
+        }
+        let mut line = String::new();
+        let typed = match std::io::stdin().read_line(&mut line) {
+            Ok(0) | Err(_) => Typed::End,
+            Ok(_) => Typed::Line(line.trim_end_matches(['\n', '\r']).to_owned()),
+        };
+        let ended = typed == Typed::End;
+        if sender.blocking_send(typed).is_err() || ended {
+            return;
+        }
+    }
+}
+
+/// Whether a line can be read without waiting. In a terminal's line mode a read brings one whole line.
+#[cfg(unix)]
+fn is_ready() -> bool {
+    let mut wanted = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid `pollfd`, and the count says one.
+    let ready = unsafe { libc::poll(&mut wanted, 1, NOTICE_MS) };
+    ready > 0
+}
+
+#[cfg(not(unix))]
+fn is_ready() -> bool {
+    true
+}

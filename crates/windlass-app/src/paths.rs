@@ -1,0 +1,58 @@
+//! Where things lie: the user's configuration and data, and the store that belongs to a folder.
+
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use windlass::machine::Digest;
+
+use crate::trouble::Trouble;
+
+/// Hexadecimal digits of a folder's digest that name its store.
+const DIGITS: usize = 16;
+
+/// The file's name, in the user's configuration directory and in a folder.
+pub const CONFIG_FILE: &str = "windlass.toml";
+
+/// The user's own directories.
+#[derive(Clone, Debug)]
+pub struct UserPaths {
+    /// The user's configuration file; it may not exist.
+    pub config: PathBuf,
+    /// Stores, trusted digests and the chat's history.
+    pub data: PathBuf,
+}
+
+impl UserPaths {
+    /// Finds them as the platform has it (`XDG_CONFIG_HOME` and `XDG_DATA_HOME` on Unix).
+    pub fn find() -> Result<Self, Trouble> {
+        let base = etcetera::choose_base_strategy().map_err(|error| {
+            Trouble::usage(format!("cannot find the user's directories: {error}")).hint("set HOME")
+        })?;
+        Ok(Self {
+            config: base.config_dir().join("windlass").join(CONFIG_FILE),
+            data: base.data_dir().join("windlass"),
+        })
+    }
+
+    /// The store of a folder, outside of it.
+    pub fn store_of(&self, folder: &Path) -> PathBuf {
+        let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let digest = Digest::of(whole.as_os_str().as_encoded_bytes()).to_string();
+        self.data.join(&digest[..DIGITS])
+    }
+}
+
+/// Makes a directory that only the user may enter.
+pub fn private_directory(path: &Path) -> Result<(), Trouble> {
+    let failed = |error: std::io::Error| {
+        Trouble::engine(format!("cannot make the directory `{}`: {error}", path.display()))
+            .hint("give this user write access, or set XDG_DATA_HOME")
+    };
+    std::fs::create_dir_all(path).map_err(failed)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    Ok(())
+}

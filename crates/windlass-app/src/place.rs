@@ -1,0 +1,320 @@
+//! Where a command works: the folder, its settings, the store and the engine over it.
+//!
+//! Everything is checked here, before anything is started or changed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
+use windlass::adapter::sqlite::{Durability, StoreOptions};
+use windlass::machine::{AutoRun, ModelName, RunId, ThreadId};
+use windlass::port::journal::RunRow;
+use windlass::port::model::{Model, ModelError, Models};
+use windlass::tool::builtin::file_tools;
+use windlass::tool::{Registry, WorkingFolder};
+use windlass::{AgentConfig, Engine, Task};
+
+use crate::cli::{ModelFlags, PlaceFlags};
+use crate::config::{self, ConfigFile, Flags, ModelSource, Settings};
+use crate::console::Console;
+use crate::paths::UserPaths;
+use crate::trouble::Trouble;
+use crate::trust::{FolderFile, Standing, Trusted};
+
+/// Runs looked at to find one by a part of its id, or the newest unfinished one.
+const RUNS: usize = 1_000;
+
+/// A folder with its settings, before anything is opened.
+#[derive(Clone)]
+pub struct Ground {
+    /// The working folder.
+    pub folder: PathBuf,
+    /// The user's own directories.
+    pub user: UserPaths,
+    /// The settings.
+    pub settings: Settings,
+    /// What flags say, for a model that is known only later.
+    flags: Flags,
+    place: PlaceFlags,
+    model: ModelFlags,
+}
+
+/// An opened store with an engine over it.
+pub struct Place {
+    /// Where it is, and how it is set up.
+    pub ground: Ground,
+    /// The engine.
+    pub engine: Engine,
+    /// The models that it calls.
+    pub models: Arc<Catalog>,
+}
+
+/// Whether a person may be asked to trust the folder's file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// On a terminal.
+    OnTerminal,
+    /// Not for this command: it starts nothing.
+    Never,
+}
+
+/// The providers at hand; which ones a command needs may turn out only when the store is open.
+pub struct Catalog(RwLock<ProviderCatalog>);
+
+impl Catalog {
+    /// The providers now.
+    pub fn now(&self) -> ProviderCatalog {
+        // A poisoned lock still holds a whole catalogue.
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn replace(&self, catalog: ProviderCatalog) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = catalog;
+    }
+}
+
+impl Models for Catalog {
+    fn resolve(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        self.now().resolve(name)
+    }
+}
+
+impl Ground {
+    /// Reads the settings that count in a folder.
+    pub fn find(
+        console: &Console,
+        place: &PlaceFlags,
+        model: &ModelFlags,
+        ask: Ask,
+    ) -> Result<Self, Trouble> {
+        let user = UserPaths::find()?;
+        let folder = place.folder();
+        if !folder.is_dir() {
+            return Err(Trouble::usage(format!("`{}` is no folder", folder.display()))
+                .hint("name the working folder with `--dir`"));
+        }
+        let mut layers: Vec<ConfigFile> = config::read(&user.config)?.into_iter().collect();
+        layers.extend(trusted_layer(console, &user, &folder, ask)?);
+        let flags = Flags {
+            model: model.model.clone(),
+            base_url: model.base_url.clone(),
+            api_key_env: model.api_key_env.clone(),
+            store: place.store.clone(),
+            max_steps: model.max_steps,
+        };
+        let settings = Settings::resolve(layers, flags.clone(), &config::environment)?;
+        Ok(Self { folder, user, settings, flags, place: place.clone(), model: model.clone() })
+    }
+
+    /// The store's folder.
+    pub fn store(&self) -> PathBuf {
+        let named = self.settings.store.as_ref();
+        let whole = |store: &PathBuf| std::path::absolute(store).unwrap_or_else(|_| store.clone());
+        named.map_or_else(|| self.user.store_of(&self.folder), whole)
+    }
+
+    /// Applies `--base-url` and `--api-key-env` to a model's provider.
+    pub fn reach(&mut self, model: &ModelName) -> Result<(), Trouble> {
+        self.settings.reach(model, &self.flags, &config::environment)
+    }
+
+    /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
+    pub async fn open(self, used: &[ModelName], auto_run: AutoRun) -> anyhow::Result<Place> {
+        let models = Arc::new(Catalog(RwLock::new(self.settings.catalog(used)?)));
+        let folder = WorkingFolder::open(&self.folder)?.with_store(&self.user.data);
+        let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
+        let engine = Engine::builder()
+            .store(self.store())
+            .store_options(StoreOptions { durability, ..StoreOptions::default() })
+            .models(models.clone())
+            .tools(Registry::new().add_all(file_tools())?)
+            .folder(Arc::new(folder))
+            .auto_run(auto_run)
+            .build()
+            .await?;
+        Ok(Place { ground: self, engine, models })
+    }
+
+    /// Opens the store for looking: no model is called.
+    pub async fn open_store(self) -> anyhow::Result<Place> {
+        self.open(&[], AutoRun::Ask).await
+    }
+
+    /// Flags that a later command needs to find the same place and the same model.
+    pub fn same_flags(&self) -> String {
+        let mut flags = String::new();
+        let mut add = |flag: &str, value: Option<String>| {
+            if let Some(value) = value {
+                flags.push_str(&format!(" {flag} {}", quoted(&value)));
+            }
+        };
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        add("--dir", path(&self.place.dir));
+        add("--store", path(&self.place.store));
+        add("--base-url", self.model.base_url.clone());
+        add("--api-key-env", self.model.api_key_env.clone());
+        flags
+    }
+}
+
+impl Place {
+    /// The agent of a new run, its models checked and what is worth knowing said.
+    pub fn agent(&self, console: &Console) -> anyhow::Result<AgentConfig> {
+        let agent = self.ground.settings.agent();
+        if self.ground.settings.source == ModelSource::Nothing {
+            console.warn(
+                &format!(
+                    "no model key in the environment: `{DEMO_MODEL}` answers, which is a script and no AI"
+                ),
+                &["set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or name a model with `--model`"],
+            );
+        }
+        // The settings always name at least one model.
+        check_model(console, &self.models.now(), &agent.models[0])?;
+        for fallback in &agent.models[1..] {
+            if let Err(error) = check_model(console, &self.models.now(), fallback) {
+                console.warn(&format!("the fallback `{fallback}` cannot be used: {error}"), &[]);
+            }
+        }
+        Ok(agent)
+    }
+
+    /// A task for that agent.
+    pub fn task(&self, agent: &AgentConfig, text: impl Into<String>) -> Task {
+        let mut task = Task::new(agent.clone(), text);
+        task.options.utc_offset_minutes = Some(utc_offset_minutes());
+        task
+    }
+
+    /// Finds a run by its id or the end of it; without one, the newest that has not ended.
+    pub async fn find_run(&self, id: Option<&str>) -> anyhow::Result<RunRow> {
+        let rows = self.engine.runs(None, RUNS).await?;
+        let Some(id) = id else {
+            let open = rows.into_iter().find(|row| row.view.status.is_none());
+            return open.ok_or_else(|| self.nothing_open().into());
+        };
+        let mut found = rows.into_iter().filter(|row| names(id, row.view.run.as_str()));
+        match (found.next(), found.next()) {
+            (Some(row), None) => Ok(row),
+            (Some(_), Some(_)) => Err(several("run", id).into()),
+            (None, _) => Err(windlass::EngineError::NoRun(RunId::from(id)).into()),
+        }
+    }
+
+    fn nothing_open(&self) -> Trouble {
+        Trouble::usage(format!("no unfinished run in the folder `{}`", self.ground.folder.display()))
+            .hint("`windlass threads list` shows what is here; `--dir` or `--store` name another place")
+    }
+
+    /// Finds a thread by its id or the end of it; without one, the newest.
+    pub async fn find_thread(&self, id: Option<&str>) -> anyhow::Result<ThreadId> {
+        let query = windlass::port::journal::ThreadQuery { limit: RUNS, ..Default::default() };
+        let rows = self.engine.threads(&query).await?;
+        let mut found = rows.into_iter().filter(|row| id.is_none_or(|id| names(id, row.thread.as_str())));
+        match (found.next(), id, found.next()) {
+            (Some(row), None, _) | (Some(row), Some(_), None) => Ok(row.thread),
+            (Some(_), Some(id), Some(_)) => Err(several("thread", id).into()),
+            (None, Some(id), _) => Err(windlass::EngineError::NoThread(ThreadId::from(id)).into()),
+            (None, None, _) => {
+                Err(Trouble::usage("there is no thread yet").hint("`windlass run` starts one").into())
+            }
+        }
+    }
+
+    /// Makes a run's model callable before the run is picked up: a missing key must not end the run.
+    pub fn prepare(&mut self, console: &Console, model: &ModelName) -> anyhow::Result<()> {
+        let ready = self.ground.reach(model).map_err(anyhow::Error::from).and_then(|()| {
+            self.models.replace(self.ground.settings.catalog(std::slice::from_ref(model))?);
+            check_model(console, &self.models.now(), model)
+        });
+        ready.map_err(|error| crate::trouble::explain(&error).hint("the run is left as it is").into())
+    }
+}
+
+/// Refuses a model that cannot be called or is known to lack tool calls; an unknown one only warns. (SK-L13)
+pub fn check_model(console: &Console, catalog: &ProviderCatalog, model: &ModelName) -> anyhow::Result<()> {
+    let resolved = catalog.resolve(model)?;
+    match resolved.info().tool_calls {
+        Some(true) => Ok(()),
+        Some(false) => {
+            Err(Trouble::usage(format!("model `{model}` cannot call tools, which an agent needs"))
+                .hint("choose another one with `--model provider/name`")
+                .into())
+        }
+        None => {
+            let hint = "say what it can in the configuration: `[providers.<name>.models.\"<model>\"]`";
+            console.warn(&format!("nothing is known of model `{model}`; it has to call tools"), &[hint]);
+            Ok(())
+        }
+    }
+}
+
+/// The folder's file, where a person has trusted it or does so now.
+fn trusted_layer(
+    console: &Console,
+    user: &UserPaths,
+    folder: &Path,
+    ask: Ask,
+) -> Result<Option<ConfigFile>, Trouble> {
+    let Some(file) = FolderFile::read(folder)? else { return Ok(None) };
+    let mut trusted = Trusted::load(user)?;
+    let standing = trusted.standing(&file);
+    let mut counts = standing == Standing::Trusted;
+    if !counts && ask == Ask::OnTerminal && console.can_ask() {
+        counts = crate::cli::trust::ask(console, &file, standing);
+        if counts {
+            trusted.trust(&file)?;
+        }
+    }
+    if counts {
+        return config::parse(&file.path, &file.text).map(Some);
+    }
+    let why = match standing {
+        Standing::Changed => "has changed since it was trusted",
+        Standing::Unknown | Standing::Trusted => "is not trusted yet",
+    };
+    let hint =
+        format!("read it, then run `windlass trust {}` on a terminal", quoted(&folder.display().to_string()));
+    console.warn(&format!("`{}` {why} and is ignored", file.path.display()), &[&hint]);
+    Ok(None)
+}
+
+fn several(what: &str, id: &str) -> Trouble {
+    Trouble::usage(format!("`{id}` is the end of several {what}s' ids")).hint("give more of it")
+}
+
+/// Whether a text names an id: the whole, or its end.
+fn names(text: &str, id: &str) -> bool {
+    !text.is_empty() && id.ends_with(text)
+}
+
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The local time zone now, in minutes east of UTC.
+#[cfg(unix)]
+fn utc_offset_minutes() -> i32 {
+    use windlass::port::clock::Clock;
+    let now = windlass::adapter::clock::SystemClock::new().now();
+    let Ok(seconds) = libc::time_t::try_from(now.0 / 1000) else { return 0 };
+    let mut local = std::mem::MaybeUninit::<libc::tm>::uninit();
+    // SAFETY: both pointers are valid for the call, and `local` is read only where the call has filled it.
+    let local = unsafe {
+        if libc::localtime_r(&seconds, local.as_mut_ptr()).is_null() {
+            return 0;
+        }
+        local.assume_init()
+    };
+    i32::try_from(local.tm_gmtoff / 60).unwrap_or_default()
+}
+
+#[cfg(not(unix))]
+fn utc_offset_minutes() -> i32 {
+    0
+}

@@ -1,0 +1,237 @@
+//! What went wrong, in words for a person: a message, hints on lines of their own, and the exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use windlass::machine::Reject;
+use windlass::port::journal::StoreError;
+use windlass::port::model::ModelError;
+use windlass::tool::FolderError;
+use windlass::{EngineError, Fault, Outcome, Status};
+
+use crate::console::{Console, shown};
+
+/// How the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All went well; a run is done.
+    Done,
+    /// The run failed, or a check found something broken.
+    Failed,
+    /// The command line or the configuration is wrong.
+    Usage,
+    /// The run waits for an answer.
+    Waiting,
+    /// The run was cancelled.
+    Cancelled,
+    /// The store or the engine failed; a run goes on later.
+    Engine,
+    /// Stopped with Ctrl-C; the run goes on later.
+    Interrupted,
+    /// Ended by a signal (128 + its number); the run goes on later.
+    Signal(u8),
+}
+
+/// What `--help` says about exit codes.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the run failed, or a check found something broken
+  2    wrong usage or configuration
+  3    the run waits for an answer
+  4    the run was cancelled
+  5    the store or the engine failed
+  130  interrupted; `windlass resume` goes on";
+
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Waiting => 3,
+            Self::Cancelled => 4,
+            Self::Engine => 5,
+            Self::Interrupted => 130,
+            Self::Signal(code) => code,
+        }
+    }
+
+    /// What a run's outcome means for the process.
+    pub fn of(outcome: &Outcome) -> Self {
+        match outcome.status {
+            Status::Done | Status::Queued | Status::Running => Self::Done,
+            Status::Failed => Self::Failed,
+            Status::Paused => Self::Waiting,
+            Status::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// An error that knows what to do next.
+#[derive(Debug)]
+pub struct Trouble {
+    message: String,
+    hints: Vec<String>,
+    exit: Exit,
+}
+
+impl Trouble {
+    /// The caller's fault: wrong usage or configuration.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hints: Vec::new(), exit: Exit::Usage }
+    }
+
+    /// The outside's fault, or ours.
+    pub fn engine(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hints: Vec::new(), exit: Exit::Engine }
+    }
+
+    /// Adds what to do next.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// The message and hints as one text, for lists of problems.
+    pub fn parts(&self) -> (&str, &[String]) {
+        (&self.message, &self.hints)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+/// Says on standard error what went wrong; returns how the process ends.
+pub fn report(console: &Console, error: &anyhow::Error) -> Exit {
+    let trouble = explain(error);
+    console.note(&format!("{} {}", console.paint.red("error:"), shown(&trouble.message)));
+    for hint in &trouble.hints {
+        console.hint(&shown(hint));
+    }
+    trouble.exit
+}
+
+/// Finds the words for an error.
+pub fn explain(error: &anyhow::Error) -> Trouble {
+    if let Some(trouble) = error.downcast_ref::<Trouble>() {
+        let Trouble { message, hints, exit } = trouble;
+        return Trouble { message: message.clone(), hints: hints.clone(), exit: *exit };
+    }
+    if let Some(engine) = error.downcast_ref::<EngineError>() {
+        return of_engine(engine);
+    }
+    if let Some(store) = error.downcast_ref::<StoreError>() {
+        return of_store(store);
+    }
+    if let Some(model) = error.downcast_ref::<ModelError>() {
+        return split(&model.message, Exit::Usage);
+    }
+    if let Some(folder) = error.downcast_ref::<FolderError>() {
+        return Trouble::usage(with_sources(folder)).hint("name another folder with `--dir`");
+    }
+    Trouble::engine(format!("{error:#}"))
+}
+
+fn of_engine(error: &EngineError) -> Trouble {
+    let exit = match error.judge() {
+        (Fault::Caller, _) => Exit::Usage,
+        (Fault::Outside | Fault::Engine, _) => Exit::Engine,
+    };
+    match error {
+        EngineError::Store(store) => of_store(store),
+        EngineError::Model(model) => split(&model.message, Exit::Usage),
+        EngineError::NoRun(_) | EngineError::NoThread(_) => Trouble::usage(error.to_string())
+            .hint("`windlass threads list` shows what is here; `--dir` or `--store` name another place"),
+        EngineError::Rejected(Reject::Closed { .. } | Reject::NotFound { .. } | Reject::Stale { .. }) => {
+            Trouble::usage(error.to_string()).hint("`windlass resume` shows how the run stands")
+        }
+        EngineError::Pending { .. } => Trouble::engine(error.to_string())
+            .hint("look at the terminal that drives it, or end that process and run `windlass resume`"),
+        EngineError::Stopped { .. } => Trouble { exit, ..split(&error.to_string(), exit) }
+            .hint("nothing recorded was lost; `windlass resume` goes on"),
+        _ => Trouble { exit, ..split(&with_sources(error), exit) },
+    }
+}
+
+fn of_store(error: &StoreError) -> Trouble {
+    let exit = match error {
+        StoreError::NotFound { .. } | StoreError::Refused { .. } => Exit::Usage,
+        StoreError::Unreadable { .. } | StoreError::Corrupt { .. } | StoreError::Unavailable { .. } => {
+            Exit::Engine
+        }
+    };
+    let trouble = split(&with_sources(error), exit);
+    match error {
+        StoreError::Corrupt { .. } | StoreError::Unreadable { .. } => {
+            trouble.hint("`windlass doctor` checks the store")
+        }
+        StoreError::Unavailable { .. } => {
+            trouble.hint("nothing recorded was lost; `windlass resume` goes on")
+        }
+        StoreError::NotFound { .. } | StoreError::Refused { .. } => trouble,
+    }
+}
+
+/// An error with its sources, each said once.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let more = source.to_string();
+        if !said.contains(&more) {
+            said = format!("{said}: {more}");
+        }
+        next = source.source();
+    }
+    said
+}
+
+/// The library says "what is wrong; what to do" in one sentence: here the second part gets a line of its own.
+fn split(message: &str, exit: Exit) -> Trouble {
+    let mut lines = message.lines();
+    let first = lines.next().unwrap_or_default();
+    let (what, way_out) = ["; ", ": set ", ": configure "]
+        .iter()
+        .find_map(|mark| {
+            let (what, rest) = first.split_once(mark)?;
+            Some((what, format!("{}{rest}", mark.trim_start_matches([';', ':', ' ']))))
+        })
+        .map_or((first, None), |(what, rest)| (what, Some(rest)));
+    let hints = way_out.into_iter().chain(lines.map(str::to_owned)).collect();
+    Trouble { message: what.to_owned(), hints, exit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_out_stands_on_its_own_line() {
+        let parts = |message: &str| {
+            let trouble = split(message, Exit::Usage);
+            (trouble.message, trouble.hints)
+        };
+        assert_eq!(
+            parts("no key for provider `x`: set X_API_KEY or configure its `api_key`"),
+            ("no key for provider `x`".into(), vec!["set X_API_KEY or configure its `api_key`".into()])
+        );
+        assert_eq!(
+            parts("the disk is full; make room"),
+            ("the disk is full".into(), vec!["make room".into()])
+        );
+        assert_eq!(parts("plain"), ("plain".into(), vec![]));
+        assert_eq!(parts("a\nb"), ("a".into(), vec!["b".into()]));
+    }
+}

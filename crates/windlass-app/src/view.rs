@@ -1,0 +1,8 @@
+//! What people and programs see of runs: live progress, questions, transcripts, lines of JSON.
+
+pub mod call;
+pub mod events;
+pub mod live;
+pub mod preview;
+pub mod question;
+pub mod transcript;

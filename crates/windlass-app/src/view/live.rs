@@ -1,0 +1,413 @@
+//! A run as a person watches it: text as it comes, calls in a line each, and what is waited for.
+//!
+//! On a terminal the text goes to standard output while it is generated; in a pipe only the answer does, whole,
+//! once it is recorded. What is shown of a reply that broke off is called void.
+
+use std::collections::BTreeMap;
+
+use windlass::adapter::clock::SystemClock;
+use windlass::machine::{
+    Block, CallKey, Content, Event, Fact, InputId, Message, Outcome as CallOutcome, Timestamp,
+};
+use windlass::port::clock::Clock;
+use windlass::port::journal::Recorded;
+use windlass::port::model::Delta;
+use windlass::{Engine, EngineError, Outcome, Status, Update};
+
+use super::call::{label, seconds};
+use super::preview::plural;
+use crate::console::{Console, first_line, shown};
+
+/// Columns that the status line takes at most: it must not wrap, or it could not be erased.
+const STATUS_COLUMNS: usize = 76;
+
+/// Characters of an error or a reason in one line.
+const REASON_CHARS: usize = 100;
+
+/// Where the text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// To the screen, as it comes.
+    Terminal,
+    /// The answer, once it is there.
+    Answer,
+    /// Nowhere: a program gets the outcome.
+    Progress,
+}
+
+/// What is on the screen's last line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Empty,
+    Text,
+    Reasoning,
+    Status,
+}
+
+/// What the run is doing, for the status line.
+enum Doing {
+    Nothing,
+    Asking { model: String, since_ms: u64 },
+    Retrying { at: Timestamp },
+}
+
+/// Shows a run.
+pub struct Live {
+    console: Console,
+    clock: SystemClock,
+    show: Show,
+    line: Line,
+    doing: Doing,
+    /// Text of the running reply that is on the screen.
+    said: String,
+    /// Whether fragments of the running reply were missed.
+    gap: bool,
+    /// Text since the last results, recorded and on the screen: what the answer is compared with.
+    answer: String,
+    labels: BTreeMap<CallKey, String>,
+    running: Vec<(CallKey, u64)>,
+    /// Messages that wait, so that they can be repeated when their turn comes.
+    queued: BTreeMap<InputId, String>,
+}
+
+impl Live {
+    /// Shows a run on a console.
+    pub fn new(console: &Console, show: Show) -> Self {
+        Self {
+            console: console.clone(),
+            clock: SystemClock::new(),
+            show,
+            line: Line::Empty,
+            doing: Doing::Nothing,
+            said: String::new(),
+            gap: false,
+            answer: String::new(),
+            labels: BTreeMap::new(),
+            running: Vec::new(),
+            queued: BTreeMap::new(),
+        }
+    }
+
+    /// Shows an update.
+    pub async fn update(&mut self, engine: &Engine, update: &Update) -> Result<(), EngineError> {
+        match update {
+            Update::Event(recorded) => self.event(engine, &recorded.event).await?,
+            Update::Delta { delta, .. } => self.delta(delta),
+            Update::Gap { .. } => self.gap = true,
+            Update::Progress { call, text } => {
+                let label = self.label(*call);
+                self.note(&format!("  {label}: {}", first_line(&shown(text), REASON_CHARS)));
+            }
+            Update::Status(_) | Update::Stopped { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &Delta) {
+        if self.show != Show::Terminal || self.gap {
+            return;
+        }
+        match delta {
+            Delta::Text { text, .. } => {
+                self.said.push_str(text);
+                self.text(text);
+            }
+            Delta::Reasoning { text, .. } => {
+                self.start(Line::Reasoning);
+                self.console.out(&self.console.out_paint.dim(&shown(text)));
+            }
+            Delta::Call { .. } => {}
+        }
+    }
+
+    async fn event(&mut self, engine: &Engine, event: &Event) -> Result<(), EngineError> {
+        match &event.fact {
+            Fact::StepStarted { model, .. } => {
+                (self.said, self.gap) = (String::new(), false);
+                self.doing = Doing::Asking { model: model.to_string(), since_ms: self.clock.monotonic_ms() };
+            }
+            Fact::StepReplied { attempt, message, .. } => {
+                self.doing = Doing::Nothing;
+                self.learn_labels(engine, attempt.step, message).await?;
+                let text = text_of(engine, message).await?;
+                self.replied(&text, message.calls().next().is_some());
+            }
+            Fact::StepFailed { message, retry_at, .. } => self.failed(message, *retry_at),
+            Fact::ModelSwitched { model, reason } => {
+                self.note(&format!("going on with `{model}`: {}", first_line(&shown(reason), REASON_CHARS)));
+            }
+            Fact::ToolStarted { call, .. } => {
+                self.answer.clear();
+                self.running.push((*call, self.clock.monotonic_ms()));
+            }
+            Fact::ToolFinished { call, outcome, content, error, duration_ms } => {
+                self.running.retain(|(running, _)| running != call);
+                self.finished(*call, *outcome, content, *error, *duration_ms);
+            }
+            Fact::ToolInDoubt { call, reason, .. } => {
+                self.running.retain(|(running, _)| running != call);
+                let label = self.label(*call);
+                self.note(&format!("? {label} is in doubt: {}", first_line(&shown(reason), REASON_CHARS)));
+            }
+            Fact::LimitReached { limit, figure } => {
+                self.note(&format!("limit reached: `{limit}` is {figure}"))
+            }
+            Fact::MessageQueued { id, queued } => {
+                self.queued.insert(id.clone(), text_of(engine, &queued.message).await?);
+            }
+            Fact::MessageTaken { id } => {
+                if let Some(text) = self.queued.remove(id) {
+                    let text = first_line(&shown(&text), STATUS_COLUMNS);
+                    self.note(&self.console.paint.dim(&format!("› {text}")).into_owned());
+                }
+            }
+            Fact::RunStarted { .. } => self.answer.clear(),
+            _ => {} // tidy: the other kinds are no news to a person
+        }
+        Ok(())
+    }
+
+    async fn learn_labels(
+        &mut self,
+        engine: &Engine,
+        step: u32,
+        message: &Message,
+    ) -> Result<(), EngineError> {
+        for (index, call) in message.calls().enumerate() {
+            let arguments = engine.text(&call.asked).await?;
+            let key = CallKey { step, index: index as u32 };
+            self.labels.insert(key, label(call.name.as_str(), &arguments));
+        }
+        Ok(())
+    }
+
+    fn label(&self, call: CallKey) -> String {
+        self.labels.get(&call).cloned().unwrap_or_else(|| format!("call {}.{}", call.step, call.index + 1))
+    }
+
+    /// The whole reply is recorded: the screen gets what is missing of it.
+    fn replied(&mut self, text: &str, has_calls: bool) {
+        match self.show {
+            Show::Terminal => match text.strip_prefix(self.said.as_str()) {
+                Some(rest) => self.text(rest),
+                None => {
+                    self.note("(what stands above is not what was recorded; this is)");
+                    self.text(text);
+                }
+            },
+            // What a model says beside its calls is progress.
+            Show::Answer | Show::Progress if has_calls && !text.trim().is_empty() => {
+                self.note(&self.console.paint.dim(shown(text).trim()).into_owned());
+            }
+            Show::Answer | Show::Progress => {}
+        }
+        self.start(Line::Empty);
+        (self.said, self.gap) = (String::new(), false);
+        self.answer.push_str(text);
+    }
+
+    fn failed(&mut self, message: &str, retry_at: Option<Timestamp>) {
+        let broke_off = !self.said.is_empty() || self.line == Line::Reasoning;
+        let why = first_line(&shown(message), REASON_CHARS);
+        let next = match retry_at {
+            Some(at) => format!("; trying again in {} s", at.since(self.clock.now()).div_ceil(1000)),
+            None => String::new(),
+        };
+        let what = if broke_off {
+            "the reply broke off, and what stands above of it is void"
+        } else {
+            "the model call failed"
+        };
+        self.note(&format!("({what}: {why}{next})"));
+        (self.said, self.gap) = (String::new(), false);
+        self.doing = retry_at.map_or(Doing::Nothing, |at| Doing::Retrying { at });
+    }
+
+    fn finished(
+        &mut self,
+        call: CallKey,
+        outcome: CallOutcome,
+        content: &[Block],
+        error: bool,
+        duration_ms: u64,
+    ) {
+        let paint = self.console.paint;
+        let reason = || first_line(&shown(&plain(content)), REASON_CHARS);
+        let ended = match (outcome, error) {
+            (CallOutcome::Returned, false) => format!("{} {}", paint.green("✓"), seconds(duration_ms)),
+            (CallOutcome::Returned, true) => format!("{} {}", paint.red("✗ failed:"), reason()),
+            (CallOutcome::Refused, _) => format!("{} {}", paint.red("✗ refused:"), reason()),
+            (CallOutcome::Denied, _) => paint.yellow("⊘ denied").into_owned(),
+            (CallOutcome::Cancelled, _) => "– not run".to_owned(),
+            (CallOutcome::InDoubt, _) => format!("{} {}", paint.yellow("? in doubt:"), reason()),
+            (CallOutcome::Told, _) => format!("{} told by a person", paint.green("✓")),
+        };
+        let label = self.label(call);
+        self.note(&format!("• {label}  {ended}"));
+    }
+
+    /// Shows what was done before this process came, in short.
+    pub async fn past(&mut self, engine: &Engine, recorded: &Recorded) -> Result<(), EngineError> {
+        match &recorded.event.fact {
+            Fact::StepReplied { attempt, message, .. } => {
+                self.learn_labels(engine, attempt.step, message).await?;
+                self.answer = text_of(engine, message).await?;
+                let text = first_line(&shown(&self.answer), STATUS_COLUMNS);
+                if !text.is_empty() {
+                    self.note(&self.console.paint.dim(&format!("  {text}")).into_owned());
+                }
+                // A part of it is on the screen: the whole is shown where it turns out to be the answer.
+                self.answer.clear();
+            }
+            Fact::ToolFinished { call, outcome, content, error, duration_ms } => {
+                self.finished(*call, *outcome, content, *error, *duration_ms);
+            }
+            _ => {} // tidy: the other kinds are no news to a person
+        }
+        Ok(())
+    }
+
+    /// Shows how the run stands at the end.
+    pub fn end(&mut self, outcome: &Outcome) {
+        let paint = self.console.paint;
+        let text = outcome.meta.output.as_deref().unwrap_or_default();
+        let is_shown = self.answer == text;
+        self.start(Line::Empty);
+        match (self.show, outcome.status) {
+            (Show::Terminal, Status::Done) if !is_shown => self.text(text),
+            (Show::Answer, Status::Done) => {
+                self.console.out(text);
+                if !text.ends_with('\n') {
+                    self.console.out("\n");
+                }
+            }
+            (Show::Terminal | Show::Answer | Show::Progress, _) => {}
+        }
+        self.start(Line::Empty);
+        for error in &outcome.errors {
+            let line = format!("{} (`{}`)", shown(&error.message), error.code);
+            if outcome.status == Status::Cancelled {
+                self.note(&paint.yellow("cancelled"));
+            } else {
+                self.note(&format!("{} {line}", paint.red("failed:")));
+                self.hint(&error.code);
+            }
+        }
+        let meta = &outcome.meta;
+        let mut figures = vec![
+            format!("{} {}", meta.turns, plural(meta.turns as usize, "step")),
+            format!("{} {}", meta.tool_calls, plural(meta.tool_calls as usize, "call")),
+        ];
+        if let (Some(input), Some(output)) = (meta.tokens_used.input, meta.tokens_used.output) {
+            figures.push(format!("{input} + {output} tokens"));
+        }
+        if let Some(cost) = meta.cost_usd.filter(|cost| *cost > 0.0) {
+            figures.push(format!("${cost:.4}"));
+        }
+        figures.push(seconds(meta.duration_ms));
+        self.note(&paint.dim(&figures.join(" · ")).into_owned());
+    }
+
+    fn hint(&self, code: &str) {
+        let hint = match code {
+            "ERR_AUTH" => "look at the provider's key; `windlass doctor` shows which ones are found",
+            "ERR_MAX_TURNS" => "raise `--max-steps`, or make the task smaller",
+            "ERR_CONFIG" => "`windlass doctor` says what is wrong",
+            "ERR_RATE_LIMIT" | "ERR_API_OVERLOADED" | "ERR_API" => {
+                "try again later, or name a fallback in `agent.models`"
+            }
+            _ => return,
+        };
+        self.console.hint(hint);
+    }
+
+    /// Writes a line of progress.
+    pub fn note(&mut self, text: &str) {
+        self.start(Line::Empty);
+        self.console.note(text);
+    }
+
+    /// Writes the answer's text.
+    fn text(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.start(Line::Text);
+        self.console.out(&shown(text));
+        if text.ends_with('\n') {
+            self.line = Line::Empty;
+        }
+    }
+
+    /// Makes the screen's last line one of a kind.
+    fn start(&mut self, line: Line) {
+        match (self.line, line) {
+            (Line::Status, _) => self.console.err("\r\x1b[2K"),
+            (Line::Text, Line::Empty | Line::Reasoning) | (Line::Reasoning, Line::Empty | Line::Text) => {
+                self.console.out("\n");
+            }
+            (Line::Empty | Line::Text | Line::Reasoning, _) => {}
+        }
+        self.line = line;
+    }
+
+    /// Leaves the screen to somebody else.
+    pub fn pause(&mut self) {
+        self.start(Line::Empty);
+    }
+
+    /// Draws the status line again; only on a terminal, and never behind text.
+    pub fn tick(&mut self) {
+        if !self.console.err_terminal || matches!(self.line, Line::Text | Line::Reasoning) {
+            return;
+        }
+        let Some(status) = self.status() else {
+            self.start(Line::Empty);
+            return;
+        };
+        let status: String = status.chars().take(STATUS_COLUMNS).collect();
+        self.console.err(&format!("\r\x1b[2K{}", self.console.paint.dim(&status)));
+        self.line = Line::Status;
+    }
+
+    fn status(&self) -> Option<String> {
+        let for_ms = |since: u64| seconds_whole(self.clock.monotonic_ms().saturating_sub(since));
+        if let Some((call, since)) = self.running.first() {
+            let more = match self.running.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            return Some(format!("• {}{more} … {}", self.label(*call), for_ms(*since)));
+        }
+        match &self.doing {
+            Doing::Nothing => None,
+            Doing::Asking { model, since_ms } => Some(format!("… {model} {}", for_ms(*since_ms))),
+            Doing::Retrying { at } => {
+                Some(format!("… trying again in {} s", at.since(self.clock.now()).div_ceil(1000)))
+            }
+        }
+    }
+}
+
+fn seconds_whole(ms: u64) -> String {
+    format!("{} s", ms / 1000)
+}
+
+/// The text that a reader sees of a message.
+pub async fn text_of(engine: &Engine, message: &Message) -> Result<String, EngineError> {
+    let mut all = String::new();
+    for block in &message.blocks {
+        if let Block::Text { text, .. } = block {
+            all.push_str(&engine.text(text).await?);
+        }
+    }
+    Ok(all)
+}
+
+fn plain(content: &[Block]) -> String {
+    let texts = content.iter().filter_map(|block| match block {
+        Block::Text { text: Content::Inline(text), .. } => Some(text.as_str()),
+        _ => None, // tidy: only inline text fits a line
+    });
+    texts.collect()
+}

@@ -1,0 +1,164 @@
+//! A call as a person judges it: every argument, and for files what would change.
+
+use std::path::Path;
+
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+use windlass::tool::WorkingFolder;
+
+use crate::console::{Paint, shown};
+
+/// A diff of larger files costs more than it tells.
+const DIFF_MAX_BYTES: u64 = 512 * 1024;
+
+/// Lines of a preview, nothing left out that the call would do.
+pub fn lines(tool: &str, arguments: &str, folder: &Path, paint: Paint) -> Vec<String> {
+    let Ok(value) = serde_json::from_str::<Value>(arguments) else {
+        return shown(arguments).lines().map(str::to_owned).collect();
+    };
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    match (tool, text("file_path"), text("content"), text("old_string"), text("new_string")) {
+        ("Write", Some(path), Some(content), _, _) => match existing(folder, path) {
+            Some(old) if old == content => vec![format!("{path}: no change")],
+            Some(old) => diff(&old, content, paint),
+            None => content.lines().map(|line| added(line, paint)).collect(),
+        },
+        ("Edit", Some(_), _, Some(old), Some(new)) => {
+            let all = value.get("replace_all").and_then(Value::as_bool).unwrap_or_default();
+            let mut lines = diff(old, new, paint);
+            if all {
+                lines.insert(0, "every occurrence:".to_owned());
+            }
+            lines
+        }
+        _ => {
+            let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| arguments.to_owned());
+            shown(&pretty).lines().map(str::to_owned).collect()
+        }
+    }
+}
+
+/// What a call is about, in one line: whether a file is new, and how large it becomes.
+pub fn headline(tool: &str, arguments: &str, folder: &Path) -> String {
+    let label = super::call::label(tool, arguments);
+    let value = serde_json::from_str::<Value>(arguments).unwrap_or_default();
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    match (tool, text("file_path"), text("content")) {
+        ("Write", Some(path), Some(content)) => {
+            let kind = match exists(folder, path) {
+                true => "replaces the file",
+                false => "new file",
+            };
+            let lines = content.lines().count();
+            format!("{label} ({kind}, {lines} {}, {} bytes)", plural(lines, "line"), content.len())
+        }
+        _ => label,
+    }
+}
+
+/// A word in its plural where there are several.
+pub fn plural(count: usize, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+fn exists(folder: &Path, path: &str) -> bool {
+    let open = || {
+        WorkingFolder::open(folder)
+            .ok()
+            .and_then(|folder| folder.resolve(path).ok().map(|path| (folder, path)))
+    };
+    open().is_some_and(|(folder, path)| folder.open_file(&path).is_ok())
+}
+
+/// The file as it is, read as carefully as the tool would.
+fn existing(folder: &Path, path: &str) -> Option<String> {
+    use std::io::Read;
+    let folder = WorkingFolder::open(folder).ok()?;
+    let path = folder.resolve(path).ok()?;
+    let mut text = String::new();
+    let file = folder.open_file(&path).ok()?;
+    file.take(DIFF_MAX_BYTES + 1).read_to_string(&mut text).ok()?;
+    (text.len() as u64 <= DIFF_MAX_BYTES).then_some(text)
+}
+
+fn diff(old: &str, new: &str, paint: Paint) -> Vec<String> {
+    let diff = TextDiff::from_lines(old, new);
+    let mut lines = Vec::new();
+    for (nth, group) in diff.grouped_ops(2).iter().enumerate() {
+        if nth > 0 {
+            lines.push(paint.dim("  …").into_owned());
+        }
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let line = change.value().trim_end_matches('\n');
+            lines.push(match change.tag() {
+                ChangeTag::Delete => paint.red(&format!("- {}", shown(line))).into_owned(),
+                ChangeTag::Insert => added(line, paint),
+                ChangeTag::Equal => format!("  {}", shown(line)),
+            });
+        }
+    }
+    lines
+}
+
+fn added(line: &str, paint: Paint) -> String {
+    paint.green(&format!("+ {}", shown(line))).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(tool: &str, arguments: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("old.md"), "one\ntwo\nthree\n").unwrap();
+        let head = headline(tool, arguments, folder.path());
+        let lines = lines(tool, arguments, folder.path(), Paint::Plain);
+        format!("{head}\n{}", lines.join("\n"))
+    }
+
+    #[test]
+    fn a_new_file() {
+        insta::assert_snapshot!(check("Write", r##"{"file_path":"new.md","content":"# A\nb\n"}"##), @r#"
+        Write new.md (new file, 2 lines, 6 bytes)
+        + # A
+        + b
+        "#);
+    }
+
+    #[test]
+    fn a_replaced_file() {
+        insta::assert_snapshot!(check("Write", r#"{"file_path":"old.md","content":"one\n2\nthree\n"}"#), @r#"
+        Write old.md (replaces the file, 3 lines, 12 bytes)
+          one
+        - two
+        + 2
+          three
+        "#);
+    }
+
+    #[test]
+    fn an_edit() {
+        insta::assert_snapshot!(
+            check("Edit", r#"{"file_path":"old.md","old_string":"two","new_string":"2\u001b[2J","replace_all":true}"#),
+            @r#"
+        Edit old.md
+        every occurrence:
+        - two
+        + 2␛[2J
+        "#
+        );
+    }
+
+    #[test]
+    fn any_other_call_shows_every_argument() {
+        insta::assert_snapshot!(check("Send", r#"{"to":"a@b.c","body":{"n":1}}"#), @r#"
+        Send a@b.c
+        {
+          "to": "a@b.c",
+          "body": {
+            "n": 1
+          }
+        }
+        "#);
+    }
+}

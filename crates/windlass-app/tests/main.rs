@@ -1,0 +1,3 @@
+//! Tests of the product through its real binary.
+
+mod cli;
