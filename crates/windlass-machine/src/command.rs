@@ -1,4 +1,6 @@
 //! What should be in flight: a function of the state alone.
+//!
+//! It says nothing of how a command is carried out; that is the driver's.
 
 use serde::{Deserialize, Serialize};
 

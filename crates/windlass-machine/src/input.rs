@@ -1,4 +1,6 @@
 //! What arrives: everything that a decision needs from outside the thread comes in an input.
+//!
+//! Nothing in an input is looked up again later, so that a replay decides the same.
 
 use std::sync::Arc;
 

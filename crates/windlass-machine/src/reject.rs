@@ -1,4 +1,6 @@
 //! Why an input was refused: typed, and without any change to the thread.
+//!
+//! A reject is for the sender; the model never sees one.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,6 @@
 //! Building an engine: every option has a default.
+//!
+//! It wires ports together and decides nothing else.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};

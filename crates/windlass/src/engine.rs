@@ -1,4 +1,6 @@
 //! The library's face: start runs, watch them, answer them, stop them, and pick them up again.
+//!
+//! Every call goes through the driver or reads the journal; nothing is decided here.
 
 use std::sync::Arc;
 

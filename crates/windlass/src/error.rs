@@ -1,4 +1,6 @@
 //! Errors for the caller. What the model should see is never one of these.
+//!
+//! Each says whose fault it is and whether to try again.
 
 use windlass_machine::{Reject, RunId, ThreadId};
 

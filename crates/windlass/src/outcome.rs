@@ -1,4 +1,6 @@
 //! The one flat shape that every call returns, whatever became of the run. (LM-R3)
+//!
+//! It is a view of the journal and is stored nowhere.
 
 use serde::Serialize;
 use windlass_machine::{InterruptId, InterruptKind, MicroUsd, RunId, ThreadId, Timestamp};

@@ -1,4 +1,6 @@
 //! Pieces of the prompt that are rebuilt for each step and stand in its tail.
+//!
+//! They never become part of the history, so that prompt caches survive them.
 
 use crate::id::Timestamp;
 

@@ -1,4 +1,6 @@
 //! Texts that the engine itself says to the model, and those that it says to a person in its place.
+//!
+//! When each is said is decided in `on/`; here are only the words and how often.
 
 use crate::event::StepMode;
 

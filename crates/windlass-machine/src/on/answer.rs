@@ -1,4 +1,6 @@
 //! A reply to an interrupt came, or the policy changed while calls wait.
+//!
+//! Who may answer is checked before an input gets here.
 
 use super::line::{Overlay, Place, overlay};
 use super::{Decision, tool};

@@ -1,4 +1,6 @@
 //! A run is to end: nothing new starts, what runs is stopped, and every call gets its result.
+//!
+//! What cannot be undone is said to be in doubt, never to be cancelled.
 
 use super::line::{Overlay, Place, overlay};
 use super::next::{End, finish_only, start_waiting};

@@ -1,4 +1,6 @@
 //! A message arrives, is taken back, or the thread gets a title.
+//!
+//! Nothing here looks at what a message says, beyond that it says something.
 
 use super::{Decision, cancel, next};
 use crate::event::{CancelReason, Fact, Place, Queued, StepMode};

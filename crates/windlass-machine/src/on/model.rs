@@ -1,4 +1,6 @@
 //! The model answered, failed, or was dropped.
+//!
+//! What follows a step without calls is decided here; the calls are `line`'s.
 
 use std::sync::Arc;
 

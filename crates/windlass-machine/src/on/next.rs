@@ -1,4 +1,6 @@
 //! What comes next: the next step, another try, or the end of the run.
+//!
+//! Every step and every end of a run passes through here, and nowhere else.
 
 use super::{Decision, cancel, message};
 use crate::agent::Agent;

@@ -1,4 +1,6 @@
 //! A tool answered, or was killed.
+//!
+//! What a lost call means is `lost`'s; here somebody still had it in hand.
 
 use super::line::Overlay;
 use super::{Decision, cancel, line_of};

@@ -1,4 +1,6 @@
 //! The gate: may this call run? Order-free: any Deny wins, then any Ask, then Allow.
+//!
+//! It knows neither people nor interrupts; an Ask is a verdict like the others.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,6 @@
 //! Sizes of what a model is shown.
+//!
+//! Limits of a run stand in `Limits`; these are the same for all.
 
 /// Characters of one result's text that the model is shown at most. (LM-L6)
 pub const RESULT_MAX_CHARS: usize = 100_000;

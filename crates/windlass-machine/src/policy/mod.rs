@@ -1,4 +1,6 @@
 //! Policies: small pure judgements that `on/` asks for.
+//!
+//! They see no state and record nothing.
 
 mod gate;
 mod limit;

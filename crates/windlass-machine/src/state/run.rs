@@ -1,4 +1,6 @@
 //! The active run in the state: its step, its phase, and the line of its calls.
+//!
+//! It folds what was recorded and decides nothing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! One append and the rule of the unknown: a call that failed without an answer may have happened.
+//!
+//! It changes no batch: what was decided once is what is written.
 
 use windlass_machine::Seq;
 

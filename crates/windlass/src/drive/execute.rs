@@ -1,4 +1,6 @@
 //! Commands carried out: command to port to input. Each runs as a task of its own and ends with one mail.
+//!
+//! None of them decides what the outcome means.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -164,7 +166,7 @@ async fn converse(
                     Signal::Delta { seq: work.seq, number: heard.fragments, attempt: work.attempt, delta };
                 deps.bus.publish(&place.thread, signal);
                 // A provider that sends much at once would fill a watcher's queue before the watcher is polled.
-                if heard.fragments % BURST == 0 {
+                if heard.fragments.is_multiple_of(BURST) {
                     tokio::task::yield_now().await;
                 }
             }

@@ -1,5 +1,8 @@
 //! Blobs in and out: large parts leave what is recorded, and come back into what a model or a tool gets.
+//!
+//! Blobs are only moved here; the store keeps them and the machine names them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -192,8 +195,8 @@ impl Deps {
         }
         let mut blobs = HashMap::with_capacity(named.len());
         for digest in named {
-            if !blobs.contains_key(&digest) {
-                blobs.insert(digest, self.blob(&digest).await?);
+            if let Entry::Vacant(vacant) = blobs.entry(digest) {
+                vacant.insert(self.blob(&digest).await?);
             }
         }
         Ok(ModelCall { request, tools, blobs })

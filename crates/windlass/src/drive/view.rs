@@ -1,4 +1,6 @@
 //! The view that a decision carries: what is known of each call from outside the thread, read just before.
+//!
+//! It judges nothing; the gate does.
 
 use windlass_machine::{Arguments, Block, CallView, Content, Digest, Phase, State, View, repair_arguments};
 

@@ -24,6 +24,8 @@ const LOOK_EVERY_MS: u64 = 1_000;
 
 /// What a watcher sees.
 #[derive(Clone, Debug, PartialEq)]
+// Boxing the event would cost an allocation for each, and an update lives for a moment.
+#[allow(clippy::large_enum_variant)]
 pub enum Update {
     /// An event, in order.
     Event(Recorded),

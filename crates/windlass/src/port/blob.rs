@@ -1,4 +1,6 @@
 //! The blob port: content-addressed bytes, never overwritten.
+//!
+//! Which blobs may go is known only to whoever holds the journals.
 
 use async_trait::async_trait;
 use bytes::Bytes;

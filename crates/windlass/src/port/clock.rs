@@ -1,4 +1,6 @@
 //! The clock port: the only place from which times and fresh ids come.
+//!
+//! The machine never sees it; times reach it as arguments.
 
 use std::future::Future;
 use std::pin::Pin;

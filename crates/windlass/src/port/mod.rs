@@ -1,4 +1,6 @@
 //! The ports: what the driver needs from the outside, as object-safe traits.
+//!
+//! A port has no default and knows no adapter.
 
 pub mod blob;
 pub mod bus;

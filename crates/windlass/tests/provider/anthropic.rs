@@ -35,7 +35,7 @@ async fn interleaved_thinking_keeps_its_order() {
         ~ 0 reasoning: T1
         ~ 1 text: text-1
         ~ 2 reasoning: T2
-        ~ 3 
+        ~ 3
         ~ 4 text: text-2
         ~ 5 call: get_weather {"city":"Rome"}
         reasoning "T1" + {"type":"thinking","thinking":null,"signature":"SIG-ONE"}
@@ -47,7 +47,7 @@ async fn interleaved_thinking_keeps_its_order() {
         stop ToolCalls, in 2360 (cached 2048, written 300), out 89 (reasoning -), by claude-opus-4-6-20260205
     "#);
     insta::assert_snapshot!(transcript("anth-emptythink").await, @r#"
-        ~ 0 
+        ~ 0
         ~ 1 call: get_weather {"city":"Rome"}
         reasoning "" + {"type":"thinking","thinking":"","signature":"SIG-EMPTY"}
         call "toolu_E get_weather {\"city\":\"Rome\"}"
@@ -59,8 +59,8 @@ async fn interleaved_thinking_keeps_its_order() {
 async fn what_is_not_understood_is_kept_opaque() {
     insta::assert_snapshot!(transcript("anth-server").await, @r#"
         ~ 0 text: Searching.
-        ~ 1 
-        ~ 2 
+        ~ 1
+        ~ 2
         ~ 3 text: Rust is nice
         text "Searching."
         opaque "" + {"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"rust"}}

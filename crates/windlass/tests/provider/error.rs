@@ -137,7 +137,7 @@ async fn what_came_before_a_failure_is_known() {
     "#);
     insta::assert_snapshot!(transcript("anth-cut@reset").await, @r#"
         ~ 0 reasoning: Let me think.
-        ~ 1 text: I will 
+        ~ 1 text: I will
         error Truncated: the connection broke: unexpected EOF during chunk size line
     "#);
     insta::assert_snapshot!(transcript("anth-ok-stall").await, @r#"

@@ -144,7 +144,7 @@ async fn transcript(scenario: &str) -> String {
     let (parts, outcome) = read(&*model, call(name, ask())).await;
     let mut shown = String::new();
     for (at, part) in parts.iter().enumerate() {
-        writeln!(shown, "~ {at} {part}").unwrap();
+        writeln!(shown, "{}", format!("~ {at} {part}").trim_end()).unwrap();
     }
     match outcome {
         Ok(reply) => show_reply(&mut shown, &reply),

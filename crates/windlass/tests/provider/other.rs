@@ -9,7 +9,7 @@ async fn responses_items_are_stored_with_ids_and_ciphertext() {
         ~ 0 reasoning: Sum
         ~ 1 text: Calling.
         ~ 2 call: get_weather {"city":"Paris"}
-        ~ 3 
+        ~ 3
         ~ 4 call: get_time {"tz":"CET"}
         reasoning "Sum" + {"id":"rs_1","type":"reasoning","encrypted_content":"gAAAENC1","summary":[{"type":"summary_text","text":null}]}
         text "Calling." + {"id":"msg_1","type":"message","status":"completed","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":null,"annotations":[]}]}
@@ -40,7 +40,7 @@ async fn responses_that_end_early() {
 async fn gemini_signatures_stay_with_their_call() {
     insta::assert_snapshot!(transcript("gem-ok").await, @r#"
         ~ 0 reasoning: thinking..
-        ~ 1 text: Calling 
+        ~ 1 text: Calling
         ~ 2 call: get_weather {"city":"Paris"}
         ~ 3 call: get_time {"tz":"CET"}
         reasoning "thinking.." + {"text":null,"thought":true}

@@ -1,4 +1,6 @@
 //! A follower's bounded queue: the publisher never waits for whoever reads.
+//!
+//! What does not fit is dropped with a word, and the journal has it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

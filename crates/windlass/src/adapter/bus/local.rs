@@ -1,4 +1,6 @@
 //! The part of the bus within one process: rings, followers and wakes.
+//!
+//! It knows no sockets and no store.
 
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet, VecDeque};

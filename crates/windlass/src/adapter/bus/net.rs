@@ -1,4 +1,6 @@
 //! This node's socket, and how it reaches the others: one JSON line asks, lines of signals answer.
+//!
+//! Nothing that must last travels here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! What can be made to go wrong.
+//!
+//! Faults are asked for one by one; nothing goes wrong by chance.
 
 use std::collections::VecDeque;
 

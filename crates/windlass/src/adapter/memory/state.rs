@@ -1,4 +1,6 @@
 //! What the store in memory holds, and its rules, without locks or faults.
+//!
+//! The store around it adds both.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

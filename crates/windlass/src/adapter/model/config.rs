@@ -1,4 +1,6 @@
 //! How a provider is reached: address, key, wire, patience. Plain data; nothing here reads files or variables.
+//!
+//! The product reads its own files and hands this over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Errors of providers, typed: whatever the library or the provider calls it becomes one of the failure classes.
+//!
+//! Whether to try again is the machine's to decide.
 
 use std::time::Duration;
 

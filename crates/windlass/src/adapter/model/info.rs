@@ -1,4 +1,6 @@
 //! What is known of a model before it is called: the library's catalogue, and the configuration over it.
+//!
+//! What neither knows stays unknown; nothing is guessed.
 
 use rig_core::catalog::{Catalog, ModelSpec};
 

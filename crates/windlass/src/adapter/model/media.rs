@@ -1,4 +1,6 @@
 //! Pictures and documents on their way to a model.
+//!
+//! What a wire cannot carry is told to the model in words.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -1,4 +1,6 @@
 //! The providers that Windlass knows by name, as data. (SK-L14)
+//!
+//! Addresses, variables and quirks only; no code depends on a name.
 
 use super::config::WireKind;
 

@@ -1,4 +1,6 @@
 //! A model of a provider: builds the request and opens the stream.
+//!
+//! It retries nothing and keeps nothing between calls.
 
 use std::collections::HashSet;
 use std::sync::Arc;

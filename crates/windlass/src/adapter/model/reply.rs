@@ -1,4 +1,6 @@
 //! A finished reply in our blocks.
+//!
+//! Ids that a provider left out or gave twice are made unique here.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! JSON schemas as providers take them.
+//!
+//! What a provider would refuse is rewritten; the tool still checks the whole.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,6 @@
 //! Why a reply ended, read from the provider's own document: the library folds several reasons into one.
+//!
+//! What nobody knows is handed on in the provider's words.
 
 use rig_core::completion::{CompletionResponse, FinishReason};
 use serde_json::Value;

@@ -1,4 +1,6 @@
 //! A reply as it arrives. Each fragment is one small allocation; nothing is spawned and nothing re-serialised.
+//!
+//! Dropping it closes the connection.
 
 use std::pin::Pin;
 use std::sync::Arc;

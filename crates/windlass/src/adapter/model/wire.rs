@@ -1,4 +1,6 @@
 //! The library's wires behind one type.
+//!
+//! Nothing beyond this module names them.
 
 use std::sync::Arc;
 

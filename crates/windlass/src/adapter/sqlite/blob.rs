@@ -1,4 +1,6 @@
 //! Blobs: small ones are rows, large ones are files named by their digest.
+//!
+//! Nothing is overwritten, and nothing is read without being checked.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +57,7 @@ impl BlobFiles {
 }
 
 /// Reads a blob that is a row.
-pub(super) async fn get_row(pool: &SqlitePool, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+pub(super) async fn row(pool: &SqlitePool, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
     let row: Option<Vec<u8>> = sqlx::query_scalar("SELECT bytes FROM blobs WHERE digest = ?1")
         .bind(digest.as_bytes().as_slice())
         .fetch_optional(pool)

@@ -1,4 +1,6 @@
 //! What `check` looks at beside a write: the database's pages, its modes, and the disk.
+//!
+//! It mends nothing.
 
 use std::path::Path;
 

@@ -1,4 +1,6 @@
 //! What SQLite's result codes mean to someone who runs a store, each with a way out.
+//!
+//! Whether to try again is the caller's to decide.
 
 use libsqlite3_sys as ffi;
 

@@ -255,7 +255,7 @@ impl Blobs for SqliteStore {
     }
 
     async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
-        let found = match blob::get_row(&self.readers, digest).await? {
+        let found = match blob::row(&self.readers, digest).await? {
             Some(bytes) => Some(bytes),
             None => self.blobs.get(digest).await?,
         };

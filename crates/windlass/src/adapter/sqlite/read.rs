@@ -1,4 +1,6 @@
 //! What readers ask, on connections of their own: the writer never waits for them.
+//!
+//! Nothing here writes.
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqlitePool};

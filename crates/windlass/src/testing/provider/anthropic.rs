@@ -1,4 +1,6 @@
 //! Scenarios of the Anthropic messages wire.
+//!
+//! The bytes follow the public protocol; the texts are made up.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,6 @@
 //! Scenarios of the Gemini wire.
+//!
+//! The bytes follow the public protocol; the texts are made up.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,6 @@
 //! Content-addressed bytes, small and large, alone and with an append.
+//!
+//! How a store divides them is its own affair.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Live signals: replay, then live, without a gap or a repeat; wakes.
+//!
+//! Nothing is asked of what must last.
 
 use std::time::Duration;
 

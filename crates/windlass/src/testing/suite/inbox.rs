@@ -1,4 +1,6 @@
 //! Inputs from outside the owner's process.
+//!
+//! Each is consumed once, with an outcome that stays.
 
 use windlass_machine::{
     Agent, Input, InputId, Limits, Message, ModelSettings, NewMessage, Principal, Reject, Role, RunId,

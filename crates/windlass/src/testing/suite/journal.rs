@@ -1,4 +1,6 @@
 //! Threads, appends, ownership, snapshots and deletion.
+//!
+//! A refused append leaves no trace, and a stale owner is always refused.
 
 use bytes::Bytes;
 use windlass_machine::{BlobRef, Digest, InputId, Seq, ThreadId};

@@ -1,4 +1,6 @@
 //! List views and what needs a driver.
+//!
+//! They agree with the append that wrote them.
 
 use windlass_machine::{ModelName, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 

@@ -1,4 +1,6 @@
 //! Small batches and events for the suites.
+//!
+//! Their facts mean nothing; only their places do.
 
 use serde_json::json;
 use windlass_machine::{Event, Fact, Seq, ThreadId, Timestamp};

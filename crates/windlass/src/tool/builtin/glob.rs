@@ -1,4 +1,6 @@
 //! `Glob`: the files whose paths match a pattern, newest first. It looks at names, not into files.
+//!
+//! Links that lead out of the folder are not followed.
 
 use std::cmp::Reverse;
 use std::path::Path;

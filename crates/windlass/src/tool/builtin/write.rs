@@ -1,4 +1,6 @@
 //! `Write`: a whole file at once. It does not merge and does not look at what was there before.
+//!
+//! A write that fails leaves the old file as it was.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

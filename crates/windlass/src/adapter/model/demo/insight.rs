@@ -1,4 +1,6 @@
 //! Three true facts about a file, computed and not guessed.
+//!
+//! Nothing here knows models or tools.
 
 use std::collections::HashSet;
 

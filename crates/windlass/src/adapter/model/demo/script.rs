@@ -1,4 +1,6 @@
 //! What the demo model says and calls next.
+//!
+//! It remembers nothing: what has happened stands in the request.
 
 use serde_json::{Value, json};
 use windlass_machine::{Block, Message, Role, ToolResult};
