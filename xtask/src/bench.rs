@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the benchmark in release mode and runs it with the given arguments.
+//! `cargo xtask bench`: builds the benchmark in release mode and prints its table, with the given arguments.
 //!
 //! What is measured, and how, belongs to the package `windlass-bench`.
 
@@ -9,11 +9,11 @@ use crate::process;
 /// The folder of the package, relative to the root of the workspace.
 const FOLDER: &str = "bench";
 
-/// Runs the binary `bench` of the package `windlass-bench`.
+/// Has the package `windlass-bench` run its table.
 pub fn run(arguments: &[String]) -> Result<()> {
     if !process::root().join(FOLDER).join("Cargo.toml").is_file() {
-        bail!("there is no package at `{FOLDER}/`, so there is nothing to measure yet");
+        bail!("there is no package at `{FOLDER}/`, so there is nothing to measure");
     }
-    let release = ["run", "--release", "--package", "windlass-bench", "--bin", "bench", "--"];
+    let release = ["run", "--release", "--package", "windlass-bench", "--", "run"];
     process::run(process::cargo().args(release).args(arguments))
 }

@@ -22,10 +22,9 @@ pub struct Agent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<BlobRef>,
     /// How the model is asked.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "ModelSettings::is_default")]
     pub settings: ModelSettings,
-    /// What the run may use at most.
-    #[serde(default)]
+    /// What the run may use at most, every figure written out: a default of another build must not change a run.
     pub limits: Limits,
 }
 
@@ -48,6 +47,12 @@ pub struct ModelSettings {
     /// Prompt cache marks for providers that take them.
     #[serde(default, skip_serializing_if = "CacheMarks::is_short")]
     pub cache: CacheMarks,
+}
+
+impl ModelSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How much the model reasons before it answers. A budget wins over an effort. (SK-L3)

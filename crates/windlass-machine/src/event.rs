@@ -91,7 +91,7 @@ pub enum Fact {
         /// The agent that it is pinned to.
         agent: Arc<Agent>,
         /// How it behaves.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "RunOptions::is_default")]
         options: RunOptions,
     },
     /// A run ended.
@@ -100,12 +100,13 @@ pub enum Fact {
         /// How.
         status: RunStatus,
         /// The final text, or what had come of it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        output: Option<Content>,
+        #[serde(default, skip_serializing_if = "Output::is_empty")]
+        output: Output,
         /// What went wrong.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RunError>,
-        /// Whether the output is the engine's own words because the model gave none. (WT-L10, L12)
+        /// Whether the output is what was left to say: the plain answer at the step limit, or the engine's own words
+        /// because the model gave none. (WT-L10..L12)
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
         /// What it used.
@@ -334,6 +335,12 @@ pub struct RunOptions {
     pub utc_offset_minutes: Option<i32>,
 }
 
+impl RunOptions {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Who reads a run's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -343,6 +350,29 @@ pub enum Surface {
     Headless,
     /// A person: exhaustion is answered in words. (CF-4)
     Chat,
+}
+
+/// What a run says at its end: the texts of some of its replies, which stand in their own events, then a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// The first and the last step whose replies' texts, put together, belong to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replies: Option<(u32, u32)>,
+    /// What a failed try had brought, or the engine's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Content>,
+}
+
+impl Output {
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.replies.is_none() && self.text.is_none()
+    }
+
+    /// The engine's own words.
+    pub fn words(words: &str) -> Self {
+        Self { replies: None, text: Some(words.into()) }
+    }
 }
 
 /// How a run ended.
@@ -384,6 +414,16 @@ pub struct Totals {
     pub cost: Option<MicroUsd>,
     /// From start to end, in milliseconds.
     pub duration_ms: u64,
+}
+
+impl Totals {
+    /// Adds a reply. A reply that was stopped in the middle reports no cost and leaves the known one as it is.
+    pub fn add_reply(&mut self, stop: &StopReason, usage: &Usage, cost: Option<MicroUsd>) {
+        self.usage.add(usage);
+        if *stop != StopReason::Cancelled || cost.is_some() {
+            self.cost = self.cost.zip(cost).map(|(all, one)| MicroUsd(all.0.saturating_add(one.0)));
+        }
+    }
 }
 
 /// What a request says beyond the history.

@@ -46,8 +46,8 @@ pub enum CorruptJournal {
 
 impl Machine {
     /// Folds a journal, from a snapshot where there is a usable one. `events` are those after the snapshot's
-    /// position, or all of them: a snapshot of another fold version, or a damaged one, is ignored, and the second
-    /// value then says from which position the events must begin instead.
+    /// position. A snapshot of another fold version, or a damaged one, is ignored, and `events` must then be all of
+    /// them: [`Snapshot::is_usable`] says so beforehand.
     pub fn restore(
         thread: ThreadId,
         snapshot: Option<&Snapshot>,

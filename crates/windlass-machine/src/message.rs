@@ -14,6 +14,9 @@ use crate::id::{Digest, ModelName, ToolName};
 /// Texts longer than this are stored apart as blobs. (design: "What is recorded")
 pub const INLINE_MAX_BYTES: usize = 16 * 1024;
 
+/// What stands where a text that is stored apart cannot be shown.
+pub const LONG_TEXT: &str = "[a long text]";
+
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,6 +55,24 @@ impl Message {
             }
         }
         all
+    }
+
+    /// The text blocks' texts, in order.
+    pub fn texts(&self) -> impl Iterator<Item = &Content> {
+        self.blocks.iter().filter_map(|block| match block {
+            Block::Text { text, .. } => Some(text),
+            Block::Image { .. }
+            | Block::File { .. }
+            | Block::Reasoning { .. }
+            | Block::ToolCall(_)
+            | Block::ToolResult(_)
+            | Block::Opaque { .. } => None,
+        })
+    }
+
+    /// All text of the message's text blocks, with a mark in place of each that is stored apart.
+    pub fn shown_text(&self) -> String {
+        self.texts().map(|text| text.inline().unwrap_or(LONG_TEXT)).collect()
     }
 
     /// Whether the message says something to a reader or asks for a tool.

@@ -66,8 +66,8 @@ pub struct Finished {
 /// The part of the history that requests are made of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
-    /// The first message of a user: sent in every request.
-    pub first: Option<Arc<Message>>,
+    /// The first message of a user, with its index: sent in every request.
+    pub first: Option<(u64, Arc<Message>)>,
     /// Index of `messages[0]`, counted from 0 over the thread's life.
     pub start: u64,
     /// The messages from `start` on.
@@ -82,15 +82,15 @@ impl History {
         self.start + self.messages.len() as u64
     }
 
-    /// Whether the first message of a user stands before the window.
-    pub fn first_is_outside(&self) -> bool {
-        self.start > 0 && self.first.is_some()
+    /// The first message of a user, where it stands before the window.
+    pub fn first_outside(&self) -> Option<&Arc<Message>> {
+        self.first.as_ref().filter(|(index, _)| *index < self.start).map(|(_, message)| message)
     }
 
     fn push(&mut self, message: Arc<Message>) {
         self.chain = self.chain.chain(&*message);
         if self.first.is_none() && message.role == Role::User {
-            self.first = Some(message.clone());
+            self.first = Some((self.end(), message.clone()));
         }
         self.messages.push_back(message);
     }
@@ -105,9 +105,7 @@ impl History {
 
     fn truncate(&mut self, end: u64) {
         self.messages.truncate(end.saturating_sub(self.start) as usize);
-        if end == 0 {
-            self.first = None;
-        }
+        self.first.take_if(|(index, _)| *index >= end);
     }
 }
 
@@ -152,8 +150,7 @@ impl State {
                 self.with_run(|run| run.judged(*call, *verdict, *class, arguments.as_ref(), *view));
             }
             Fact::InterruptOpened { interrupt, kind, call } => {
-                let status = CallStatus::Asking(interrupt.clone(), kind.clone());
-                self.with_run(|run| run.set_status(*call, status));
+                self.with_run(|run| run.asked(*call, interrupt, kind));
             }
             Fact::InterruptClosed { interrupt, answer, by: _ } => self.close_interrupt(interrupt, answer),
             Fact::ToolStarted { call, effect, arguments: _ } => {
@@ -206,7 +203,7 @@ impl State {
             failures: Failures::default(),
             empties: 0,
             overruns: 0,
-            output: String::new(),
+            answer_from: None,
             partial: None,
             stop: None,
             cancel: None,

@@ -6,11 +6,11 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use windlass_machine::{
     Agent, Answer, AutoRun, BlobRef, CallStatus, Content, Digest, Event, Fact, Input, InputId, InterruptId,
-    Limits, Machine, Message, ModelName, ModelSettings, NewMessage, Phase, Principal, Role, RunId,
+    Limits, Machine, Message, ModelName, ModelSettings, NewMessage, Output, Phase, Principal, Role, RunId,
     RunOptions, RunStatus, Seq, ThreadId, Totals, WhenBusy,
 };
 
-use crate::drive::watch::Update;
+use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs, Policy};
 use crate::error::EngineError;
 use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, dollars};
@@ -19,7 +19,11 @@ use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow,
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
 
-/// A durable engine over one store. Cheap to clone; the last clone's end stops what it drives, and nothing is lost.
+/// How often a waiter makes sure that the run is driven.
+const TEND_EVERY_MS: u64 = 1_000;
+
+/// A durable engine over one store. Cheap to clone. Runs in progress go on until the
+/// runtime ends; whatever is then unfinished is found in the journal.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) deps: Arc<Deps>,
@@ -97,7 +101,23 @@ impl Engine {
 
     /// Starts a run; it goes on by itself.
     pub async fn start(&self, task: Task) -> Result<Started, EngineError> {
-        let thread = task.thread.unwrap_or_else(|| ThreadId::from(self.fresh("thr")));
+        let thread = task.thread.clone().unwrap_or_else(|| self.fresh_thread());
+        self.start_in(thread, task).await
+    }
+
+    /// Starts a run and watches its thread from the run's first event on, without a gap.
+    pub async fn start_watched(
+        &self,
+        task: Task,
+    ) -> Result<(Started, BoxStream<'static, Result<Update, StoreError>>), EngineError> {
+        let thread = task.thread.clone().unwrap_or_else(|| self.fresh_thread());
+        let head = self.deps.journal.head(&thread).await?.map(|head| head.seq).unwrap_or_default();
+        // Follows before it sends: whatever comes is told, and a head that has moved meanwhile is caught up with.
+        let updates = self.deps.watch(&thread, head, Begin::Live);
+        Ok((self.start_in(thread, task).await?, updates))
+    }
+
+    async fn start_in(&self, thread: ThreadId, task: Task) -> Result<Started, EngineError> {
         let run = RunId::from(self.fresh("run"));
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();
@@ -118,6 +138,10 @@ impl Engine {
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
         let seq = self.deps.send(&thread, &id, letter).await??;
         Ok(Started { thread, run, seq })
+    }
+
+    fn fresh_thread(&self) -> ThreadId {
+        ThreadId::from(self.fresh("thr"))
     }
 
     /// An agent as a run is pinned to it.
@@ -145,13 +169,23 @@ impl Engine {
         blobs.keep(&self.deps, "application/json", tokens, bytes).await.map(Some)
     }
 
-    /// Waits until a run has ended or waits for a person.
+    /// Waits until a run has ended or waits for a person. Where the process that drives it dies meanwhile, this one
+    /// takes over.
     pub async fn wait(&self, run: &RunId) -> Result<Outcome, EngineError> {
         let row = self.row(run).await?;
         let mut updates = self.watch(&row.thread, Seq(row.view.from.0.saturating_sub(1)));
         let mut active = false;
-        while let Some(update) = updates.next().await {
-            match update? {
+        loop {
+            let clock = &self.deps.clock;
+            let update = tokio::select! {
+                biased;
+                update = updates.next() => update,
+                () = clock.sleep_until(clock.now().plus_ms(TEND_EVERY_MS)) => {
+                    self.tend(&row.thread).await?;
+                    continue;
+                }
+            };
+            match update.ok_or_else(|| EngineError::NoRun(run.clone()))?? {
                 Update::Event(Recorded { event, .. }) if event.run.as_ref() == Some(run) => {
                     match event.fact {
                         Fact::RunStarted { .. } => active = true,
@@ -170,7 +204,14 @@ impl Engine {
                 | Update::Progress { .. } => {}
             }
         }
-        Err(EngineError::NoRun(run.clone()))
+    }
+
+    /// Makes sure that somebody drives a thread whose run goes on.
+    pub async fn tend(&self, thread: &ThreadId) -> Result<(), EngineError> {
+        if self.thread(thread).await?.view.status == ThreadStatus::Running {
+            self.deps.open(thread).await?;
+        }
+        Ok(())
     }
 
     /// Picks a run up where it stands, unless another live process has it; waits for nothing.
@@ -245,7 +286,7 @@ impl Engine {
 
     /// Watches a thread from after a position: events in order, live fragments between them.
     pub fn watch(&self, thread: &ThreadId, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
-        self.deps.watch(thread, after)
+        self.deps.watch(thread, after, Begin::Journal)
     }
 
     /// Reads events after a position.
@@ -338,14 +379,10 @@ impl Engine {
     }
 
     async fn ended(&self, row: RunRow, status: RunStatus) -> Result<Outcome, EngineError> {
-        let end = self.end_of(&row).await?;
-        let Fact::RunFinished { output, error, fallback, totals, .. } = end.fact else {
+        let (end, text) = self.end_of(&row).await?;
+        let Fact::RunFinished { error, fallback, totals, .. } = end.fact else {
             let why = format!("run `{}` has no end in its journal", row.view.run);
             return Err(StoreError::Corrupt { why }.into());
-        };
-        let text = match &output {
-            Some(output) => Some(self.deps.text_of(output).await?),
-            None => None,
         };
         let errors = error.into_iter().map(|error| ErrorInfo {
             code: error.code,
@@ -383,24 +420,56 @@ impl Engine {
         Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
     }
 
-    /// The event that ended a run.
-    async fn end_of(&self, row: &RunRow) -> Result<Event, EngineError> {
+    /// The event that ended a run, and the text that belongs to its end.
+    async fn end_of(&self, row: &RunRow) -> Result<(Event, Option<String>), EngineError> {
         let mut after = Seq(row.view.from.0.saturating_sub(1));
+        let mut replies: Vec<(u32, Arc<Message>)> = Vec::new();
         loop {
             let page = self.deps.journal.read(&row.thread, after, PAGE).await?;
-            let Some(last) = page.last().map(|recorded| recorded.seq) else {
+            let Some(last) = page.last() else {
                 let why = format!("run `{}` has no end in its journal", row.view.run);
                 return Err(StoreError::Corrupt { why }.into());
             };
-            after = last;
-            let end = page.into_iter().find(|recorded| {
-                recorded.event.run.as_ref() == Some(&row.view.run)
-                    && matches!(recorded.event.fact, Fact::RunFinished { .. })
-            });
-            if let Some(end) = end {
-                return Ok(end.event);
+            after = last.seq;
+            for Recorded { event, .. } in page {
+                if event.run.as_ref() != Some(&row.view.run) {
+                    continue;
+                }
+                match &event.fact {
+                    Fact::StepReplied { attempt, message, .. } => {
+                        replies.push((attempt.step, message.clone()))
+                    }
+                    Fact::RunFinished { output, .. } => {
+                        let text = self.said(output, &replies).await?;
+                        return Ok((event, text));
+                    }
+                    _ => {} // tidy: the other kinds say nothing of the end
+                }
             }
         }
+    }
+
+    /// The text of a run's end, put together from its replies.
+    async fn said(
+        &self,
+        output: &Output,
+        replies: &[(u32, Arc<Message>)],
+    ) -> Result<Option<String>, EngineError> {
+        if output.is_empty() {
+            return Ok(None);
+        }
+        let mut said = String::new();
+        if let Some((first, last)) = output.replies {
+            for (_, message) in replies.iter().filter(|(step, _)| (first..=last).contains(step)) {
+                for text in message.texts() {
+                    said.push_str(&self.deps.text_of(text).await?);
+                }
+            }
+        }
+        if let Some(text) = &output.text {
+            said.push_str(&self.deps.text_of(text).await?);
+        }
+        Ok(Some(said))
     }
 
     /// A fresh id with a readable prefix; ids sort by time.

@@ -1,5 +1,7 @@
 //! Integration tests of the library, one binary.
 
 mod drive;
+mod provider;
+#[cfg(unix)]
 mod store;
 mod tools;

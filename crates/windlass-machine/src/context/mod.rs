@@ -16,7 +16,7 @@ pub use self::repair::arguments as repair_arguments;
 pub use self::request::ModelRequest;
 use crate::event::StepMode;
 use crate::id::Digest;
-use crate::message::{Block, Content, Message, Role};
+use crate::message::{Message, Role};
 use crate::state::{Run, State};
 
 /// Messages of the plain answer at the step limit. (WT-L11)
@@ -29,7 +29,7 @@ const FALLBACK_CHARS: usize = 2_000;
 pub(crate) fn request(state: &State) -> Option<ModelRequest> {
     let run = state.run.as_ref()?;
     let fallback = run.mode == StepMode::Fallback;
-    let history = state.history.first.iter().filter(|_| state.history.first_is_outside());
+    let history = state.history.first_outside().into_iter();
     let messages = if fallback {
         compacted(state)
     } else {
@@ -59,31 +59,24 @@ fn tail(run: &Run) -> Vec<String> {
     time.into_iter().chain(fallback).collect()
 }
 
-/// What people and model said last, without tools.
+/// What people and model said first and last, without tools.
 fn compacted(state: &State) -> Vec<Arc<Message>> {
-    let said = state.history.messages.iter().filter_map(|message| match message.role {
+    let history = state.history.first_outside().into_iter().chain(&state.history.messages);
+    let said = history.filter_map(|message| match message.role {
         Role::User | Role::Assistant => said(message),
         Role::System | Role::Tool => None,
     });
     let mut all: Vec<_> = said.collect();
-    all.split_off(all.len().saturating_sub(FALLBACK_MESSAGES))
+    // The first message of a user stays, as it does in the window: mostly it is the task.
+    let newest = all.len().saturating_sub(FALLBACK_MESSAGES - 1).max(1);
+    if newest < all.len() {
+        all.drain(1..newest);
+    }
+    all
 }
 
 fn said(message: &Message) -> Option<Arc<Message>> {
-    let text: String = message
-        .blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::Text { text: Content::Inline(text), .. } => Some(text.as_str()),
-            Block::Text { text: Content::Blob(_), .. } => Some("[a long text]"),
-            Block::Image { .. }
-            | Block::File { .. }
-            | Block::Reasoning { .. }
-            | Block::ToolCall(_)
-            | Block::ToolResult(_)
-            | Block::Opaque { .. } => None,
-        })
-        .collect();
+    let text = message.shown_text();
     if text.trim().is_empty() {
         return None;
     }

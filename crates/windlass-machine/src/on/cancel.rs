@@ -1,11 +1,10 @@
 //! A run is to end: nothing new starts, what runs is stopped, and every call gets its result.
 
 use super::line::{Overlay, Place, overlay};
-use super::next::{End, finish};
+use super::next::{End, finish_only, start_waiting};
 use super::{Decision, model};
 use crate::event::{Answer, CancelReason, Fact, InterruptKind, Outcome, Queued, RunError, Totals};
 use crate::id::{InputId, Principal, RunId};
-use crate::message::Content;
 use crate::reject::Reject;
 use crate::state::{Call, CallStatus, Phase, Run};
 
@@ -36,47 +35,40 @@ pub(super) fn begin(
     waiting: Option<(&InputId, &Queued)>,
 ) -> Result<(), Reject> {
     let run = d.active()?;
-    if run.cancel.is_none() {
+    // A run that is being stopped can still be taken back as a whole.
+    let rolls_back = reason == CancelReason::RolledBack;
+    if run.cancel.as_ref().is_none_or(|(_, now)| rolls_back && *now != reason) {
         d.record(Fact::CancelRequested { by: by.clone(), reason });
     }
     if run.is_busy() {
         return Ok(());
     }
-    let ended = Ended { reason, text: None, waiting };
-    end(d, run, overlay(run), &run.totals, ended);
+    end(d, run, overlay(run), &run.totals, reason);
+    start_waiting(d, false, waiting);
     Ok(())
 }
 
-/// Ends a run that is being stopped, once nothing is in flight. `text` is what the model has just said.
+/// Ends a run that is being stopped, once nothing is in flight.
 pub(super) fn settle(
     d: &mut Decision<'_>,
     run: &Run,
     line: Option<Overlay<'_>>,
-    text: Option<&str>,
     totals: &Totals,
 ) -> Result<(), Reject> {
     let Some((_, reason)) = run.cancel else { return Ok(()) };
     if line.as_ref().is_some_and(Overlay::is_busy) {
         return Ok(());
     }
-    end(d, run, line, totals, Ended { reason, text, waiting: None });
+    end(d, run, line, totals, reason);
+    start_waiting(d, false, None);
     Ok(())
 }
 
-struct Ended<'a> {
-    reason: CancelReason,
-    text: Option<&'a str>,
-    waiting: Option<(&'a InputId, &'a Queued)>,
-}
-
-fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Totals, ended: Ended<'_>) {
+fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Totals, reason: CancelReason) {
     if let Some(line) = line {
         close_calls(d, run, line);
     }
-    let said = format!("{}{}", run.output, ended.text.unwrap_or_default());
-    let output =
-        Some(Content::Inline(said)).filter(|said| said.size_bytes() > 0).or_else(|| run.partial.clone());
-    let timeout = ended.reason == CancelReason::RunTimeout;
+    let timeout = reason == CancelReason::RunTimeout;
     let error = if timeout {
         let ms = run.agent.limits.run_timeout_ms;
         let message = format!("the run took longer than {ms} ms; raise `run_timeout_ms` or split the task");
@@ -84,30 +76,11 @@ fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Tota
     } else {
         RunError { code: "CANCELLED".into(), message: "Run was cancelled by client".into(), retryable: false }
     };
-    let end = End { status: model::stop_status(timeout), output, error: Some(error), fallback: false };
-    match ended.reason {
-        CancelReason::RolledBack => {
-            let mark = d.events.len();
-            finish(d, run, end, totals);
-            withdraw(d, run, mark);
-        }
-        CancelReason::Requested | CancelReason::Replaced | CancelReason::RunTimeout => {
-            finish(d, run, end, totals)
-        }
-    }
-    if let Some((id, queued)) = ended.waiting {
-        super::message::start_queued(d, id, queued);
-    }
-}
-
-/// Puts `run.withdrawn` right behind the run's end, before whatever was started after it.
-fn withdraw(d: &mut Decision<'_>, run: &Run, mark: usize) {
-    let started = d.run.replace(run.id.clone());
-    d.record(Fact::RunWithdrawn { effects: run.effects.clone() });
-    d.run = started;
-    if let Some(event) = d.events.pop() {
-        let end = d.events[mark..].iter().position(|event| matches!(event.fact, Fact::RunFinished { .. }));
-        d.events.insert(mark + end.map_or(0, |end| end + 1), event);
+    let status = model::stop_status(timeout);
+    let end = End { status, output: d.said(run), error: Some(error), fallback: false };
+    finish_only(d, run, end, totals);
+    if reason == CancelReason::RolledBack {
+        d.record(Fact::RunWithdrawn { effects: run.effects.clone() });
     }
 }
 

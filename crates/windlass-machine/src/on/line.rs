@@ -3,10 +3,11 @@
 //! A call starts when every earlier one has its result, except that neighbouring pure calls run
 //! beside each other. Results stand in the line's order whatever order they came in.
 
+use std::borrow::Cow;
+
 use super::Decision;
 use super::next::next_step;
 use crate::agent::EffectClass;
-use crate::context::window::Added;
 use crate::event::{Fact, InterruptKind, Outcome, StepMode, Totals, Verdict};
 use crate::id::{CallKey, Digest, InterruptId, ToolName};
 use crate::input::{Arguments, CallView, View};
@@ -27,9 +28,10 @@ pub(super) enum Place {
 /// One call as this decision sees it.
 pub(super) struct Seat<'a> {
     pub tool: &'a ToolName,
-    pub arguments: Content,
+    pub arguments: Cow<'a, Content>,
     pub class: EffectClass,
     pub starts: u32,
+    pub asks: u32,
     pub place: Place,
 }
 
@@ -45,9 +47,10 @@ impl<'a> Overlay<'a> {
     pub(super) fn new(run: &'a Run, message: &'a Message) -> Self {
         let seats = message.calls().map(|call| Seat {
             tool: &call.name,
-            arguments: call.asked.clone(),
+            arguments: Cow::Borrowed(&call.asked),
             class: EffectClass::Once,
             starts: 0,
+            asks: 0,
             place: Place::New,
         });
         Self { run, step: run.attempt.step, seats: seats.collect() }
@@ -57,9 +60,10 @@ impl<'a> Overlay<'a> {
     pub(super) fn of(run: &'a Run, line: &'a Line) -> Self {
         let seats = line.calls.iter().map(|call| Seat {
             tool: &call.tool,
-            arguments: call.arguments.clone(),
+            arguments: Cow::Borrowed(&call.arguments),
             class: call.class,
             starts: call.starts,
+            asks: call.asks,
             place: match call.status {
                 CallStatus::New => Place::New,
                 CallStatus::Asking(..) => Place::Asking,
@@ -106,6 +110,11 @@ impl<'a> Overlay<'a> {
                 self.close(d, index, Outcome::Refused, text);
                 continue;
             }
+            if self.run.mode == StepMode::Fallback {
+                let text = "Not run: no steps are left, and the answer was asked for without tools.";
+                self.close(d, index, Outcome::Refused, text.into());
+                continue;
+            }
             match view.calls.get(index).unwrap_or(&CallView::Unknown) {
                 CallView::Unknown => {
                     let error =
@@ -146,7 +155,7 @@ impl<'a> Overlay<'a> {
         let seat = &mut self.seats[index];
         seat.class = class;
         if let Some(arguments) = arguments {
-            seat.arguments = arguments.clone();
+            seat.arguments = Cow::Owned(arguments.clone());
         }
         d.record(Fact::CallJudged {
             call,
@@ -184,7 +193,7 @@ impl<'a> Overlay<'a> {
         let seat = &mut self.seats[index];
         seat.place = Place::Asking;
         let interrupt =
-            InterruptId::from(format!("{}.{}.{}.{}", self.run.id, call.step, call.index, seat.starts));
+            InterruptId::from(format!("{}.{}.{}.{}", self.run.id, call.step, call.index, seat.asks));
         d.record(Fact::InterruptOpened { interrupt, kind, call });
     }
 
@@ -207,11 +216,9 @@ impl<'a> Overlay<'a> {
     }
 
     /// Starts whatever may start; where every call has its result, goes on to the next step.
-    pub(super) fn go_on(&mut self, d: &mut Decision<'_>, added: Added, totals: &Totals) {
+    pub(super) fn go_on(&mut self, d: &mut Decision<'_>, totals: &Totals) {
         if self.seats.iter().all(|seat| seat.place == Place::Done) {
-            // The message of all results joins the history.
-            let added = Added { messages: added.messages + 1 };
-            return next_step(d, self.run, StepMode::Plain, added, totals);
+            return next_step(d, self.run, StepMode::Plain, totals);
         }
         for index in self.startable() {
             self.start(d, index);

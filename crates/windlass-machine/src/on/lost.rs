@@ -34,7 +34,7 @@ fn lost_model(d: &mut Decision<'_>, attempt: Attempt) -> Result<(), Reject> {
         retry_at: None,
     });
     if run.cancel.is_some() {
-        return cancel::settle(d, run, None, None, &run.totals);
+        return cancel::settle(d, run, None, &run.totals);
     }
     try_again(d, run, &run.model);
     Ok(())

@@ -1,10 +1,10 @@
 //! A message arrives, is taken back, or the thread gets a title.
 
 use super::{Decision, cancel, next};
-use crate::context::window::Added;
 use crate::event::{CancelReason, Fact, Place, Queued, StepMode};
 use crate::id::{InputId, Principal};
 use crate::input::{NewMessage, WhenBusy};
+use crate::message::{Block, Role};
 use crate::reject::Reject;
 
 /// Characters of a title. (SK-P7)
@@ -15,6 +15,7 @@ const TITLE_WORDS: usize = 6;
 
 pub(super) fn received(d: &mut Decision<'_>, new: &NewMessage) -> Result<(), Reject> {
     check(new)?;
+    check_ids(d, new)?;
     if d.state.run.is_none() {
         create(d, new);
         d.run = Some(new.run.clone());
@@ -57,8 +58,32 @@ fn check(new: &NewMessage) -> Result<(), Reject> {
     if !new.message.is_worth_keeping() {
         return Err(Reject::Invalid { what: "the message is empty; write what the agent should do".into() });
     }
+    let said = new.message.blocks.iter().all(|block| match block {
+        Block::Text { .. } | Block::Image { .. } | Block::File { .. } => true,
+        Block::Reasoning { .. } | Block::ToolCall(_) | Block::ToolResult(_) | Block::Opaque { .. } => false,
+    });
+    if new.message.role != Role::User || !said {
+        let what = "a message to the agent is a user's, of text, images and files only".into();
+        return Err(Reject::Invalid { what });
+    }
     if new.agent.models.is_empty() {
         return Err(Reject::Invalid { what: format!("agent `{}` names no model", new.agent.name) });
+    }
+    Ok(())
+}
+
+/// The same id is taken once, and effects are named by their run: no two runs may share an id. Only what the state
+/// still knows can be compared; the rest is the inbox's business.
+fn check_ids(d: &Decision<'_>, new: &NewMessage) -> Result<(), Reject> {
+    let state = d.state;
+    if state.queue.iter().any(|(id, _)| *id == new.id) {
+        return Err(Reject::Invalid { what: format!("message `{}` already waits", new.id) });
+    }
+    let active = state.run.as_ref().map(|run| &run.id);
+    let last = state.last.as_ref().map(|last| &last.run);
+    let waiting = state.queue.iter().map(|(_, queued)| &queued.run);
+    if active.into_iter().chain(last).chain(waiting).any(|run| *run == new.run) {
+        return Err(Reject::Invalid { what: format!("run `{}` exists already; give a fresh id", new.run) });
     }
     Ok(())
 }
@@ -114,17 +139,14 @@ pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) 
     next::first_step(d, &queued.agent);
 }
 
-/// Takes the messages that steer the active run into its history; says how many.
-pub(super) fn take_steering(d: &mut Decision<'_>) -> Added {
+/// Takes the messages that steer the active run into its history.
+pub(super) fn take_steering(d: &mut Decision<'_>) {
     let state = d.state;
-    let mut added = Added::default();
     for (id, queued) in &state.queue {
         if queued.place == Place::AfterStep {
             d.record(Fact::MessageTaken { id: id.clone() });
-            added.messages += 1;
         }
     }
-    added
 }
 
 /// The mode of a step that nothing special precedes.

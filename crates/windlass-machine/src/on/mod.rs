@@ -12,11 +12,13 @@ mod model;
 mod next;
 mod tool;
 
-use crate::event::{Event, Fact};
+use crate::context::window::Ahead;
+use crate::event::{Event, Fact, Output};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp};
 use crate::input::Input;
+use crate::message::Role;
 use crate::reject::Reject;
-use crate::state::{Phase, Run, State};
+use crate::state::{CallStatus, Phase, Run, State};
 
 /// The facts of one decision, stamped with time and run as they are recorded.
 pub(crate) struct Decision<'a> {
@@ -74,6 +76,78 @@ impl<'a> Decision<'a> {
 
     fn effect(&self, run: &Run, call: CallKey) -> EffectId {
         EffectId::derive(self.thread, &run.id, call)
+    }
+
+    /// The history as it will stand after the facts so far.
+    fn ahead(&self) -> Ahead<'a> {
+        let mut ahead = Ahead::of(&self.state.history);
+        let mut open = self.state.run.as_ref().map_or(0, open_calls);
+        for event in &self.events {
+            match &event.fact {
+                Fact::MessageReceived { .. } | Fact::MessageTaken { .. } => ahead.add(Role::User),
+                Fact::StepReplied { message, .. } => {
+                    open = message.calls().count();
+                    if message.is_worth_keeping() {
+                        ahead.add(Role::Assistant);
+                    }
+                }
+                Fact::ToolFinished { .. } => {
+                    open = open.saturating_sub(1);
+                    if open == 0 {
+                        ahead.add(Role::Tool);
+                    }
+                }
+                Fact::RunWithdrawn { .. } => {
+                    ahead.cut(self.state.run.as_ref().map_or(u64::MAX, |run| run.first_message));
+                }
+                Fact::ThreadCreated { .. }
+                | Fact::ThreadTitled { .. }
+                | Fact::MessageQueued { .. }
+                | Fact::MessageWithdrawn { .. }
+                | Fact::RunStarted { .. }
+                | Fact::RunFinished { .. }
+                | Fact::StepStarted { .. }
+                | Fact::StepFailed { .. }
+                | Fact::CallJudged { .. }
+                | Fact::InterruptOpened { .. }
+                | Fact::InterruptClosed { .. }
+                | Fact::ToolStarted { .. }
+                | Fact::ToolInDoubt { .. }
+                | Fact::WindowMoved { .. }
+                | Fact::ModelSwitched { .. }
+                | Fact::CancelRequested { .. }
+                | Fact::LimitReached { .. }
+                | Fact::Note { .. } => {}
+            }
+        }
+        ahead
+    }
+
+    /// What the model has said of its answer so far: replies that hit the output cap, then what this decision has
+    /// recorded of a reply or of a failed try, else what an earlier failed try had brought.
+    fn said(&self, run: &Run) -> Output {
+        let mut replies = run.answer_from.map(|first| (first, run.attempt.step.saturating_sub(1)));
+        // A reply, even an empty one, takes the place of what failed tries had brought.
+        let mut text = run.partial.as_ref();
+        for event in &self.events {
+            if let Fact::StepReplied { message, attempt, .. } = &event.fact {
+                text = None;
+                if message.texts().any(|text| text.size_bytes() > 0) {
+                    replies = Some((run.answer_from.unwrap_or(attempt.step), attempt.step));
+                }
+            } else if let Fact::StepFailed { partial: Some(partial), .. } = &event.fact {
+                text = Some(partial);
+            }
+        }
+        Output { replies, text: text.filter(|text| text.size_bytes() > 0).cloned() }
+    }
+}
+
+/// Calls of the step that have no result yet.
+fn open_calls(run: &Run) -> usize {
+    match &run.phase {
+        Phase::Calls(line) => line.calls.iter().filter(|call| call.status != CallStatus::Done).count(),
+        Phase::Ready | Phase::Calling | Phase::Retrying(_) => 0,
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::line::Overlay;
-use super::next::{End, finish, next_step, try_again};
+use super::next::{End, finish, has_steps_left, next_step, try_again};
 use super::{Decision, cancel};
 use crate::context::nudge::{EMPTY_RETRIES, LAST_RESORT, OVERRUN_RETRIES, SILENT};
-use crate::context::window::{self, Added};
-use crate::event::{Fact, RunStatus, StepMode, Surface, Totals};
+use crate::context::window;
+use crate::event::{Fact, Output, RunStatus, StepMode, Surface, Totals};
 use crate::id::{Attempt, Digest, ModelName, Principal};
 use crate::input::{ModelFailed, ModelReplied};
-use crate::message::{Content, Message, MicroUsd, Role, StopReason, Usage};
+use crate::message::{Content, Message, Role, StopReason, Usage};
 use crate::policy::{FailureClass, error_code, retry_delay_ms};
 use crate::reject::Reject;
 use crate::state::{Phase, Run};
@@ -30,12 +30,8 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
     let run = calling(d, reply.attempt)?;
     let message = Message { role: Role::Assistant, blocks: reply.blocks.clone() };
     let mut totals = run.totals;
-    totals.usage.add(&reply.usage);
-    totals.cost = totals.cost.zip(reply.cost).map(|(all, one)| MicroUsd(all.0.saturating_add(one.0)));
-    let added = Added { messages: u64::from(message.is_worth_keeping()) };
+    totals.add_reply(&reply.stop, &reply.usage, reply.cost);
     let asks = message.calls().next().is_some();
-    let answer = message.has_answer();
-    let text = message.plain_text();
     let message = Arc::new(message);
     d.record(Fact::StepReplied {
         attempt: reply.attempt,
@@ -50,61 +46,54 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
     if asks {
         let mut line = Overlay::new(run, &message);
         if run.cancel.is_some() {
-            return cancel::settle(d, run, Some(line), Some(&text), &totals);
+            return cancel::settle(d, run, Some(line), &totals);
         }
         line.judge(d, &reply.view);
-        line.go_on(d, added, &totals);
+        line.go_on(d, &totals);
         return Ok(());
     }
     if run.cancel.is_some() {
-        return cancel::settle(d, run, None, Some(&text), &totals);
+        return cancel::settle(d, run, None, &totals);
     }
-    without_calls(d, run, &reply.stop, answer, text, added, &totals);
+    without_calls(d, run, &reply.stop, &message, &totals);
     Ok(())
 }
 
-fn without_calls(
-    d: &mut Decision<'_>,
-    run: &Run,
-    stop: &StopReason,
-    answer: bool,
-    text: String,
-    added: Added,
-    totals: &Totals,
-) {
-    let output = Content::Inline(format!("{}{text}", run.output));
+fn without_calls(d: &mut Decision<'_>, run: &Run, stop: &StopReason, message: &Message, totals: &Totals) {
+    let output = d.said(run);
     match stop {
         StopReason::Refusal => {
             let end = End::failed("ERR_REFUSED", "the model declined to answer".into(), false);
-            finish(d, run, end.with_output(Some(output)), totals);
+            finish(d, run, end.with_output(output), totals);
         }
         StopReason::Other(reason) => {
             let end = End::failed("ERR_UNEXPECTED_STOP", format!("the model stopped for `{reason}`"), false);
-            finish(d, run, end.with_output(Some(output)), totals);
+            finish(d, run, end.with_output(output), totals);
         }
-        StopReason::Pause => next_step(d, run, StepMode::Plain, added, totals),
+        StopReason::Pause => next_step(d, run, StepMode::Plain, totals),
         StopReason::MaxTokens if run.overruns < OVERRUN_RETRIES => {
-            let mode = if text.is_empty() { StepMode::Smaller } else { StepMode::Continue };
-            next_step(d, run, mode, added, totals);
+            let mode = if message.has_answer() { StepMode::Continue } else { StepMode::Smaller };
+            next_step(d, run, mode, totals);
         }
         StopReason::MaxTokens => {
             let message = format!("the reply hit the output cap {} times in a row", OVERRUN_RETRIES + 1);
-            finish(d, run, End::failed("ERR_MAX_TOKENS", message, false).with_output(Some(output)), totals);
+            finish(d, run, End::failed("ERR_MAX_TOKENS", message, false).with_output(output), totals);
         }
         StopReason::End | StopReason::ToolCalls | StopReason::StopSequence | StopReason::Cancelled => {
-            if answer || !run.output.is_empty() {
-                answered(d, run, output, added, totals);
+            if message.has_answer() || run.answer_from.is_some() {
+                answered(d, run, output, totals);
             } else {
-                silent(d, run, added, totals);
+                silent(d, run, totals);
             }
         }
     }
 }
 
-fn answered(d: &mut Decision<'_>, run: &Run, output: Content, added: Added, totals: &Totals) {
+fn answered(d: &mut Decision<'_>, run: &Run, output: Output, totals: &Totals) {
     let steered = d.state.queue.iter().any(|(_, queued)| queued.place == crate::event::Place::AfterStep);
-    if steered {
-        next_step(d, run, StepMode::Plain, added, totals);
+    // An answer on the last step stands; what was to steer the run then starts the next one.
+    if steered && has_steps_left(run) {
+        next_step(d, run, StepMode::Plain, totals);
         return;
     }
     let fallback = run.mode == StepMode::Fallback;
@@ -112,18 +101,18 @@ fn answered(d: &mut Decision<'_>, run: &Run, output: Content, added: Added, tota
 }
 
 /// The reply had neither text nor calls. (WT-L9, WT-L10)
-fn silent(d: &mut Decision<'_>, run: &Run, added: Added, totals: &Totals) {
+fn silent(d: &mut Decision<'_>, run: &Run, totals: &Totals) {
     let words = match run.mode {
         StepMode::Fallback => LAST_RESORT,
         StepMode::Plain | StepMode::AfterEmpty(_) | StepMode::Continue | StepMode::Smaller => {
             if run.empties < EMPTY_RETRIES {
-                return next_step(d, run, StepMode::AfterEmpty(run.empties + 1), added, totals);
+                return next_step(d, run, StepMode::AfterEmpty(run.empties + 1), totals);
             }
             SILENT
         }
     };
     match run.options.surface {
-        Surface::Chat => finish(d, run, End { fallback: true, ..End::done(words.into()) }, totals),
+        Surface::Chat => finish(d, run, End::in_place(words), totals),
         Surface::Headless => {
             let message = format!("the model answered nothing {} times in a row", run.empties + 1);
             finish(d, run, End::failed("ERR_EMPTY_REPLY", message, true), totals);
@@ -146,7 +135,7 @@ pub(super) fn failed(d: &mut Decision<'_>, failure: &ModelFailed) -> Result<(), 
         retry_at: delay.map(|ms| d.now.plus_ms(ms)),
     });
     if run.cancel.is_some() {
-        return cancel::settle(d, run, None, None, &run.totals);
+        return cancel::settle(d, run, None, &run.totals);
     }
     if delay.is_some() {
         return Ok(());
@@ -166,8 +155,7 @@ pub(super) fn failed(d: &mut Decision<'_>, failure: &ModelFailed) -> Result<(), 
         return Ok(());
     }
     let (code, retryable) = error_code(failure.class);
-    let partial = failure.partial.clone().or_else(|| run.partial.clone());
-    let end = End::failed(code, failure.message.clone(), retryable).with_output(partial);
+    let end = End::failed(code, failure.message.clone(), retryable).with_output(d.said(run));
     finish(d, run, end, &run.totals);
     Ok(())
 }
@@ -188,7 +176,6 @@ pub(super) fn stopped(
     if run.cancel.is_none() {
         return Err(Reject::Stale { what: "the model call is still wanted".into() });
     }
-    let text = partial.and_then(Content::inline).unwrap_or_default();
     match partial {
         Some(partial) if partial.size_bytes() > 0 => {
             let block = crate::message::Block::Text { text: partial.clone(), native: None };
@@ -212,7 +199,7 @@ pub(super) fn stopped(
             retry_at: None,
         }),
     }
-    cancel::settle(d, run, None, Some(text), &run.totals)
+    cancel::settle(d, run, None, &run.totals)
 }
 
 pub(super) fn switched(d: &mut Decision<'_>, model: &ModelName, by: &Principal) -> Result<(), Reject> {

@@ -3,7 +3,6 @@
 use super::line::Overlay;
 use super::{Decision, cancel, line_of};
 use crate::agent::EffectClass;
-use crate::context::window::Added;
 use crate::event::{Fact, Outcome};
 use crate::id::CallKey;
 use crate::message::{Block, Content};
@@ -75,8 +74,8 @@ pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Resul
 /// What follows a change in the line.
 pub(super) fn after(d: &mut Decision<'_>, run: &Run, mut overlay: Overlay<'_>) -> Result<(), Reject> {
     if run.cancel.is_some() {
-        return cancel::settle(d, run, Some(overlay), None, &run.totals);
+        return cancel::settle(d, run, Some(overlay), &run.totals);
     }
-    overlay.go_on(d, Added::default(), &run.totals);
+    overlay.go_on(d, &run.totals);
     Ok(())
 }

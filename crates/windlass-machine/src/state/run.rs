@@ -49,8 +49,8 @@ pub struct Run {
     pub empties: u32,
     /// Replies in a row that hit the output cap. (LM-L4)
     pub overruns: u32,
-    /// Text of replies that hit the output cap, to which the next one is added.
-    pub output: String,
+    /// The first of the replies in a row that hit the output cap: the answer begins there.
+    pub answer_from: Option<u32>,
     /// Text of a failed try, kept in case no better one comes. (SK-L9)
     pub partial: Option<Content>,
     /// Why the last reply stopped.
@@ -103,6 +103,8 @@ pub struct Call {
     pub class: EffectClass,
     /// How often it was started.
     pub starts: u32,
+    /// How often an outside reply was asked for.
+    pub asks: u32,
     /// Whether the arguments differ from what the model asked.
     pub repaired: bool,
 }
@@ -201,21 +203,22 @@ impl Run {
         usage: &Usage,
         cost: Option<MicroUsd>,
     ) {
-        self.totals.usage.add(usage);
-        self.totals.cost = self.totals.cost.zip(cost).map(|(all, one)| MicroUsd(all.0.saturating_add(one.0)));
+        self.totals.add_reply(stop, usage, cost);
         self.stop = Some(stop.clone());
         self.partial = None;
         let calls: Vec<Call> = message.calls().map(Call::new).collect();
         let overrun = *stop == StopReason::MaxTokens && calls.is_empty();
         if overrun {
             self.overruns += 1;
-            self.output.push_str(&message.plain_text());
+            if message.texts().any(|text| text.size_bytes() > 0) {
+                self.answer_from = self.answer_from.or(Some(self.attempt.step));
+            }
         } else {
             self.overruns = 0;
         }
         if !calls.is_empty() {
             self.empties = 0;
-            self.output.clear();
+            self.answer_from = None;
         } else if !overrun && !message.has_answer() {
             self.empties += 1;
         }
@@ -267,6 +270,12 @@ impl Run {
         if let Some(call) = self.call_mut(key) {
             call.status = status;
         }
+    }
+
+    pub(super) fn asked(&mut self, key: CallKey, interrupt: &InterruptId, kind: &InterruptKind) {
+        let Some(call) = self.call_mut(key) else { return };
+        call.status = CallStatus::Asking(interrupt.clone(), kind.clone());
+        call.asks += 1;
     }
 
     pub(super) fn tool_started(&mut self, key: CallKey, effect: &EffectId) {
@@ -331,6 +340,7 @@ impl Call {
             status: CallStatus::New,
             class: EffectClass::Once,
             starts: 0,
+            asks: 0,
             repaired: false,
         }
     }

@@ -6,6 +6,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::port::clock::Clock;
 use crate::port::journal::StoreError;
@@ -81,6 +82,25 @@ impl Drop for Node {
         // The lock is still held here, so that nobody sees the file without it.
         let _ = fs::remove_file(lock_path(&self.folder, &self.id));
     }
+}
+
+/// Waits until no other process opens the store; the lock goes with the returned file.
+///
+/// Two processes that make a database at once both switch its log on, and SQLite refuses one of them
+/// without the usual wait.
+pub(crate) async fn opening(store: &Path) -> Result<File, StoreError> {
+    const TRIES: usize = 500;
+    const PAUSE: Duration = Duration::from_millis(10);
+    let lock = File::create(store.join("opening")).map_err(|error| unusable(store, error))?;
+    for _ in 0..TRIES {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(PAUSE).await,
+            Err(error @ TryLockError::Error(_)) => return Err(no_locks(store, error)),
+        }
+    }
+    let why = "another process has been opening the store for 5 s; try again, or end that process".to_owned();
+    Err(StoreError::Unavailable { why })
 }
 
 /// Where a node listens for its bus.

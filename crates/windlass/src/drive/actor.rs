@@ -36,6 +36,8 @@ pub(super) struct Actor {
     pub in_flight: Vec<Flight>,
     /// Position of the newest `step.started`.
     pub step_seq: Seq,
+    /// The step whose open calls were last judged again, and by which policy.
+    pub rejudged: Option<(Seq, u64)>,
     pub since_snapshot: usize,
     pub snapshot_bytes: usize,
 }
@@ -86,6 +88,12 @@ impl Actor {
             Ended::Store(error) => tracing::error!(thread = %self.thread, %error, "driving stopped"),
         }
         self.close(&ended);
+        if matches!(ended, Ended::Idle)
+            && let Err(error) = self.deps.journal.release(&self.thread, self.epoch).await
+        {
+            // The thread stays with this node, which is woken for it like for any other of its threads.
+            tracing::warn!(thread = %self.thread, %error, "the thread could not be given back");
+        }
     }
 
     async fn drive(&mut self) -> Ended {
@@ -103,6 +111,9 @@ impl Actor {
             }
             let mails = self.wait().await;
             if let Err(ended) = self.take(mails).await {
+                return ended;
+            }
+            if let Err(ended) = self.report_overtaken().await {
                 return ended;
             }
         }
@@ -137,6 +148,16 @@ impl Actor {
         }
         self.round(letters).await?;
         if inbox { self.read_inbox().await } else { Ok(()) }
+    }
+
+    /// A start that was recorded in the same batch as the run's cancel was never made: it is lost.
+    async fn report_overtaken(&mut self) -> Result<(), Ended> {
+        let begun = self.machine.unfinished().into_iter();
+        let overtaken: Vec<_> = begun
+            .filter(|command| !self.in_flight.iter().any(|flight| flight.key == key(command)))
+            .map(|command| Letter::plain(Input::Lost(command)))
+            .collect();
+        if overtaken.is_empty() { Ok(()) } else { self.round(overtaken).await }
     }
 
     /// Consumes inbox rows, in order, until none is left.
@@ -188,7 +209,10 @@ impl Actor {
             Some(Phase::Calls(line)) => line.view,
             Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => return Ok(()),
         };
-        if judged != 0 && judged != self.deps.policy().version() {
+        let now = self.deps.policy().version();
+        if judged != 0 && judged != now && self.rejudged != Some((self.step_seq, now)) {
+            // A rejudgement that changes nothing records nothing: once per step and policy is enough.
+            self.rejudged = Some((self.step_seq, now));
             let view = self.deps.view_again(self.machine.state()).await.map_err(Ended::Store)?;
             self.decide(Letter::plain(Input::Rejudge { view }), round);
         }
@@ -436,7 +460,8 @@ impl Actor {
                 let _ = reply.send(Err(stopped));
             }
         }
-        if !matches!(ended, Ended::Idle) {
+        // A watcher of a fenced owner goes on watching: somebody else drives the thread now.
+        if matches!(ended, Ended::Store(_)) {
             self.deps.bus.publish(&self.thread, Signal::Stopped { why: why.into() });
         }
     }
@@ -480,7 +505,6 @@ fn weight(event: &Event) -> usize {
             message.blocks.iter().map(block_weight).sum()
         }
         Fact::ToolFinished { content, .. } => content.iter().map(block_weight).sum(),
-        Fact::RunFinished { output: Some(output), .. } => output.size_bytes() as usize,
         _ => 0, // tidy: the other kinds are small
     };
     256 + content

@@ -1,11 +1,12 @@
 //! Commands carried out: command to port to input. Each runs as a task of its own and ends with one mail.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
-use tokio::task::JoinError;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
@@ -243,32 +244,27 @@ async fn attend(
     cancel: &CancellationToken,
 ) -> Result<ToolOutput, String> {
     let signal = context.cancel.clone();
-    let mut call = tokio::spawn(async move { tool.call(context, arguments).await });
+    // The future is made inside, so that a panic before its first await is caught too.
+    let call = async move { tool.call(context, arguments).await };
+    let mut call = std::pin::pin!(AssertUnwindSafe(call).catch_unwind());
     let limit = Duration::from_millis(timeout_ms.max(1));
     let reason = tokio::select! {
+        biased;
         ended = &mut call => return Ok(contained(ended)),
         () = cancel.cancelled() => "the run was stopped".to_owned(),
         () = tokio::time::sleep(limit) => format!("it took longer than {timeout_ms} ms"),
     };
     signal.cancel();
-    match timeout(GRACE, &mut call).await {
-        Ok(ended) => Ok(contained(ended)),
-        Err(_) => {
-            call.abort();
-            Err(reason)
-        }
-    }
+    // What has not ended by then is dropped where it stands.
+    timeout(GRACE, call).await.map(contained).map_err(|_| reason)
 }
 
-fn contained(ended: Result<ToolOutput, JoinError>) -> ToolOutput {
-    let error = match ended {
-        Ok(output) => return output,
-        Err(error) => error,
-    };
-    let Ok(panic) = error.try_into_panic() else { return ToolOutput::error("The tool was aborted") };
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    ToolOutput::error(format!("The tool crashed ({text}); what it had done by then stays done"))
+fn contained(ended: Result<ToolOutput, Box<dyn Any + Send>>) -> ToolOutput {
+    ended.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        ToolOutput::error(format!("The tool crashed ({text}); what it had done by then stays done"))
+    })
 }
 
 fn progress(place: &Place, call: CallKey) -> ProgressSender {

@@ -153,6 +153,7 @@ impl Deps {
             sender: sender.clone(),
             in_flight: Vec::new(),
             step_seq: Seq::default(),
+            rejudged: None,
             since_snapshot: 0,
             snapshot_bytes: 0,
         };

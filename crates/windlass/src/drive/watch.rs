@@ -57,6 +57,15 @@ pub enum Update {
     },
 }
 
+/// How a watcher begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// With what the journal has.
+    Journal,
+    /// With what comes: nothing stands after the position yet.
+    Live,
+}
+
 struct Watcher {
     deps: Arc<Deps>,
     thread: ThreadId,
@@ -76,6 +85,7 @@ impl Deps {
         self: &Arc<Self>,
         thread: &ThreadId,
         after: Seq,
+        begin: Begin,
     ) -> BoxStream<'static, Result<Update, StoreError>> {
         let watcher = Watcher {
             // First follow, then read: what is appended in between is seen twice and told once.
@@ -88,7 +98,7 @@ impl Deps {
             status: None,
             ended: false,
         };
-        stream::unfold((watcher, false), |(mut watcher, begun)| async move {
+        stream::unfold((watcher, begin == Begin::Live), |(mut watcher, begun)| async move {
             if watcher.ended {
                 return None;
             }

@@ -133,7 +133,7 @@ impl Registry {
                 format!("`{}`: {}", shorten(path, MAX_SHOWN_CHARS), shorten(&problem, MAX_FAULT_CHARS))
             })
             .collect();
-        if faults.is_empty() { Ok(()) } else { Err(format!("Invalid arguments: {}", faults.join("; "))) }
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 
     fn enabled(&self, name: &str) -> Option<&Registered> {

@@ -1,2 +1,171 @@
-//! crash
-//! .
+//! A process dies at every append, before and after it is written; another goes on.
+//!
+//! "Dies" means that its runtime is dropped while the append hangs, so that nothing of it runs on.
+
+use std::sync::Arc;
+
+use windlass::adapter::clock::SystemClock;
+use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::machine::{Answer, EffectClass, Fact, InterruptKind, Principal, RunId, Seq, ThreadId};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::{Engine, Outcome, Status, Task};
+
+use super::{Counter, memory, registry, task};
+
+/// One tool of each class, called in turn, twice.
+fn script() -> ScriptedModels {
+    ScriptedModels::new(|call| match results(call) {
+        turn @ 0..6 => Line::tool(["pure", "again", "once"][turn % 3], r#"{"text":"x"}"#),
+        _ => Line::Say("done".into()),
+    })
+}
+
+#[derive(Clone, Default)]
+struct Counts {
+    pure: Counter,
+    again: Counter,
+    once: Counter,
+}
+
+async fn engine(store: &MemoryStore, models: &ScriptedModels, counts: &Counts) -> Engine {
+    let tools = registry([
+        counts.pure.tool("pure", EffectClass::Pure),
+        counts.again.tool("again", EffectClass::Idempotent),
+        counts.once.tool("once", EffectClass::Once),
+    ]);
+    let store = Arc::new(store.clone());
+    memory(models, tools).ports(store.clone(), store).build().await.unwrap()
+}
+
+/// Drives a thread's run to its end, and says how many doubts were answered with "it was not done".
+async fn finish(engine: &Engine, run: &RunId) -> (Outcome, u32) {
+    let mut retried = 0;
+    loop {
+        let outcome = engine.wait(run).await.unwrap();
+        if outcome.status != Status::Paused {
+            return (outcome, retried);
+        }
+        for open in &outcome.meta.interrupts {
+            assert!(matches!(open.kind, InterruptKind::InDoubt { .. }), "{open:?}");
+            retried += 1;
+            let by = Principal::from("ann");
+            engine.answer(&outcome.meta.thread_id, &open.interrupt, Answer::Retry, by).await.unwrap();
+        }
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Starts a run that dies at its `nth` append; `false` where it ended before.
+fn run_and_die(store: &MemoryStore, counts: &Counts, nth: usize, fault: AppendFault) -> bool {
+    let runtime = runtime();
+    for _ in 0..nth {
+        store.fail_append(AppendFault::Nothing);
+    }
+    store.fail_append(fault);
+    runtime.block_on(async {
+        let engine = engine(store, &script(), counts).await;
+        let run = async {
+            let started = engine.start(Task { thread: Some("t".into()), ..task("go") }).await.unwrap();
+            finish(&engine, &started.run).await
+        };
+        tokio::select! {
+            _ = run => false,
+            () = store.died() => true,
+        }
+    })
+}
+
+// rows: LM-A7, SK-G16
+#[test]
+fn goes_on_after_dying_at_any_append() {
+    let mut deaths = 0;
+    for fault in [AppendFault::DiesWritten, AppendFault::DiesNotWritten] {
+        for nth in 0.. {
+            let store = MemoryStore::new(Arc::new(SystemClock::new()));
+            let counts = Counts::default();
+            if !run_and_die(&store, &counts, nth, fault) {
+                break;
+            }
+            deaths += 1;
+            go_on(&store.restarted(), &counts, (fault, nth));
+        }
+    }
+    assert!(deaths >= 2 * 14, "a run of seven steps appends at least fourteen times: {deaths}");
+}
+
+fn go_on(store: &MemoryStore, counts: &Counts, case: (AppendFault, usize)) {
+    runtime().block_on(async {
+        let models = script();
+        let engine = engine(store, &models, counts).await;
+        let thread = ThreadId::from("t");
+        engine.recover().await.unwrap();
+        let runs = engine.runs(Some(&thread), 2).await.unwrap();
+        let Some(row) = runs.first() else {
+            // The very first append was lost: the sender was never told that the message was taken.
+            assert_eq!(case, (AppendFault::DiesNotWritten, 0));
+            return;
+        };
+        let (outcome, retried) = finish(&engine, &row.view.run).await;
+        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("done")), "{case:?}");
+        // A person who says "retry" takes the second run upon themselves.
+        let once = counts.once.count();
+        assert!(once == 2 || once == 2 + retried, "{case:?}: {once} runs, {retried} retries");
+        assert_each_call_has_one_result(&engine, &thread).await;
+    });
+}
+
+async fn assert_each_call_has_one_result(engine: &Engine, thread: &ThreadId) {
+    let (mut calls, mut results) = (0, 0);
+    for recorded in engine.events(thread, Seq(0), 1000).await.unwrap() {
+        match &recorded.event.fact {
+            Fact::StepReplied { message, .. } => calls += message.calls().count(),
+            Fact::ToolFinished { .. } => results += 1,
+            _ => {}
+        }
+    }
+    assert_eq!((calls, results), (6, 6));
+}
+
+#[test]
+fn an_append_whose_outcome_is_unknown_happens_once() {
+    for fault in [AppendFault::UnknownAndWritten, AppendFault::UnknownAndNotWritten, AppendFault::Failed] {
+        for nth in 0..16 {
+            runtime().block_on(async {
+                let store = MemoryStore::new(Arc::new(SystemClock::new()));
+                let (models, counts) = (script(), Counts::default());
+                for _ in 0..nth {
+                    store.fail_append(AppendFault::Nothing);
+                }
+                store.fail_append(fault);
+                let engine = engine(&store, &models, &counts).await;
+                let outcome = engine.run(task("go")).await.unwrap();
+                assert_eq!(outcome.status, Status::Done, "{fault:?} at {nth}");
+                assert_eq!((counts.once.count(), counts.again.count(), counts.pure.count()), (2, 2, 2));
+                assert_eq!(models.calls(), 7, "no model call is paid twice");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_fenced_owner_stops_and_the_run_goes_on() {
+    for nth in 1..14 {
+        runtime().block_on(async {
+            let store = MemoryStore::new(Arc::new(SystemClock::new()));
+            let (models, counts) = (script(), Counts::default());
+            let before = std::iter::repeat_n(AppendFault::Nothing, nth);
+            before.chain([AppendFault::Fenced]).for_each(|fault| store.fail_append(fault));
+            let engine = engine(&store, &models, &counts).await;
+            let started = engine.start(task("go")).await.unwrap();
+            // Nobody else really has it, so the waiter finds it without a driver and takes it up again.
+            engine.resume(&started.run).await.unwrap();
+            let (outcome, retried) = finish(&engine, &started.run).await;
+            assert_eq!(outcome.status, Status::Done);
+            let once = counts.once.count();
+            assert!(once == 2 || once == 2 + retried, "{once} runs, {retried} retries");
+        });
+    }
+}

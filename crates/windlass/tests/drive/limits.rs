@@ -1,2 +1,213 @@
-//! limits
-//! .
+//! Tools and models that misbehave: a recorded limit or a result for the model, never a crash.
+//!
+//! Each run ends, and its figures are real.
+
+use std::sync::Arc;
+
+use windlass::machine::{
+    Annotations, Block, Content, EffectClass, Fact, FailureClass, INLINE_MAX_BYTES, Limits, RESULT_MAX_CHARS,
+    Seq, StopReason, ToolCall, Usage,
+};
+use windlass::port::model::{ModelError, Reply};
+use windlass::port::tool::ToolOutput;
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::{FunctionTool, Registry};
+use windlass::{AgentConfig, Engine, Outcome, Status, Task};
+
+use super::{Counter, Text, memory, registry, task};
+
+/// What the model read last.
+fn heard(call: &windlass::port::model::ModelCall) -> String {
+    let last = call.request.messages.last().unwrap();
+    let mut all = String::new();
+    for block in &last.blocks {
+        if let Block::ToolResult(result) = block {
+            for part in &result.content {
+                if let Block::Text { text, .. } = part {
+                    all.push_str(call.text(text).unwrap());
+                }
+            }
+        }
+    }
+    all
+}
+
+/// One call of a tool, then the model repeats what it read.
+fn echo_result(tool: &'static str) -> ScriptedModels {
+    ScriptedModels::new(move |call| match results(call) {
+        0 => Line::tool(tool, r#"{"text":"x"}"#),
+        _ => Line::Say(heard(call)),
+    })
+}
+
+fn limited(limits: Limits) -> Task {
+    let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
+    Task { agent, ..task("go") }
+}
+
+async fn run(models: &ScriptedModels, tools: Registry, task: Task) -> (Engine, Outcome) {
+    let engine = memory(models, tools).build().await.unwrap();
+    let outcome = engine.run(task).await.unwrap();
+    (engine, outcome)
+}
+
+// rows: LM-G8, SK-G13
+#[tokio::test]
+async fn a_tool_that_panics_is_an_error_for_the_model() {
+    let tool = FunctionTool::new("bad", "panics", |_, _: Text| async {
+        if true {
+            panic!("boom");
+        }
+        "never"
+    });
+    let (_, outcome) = run(&echo_result("bad"), registry([tool]), task("go")).await;
+    let data = outcome.data.unwrap();
+    assert_eq!(data, "The tool crashed (boom); what it had done by then stays done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_hangs_is_stopped() {
+    let hangs = |name: &str, hints| {
+        FunctionTool::new(name, "hangs", |_, _: Text| async {
+            std::future::pending::<()>().await;
+            "never"
+        })
+        .annotations(hints)
+    };
+    let pure = Annotations { read_only_hint: true, ..Annotations::default() };
+    let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
+    let (_, outcome) =
+        run(&echo_result("bad"), registry([hangs("bad", pure)]), limited(limits.clone())).await;
+    assert_eq!(outcome.data.as_deref(), Some("Stopped: it took longer than 50 ms"));
+    // What may have changed the world is in doubt, and a person is asked.
+    let once = hangs("bad", Annotations::default());
+    let (_, outcome) = run(&echo_result("bad"), registry([once]), limited(limits)).await;
+    assert_eq!(outcome.status, Status::Paused);
+    assert!(matches!(outcome.meta.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
+}
+
+// rows: LM-L6
+#[tokio::test]
+async fn a_result_of_fifty_megabytes_is_shortened() {
+    let tool = FunctionTool::new("big", "answers much", |_, _: Text| async {
+        ToolOutput::text("x".repeat(50_000_000))
+    });
+    let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
+    let data = outcome.data.unwrap();
+    assert_eq!(data.chars().count(), RESULT_MAX_CHARS);
+    assert!(data.contains("49900000 of 50000000 characters left out"));
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let lines: Vec<usize> = events.iter().map(|recorded| recorded.event.encode().len()).collect();
+    assert!(lines.iter().all(|bytes| *bytes < INLINE_MAX_BYTES), "large texts are stored apart: {lines:?}");
+}
+
+#[tokio::test]
+async fn five_hundred_calls_at_once_are_bounded() {
+    let counter = Counter::default();
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 => Line::Call(String::new(), vec![("note".into(), r#"{"text":"x"}"#.into()); 500]),
+        all => Line::Say(format!("{all} results")),
+    });
+    let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Pure)]), task("go")).await;
+    assert_eq!((outcome.data.as_deref(), counter.count()), (Some("500 results"), 128));
+}
+
+// rows: LM-X1, SK-G22
+#[tokio::test]
+async fn the_same_call_for_ever_ends_at_the_step_limit() {
+    let counter = Counter::default();
+    let models = ScriptedModels::new(|_| Line::tool("note", r#"{"text":"x"}"#));
+    let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Once)]), task("go")).await;
+    assert_eq!((outcome.status, outcome.meta.turns, counter.count()), (Status::Failed, 25, 25));
+    assert_eq!(outcome.errors[0].code, "ERR_MAX_TURNS");
+    assert!(outcome.meta.tokens_used.input.is_some_and(|tokens| tokens == 250));
+}
+
+// rows: LM-X3, ZE-X6
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_when_its_time_is_up() {
+    let models = ScriptedModels::new(|_| Line::Hang("thinking ".into()));
+    let clock = windlass::adapter::clock::ManualClock::new(windlass::machine::Timestamp(1_000), 1);
+    let clock = Arc::new(clock);
+    let engine = memory(&models, Registry::new()).clock(clock.clone()).build().await.unwrap();
+    let started =
+        engine.start(limited(Limits { run_timeout_ms: 60_000, ..Limits::default() })).await.unwrap();
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.wait(&started.run).await.unwrap() }
+    });
+    tokio::task::yield_now().await;
+    for _ in 0..100 {
+        clock.advance_ms(1_000);
+        tokio::task::yield_now().await;
+    }
+    let outcome = waiting.await.unwrap();
+    assert_eq!((outcome.status, outcome.errors[0].code.as_str()), (Status::Failed, "ERR_RUN_TIMEOUT"));
+    assert_eq!(outcome.meta.output.as_deref(), Some("thinking "));
+}
+
+// rows: LM-X7, LM-X8, LM-X9, LM-X10, LM-X11, LM-R11
+#[tokio::test]
+async fn a_models_failures_have_codes() {
+    let check = async |line: Line, code: &str, retryable: bool| {
+        let models = ScriptedModels::new(move |_| line.clone());
+        let (_, outcome) = run(&models, Registry::new(), task("go")).await;
+        let error = &outcome.errors[0];
+        assert_eq!((outcome.status, error.code.as_str(), error.retryable), (Status::Failed, code, retryable));
+        assert_eq!(outcome.meta.turns, 1);
+    };
+    check(Line::fail(FailureClass::Auth), "ERR_AUTH", false).await;
+    check(Line::fail(FailureClass::Config), "ERR_CONFIG", false).await;
+    check(Line::fail(FailureClass::Malformed), "ERR_STREAM_PARSE", false).await;
+    check(Line::fail(FailureClass::InvalidRequest), "ERR_REQUEST", false).await;
+    let odd = |stop| {
+        Line::Reply(Reply { blocks: vec![Block::text("x")], stop, usage: Usage::default(), model: None })
+    };
+    check(odd(StopReason::Other("eclipse".into())), "ERR_UNEXPECTED_STOP", false).await;
+    check(odd(StopReason::Refusal), "ERR_REFUSED", false).await;
+    let slow =
+        ModelError { retry_after_ms: Some(0), ..ModelError::new(FailureClass::RateLimited, "slow down") };
+    check(Line::Fail(String::new(), slow), "ERR_RATE_LIMIT", true).await;
+    let cut = ModelError { retry_after_ms: Some(0), ..ModelError::new(FailureClass::Truncated, "cut") };
+    check(Line::Fail("half".into(), cut), "ERR_STREAM_INCOMPLETE", true).await;
+}
+
+// rows: WT-L6, WT-L7
+#[tokio::test]
+async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
+    let counter = Counter::default();
+    let asks = [("nope", "{}"), ("note", "{\"text\":7}"), ("note", "{{{"), ("note", "{text:'fine',}")];
+    let models = ScriptedModels::new(move |call| match results(call) {
+        0 => {
+            let block = |(index, (name, asked)): (usize, &(&str, &str))| {
+                let (id, asked) = (format!("c{index}"), Content::from(*asked));
+                Block::ToolCall(ToolCall { id, name: (*name).into(), asked, native: None })
+            };
+            let blocks = asks.iter().enumerate().map(block).collect();
+            Line::Reply(Reply { blocks, stop: StopReason::ToolCalls, usage: Usage::default(), model: None })
+        }
+        _ => Line::Say(heard(call)),
+    });
+    let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Once)]), task("go")).await;
+    let data = outcome.data.unwrap();
+    assert!(data.contains(r#"{"error":"Unknown tool: nope"}"#), "{data}");
+    assert_eq!(data.matches("Invalid arguments: ").count(), 2, "{data}");
+    assert!(
+        data.contains(r#"said fine(The arguments were not valid JSON. What was sent: {"text":"fine"})"#),
+        "{data}"
+    );
+    assert_eq!(counter.count(), 1);
+}
+
+#[tokio::test]
+async fn a_reply_of_many_megabytes_is_stored_apart_and_told_whole() {
+    let models = ScriptedModels::new(|_| Line::Say("long ".repeat(400_000)));
+    let (engine, outcome) = run(&models, Registry::new(), task("go")).await;
+    assert_eq!(outcome.data.unwrap().len(), 2_000_000);
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let blob = events.iter().any(|recorded| {
+        matches!(&recorded.event.fact, Fact::StepReplied { message, .. }
+            if message.texts().any(|text| text.size_bytes() == 2_000_000 && text.inline().is_none()))
+    });
+    assert!(blob, "{events:?}");
+}

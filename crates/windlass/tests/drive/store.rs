@@ -1,2 +1,119 @@
-//! store
-//! .
+//! Several engines on one SQLite store, as several processes on one machine are.
+//!
+//! Each engine has a node of its own, with its lock and its socket.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Principal, Seq, ThreadId};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::{FunctionTool, Registry, WorkingFolder};
+use windlass::{Status, Task, Update};
+
+use super::{Counter, Text, registry, stored, task};
+
+fn asks() -> ScriptedModels {
+    ScriptedModels::new(|call| match results(call) {
+        0 => Line::tool("write", r#"{"text":"x"}"#),
+        _ => Line::Say("written".into()),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_waits_is_answered_and_driven_by_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (Counter::default(), Counter::default());
+    let a = stored(folder.path(), &asks(), registry([first.tool("write", EffectClass::Once)]));
+    let a = a.auto_run(AutoRun::Ask).build().await.unwrap();
+    let outcome = a.run(task("go")).await.unwrap();
+    assert_eq!(outcome.status, Status::Paused);
+    let b = stored(folder.path(), &asks(), registry([second.tool("write", EffectClass::Once)]));
+    let b = b.auto_run(AutoRun::Ask).build().await.unwrap();
+    let (thread, open) = (&outcome.meta.thread_id, &outcome.meta.interrupts[0].interrupt);
+    b.answer(thread, open, Answer::Approve, Principal::from("ann")).await.unwrap();
+    // The first process sees it end, though it does not drive it.
+    assert_eq!(a.wait(&outcome.run_id).await.unwrap().data.as_deref(), Some("written"));
+    assert_eq!(first.count() + second.count(), 1);
+    let twice = b.answer(thread, open, Answer::Approve, Principal::from("bob")).await.unwrap_err();
+    assert!(twice.to_string().starts_with("too late: "), "{twice}");
+}
+
+/// A tool that waits until it is let go.
+fn slow(gate: &Arc<tokio::sync::Notify>) -> FunctionTool {
+    let gate = gate.clone();
+    FunctionTool::new("write", "waits", move |context: windlass::port::tool::CallContext, _: Text| {
+        let gate = gate.clone();
+        async move {
+            tokio::select! {
+                () = gate.notified() => "waited",
+                () = context.cancel.cancelled() => "stopped",
+            }
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_followed_and_cancelled_from_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Arc::default();
+    let a = stored(folder.path(), &asks(), registry([slow(&gate)])).build().await.unwrap();
+    let b = stored(folder.path(), &asks(), Registry::new()).build().await.unwrap();
+    let started = a.start(task("go")).await.unwrap();
+    let mut updates = b.watch(&started.thread, Seq(0));
+    let running = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::ToolStarted { .. }));
+    while !running(&updates.next().await.unwrap().unwrap()) {}
+    b.cancel(&started.run, Principal::from("ann")).await.unwrap();
+    let (here, there) = (a.wait(&started.run).await.unwrap(), b.wait(&started.run).await.unwrap());
+    assert_eq!((here.status, there.status), (Status::Cancelled, Status::Cancelled));
+}
+
+#[test]
+fn a_dead_process_is_replaced_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let hangs = ScriptedModels::new(|_| Line::Hang("half".into()));
+    let first = runtime();
+    let started = first.block_on(async {
+        let a = stored(folder.path(), &hangs, Registry::new()).build().await.unwrap();
+        a.start(task("go")).await.unwrap()
+    });
+    // Everything of the first process ends: its tasks, its locks, its sockets.
+    drop(first);
+    runtime().block_on(async {
+        let answers = ScriptedModels::new(|_| Line::Say("whole".into()));
+        let b = stored(folder.path(), &answers, Registry::new()).build().await.unwrap();
+        let outcome = b.wait(&started.run).await.unwrap();
+        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("whole")));
+        assert_eq!(outcome.meta.turns, 1, "a lost model call is not a step");
+    });
+}
+
+#[tokio::test]
+async fn the_store_stays_out_of_the_working_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = Arc::new(WorkingFolder::open(folder.path()).unwrap());
+    let models = asks();
+    let inside = stored(&folder.path().join("a/b"), &models, Registry::new()).folder(tools).build().await;
+    let error = inside.err().unwrap().to_string();
+    assert!(error.contains("lies inside the working folder"), "{error}");
+    assert!(!folder.path().join("a").exists(), "nothing is made there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_threads_share_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::default();
+    let tools = registry([counter.tool("write", EffectClass::Once)]);
+    let engine = stored(folder.path(), &asks(), tools).build().await.unwrap();
+    let runs = (0..200).map(|number| {
+        let engine = engine.clone();
+        let thread = Some(ThreadId::from(format!("t{number}")));
+        tokio::spawn(async move { engine.run(Task { thread, ..task("go") }).await.unwrap().status })
+    });
+    for run in runs.collect::<Vec<_>>() {
+        assert_eq!(run.await.unwrap(), Status::Done);
+    }
+    assert_eq!(counter.count(), 200);
+    assert_eq!(engine.runs(None, 1000).await.unwrap().len(), 200);
+}

@@ -1,13 +1,26 @@
 //! The store: suites on every implementation, and what only processes and disks can show.
 
+mod bus;
+mod clocks;
+mod disk;
+mod fault;
+mod group;
+mod process;
 mod suites;
 
+use std::path::Path;
 use std::sync::Arc;
 
-use windlass::adapter::clock::ManualClock;
+use windlass::adapter::clock::{ManualClock, SystemClock};
+use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
 use windlass_machine::Timestamp;
 
-/// A clock at a fixed time. Every node needs ids of its own, hence the seed.
+/// A clock at a fixed time; another seed draws other ids.
 fn clock(seed: u64) -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Timestamp(1_700_000_000_000), seed))
+}
+
+/// A store as another process would open it.
+async fn open(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, StoreOptions::default(), Arc::new(SystemClock::new())).await.expect("a store")
 }

@@ -108,14 +108,11 @@ fn faults_in_arguments_name_path_and_value() {
         assert_eq!(registry.check_arguments("Read", &arguments).unwrap_err(), expected);
     };
     assert_eq!(registry.check_arguments("Read", &json!({"file_path": "a", "limit": null})), Ok(()));
-    check(json!({}), "Invalid arguments: `arguments`: \"file_path\" is a required property");
-    check(
-        json!({"file_path": "a", "offset": 0}),
-        "Invalid arguments: `/offset`: 0 is less than the minimum of 1",
-    );
+    check(json!({}), "`arguments`: \"file_path\" is a required property");
+    check(json!({"file_path": "a", "offset": 0}), "`/offset`: 0 is less than the minimum of 1");
     check(
         json!({"file_path": ["a"], "lines": 3}),
-        "Invalid arguments: `/file_path`: [\"a\"] is not of type \"string\"; \
+        "`/file_path`: [\"a\"] is not of type \"string\"; \
          `arguments`: Additional properties are not allowed ('lines' was unexpected)",
     );
     let long = registry.check_arguments("Read", &json!({"file_path": vec!["x"; 10_000]})).unwrap_err();

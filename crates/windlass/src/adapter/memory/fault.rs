@@ -15,6 +15,12 @@ pub enum AppendFault {
     Failed,
     /// Another owner has just raised the epoch.
     Fenced,
+    /// It is written, and the caller never hears of it: the process dies here.
+    DiesWritten,
+    /// It is not written, and the caller never hears of it: the process dies here.
+    DiesNotWritten,
+    /// Nothing goes wrong: counts an append on the way to the next fault.
+    Nothing,
 }
 
 /// What is still to go wrong.

@@ -28,6 +28,7 @@ pub struct MemoryStore {
     faults: Arc<Mutex<Faults>>,
     node: Arc<str>,
     clock: Arc<dyn Clock>,
+    died: Arc<tokio::sync::Notify>,
 }
 
 impl MemoryStore {
@@ -35,13 +36,14 @@ impl MemoryStore {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let node: Arc<str> = "node-1".into();
         let state = State::with_node(&node);
-        Self { state: Arc::new(Mutex::new(state)), faults: Arc::default(), node, clock }
+        Self { state: Arc::new(Mutex::new(state)), faults: Arc::default(), node, clock, died: Arc::default() }
     }
 
     /// The same store, seen by another node that is alive from now on. It has faults of its own.
     pub fn another_node(&self) -> Self {
         let node: Arc<str> = self.state().add_node().into();
-        Self { state: Arc::clone(&self.state), faults: Arc::default(), node, clock: Arc::clone(&self.clock) }
+        let clock = Arc::clone(&self.clock);
+        Self { state: Arc::clone(&self.state), faults: Arc::default(), node, clock, died: Arc::default() }
     }
 
     /// The same store after this node's process died and was started again: what it held is free.
@@ -58,6 +60,11 @@ impl MemoryStore {
     /// Makes a coming append of this node go wrong; several are met in this order.
     pub fn fail_append(&self, fault: AppendFault) {
         lock(&self.faults).appends.push_back(fault);
+    }
+
+    /// Waits until an append of this node has met a fault at which its process dies.
+    pub async fn died(&self) {
+        self.died.notified().await;
     }
 
     /// Makes this many coming reads of this node fail as unavailable.
@@ -107,9 +114,18 @@ impl Journal for MemoryStore {
 
     async fn append(&self, batch: Batch) -> Result<Seq, AppendError> {
         let fault = lock(&self.faults).appends.pop_front();
+        if let Some(AppendFault::DiesWritten | AppendFault::DiesNotWritten) = fault {
+            if fault == Some(AppendFault::DiesWritten) {
+                self.state().append(batch, &self.node, self.clock.now())?;
+            }
+            self.died.notify_one();
+            return std::future::pending().await;
+        }
         let mut state = self.state();
         match fault {
-            None => state.append(batch, &self.node, self.clock.now()),
+            None | Some(AppendFault::Nothing | AppendFault::DiesWritten | AppendFault::DiesNotWritten) => {
+                state.append(batch, &self.node, self.clock.now())
+            }
             Some(AppendFault::UnknownAndWritten) => {
                 state.append(batch, &self.node, self.clock.now())?;
                 Err(AppendError::Unknown("the connection was lost after the commit".to_owned()))

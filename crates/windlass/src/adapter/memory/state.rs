@@ -260,7 +260,7 @@ impl State {
     pub fn runs(&self, id: Option<&ThreadId>, limit: usize) -> Vec<RunRow> {
         let mut rows: Vec<_> = self.run_rows(id).collect();
         match id {
-            Some(_) => rows.sort_by(|a, b| b.view.from.cmp(&a.view.from)),
+            Some(_) => rows.sort_by_key(|row| std::cmp::Reverse(row.view.from)),
             None => {
                 rows.sort_by(|a, b| (b.view.started_at, &b.view.run).cmp(&(a.view.started_at, &a.view.run)))
             }

@@ -199,12 +199,27 @@ fn key_variables(provider: &str) -> Vec<String> {
 fn unknown_provider(provider: &str) -> ModelError {
     let near = preset::all()
         .iter()
-        .map(|preset| preset.name)
-        .find(|name| name.starts_with(provider) || provider.starts_with(name));
-    let hint = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+        .map(|preset| (edits(provider, preset.name), preset.name))
+        .filter(|(edits, name)| *edits <= 2 && *edits < name.len())
+        .min();
+    let hint = near.map(|(_, name)| format!("; did you mean `{name}`?")).unwrap_or_default();
     config_error(format!(
         "unknown provider `{provider}`{hint}\nname a model as `provider/model`, or configure the provider with a `base_url`"
     ))
+}
+
+/// Single-letter edits between two words (Levenshtein's distance).
+fn edits(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, expected) in other.bytes().enumerate() {
+            let changed = diagonal + usize::from(letter != expected);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
 }
 
 fn config_error(message: String) -> ModelError {

@@ -144,13 +144,21 @@ fn by_words(words: &str) -> Option<FailureClass> {
         Some(FailureClass::Overloaded)
     } else if has("context_length") || has("request_too_large") || has("context_window") {
         Some(FailureClass::ContextTooLong)
-    } else if has("insufficient_quota") || has("billing") || has("authentication") || has("permission") {
-        Some(FailureClass::Auth)
-    } else if has("invalid_api_key") || has("unauthenticated") {
+    } else if [
+        "insufficient_quota",
+        "billing",
+        "authentication",
+        "permission",
+        "invalid_api_key",
+        "unauthenticated",
+    ]
+    .iter()
+    .any(|word| has(word))
+    {
         Some(FailureClass::Auth)
     } else if has("rate_limit") || has("resource_exhausted") || has("too_many_requests") {
         Some(FailureClass::RateLimited)
-    } else if has("not_found") || has("invalid_request") && has("not_found") {
+    } else if has("not_found") {
         Some(FailureClass::InvalidRequest)
     } else {
         None
@@ -174,7 +182,7 @@ fn by_words_of_message(status: Option<u16>, message: &str) -> Option<FailureClas
         Some(FailureClass::ContextTooLong)
     } else if status == Some(400) && has("api key not valid") {
         Some(FailureClass::Auth)
-    } else if status.is_none() && has("overloaded") {
+    } else if matches!(status, None | Some(503 | 529)) && has("overloaded") {
         Some(FailureClass::Overloaded)
     } else if status.is_none() && has("rate limit") {
         Some(FailureClass::RateLimited)

@@ -284,7 +284,8 @@ fn exact_arguments(call: &ModelCall, asked: &ToolCall, exact: bool) -> Result<Ca
     let written = text(call, &asked.asked)?;
     let parsed = serde_json::from_str::<serde_json::Value>(written).ok().filter(serde_json::Value::is_object);
     // What is no JSON object stays as the library repairs it: providers refuse such a history.
-    let differs = parsed.is_some_and(|parsed| parsed.to_string() != written);
+    let encoded = parsed.map(|parsed| parsed.to_string());
+    let differs = encoded.is_some_and(|encoded| encoded != written);
     Ok(CallArguments { id: asked.id.clone(), exact: (exact && differs).then(|| written.to_owned()) })
 }
 

@@ -112,14 +112,16 @@ pub(super) fn is_plain_id(id: &str) -> bool {
 fn frame(kind: WireKind, own: Own<'_>) -> Option<Value> {
     match (kind, own) {
         (WireKind::Anthropic, Own::Text(_)) => Some(json!({"type": "text", "text": null})),
+        (WireKind::Gemini, Own::Text(_)) => Some(json!({"text": null})),
         (WireKind::Anthropic, Own::Call { id, name, .. }) if is_plain_id(id) => {
             Some(json!({"type": "tool_use", "id": id, "name": name, "input": null}))
         }
         (WireKind::OpenaiChat, Own::Call { id, name, .. }) if is_plain_id(id) => {
             Some(json!({"id": id, "type": "function", "function": {"name": name, "arguments": null}}))
         }
-        // Gemini's items carry signatures that belong to their place, and responses have ids of their own.
-        (WireKind::Gemini | WireKind::OpenaiResponses, _)
+        // Gemini's calls carry signatures that belong to their place, and responses have ids of their own.
+        (WireKind::Gemini, Own::Call { .. } | Own::Reasoning(_))
+        | (WireKind::OpenaiResponses, _)
         | (WireKind::Anthropic | WireKind::OpenaiChat, Own::Call { .. } | Own::Reasoning(_))
         | (WireKind::OpenaiChat, Own::Text(_)) => None,
     }
@@ -150,7 +152,8 @@ fn hollow(item: &Value, text: &str) -> Value {
 
 /// Key order counts, and equality of JSON objects does not see it.
 fn same_bytes(one: &Value, other: &Value) -> bool {
-    one == other && one.to_string() == other.to_string()
+    let (first, second) = (one.to_string(), other.to_string());
+    first == second
 }
 
 #[cfg(test)]

@@ -117,10 +117,7 @@ static PRESETS: &[Preset] = &[
     known("mistral", "https://api.mistral.ai", &["MISTRAL_API_KEY"]),
     known("groq", "https://api.groq.com/openai/v1", &["GROQ_API_KEY"]),
     known("perplexity", "https://api.perplexity.ai", &["PERPLEXITY_API_KEY", "PERPLEXITYAI_API_KEY"]),
-    Preset {
-        schema: ChatSchema::Schema,
-        ..known("together", "https://api.together.xyz", &["TOGETHER_API_KEY", "TOGETHERAI_API_KEY"])
-    },
+    known("together", "https://api.together.xyz", &["TOGETHER_API_KEY", "TOGETHERAI_API_KEY"]),
     known("huggingface", "https://router.huggingface.co", &["HUGGINGFACE_API_KEY", "HF_TOKEN"]),
     known("xai", "https://api.x.ai/v1", &["XAI_API_KEY"]),
     Preset {
@@ -161,6 +158,9 @@ static PRESETS: &[Preset] = &[
     ),
     chat("deepinfra", "https://api.deepinfra.com/v1/openai", &["DEEPINFRA_API_KEY"]),
     Preset { name: "databricks", keys: &["DATABRICKS_API_KEY", "DATABRICKS_TOKEN"], ..CHAT },
+    // The cloud's OpenAI-compatible routes, with an API key or an access token of the account.
+    Preset { name: "bedrock", keys: &["BEDROCK_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"], ..CHAT },
+    Preset { name: "vertex", keys: &["VERTEX_API_KEY"], ..CHAT },
     chat("nvidia", "https://integrate.api.nvidia.com/v1", &["NVIDIA_API_KEY", "NVIDIA_NIM_API_KEY"]),
     chat("cerebras", "https://api.cerebras.ai/v1", &["CEREBRAS_API_KEY"]),
     chat("sambanova", "https://api.sambanova.ai/v1", &["SAMBANOVA_API_KEY"]),

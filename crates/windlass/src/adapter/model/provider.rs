@@ -1,13 +1,18 @@
 //! A model of a provider: builds the request and opens the stream.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use rig_core::catalog::ModelSpec;
+use rig_core::completion::history::adapt;
 use rig_core::completion::{CompletionRequest, ToolDefinition};
-use rig_core::message::{AssistantContent, Message as RigMessage, ToolChoice, ToolName as RigToolName};
+use rig_core::message::{
+    AssistantContent, Message as RigMessage, ToolChoice, ToolName as RigToolName, ToolResultContent,
+    UserContent,
+};
 use rig_reqwest::ReqwestClient;
 use windlass_machine::{FailureClass, ModelName, Origin};
 
@@ -18,7 +23,7 @@ use super::settings::{self, Facts};
 use super::stream::ReplyStream;
 use super::transport::{Link, LinkOptions, bearer, sensitive};
 use super::wire::Wire;
-use super::{failure, info, schema};
+use super::{info, schema};
 use crate::port::model::{Model, ModelCall, ModelError, ModelEvent, ModelInfo};
 
 /// A provider with address and key.
@@ -100,11 +105,15 @@ impl ProviderModel {
         }
         request.chat_history = history.messages;
         let link = Link::new(self.http.clone(), options, history.arguments);
-        let stream = self
-            .wire
-            .stream(request, call.request.settings.cache, link)
-            .map_err(|error| failure::typed(&error))?;
-        Ok(ReplyStream::new(stream, self.kind, Arc::clone(&self.origin)))
+        let remainder = link.remainder();
+        let stream = self.wire.stream(request, call.request.settings.cache, link)?;
+        Ok(ReplyStream::new(
+            stream,
+            self.kind,
+            Arc::clone(&self.origin),
+            remainder,
+            self.config.stall_timeout,
+        ))
     }
 
     fn tools(&self, call: &ModelCall) -> Result<Vec<ToolDefinition>, ModelError> {
@@ -150,19 +159,19 @@ impl ProviderModel {
         }
     }
 
-    /// The library repairs what it does not like without a word; a history of ours must not need it.
+    /// The library repairs what it does not like without a word; a plain history of ours must not need it.
     fn check_unrepaired(&self, history: &History, tools: bool) {
-        use rig_core::completion::history::adapt;
-        let foreign = |message: &RigMessage| {
-            matches!(message, RigMessage::Assistant(turn) if turn.origin.is_none())
-                || matches!(message, RigMessage::User { content } if content.iter().any(has_media))
-        };
-        if !tools || history.messages.iter().any(foreign) {
-            return;
-        }
-        let adapted = adapt(&history.messages, self.wire.target());
-        if adapted != history.messages {
-            tracing::debug!(model = %self.info.name, "the model library changed a history before sending it");
+        let system = |message: &RigMessage| matches!(message, RigMessage::System { .. });
+        let later_system = history.messages.iter().skip_while(|message| system(message)).any(system);
+        // Ids are unique within a reply only; across replies the library tells equal ones apart.
+        let mut ids = HashSet::new();
+        let distinct = history.arguments.iter().all(|call| ids.insert(call.id.as_str()));
+        if tools && distinct && !later_system && history.messages.iter().all(is_plain) {
+            let adapted = adapt(&history.messages, self.wire.target());
+            debug_assert_eq!(
+                adapted, history.messages,
+                "the model library changed a history before sending it"
+            );
         }
     }
 }
@@ -180,15 +189,26 @@ impl Model for ProviderModel {
     }
 }
 
-fn has_media(content: &rig_core::message::UserContent) -> bool {
-    use rig_core::message::{ToolResultContent, UserContent};
-    match content {
-        UserContent::Text(_) => false,
-        UserContent::ToolResult(result) => {
-            result.content.iter().any(|part| matches!(part, ToolResultContent::Image(_)))
-        }
-        UserContent::Image(_) | UserContent::Audio(_) | UserContent::Video(_) | UserContent::Document(_) => {
-            true
+/// Whether a message has nothing that the library may rightly change: another origin's blocks, media that
+/// the model does not read, a provider's items that only go in pairs.
+fn is_plain(message: &RigMessage) -> bool {
+    match message {
+        RigMessage::System { .. } => true,
+        RigMessage::User { content } => content.iter().all(|part| match part {
+            UserContent::Text(_) => true,
+            UserContent::ToolResult(result) => {
+                result.content.iter().all(|part| matches!(part, ToolResultContent::Text(_)))
+            }
+            UserContent::Image(_)
+            | UserContent::Audio(_)
+            | UserContent::Video(_)
+            | UserContent::Document(_) => false,
+        }),
+        RigMessage::Assistant(turn) => {
+            let paired = |block: &AssistantContent| matches!(block, AssistantContent::Opaque(_));
+            turn.origin.is_some()
+                && !turn.content.iter().any(paired)
+                && !matches!(turn.content.last(), Some(AssistantContent::Reasoning(_)))
         }
     }
 }

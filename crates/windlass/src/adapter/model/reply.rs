@@ -32,6 +32,12 @@ pub(super) fn build(
     if stop != StopReason::MaxTokens && response.finish_reason().is_none() {
         return Err(ModelError::new(FailureClass::Truncated, "the reply ended without a reason"));
     }
+    if let StopReason::Other(word) = &stop
+        && !response.accepts_unknown_finish_reasons()
+    {
+        let message = format!("the reply ended for a reason that is not known: `{word}`");
+        return Err(ModelError::new(FailureClass::Malformed, message));
+    }
     let mut ids = HashSet::new();
     let mut blocks = Vec::with_capacity(response.choice.len());
     for (part, content) in response.choice.iter().enumerate() {

@@ -36,6 +36,17 @@ pub(super) struct Facts<'a> {
     pub tools: bool,
 }
 
+impl Facts<'_> {
+    /// The library maps options for the endpoints that it knows, each on its own wire.
+    fn library_maps_reasoning(&self) -> bool {
+        match self.kind {
+            WireKind::Anthropic => self.preset.dialect == Some("anthropic"),
+            WireKind::Gemini => true,
+            WireKind::OpenaiChat | WireKind::OpenaiResponses => self.preset.dialect.is_some(),
+        }
+    }
+}
+
 /// Fills the settings into a request and says whether the model reasons in this call.
 pub(super) fn apply(
     request: &mut CompletionRequest,
@@ -54,18 +65,12 @@ pub(super) fn apply(
             request.temperature = None;
         }
     }
-    match (reasoning, facts.preset.dialect) {
-        (Some(RigReasoning::Effort(effort)), None) if facts.kind == WireKind::OpenaiChat => {
-            // The library maps options for dialects that it knows; this is the field that others copy.
-            body.insert("reasoning_effort".to_owned(), effort.as_str().into());
-        }
-        (Some(reasoning), Some(_)) => {
+    if facts.library_maps_reasoning() {
+        if let Some(reasoning) = reasoning {
             request.options = std::mem::take(&mut request.options).reasoning(reasoning);
         }
-        (Some(RigReasoning::Budget { tokens }), None) if facts.kind == WireKind::Anthropic => {
-            body.insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": tokens}));
-        }
-        (Some(_) | None, _) => {}
+    } else {
+        map_reasoning(request, &mut body, reasoning, facts);
     }
     if facts.kind == WireKind::Gemini && thinks(reasoning) {
         body.insert("generationConfig".to_owned(), json!({"thinkingConfig": {"includeThoughts": true}}));
@@ -82,6 +87,34 @@ pub(super) fn apply(
     }
     request.additional_params = (!body.is_empty()).then_some(Value::Object(body));
     Ok(thinks(reasoning))
+}
+
+/// Says reasoning to an endpoint that the library does not know, in the words that most of them copy.
+fn map_reasoning(
+    request: &mut CompletionRequest,
+    body: &mut Map<String, Value>,
+    reasoning: Option<RigReasoning>,
+    facts: &Facts<'_>,
+) {
+    match (facts.kind, reasoning) {
+        (WireKind::Anthropic, Some(wanted)) => {
+            let budget = match wanted {
+                RigReasoning::Budget { tokens } => tokens,
+                RigReasoning::Effort(effort) => budget_of(effort),
+                _ => return,
+            };
+            body.insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget}));
+            request.max_tokens.get_or_insert_with(|| (2 * u64::from(budget)).max(BUDGET_OUTPUT_MIN_TOKENS));
+        }
+        (WireKind::OpenaiChat, Some(RigReasoning::Effort(effort))) => {
+            body.insert("reasoning_effort".to_owned(), effort.as_str().into());
+        }
+        (WireKind::OpenaiResponses, Some(RigReasoning::Effort(effort))) => {
+            body.insert("reasoning".to_owned(), json!({"effort": effort.as_str()}));
+        }
+        (WireKind::OpenaiChat | WireKind::OpenaiResponses | WireKind::Gemini, Some(_) | None)
+        | (WireKind::Anthropic, None) => {}
+    }
 }
 
 fn thinks(reasoning: Option<RigReasoning>) -> bool {
@@ -171,7 +204,11 @@ fn output_cap(settings: &ModelSettings, reasoning: Option<RigReasoning>, facts: 
     if settings.max_output_tokens.is_some() {
         return settings.max_output_tokens;
     }
-    let Some(RigReasoning::Budget { tokens }) = reasoning else { return None };
+    // A budget that only stands for an effort leaves the model its own cap.
+    let (Reasoning::BudgetTokens(_), Some(RigReasoning::Budget { tokens })) = (settings.reasoning, reasoning)
+    else {
+        return None;
+    };
     let cap = (2 * u64::from(tokens)).max(BUDGET_OUTPUT_MIN_TOKENS);
     Some(facts.info.max_output_tokens.map_or(cap, |most| cap.min(most)))
 }

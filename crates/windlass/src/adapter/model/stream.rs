@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures::Stream;
 use futures::future::BoxFuture;
@@ -15,6 +16,7 @@ use windlass_machine::{Origin, StopReason, Usage};
 use super::config::WireKind;
 use super::failure;
 use super::reply::{self, Streamed};
+use super::transport::Remainder;
 use crate::port::model::{Delta, ModelError, ModelEvent, Reply};
 
 /// The stream of one call. Dropping it closes the connection.
@@ -23,19 +25,34 @@ pub(super) struct ReplyStream {
     origin: Arc<Origin>,
     /// Argument text by part.
     calls: Vec<(usize, Streamed)>,
+    remainder: Remainder,
+    stall_timeout: Duration,
     state: State,
 }
 
 enum State {
-    Reading(CompletionStream),
+    Reading(Box<CompletionStream>),
     Finishing(BoxFuture<'static, Result<CompletionResponse, ProviderError>>),
     Done,
 }
 
 impl ReplyStream {
     /// Wraps the library's stream.
-    pub(super) fn new(stream: CompletionStream, kind: WireKind, origin: Arc<Origin>) -> Self {
-        Self { kind, origin, calls: Vec::new(), state: State::Reading(stream) }
+    pub(super) fn new(
+        stream: CompletionStream,
+        kind: WireKind,
+        origin: Arc<Origin>,
+        remainder: Remainder,
+        stall_timeout: Duration,
+    ) -> Self {
+        Self {
+            kind,
+            origin,
+            calls: Vec::new(),
+            remainder,
+            stall_timeout,
+            state: State::Reading(Box::new(stream)),
+        }
     }
 
     fn delta(&mut self, event: StreamEvent) -> Option<Delta> {
@@ -73,6 +90,20 @@ impl ReplyStream {
         &mut self.calls[at].1
     }
 
+    fn finish(
+        &self,
+        stream: CompletionStream,
+    ) -> BoxFuture<'static, Result<CompletionResponse, ProviderError>> {
+        let (remainder, stall_timeout) = (self.remainder.clone(), self.stall_timeout);
+        // The library takes Anthropic's next to last event for the end.
+        let last = (self.kind == WireKind::Anthropic).then_some("message_stop");
+        Box::pin(async move {
+            let response = stream.finish().await?;
+            let whole = remainder.read_out(last, stall_timeout).await;
+            if whole { Ok(response) } else { Err(ProviderError::Truncated) }
+        })
+    }
+
     fn finished(
         &mut self,
         outcome: Result<CompletionResponse, ProviderError>,
@@ -97,7 +128,7 @@ impl Stream for ReplyStream {
                     this.state = State::Done;
                     return Poll::Ready(Some(this.finished(outcome)));
                 }
-                State::Reading(stream) => match ready!(Pin::new(stream).poll_next(context)) {
+                State::Reading(stream) => match ready!(Pin::new(&mut **stream).poll_next(context)) {
                     Some(Ok(Item::Event(event))) => {
                         if let Some(delta) = this.delta(event) {
                             return Poll::Ready(Some(Ok(ModelEvent::Delta(delta))));
@@ -117,7 +148,7 @@ impl Stream for ReplyStream {
                     None => {
                         // The library owns the stream while it finishes, so it is taken out of the state.
                         if let State::Reading(stream) = std::mem::replace(&mut this.state, State::Done) {
-                            this.state = State::Finishing(Box::pin(stream.finish()));
+                            this.state = State::Finishing(this.finish(*stream));
                         }
                     }
                 },

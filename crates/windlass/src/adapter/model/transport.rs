@@ -7,7 +7,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -58,6 +58,51 @@ pub(super) struct Link {
     http: ReqwestClient,
     options: Arc<LinkOptions>,
     arguments: Arc<[CallArguments]>,
+    remainder: Remainder,
+}
+
+/// What is left of a body once the library has read enough of it.
+///
+/// Reading it out lets the connection be used again, and shows whether a provider's last event came.
+#[derive(Clone, Default)]
+pub(super) struct Remainder(Arc<Mutex<Left>>);
+
+#[derive(Default)]
+struct Left {
+    body: Option<BoxedStream>,
+    tail: Vec<u8>,
+}
+
+impl Remainder {
+    /// How long the end of a body may take after the end of the reply.
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    /// Reads out what is left. With a `last` event, waits for it as long as for any byte, and says whether it
+    /// came; without one the answer is yes.
+    pub(super) async fn read_out(&self, last: Option<&str>, stall_timeout: Duration) -> bool {
+        let Left { body, mut tail } =
+            std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let seen = |tail: &[u8]| {
+            last.is_none_or(|last| tail.windows(last.len()).any(|window| window == last.as_bytes()))
+        };
+        let Some(mut body) = body else { return seen(&tail) };
+        loop {
+            let patience = if seen(&tail) { Self::PATIENCE } else { stall_timeout };
+            match tokio::time::timeout(patience, body.next()).await {
+                Ok(Some(Ok(chunk))) => keep_tail(&mut tail, &chunk),
+                Ok(Some(Err(_)) | None) | Err(_) => return seen(&tail),
+            }
+        }
+    }
+}
+
+/// Keeps the end of what has been read: more than any wire's last event, less than what is noticed.
+fn keep_tail(tail: &mut Vec<u8>, chunk: &[u8]) {
+    const KEPT: usize = 256;
+    let news = &chunk[chunk.len().saturating_sub(KEPT)..];
+    let excess = (tail.len() + news.len()).saturating_sub(KEPT);
+    tail.drain(..excess.min(tail.len()));
+    tail.extend_from_slice(news);
 }
 
 /// The arguments of one tool call of the history, where they must go out as the model wrote them.
@@ -73,7 +118,12 @@ impl Link {
     pub(super) fn new(http: ReqwestClient, options: Arc<LinkOptions>, arguments: Vec<CallArguments>) -> Self {
         let arguments =
             if arguments.iter().any(|call| call.exact.is_some()) { arguments } else { Vec::new() };
-        Self { http, options, arguments: arguments.into() }
+        Self { http, options, arguments: arguments.into(), remainder: Remainder::default() }
+    }
+
+    /// Where the rest of the body will be found.
+    pub(super) fn remainder(&self) -> Remainder {
+        self.remainder.clone()
     }
 
     async fn open(&self, request: Request<Bytes>) -> Result<StreamingResponse> {
@@ -97,7 +147,7 @@ impl Link {
             Err(_) => return Err(Error::instance(LinkError::Stalled(stall))),
         };
         let (parts, body) = response.into_parts();
-        let body: BoxedStream = Box::pin(Watched::new(body, stall));
+        let body: BoxedStream = Box::pin(Watched::new(body, stall, self.remainder()));
         Ok(Response::from_parts(parts, body))
     }
 }
@@ -201,10 +251,13 @@ fn exact_arguments(body: Bytes, calls: &[CallArguments]) -> Bytes {
         return body;
     }
     for (item, call) in sent.iter_mut().zip(calls) {
-        if let Some(exact) = &call.exact
-            && item.get("id").and_then(Value::as_str) == Some(&call.id)
-            && let Some(arguments) = item.pointer_mut("/function/arguments")
-        {
+        let Some((exact, arguments)) = call.exact.as_ref().zip(item.pointer_mut("/function/arguments"))
+        else {
+            continue;
+        };
+        // The same object in other bytes, or something that is left alone.
+        let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
+        if arguments.as_str().and_then(parsed) == parsed(exact) {
             *arguments = Value::String(exact.clone());
         }
     }
@@ -216,22 +269,21 @@ fn exact_arguments(body: Bytes, calls: &[CallArguments]) -> Bytes {
 /// A timer that is set back at each chunk would cost more than the chunk, so it ticks four times per
 /// limit and counts the ticks without a byte: a stall is found between one limit and a quarter more.
 struct Watched {
-    body: BoxedStream,
+    /// `None` once it has ended.
+    body: Option<BoxedStream>,
     tick: Pin<Box<Sleep>>,
     limit: Duration,
     quiet_ticks: u8,
+    tail: Vec<u8>,
+    remainder: Remainder,
 }
 
 impl Watched {
     const TICKS: u8 = 4;
 
-    fn new(body: BoxedStream, limit: Duration) -> Self {
-        Self {
-            body,
-            tick: Box::pin(tokio::time::sleep(limit / u32::from(Self::TICKS))),
-            limit,
-            quiet_ticks: 0,
-        }
+    fn new(body: BoxedStream, limit: Duration, remainder: Remainder) -> Self {
+        let tick = Box::pin(tokio::time::sleep(limit / u32::from(Self::TICKS)));
+        Self { body: Some(body), tick, limit, quiet_ticks: 0, tail: Vec::new(), remainder }
     }
 }
 
@@ -239,20 +291,43 @@ impl Stream for Watched {
     type Item = Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Poll::Ready(next) = self.body.as_mut().poll_next(context) {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        if let Poll::Ready(next) = body.as_mut().poll_next(context) {
             self.quiet_ticks = 0;
-            return Poll::Ready(next.map(|chunk| chunk.map_err(cut)));
+            return Poll::Ready(match next {
+                Some(Ok(chunk)) => {
+                    keep_tail(&mut self.tail, &chunk);
+                    Some(Ok(chunk))
+                }
+                Some(Err(error)) => {
+                    self.body = None;
+                    Some(Err(cut(error)))
+                }
+                None => {
+                    self.body = None;
+                    None
+                }
+            });
         }
         while self.tick.as_mut().poll(context).is_ready() {
             // The first tick may have begun just before a byte, so a whole limit is one tick more.
             self.quiet_ticks += 1;
             if self.quiet_ticks > Self::TICKS {
+                self.body = None;
                 return Poll::Ready(Some(Err(Error::instance(LinkError::Stalled(self.limit)))));
             }
             let period = self.limit / u32::from(Self::TICKS);
             self.tick.set(tokio::time::sleep(period));
         }
         Poll::Pending
+    }
+}
+
+impl Drop for Watched {
+    /// Hands over the rest. Where nobody reads it out, it goes with the stream, and the connection with it.
+    fn drop(&mut self) {
+        let mut left = self.remainder.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *left = Left { body: self.body.take(), tail: std::mem::take(&mut self.tail) };
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use rig_core::completion::{CompletionRequest, ReplayTarget};
 use rig_core::driver::Model;
-use rig_core::error::ProviderError;
 use rig_core::providers::anthropic::completion::CacheTtl;
 use rig_core::providers::anthropic::{self, AnthropicConfig, Messages};
 use rig_core::providers::gemini::GeminiConfig;
@@ -16,9 +15,11 @@ use rig_core::streaming::CompletionStream;
 use windlass_machine::CacheMarks;
 
 use super::config::WireKind;
+use super::failure;
 use super::provider::Endpoint;
 use super::settings::UNKNOWN_MODEL_OUTPUT_TOKENS;
 use super::transport::Link;
+use crate::port::model::ModelError;
 
 /// A chat endpoint that the library has no dialect for.
 const COMPATIBLE: Dialect = Dialect::gateway("openai-compatible", "", "");
@@ -88,8 +89,8 @@ impl Wire {
         request: CompletionRequest,
         cache: CacheMarks,
         link: Link,
-    ) -> Result<CompletionStream, ProviderError> {
-        match self {
+    ) -> Result<CompletionStream, ModelError> {
+        let opened = match self {
             Self::Anthropic(wire) => {
                 let mut wire = Messages::clone(wire);
                 wire.static_prefix_cache_ttl = match cache {
@@ -102,7 +103,8 @@ impl Wire {
             Self::Chat(wire) => Model::new(Chat::clone(wire), link).stream(request),
             Self::Responses(wire) => Model::new(Responses::clone(wire), link).stream(request),
             Self::Gemini(wire) => Model::new(GenerateContent::clone(wire), link).stream(request),
-        }
+        };
+        opened.map_err(|error| failure::typed(&error))
     }
 }
 

@@ -1,5 +1,6 @@
 -- A thread's row, written by every append. `number` stands for the thread in other tables.
--- A deleted thread keeps its row, so that its epoch goes on and its last owner stays fenced.
+-- Indexed columns change seldom, so that most appends leave the indexes alone: `minute` is `updated_at`
+-- in minutes. A deleted thread keeps its row, so that its epoch goes on and its last owner stays fenced.
 CREATE TABLE threads (
   number      INTEGER PRIMARY KEY,
   thread      TEXT    NOT NULL UNIQUE,
@@ -13,12 +14,13 @@ CREATE TABLE threads (
   interrupts  INTEGER NOT NULL DEFAULT 0,
   created_at  INTEGER NOT NULL,
   updated_at  INTEGER NOT NULL,
+  minute      INTEGER NOT NULL DEFAULT 0,
   workspace   TEXT    NOT NULL DEFAULT '',
   folder      TEXT,
   title       TEXT,
   title_lower TEXT
 );
-CREATE INDEX threads_by_update ON threads (updated_at, thread);
+CREATE INDEX threads_by_minute ON threads (minute);
 CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL;
 
 -- `position` is the thread's number in the upper 32 bits and the event's seq in the lower, so that a

@@ -4,11 +4,16 @@ use std::path::Path;
 
 use sqlx::SqlitePool;
 
+use super::Durability;
 use super::fault::store_error;
 use crate::port::journal::StoreError;
 
 /// Checks every page and says what was found. The caller has just written something.
-pub(super) async fn check(pool: &SqlitePool, folder: &Path) -> Result<String, StoreError> {
+pub(super) async fn check(
+    pool: &SqlitePool,
+    folder: &Path,
+    durability: Durability,
+) -> Result<String, StoreError> {
     let found: String =
         sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(pool).await.map_err(store_error)?;
     if found != "ok" {
@@ -23,7 +28,13 @@ pub(super) async fn check(pool: &SqlitePool, folder: &Path) -> Result<String, St
         Some(bytes) => format!("{} MiB free", bytes / (1024 * 1024)),
         None => "free space unknown".to_owned(),
     };
-    Ok(format!("SQLite, version {version}, every page checked, written to; journal mode `{journal}`, {free}"))
+    let durability = match durability {
+        Durability::Full => "durability full",
+        Durability::Relaxed => "durability relaxed (a power cut may take the last moments)",
+    };
+    Ok(format!(
+        "SQLite, version {version}, every page checked, written to; journal mode `{journal}`, {durability}, {free}"
+    ))
 }
 
 #[cfg(unix)]

@@ -25,7 +25,7 @@ use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, Threa
 use self::blob::BlobFiles;
 use self::fault::store_error;
 use self::writer::{PreparedAppend, Write, Writer, Written};
-use super::node::{Node, private_folder};
+use super::node::{Node, opening, private_folder};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::clock::Clock;
 use crate::port::journal::{
@@ -61,6 +61,7 @@ pub struct SqliteStore {
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
     folder: PathBuf,
+    durability: Durability,
 }
 
 /// Connections for reading: reads are short, and each costs a thread and half a megabyte.
@@ -82,15 +83,18 @@ impl SqliteStore {
         private_folder(folder)?;
         let node = Arc::new(Node::open(folder, clock.as_ref())?);
         let blobs = BlobFiles::open(folder)?;
+        let opening = opening(folder).await?;
         let mut connection = writer_options(folder, options).connect().await.map_err(store_error)?;
         schema::migrate(&mut connection).await?;
+        drop(opening);
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(Duration::from_secs(30))
             .test_before_acquire(false)
             .connect_lazy_with(reader_options(folder));
         let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock))?;
-        Ok(Self { writer, readers, blobs, node, clock, folder: folder.to_owned() })
+        let (folder, durability) = (folder.to_owned(), options.durability);
+        Ok(Self { writer, readers, blobs, node, clock, folder, durability })
     }
 
     /// This process's part in the store.
@@ -236,7 +240,7 @@ impl Journal for SqliteStore {
 
     async fn check(&self) -> Result<String, StoreError> {
         self.writer.write(Write::Check).await?;
-        check::check(&self.readers, &self.folder).await
+        check::check(&self.readers, &self.folder, self.durability).await
     }
 }
 

@@ -182,8 +182,8 @@ impl ThreadColumns {
 pub(super) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
     const THREADS: &str = "SELECT thread, head, created_at, workspace, title, status, folder, deadline, \
         interrupts, updated_at FROM threads WHERE deleted = 0 AND head > 0 \
-        AND (updated_at, thread) < (?1, ?2) AND (?3 IS NULL OR workspace = ?3) \
-        AND (?4 IS NULL OR instr(title_lower, ?4) > 0) ORDER BY updated_at DESC, thread DESC LIMIT ?5";
+        AND minute <= ?1 / 60000 AND (updated_at, thread) < (?1, ?2) AND (?3 IS NULL OR workspace = ?3) \
+        AND (?4 IS NULL OR instr(title_lower, ?4) > 0) ORDER BY minute DESC, updated_at DESC, thread DESC LIMIT ?5";
     let (at, thread) = match &query.before {
         Some((at, thread)) => (i64::try_from(at.0).unwrap_or(i64::MAX), thread.as_str()),
         None => (i64::MAX, ""),

@@ -3,7 +3,7 @@
 //! Nothing here begins or commits. A function that fails may leave half a change behind: the group
 //! takes it back to the savepoint.
 
-use windlass_machine::{Input, RunStatus, Seq, ThreadId};
+use windlass_machine::{Input, RunStatus, Seq, ThreadId, Timestamp};
 
 use super::fault::Fault;
 use super::raw::{Raw, Row, Statement, Value};
@@ -26,11 +26,15 @@ const RELEASE: &str = "UPDATE threads SET node = NULL WHERE thread = ?1 AND epoc
 const DELETE: &str = "UPDATE threads SET deleted = 1, epoch = epoch + 1, node = NULL, head = 0, batch = 0, \
     deadline = NULL, interrupts = 0, workspace = '', folder = NULL, title = NULL, title_lower = NULL \
     WHERE number = ?1";
-const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, status = ?4, deadline = ?5, interrupts = ?6, \
-    updated_at = ?7, workspace = ?8, folder = ?9, title = ?10, title_lower = ?11 WHERE number = ?1";
+const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, interrupts = ?4, updated_at = ?5, \
+    workspace = ?6, folder = ?7, title = ?8, title_lower = ?9 WHERE number = ?1";
+// Apart, because SQLite writes an index's pages whenever its columns are assigned, even the same values.
+const INDEXED: &str = "UPDATE threads SET status = ?2, deadline = ?3, minute = ?4 WHERE number = ?1 \
+    AND (status IS NOT ?2 OR deadline IS NOT ?3 OR minute IS NOT ?4)";
 const EVENT: &str = "INSERT INTO events (position, body) VALUES (?1, ?2)";
+// The same bytes over the same row write no page; over a damaged one they heal it.
 const BLOB: &str = "INSERT INTO blobs (digest, used_at, bytes) VALUES (?1, ?2, ?3) \
-    ON CONFLICT (digest) DO UPDATE SET used_at = ?2";
+    ON CONFLICT (digest) DO UPDATE SET used_at = ?2, bytes = ?3";
 const CONSUME: &str = "UPDATE inbox SET outcome = ?3, consumed_at = ?4, input = NULL \
     WHERE number = ?1 AND id = ?2 AND consumed_at IS NULL";
 const RUN: &str = "INSERT INTO runs (run, number, agent, model, status, from_seq, started_at, finished_at, totals) \
@@ -55,6 +59,7 @@ pub(super) struct Changes<'a> {
     create: Statement<'a>,
     release: Statement<'a>,
     view: Statement<'a>,
+    indexed: Statement<'a>,
     event: Statement<'a>,
     blob: Statement<'a>,
     consume: Statement<'a>,
@@ -80,6 +85,7 @@ impl<'a> Changes<'a> {
             create: raw.prepare(CREATE)?,
             release: raw.prepare(RELEASE)?,
             view: raw.prepare(VIEW)?,
+            indexed: raw.prepare(INDEXED)?,
             event: raw.prepare(EVENT)?,
             blob: raw.prepare(BLOB)?,
             consume: raw.prepare(CONSUME)?,
@@ -160,14 +166,18 @@ impl<'a> Changes<'a> {
             Value::Integer(number),
             Value::number(head.seq.0),
             Value::Integer(head.batch.0.cast_signed()),
-            Value::Integer(thread_status_code(view.status)),
-            view.deadline.map_or(Value::Null, |at| Value::number(at.0)),
             Value::Integer(view.interrupts.into()),
             Value::number(view.updated_at.0),
             Value::Text(&view.workspace),
             Value::text_or_null(view.folder.as_deref()),
             Value::text_or_null(view.title.as_deref()),
             Value::text_or_null(title_lower.as_deref()),
+        ])?;
+        self.indexed.run(&[
+            Value::Integer(number),
+            Value::Integer(thread_status_code(view.status)),
+            view.deadline.map_or(Value::Null, |at| Value::number(at.0)),
+            Value::Integer(minute(view.updated_at)),
         ])?;
         Ok(())
     }
@@ -325,6 +335,11 @@ pub(super) fn position(number: i64, seq: Seq) -> Result<i64, StoreError> {
             why: "the store is full: it holds 2^31 threads and 2^32 events per thread".to_owned(),
         }),
     }
+}
+
+/// A time in whole minutes, by which lists find where to begin.
+pub(super) fn minute(at: Timestamp) -> i64 {
+    i64::try_from(at.0).unwrap_or(i64::MAX) / 60_000
 }
 
 /// A thread's status as a number.

@@ -30,7 +30,7 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
         "anth-unknown" => [
             vec![start()],
             text(0, &["Look."]),
-            whole(1, json!({"type": "hologram", "beam": {"z": 1, "a": 2.50}})),
+            whole(1, json!({"type": "hologram", "beam": {"z": 1, "a": 2.5}})),
             end("end_turn", Value::Null),
         ]
         .concat(),

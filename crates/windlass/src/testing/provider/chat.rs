@@ -59,6 +59,14 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
             calls(&[call(Some(0), "call_A", "get_weather", r#"{city: 'Paris',}"#)]),
             chunk(json!({}), Some("tool_calls")),
         ]),
+        "oai-rdetails" => reasoning_details(),
+        _ => return endings(name),
+    })
+}
+
+/// Scenarios about how a reply ends.
+fn endings(name: &str) -> Option<Vec<String>> {
+    Some(match name {
         "oai-maxtok" => finished(vec![
             chunk(json!({"role": "assistant", "content": "x"}), None),
             calls(&[call(Some(0), "call_A", "get_weather", r#"{"city":"Pa"#)]),
@@ -79,7 +87,6 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
             chunk(json!({"role": "assistant", "content": "par"}), None),
             data(&json!({"error": {"message": "upstream overloaded", "type": "server_error", "code": 503}})),
         ],
-        "oai-rdetails" => reasoning_details(),
         _ => return None,
     })
 }

@@ -11,6 +11,7 @@ mod gemini;
 mod responses;
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -46,6 +47,7 @@ pub struct ProviderServer {
     address: SocketAddr,
     log: Arc<Mutex<Vec<LoggedRequest>>>,
     gone: watch::Receiver<usize>,
+    connections: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
@@ -62,14 +64,17 @@ impl ProviderServer {
         let log = Arc::<Mutex<Vec<LoggedRequest>>>::default();
         let (gone_sender, gone) = watch::channel(0);
         let shared = Arc::new(Shared { log: Arc::clone(&log), gone: gone_sender });
+        let connections = Arc::<AtomicUsize>::default();
+        let accepted = Arc::clone(&connections);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                accepted.fetch_add(1, Ordering::Relaxed);
                 let shared = Arc::clone(&shared);
                 // A connection that breaks is part of many scenarios.
                 tokio::spawn(async move { serve(stream, &shared).await.ok() });
             }
         });
-        Ok(Self { address, log, gone, task })
+        Ok(Self { address, log, gone, connections, task })
     }
 
     /// The address of a scenario, to which a wire adds its own path.
@@ -81,6 +86,11 @@ impl ProviderServer {
     pub fn requests(&self) -> Vec<LoggedRequest> {
         // A panic while the list is locked cannot leave it half written: it is only pushed to and cloned.
         self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// How many connections have been opened so far.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// Waits until so many clients have left in the middle of an answer.

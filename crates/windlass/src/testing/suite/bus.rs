@@ -17,7 +17,7 @@ pub async fn bus_suite(make: impl Fn() -> Box<dyn Bus>) {
     threads_do_not_mix(&*make()).await;
     a_slow_follower_lags_alone(&*make()).await;
     progress_and_appends_reach_followers(&*make()).await;
-    a_wake_comes_once(&*make()).await;
+    a_wake_comes(&*make()).await;
 }
 
 /// A text fragment of the generation that began at `seq`.
@@ -111,14 +111,15 @@ async fn progress_and_appends_reach_followers(bus: &dyn Bus) {
     }
 }
 
-async fn a_wake_comes_once(bus: &dyn Bus) {
-    // Also one from before anybody listened.
+async fn a_wake_comes(bus: &dyn Bus) {
+    // Also one from before anybody listened. A bus may give the same wake more than once.
     bus.wake(&thread());
     bus.wake(&thread());
     let mut wakes = bus.wakes();
     assert_eq!(next(&mut wakes).await, thread());
-    bus.wake(&"thread-2".into());
-    assert_eq!(next(&mut wakes).await, ThreadId::from("thread-2"));
+    let other = ThreadId::from("thread-2");
+    bus.wake(&other);
+    while next(&mut wakes).await != other {}
     bus.wake(&thread());
     assert_eq!(next(&mut wakes).await, thread());
 }

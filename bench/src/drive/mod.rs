@@ -1,0 +1,132 @@
+//! One program under measurement: it plays runs against the model server and tells what they cost.
+//!
+//! A program is measured in a process of its own, so that its CPU and memory are nobody else's. How often,
+//! and beside which other programs, is the table's business.
+
+mod bare;
+mod load;
+mod probe;
+mod rig;
+mod windlass;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use async_trait::async_trait;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+pub use self::load::{Figures, Load};
+pub use self::probe::RunProbe;
+
+use crate::machine;
+
+/// What every run is asked.
+pub const PROMPT: &str = "Call echo until you are done, then answer.";
+
+/// The one tool that every program offers.
+pub const TOOL_NAME: &str = "echo";
+/// What the tool is said to do.
+pub const TOOL_DESCRIPTION: &str = "Echo the text.";
+
+/// The JSON schema of the tool's arguments.
+pub fn tool_schema() -> Value {
+    json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
+}
+
+/// The programs that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Program {
+    /// A bare HTTP client with the least parsing that plays a script to its end: the floor.
+    Bare,
+    /// `rig` alone, with the loop over its streaming model written by hand.
+    Rig,
+    /// Windlass, with its durable store.
+    Windlass,
+}
+
+/// How much of a conversation goes into a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Window {
+    /// What the program does by default. The bare client and `rig` send everything.
+    Default,
+    /// Everything.
+    Off,
+}
+
+/// What a program needs to know to start.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Address of the model server, with its `/v1`
+    #[arg(long)]
+    pub base_url: String,
+    /// The model, whose name is the script
+    #[arg(long)]
+    pub model: String,
+    /// How much of a conversation goes into a request
+    #[arg(long, value_enum, default_value_t = Window::Default)]
+    pub window: Window,
+    /// An empty folder for what the program stores
+    #[arg(long)]
+    pub folder: PathBuf,
+}
+
+/// A program, started and ready for runs.
+#[async_trait]
+pub trait Driver: Send + Sync {
+    /// Plays one new run from its first message to its last text, streaming, and returns that text. Every
+    /// piece of text goes to the probe at the moment when a consumer of the stream would have it.
+    async fn run(&self, probe: &RunProbe) -> Result<String>;
+
+    /// Bytes that all runs so far have left in the journal; none where there is no journal.
+    async fn journal_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+}
+
+impl Program {
+    /// All programs, in the order of the table's columns.
+    pub const ALL: [Program; 3] = [Program::Bare, Program::Rig, Program::Windlass];
+
+    /// Its name, on the command line and in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Program::Bare => "bare",
+            Program::Rig => "rig",
+            Program::Windlass => "windlass",
+        }
+    }
+
+    /// Whether it can be measured yet.
+    pub fn is_written(self) -> bool {
+        match self {
+            Program::Bare | Program::Rig => true,
+            Program::Windlass => windlass::IS_WRITTEN,
+        }
+    }
+
+    async fn start(self, settings: &Settings) -> Result<Box<dyn Driver>> {
+        Ok(match self {
+            Program::Bare => Box::new(bare::Bare::start(settings)?),
+            Program::Rig => Box::new(rig::Rig::start(settings)?),
+            Program::Windlass => windlass::start(settings).await?,
+        })
+    }
+}
+
+/// Starts a program in this process, puts the load on it and tells the figures.
+///
+/// # Errors
+/// Where the program cannot be started or a warm-up run fails. A run that fails later is counted.
+pub fn drive(program: Program, settings: &Settings, load: &Load) -> Result<Figures> {
+    machine::raise_open_files_limit();
+    if let Some(core) = load.core {
+        // Before the runtime starts: its threads inherit the core, and their number follows from it.
+        machine::pin_to_core(core)?;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let driver = program.start(settings).await?;
+        load::measure(driver.into(), settings, load).await
+    })
+}

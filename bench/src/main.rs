@@ -1,0 +1,84 @@
+//! `windlass-bench`: serves scripts as a model, drives one program against it, or runs the whole table.
+//!
+//! The figures are explained in the README of this package.
+
+use std::io::{Read, Write};
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use serde_json::json;
+use windlass_bench::drive::{self, Load, Program, Settings};
+use windlass_bench::server::ModelServer;
+use windlass_bench::{machine, table};
+
+/// What Windlass costs, beside a bare client and rig, against a scripted model server
+#[derive(Parser)]
+#[command(name = "windlass-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve scripts as a model; the first line of output tells the address, as JSON
+    Serve(Serve),
+    /// Play runs with one program in this process and tell the figures, as a JSON line
+    Drive(Drive),
+    /// Measure every program with every workload and print the table
+    Run(table::Options),
+}
+
+#[derive(Args)]
+struct Serve {
+    /// Port on the loopback interface; 0 takes a free one
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Threads that serve
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// End when standard input ends, so that the server never outlives whoever started it
+    #[arg(long)]
+    until_stdin_ends: bool,
+}
+
+#[derive(Args)]
+struct Drive {
+    /// Which program
+    program: Program,
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    load: Load,
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Serve(arguments) => serve(&arguments),
+        Command::Drive(arguments) => {
+            let figures = drive::drive(arguments.program, &arguments.settings, &arguments.load)?;
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&figures)?)?;
+            Ok(())
+        }
+        Command::Run(options) => table::run(&options),
+    }
+}
+
+fn serve(arguments: &Serve) -> Result<()> {
+    machine::raise_open_files_limit();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(arguments.threads).enable_all().build()?;
+    let server = runtime
+        .block_on(ModelServer::start(arguments.port))
+        .with_context(|| format!("cannot listen on port {}", arguments.port))?;
+    let mut out = std::io::stdout();
+    let line = json!({"address": server.address().to_string(), "base_url": server.base_url()});
+    writeln!(out, "{line}")?;
+    out.flush()?;
+    if arguments.until_stdin_ends {
+        std::io::stdin().read_to_end(&mut Vec::new())?;
+    } else {
+        runtime.block_on(std::future::pending::<()>());
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! The script in a model's name, and what it makes the model say at a turn of a conversation.
+//!
+//! Nothing is remembered between requests: the same conversation always gets the same reply, so that a
+//! run which was killed and resumed can be compared with one that was not.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+/// Tokens of the text that ends a script with tool calls.
+const LAST_TEXT_TOKENS: usize = 50;
+
+/// Every how many turns the script with files writes a file of its own instead of a line of the log.
+const FILE_EVERY_TURNS: u64 = 3;
+
+/// What a model of some name does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// What it says.
+    pub kind: Kind,
+    /// Wait before each token of text and each fragment of a call's arguments.
+    pub token_delay: Duration,
+    /// Wait before anything at all.
+    pub first_delay: Duration,
+}
+
+/// What a script says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// One text of this many tokens.
+    Text(usize),
+    /// So many turns, of which all but the last call a tool.
+    Loop {
+        /// Turns in all, the last with its text included.
+        turns: u64,
+        /// Calls in each turn.
+        calls: u64,
+    },
+    /// So many turns, of which all but the last write into files.
+    Files(u64),
+}
+
+/// The part of a request that the script looks at, whatever the wire was.
+#[derive(Debug, Default)]
+pub struct Ask<'a> {
+    /// The model's name.
+    pub model: Cow<'a, str>,
+    /// Whether the reply comes as a stream of events.
+    pub is_streamed: bool,
+    /// Whether the stream tells the usage, on a wire where that is optional.
+    pub wants_usage: bool,
+    /// What stands after the last message of the user.
+    pub progress: Progress,
+    /// The tools, in the order offered.
+    pub tools: Vec<Tool<'a>>,
+}
+
+/// A tool as it was offered.
+#[derive(Debug)]
+pub struct Tool<'a> {
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// The JSON schema of its arguments.
+    pub schema: Option<&'a RawValue>,
+}
+
+/// How far the script has come.
+#[derive(Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Tool results after the last message of the user.
+    pub results: u64,
+    /// The latest turn named by the ids of those results. It counts on where a client has dropped old
+    /// results to stay inside its window.
+    pub latest_turn: Option<u64>,
+    /// Tells the messages of the user apart, so that ids differ between the runs of one thread.
+    pub user_mark: u32,
+}
+
+/// What the model says.
+#[derive(Debug, PartialEq)]
+pub enum Reply {
+    /// A text.
+    Text(Text),
+    /// Calls of tools.
+    Calls(Vec<Call>),
+}
+
+/// A text, by its number of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Text {
+    /// How many tokens it has.
+    pub tokens: usize,
+    /// Whether its first token is the word `done`.
+    pub opens_with_done: bool,
+}
+
+/// One call of a tool.
+#[derive(Debug, PartialEq)]
+pub struct Call {
+    /// Names the turn and the place in it: `call_{turn}_{index}_{mark}`.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments, as JSON text.
+    pub arguments: String,
+}
+
+impl Script {
+    /// Reads a model's name; segments are joined with `-`, and what stands before a `/` does not count.
+    pub fn parse(model: &str) -> Script {
+        let name = model.rsplit('/').next().unwrap_or(model);
+        let (mut number, mut calls, mut shape) = (None, 1, "");
+        let (mut token_delay, mut first_delay) = (Duration::ZERO, Duration::ZERO);
+        for segment in name.split('-') {
+            if let Some(delay) = milliseconds(segment, "delay") {
+                token_delay = delay;
+            } else if let Some(delay) = milliseconds(segment, "ttft") {
+                first_delay = delay;
+            } else if let Some(count) = segment.strip_prefix("par").and_then(|count| count.parse().ok()) {
+                calls = std::cmp::max(count, 1);
+            } else if let Ok(count) = segment.parse::<u64>() {
+                number = Some(count);
+            } else if matches!(segment, "loop" | "files") {
+                shape = segment;
+            }
+        }
+        let kind = match shape {
+            "loop" => Kind::Loop { turns: number.unwrap_or(1), calls },
+            "files" => Kind::Files(number.unwrap_or(1)),
+            _ => Kind::Text(number.map_or(LAST_TEXT_TOKENS, |count| count as usize)),
+        };
+        Script { kind, token_delay, first_delay }
+    }
+
+    /// What the model says to this request.
+    pub fn reply(&self, ask: &Ask<'_>) -> Reply {
+        let last_text = |opens_with_done| Reply::Text(Text { tokens: LAST_TEXT_TOKENS, opens_with_done });
+        match self.kind {
+            Kind::Text(tokens) => Reply::Text(Text { tokens, opens_with_done: false }),
+            Kind::Loop { turns, calls } => {
+                let turn = ask.progress.turn(calls);
+                let tool = ask.tools.iter().find(|tool| tool.name == "echo").or(ask.tools.first());
+                match tool {
+                    Some(tool) if turn + 1 < turns => Reply::Calls(loop_calls(ask, tool, turn, calls)),
+                    _ => last_text(false),
+                }
+            }
+            Kind::Files(turns) => {
+                let turn = ask.progress.turn(1);
+                if turn + 1 < turns { Reply::Calls(vec![file_call(ask, turn)]) } else { last_text(true) }
+            }
+        }
+    }
+}
+
+impl Progress {
+    /// The turn that comes next, from 0, when each turn makes so many calls.
+    fn turn(&self, calls: u64) -> u64 {
+        self.latest_turn.map_or(0, |turn| turn + 1).max(self.results / calls)
+    }
+
+    /// Takes note of a tool result by the id of its call.
+    pub fn add_result(&mut self, call_id: &str) {
+        self.results += 1;
+        let turn = call_id.strip_prefix("call_").and_then(|rest| rest.split('_').next()?.parse().ok());
+        self.latest_turn = self.latest_turn.max(turn);
+    }
+
+    /// Starts anew at a message of the user, given as the text of its content.
+    pub fn add_user_message(&mut self, content: &str) {
+        let mark = content.bytes().chain([0]).fold(self.user_mark ^ 0x811c_9dc5, |hash, byte| {
+            // FNV-1a: small, and the same in every build, which the standard hasher does not promise.
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        *self = Progress { user_mark: mark, ..Progress::default() };
+    }
+}
+
+impl Text {
+    /// The token at this place.
+    pub fn token(&self, index: usize) -> String {
+        if self.opens_with_done && index == 0 { "done".to_owned() } else { format!(" tok{index:04}") }
+    }
+
+    /// All of it.
+    pub fn whole(&self) -> String {
+        (0..self.tokens).map(|index| self.token(index)).collect()
+    }
+}
+
+impl Reply {
+    /// How many tokens the usage says that it has.
+    pub fn tokens(&self) -> usize {
+        match self {
+            Reply::Text(text) => text.tokens,
+            Reply::Calls(calls) => 10 * calls.len(),
+        }
+    }
+}
+
+fn milliseconds(segment: &str, name: &str) -> Option<Duration> {
+    segment.strip_prefix(name)?.strip_suffix("ms")?.parse().ok().map(Duration::from_millis)
+}
+
+fn call_id(ask: &Ask<'_>, turn: u64, index: u64) -> String {
+    format!("call_{turn}_{index}_{:08x}", ask.progress.user_mark)
+}
+
+fn loop_calls(ask: &Ask<'_>, tool: &Tool<'_>, turn: u64, calls: u64) -> Vec<Call> {
+    let call = |index| Call {
+        id: call_id(ask, turn, index),
+        name: tool.name.clone().into_owned(),
+        arguments: arguments_for(tool.schema, turn),
+    };
+    (0..calls).map(call).collect()
+}
+
+/// The least that satisfies the required properties of a schema.
+fn arguments_for(schema: Option<&RawValue>, turn: u64) -> String {
+    let schema: Value = schema.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let mut arguments = Map::new();
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let property = &schema["properties"][name];
+        let value = match (property["enum"].get(0), property["type"].as_str()) {
+            (Some(first), _) => first.clone(),
+            (None, Some("integer" | "number")) => json!(turn),
+            (None, Some("boolean")) => json!(true),
+            (None, Some("array")) => json!([]),
+            (None, Some("object")) => json!({}),
+            (None, _) => json!(format!("ping-{turn}")),
+        };
+        arguments.insert(name.to_owned(), value);
+    }
+    Value::Object(arguments).to_string()
+}
+
+/// Turn 0 starts the log; the others add a line to it or write a file, each of which can be counted.
+fn file_call(ask: &Ask<'_>, turn: u64) -> Call {
+    let (name, arguments) = if turn == 0 {
+        ("Write", json!({"file_path": "log.txt", "content": "END\n"}))
+    } else if turn.is_multiple_of(FILE_EVERY_TURNS) {
+        ("Write", json!({"file_path": format!("out-{turn}.txt"), "content": turn.to_string()}))
+    } else {
+        let line = format!("line {turn}\nEND");
+        ("Edit", json!({"file_path": "log.txt", "old_string": "END", "new_string": line}))
+    };
+    Call { id: call_id(ask, turn, 0), name: name.to_owned(), arguments: arguments.to_string() }
+}

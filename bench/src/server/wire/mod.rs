@@ -1,0 +1,122 @@
+//! The three wire formats that the server speaks, behind one set of functions.
+//!
+//! Each module reads the part of a request that a script needs and writes a reply, whole or as events.
+//! What a provider would refuse but a script does not look at is not checked.
+
+mod chat;
+mod messages;
+mod responses;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::script::{Ask, Call, Reply, Text};
+use super::stream::Frames;
+
+/// Texts kept ready. Names of models come from outside, so there has to be a bound; a benchmark uses a
+/// handful.
+const TEXTS_MAX: usize = 64;
+
+/// Characters of one fragment of a call's arguments.
+const FRAGMENT_CHARS: usize = 16;
+
+/// A wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// OpenAI chat completions.
+    Chat,
+    /// Anthropic messages.
+    Messages,
+    /// OpenAI responses.
+    Responses,
+}
+
+/// The events of texts, made once for all streams that say the same.
+#[derive(Debug, Default)]
+pub struct Texts(Mutex<HashMap<TextKey, Arc<[Bytes]>>>);
+
+/// What makes two texts the same on the wire: its format, the name of the model, and what is said.
+type TextKey = (Wire, String, Text);
+
+/// A request as far as it matters for the form of the reply.
+#[derive(Debug)]
+pub struct Form<'a> {
+    /// The model's name, to be repeated.
+    pub model: &'a str,
+    /// Tokens of the request, by the usual rule of four bytes each.
+    pub input_tokens: usize,
+    /// Whether a stream ends with the usage, on a wire where that is optional.
+    pub wants_usage: bool,
+}
+
+impl Wire {
+    /// The wire that is spoken at a path.
+    pub fn at(path: &str) -> Option<Wire> {
+        let ends = [
+            ("/chat/completions", Wire::Chat),
+            ("/messages", Wire::Messages),
+            ("/responses", Wire::Responses),
+        ];
+        ends.into_iter().find(|(end, _)| path.ends_with(end)).map(|(_, wire)| wire)
+    }
+
+    /// Reads a request.
+    pub fn read(self, body: &[u8]) -> serde_json::Result<Ask<'_>> {
+        match self {
+            Wire::Chat => chat::read(body),
+            Wire::Messages => messages::read(body),
+            Wire::Responses => responses::read(body),
+        }
+    }
+
+    /// Writes a reply as events.
+    pub fn frames(self, form: &Form<'_>, reply: &Reply, texts: &Texts) -> Frames {
+        match self {
+            Wire::Chat => chat::frames(form, reply, texts),
+            Wire::Messages => messages::frames(form, reply, texts),
+            Wire::Responses => responses::frames(form, reply, texts),
+        }
+    }
+
+    /// Writes a reply as one document.
+    pub fn document(self, form: &Form<'_>, reply: &Reply) -> Value {
+        match self {
+            Wire::Chat => chat::document(form, reply),
+            Wire::Messages => messages::document(form, reply),
+            Wire::Responses => responses::document(form, reply),
+        }
+    }
+}
+
+impl Texts {
+    /// The events of a text's tokens, made by `event` where nobody asked for them before.
+    fn events(&self, wire: Wire, model: &str, text: Text, event: impl Fn(&str) -> Bytes) -> Arc<[Bytes]> {
+        // The map is whole whatever happened to a thread that held it, so a poisoned lock is as good.
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= TEXTS_MAX {
+            kept.clear();
+        }
+        let make = || (0..text.tokens).map(|index| event(&text.token(index))).collect();
+        kept.entry((wire, model.to_owned(), text)).or_insert_with(make).clone()
+    }
+}
+
+/// An event with data only.
+fn data(value: &Value) -> Bytes {
+    Bytes::from(format!("data: {value}\n\n"))
+}
+
+/// An event that repeats its type as its name.
+fn named(value: &Value) -> Bytes {
+    let name = value["type"].as_str().unwrap_or_default();
+    Bytes::from(format!("event: {name}\ndata: {value}\n\n"))
+}
+
+/// The arguments of a call in pieces, as a model would write them.
+fn fragments(call: &Call) -> Vec<String> {
+    let chars: Vec<char> = call.arguments.chars().collect();
+    chars.chunks(FRAGMENT_CHARS).map(|piece| piece.iter().collect()).collect()
+}

@@ -1,0 +1,114 @@
+//! The processes of a measurement: the model server, and one program at a time.
+//!
+//! Both are this same binary. The server ends with its standard input, so it never outlives the table.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::drive::Figures;
+use crate::machine;
+
+/// How often a running program is looked at; short beside every workload.
+const POLL: Duration = Duration::from_millis(5);
+
+/// A model server in a process of its own.
+pub(super) struct Server {
+    child: Child,
+    address: String,
+    base_url: String,
+}
+
+/// A program that has played its workload.
+pub(super) struct Driven {
+    pub(super) figures: Figures,
+    /// When its process was started, by the monotonic clock.
+    pub(super) started_ns: u64,
+}
+
+impl Server {
+    pub(super) fn start() -> Result<Server> {
+        let mut child = this_binary()?
+            .args(["serve", "--until-stdin-ends"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the model server")?;
+        let output = child.stdout.take().context("the output of the server is a pipe")?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        let told: Value = serde_json::from_str(&line).with_context(|| format!("the server said `{line}`"))?;
+        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        Ok(Server { child, address: text("address"), base_url: text("base_url") })
+    }
+
+    pub(super) fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// Sets its counters back.
+    pub(super) fn reset(&self) -> Result<()> {
+        self.ask("POST", "/reset").map(drop)
+    }
+
+    /// Seconds of CPU that it has used.
+    pub(super) fn cpu_seconds(&self) -> Result<f64> {
+        Ok(self.ask("GET", "/stats")?["cpu_s"].as_f64().unwrap_or_default())
+    }
+
+    /// When the first request since the last reset came, by the monotonic clock.
+    pub(super) fn first_ns(&self) -> Result<Option<u64>> {
+        Ok(self.ask("GET", "/first")?["first_ns"].as_u64())
+    }
+
+    fn ask(&self, method: &str, path: &str) -> Result<Value> {
+        let mut connection = TcpStream::connect(&self.address)?;
+        let head = "HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        write!(connection, "{method} {path} {head}")?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        let (_, body) = answer.split_once("\r\n\r\n").context("the server answered without a body")?;
+        Ok(serde_json::from_str(body)?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // It has nothing to lose, and its end is waited for only so that it leaves no zombie.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a program to its end.
+pub(super) fn drive(arguments: &[OsString], time_limit: Duration) -> Result<Driven> {
+    let mut command = this_binary()?;
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    let started_ns = machine::monotonic_ns();
+    let mut child = command.spawn().context("cannot start the program")?;
+    // One short line fits into the pipe, so the program never waits for a reader.
+    while child.try_wait()?.is_none() {
+        if u128::from(machine::monotonic_ns() - started_ns) > time_limit.as_nanos() {
+            child.kill()?;
+            child.wait()?;
+            bail!("it did not end within {} s", time_limit.as_secs());
+        }
+        std::thread::sleep(POLL);
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        bail!("it ended with {}", output.status);
+    }
+    let figures = serde_json::from_slice(&output.stdout).context("it told no figures")?;
+    Ok(Driven { figures, started_ns })
+}
+
+fn this_binary() -> Result<Command> {
+    Ok(Command::new(std::env::current_exe().context("cannot tell where this binary is")?))
+}

@@ -1,0 +1,31 @@
+//! What the disk asks for a durable append, which no engine can undercut.
+//!
+//! It is measured where the stores are written, since a temporary folder may be memory.
+
+use std::fs::{File, remove_file};
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::samples::median;
+use crate::machine;
+
+/// Enough for a stable median, and still within a second on a slow disk.
+const APPENDS: usize = 101;
+const APPEND_BYTES: usize = 4096;
+
+/// Milliseconds of an append of 4 KiB and the `fdatasync` after it, the median.
+pub(super) fn sync_ms(folder: &Path) -> Result<f64> {
+    let path = folder.join(format!("sync-{}", std::process::id()));
+    let mut file = File::create(&path).with_context(|| format!("cannot write to {}", path.display()))?;
+    let mut took_ms = Vec::new();
+    for _ in 0..APPENDS {
+        let start_ns = machine::monotonic_ns();
+        file.write_all(&[b'x'; APPEND_BYTES])?;
+        file.sync_data()?;
+        took_ms.push((machine::monotonic_ns() - start_ns) as f64 / 1e6);
+    }
+    remove_file(&path)?;
+    Ok(median(took_ms).unwrap_or_default())
+}

@@ -1,0 +1,141 @@
+//! The table: every workload, for every program, several times over, against one model server.
+//!
+//! Repetitions are the outer loop, so that a machine which is busy for a while is unfair to all programs
+//! alike. Nothing here fails because something is slow; the table says whether a budget is met.
+
+mod budget;
+mod child;
+mod disk;
+mod rows;
+mod samples;
+mod workload;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use self::child::Server;
+use self::samples::{Sample, Samples};
+use self::workload::Workload;
+use crate::drive::Program;
+use crate::machine;
+
+/// A workload that takes longer has hung; the longest takes some ten seconds on a slow machine.
+const TIME_LIMIT: Duration = Duration::from_secs(180);
+
+/// Shorter measurements cannot tell what others used of the machine.
+const SHARE_WALL_MIN_S: f64 = 0.3;
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Few repetitions: shows that everything works, and the figures only roughly
+    #[arg(long)]
+    quick: bool,
+    /// Only these workloads
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WORKLOAD")]
+    only: Vec<Workload>,
+    /// Only these programs
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PROGRAM")]
+    programs: Vec<Program>,
+    /// Repetitions of each workload, instead of its own number
+    #[arg(long)]
+    repetitions: Option<usize>,
+    /// Where stores are written; its disk is the one that is measured
+    #[arg(long, default_value = "target/bench")]
+    folder: PathBuf,
+}
+
+/// Measures, and prints the table on standard output; what is going on is told on standard error.
+///
+/// # Errors
+/// Where the server or a program cannot be started. A program that fails at a workload leaves its cells
+/// empty.
+pub fn run(options: &Options) -> Result<()> {
+    std::fs::create_dir_all(&options.folder)
+        .with_context(|| format!("cannot make the folder {}", options.folder.display()))?;
+    let sync_ms = disk::sync_ms(&options.folder)?;
+    let server = Server::start()?;
+    let mut samples = Samples::default();
+    let workloads: Vec<Workload> = Workload::ALL
+        .into_iter()
+        .filter(|one| options.only.is_empty() || options.only.contains(one))
+        .collect();
+    let repetitions =
+        |workload: &Workload| options.repetitions.unwrap_or(workload.repetitions(options.quick));
+    for repetition in 0..workloads.iter().map(repetitions).max().unwrap_or_default() {
+        for workload in workloads.iter().filter(|workload| repetition < repetitions(workload)) {
+            for program in options.programs().filter(|program| workload.concerns(*program)) {
+                let folder = options.folder.join(format!("store-{}", std::process::id()));
+                measure(&server, *workload, program, options.quick, &folder, &mut samples)?;
+            }
+        }
+    }
+    println!("{}", rows::markdown(&samples, sync_ms, options.only.is_empty()));
+    Ok(())
+}
+
+impl Options {
+    fn programs(&self) -> impl Iterator<Item = Program> {
+        let is_wanted = |program: &Program| self.programs.is_empty() || self.programs.contains(program);
+        Program::ALL.into_iter().filter(|program| program.is_written()).filter(is_wanted)
+    }
+}
+
+fn measure(
+    server: &Server,
+    workload: Workload,
+    program: Program,
+    is_quick: bool,
+    folder: &Path,
+    samples: &mut Samples,
+) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    server.reset()?;
+    let arguments = workload.arguments(program, server.base_url(), folder, is_quick);
+    let before = Busy::now(server)?;
+    let outcome = child::drive(&arguments, TIME_LIMIT);
+    let after = Busy::now(server)?;
+    let first_ns = server.first_ns()?;
+    std::fs::remove_dir_all(folder)?;
+    let label = format!("{:16} {:8}", workload.name(), program.name());
+    match outcome {
+        Ok(driven) => {
+            let sample = Sample {
+                first_request_ms: first_ns.map(|first| first.saturating_sub(driven.started_ns) as f64 / 1e6),
+                others_share: after.others_share_since(&before, driven.figures.cpu_total_s),
+                figures: driven.figures,
+            };
+            eprintln!("{label} {}", sample.summary());
+            samples.add(workload, program, sample);
+        }
+        Err(error) => eprintln!("{label} failed: {error:#}"),
+    }
+    Ok(())
+}
+
+/// How busy the machine and the server have been up to a moment.
+struct Busy {
+    at_ns: u64,
+    machine_s: Option<f64>,
+    server_s: f64,
+}
+
+impl Busy {
+    fn now(server: &Server) -> Result<Busy> {
+        let server_s = server.cpu_seconds()?;
+        Ok(Busy { at_ns: machine::monotonic_ns(), machine_s: machine::busy_seconds(), server_s })
+    }
+
+    /// The share of all cores that went to others than the server and the program. The kernel counts the
+    /// machine's time in hundredths of a second, so shorter measurements say nothing.
+    fn others_share_since(&self, before: &Busy, program_s: f64) -> Option<f64> {
+        let wall_s = (self.at_ns - before.at_ns) as f64 / 1e9;
+        let cores = std::thread::available_parallelism().ok()?.get() as f64;
+        let busy_s = self.machine_s? - before.machine_s?;
+        let others_s = busy_s - program_s - (self.server_s - before.server_s);
+        (wall_s >= SHARE_WALL_MIN_S).then(|| (others_s / (wall_s * cores)).max(0.0))
+    }
+}

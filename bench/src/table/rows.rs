@@ -1,0 +1,190 @@
+//! The lines of the table, one for each figure that has a budget, and a few beside them to read it by.
+//!
+//! A line takes medians from the samples and compares Windlass with its budget; it measures nothing.
+
+use super::budget::{Budget, grouped};
+use super::samples::{Sample, Samples};
+use super::workload::{SLOW_IDEAL_S, SLOW_RUNS, SLOW_TOKEN_MS, Workload};
+use crate::drive::Program;
+
+/// What stands where nothing was measured.
+const NOTHING: &str = "–";
+
+/// One line.
+struct Row {
+    measure: String,
+    /// In the order of [`Program::ALL`].
+    figures: [Option<f64>; 3],
+    decimals: usize,
+    budget: Option<Budget>,
+}
+
+/// The table in Markdown. Where only part of it was measured, lines without any figure are left out.
+pub(super) fn markdown(samples: &Samples, sync_ms: f64, is_whole: bool) -> String {
+    let mut text = String::from("| measure | bare | rig | windlass | budget | met? |\n");
+    text += "|---|---:|---:|---:|---|---|\n";
+    text += &format!("| disk: `fdatasync` after an append of 4 KiB, ms | | | | {sync_ms:.2} | |\n");
+    let others = samples.others_share().map_or(NOTHING.to_owned(), |share| format!("{:.0}", share * 100.0));
+    text += &format!("| machine: share that other processes used meanwhile, % | | | | {others} | |\n");
+    let rows = [steps(samples, sync_ms), long(samples), loads(samples), process(samples), slow(samples)];
+    for row in rows.into_iter().flatten() {
+        if is_whole || row.figures.iter().any(Option::is_some) {
+            text += &row.markdown();
+        }
+    }
+    text
+}
+
+fn steps(samples: &Samples, sync_ms: f64) -> Vec<Row> {
+    let wall_budget = Budget::OverRigWithSyncs { add: 0.3, syncs: 2.0, sync_ms };
+    let of = |figure: fn(&Sample) -> Option<f64>| medians(samples, Workload::Steps, figure);
+    vec![
+        Row::new("CPU of a step, run of 20 steps, ms", of(Sample::cpu_ms_per_step), 3)
+            .budget(Budget::OverRig(0.25)),
+        Row::new("wall time of a step, run of 20 steps, ms", of(Sample::wall_ms_per_step), 3)
+            .budget(wall_budget),
+        Row::new("runs of 20 steps, one after another, per second", of(runs_per_second), 1),
+    ]
+}
+
+fn long(samples: &Samples) -> Vec<Row> {
+    let ratio = |long: Workload, figure: fn(&Sample) -> Option<f64>| {
+        by_program(|program| {
+            Some(samples.median(long, program, figure)? / samples.median(Workload::Steps, program, figure)?)
+        })
+    };
+    let cpu: fn(&Sample) -> Option<f64> = Sample::cpu_ms_per_step;
+    let wall: fn(&Sample) -> Option<f64> = Sample::wall_ms_per_step;
+    let journal: fn(&Sample) -> Option<f64> = Sample::journal_bytes_per_step;
+    let name =
+        |what: &str, window: &str| format!("{what} of a step, run of 200 ÷ run of 20, {window} window");
+    vec![
+        Row::new(name("CPU", "default"), ratio(Workload::Long, cpu), 2).budget(Budget::AtMost(1.5)),
+        Row::new(name("wall time", "default"), ratio(Workload::Long, wall), 2).budget(Budget::AtMost(1.5)),
+        Row::new(name("CPU", "no"), ratio(Workload::LongUnwindowed, cpu), 2).budget(Budget::OverRig(0.2)),
+        Row::new(name("wall time", "no"), ratio(Workload::LongUnwindowed, wall), 2)
+            .budget(Budget::OverRig(0.2)),
+        Row::new("journal of a step, run of 20, bytes", medians(samples, Workload::Steps, journal), 0),
+        Row::new("journal of a step, run of 200, bytes", medians(samples, Workload::Long, journal), 0),
+        Row::new("journal of a step, run of 200 ÷ run of 20", ratio(Workload::Long, journal), 2)
+            .budget(Budget::Between(0.9, 1.1)),
+    ]
+}
+
+fn loads(samples: &Samples) -> Vec<Row> {
+    let at_once_cpu = |sample: &Sample| Some(sample.figures.cpu_s);
+    let chunks = |sample: &Sample| Some(sample.figures.chunks as f64 / sample.figures.wall_s);
+    let at_once = |figure: fn(&Sample) -> Option<f64>| medians(samples, Workload::AtOnce, figure);
+    vec![
+        Row::new(
+            "streams of 2,000 chunks on one core, chunks/s",
+            medians(samples, Workload::Chunks, chunks),
+            0,
+        )
+        .budget(Budget::AtLeast(60_000.0)),
+        Row::new("200 runs of 20 steps at once, completed", at_once(completed), 0)
+            .budget(Budget::AtLeast(200.0)),
+        Row::new("200 runs of 20 steps at once, CPU, s", at_once(at_once_cpu), 2)
+            .budget(Budget::TimesRig(1.5)),
+        Row::new("200 runs of 20 steps at once, per second", at_once(runs_per_second), 1),
+    ]
+}
+
+fn process(samples: &Samples) -> Vec<Row> {
+    let cold = medians(samples, Workload::Cold, |sample| sample.first_request_ms);
+    let idle = |sample: &Sample| Some(sample.figures.resident_kib as f64 * 1024.0 / 1e6);
+    vec![
+        Row::new("start of the process to its first request, ms", cold, 1).budget(Budget::AtMost(50.0)),
+        Row::new("resident when idle, MB", medians(samples, Workload::Steps, idle), 1)
+            .budget(Budget::AtMost(40.0)),
+        Row::new("resident for each waiting run, KiB", [None; 3], 1),
+    ]
+}
+
+fn slow(samples: &Samples) -> Vec<Row> {
+    let of = |figure: fn(&Sample) -> Option<f64>| medians(samples, Workload::Slow, figure);
+    let wall = |sample: &Sample| Some(sample.figures.wall_s / SLOW_IDEAL_S);
+    let resident = |sample: &Sample| {
+        let kib = sample.figures.resident_peak_kib.checked_sub(sample.figures.resident_kib)?;
+        Some(kib as f64 / SLOW_RUNS as f64)
+    };
+    let ttft = |sample: &Sample| Some(sample.figures.ttft_ms? - SLOW_TOKEN_MS);
+    let ttft_p99 = |sample: &Sample| Some(sample.figures.ttft_p99_ms? - SLOW_TOKEN_MS);
+    let name = |what: &str| format!("1,000 slow streams at once: {what}");
+    vec![
+        Row::new(name("completed"), of(completed), 0).budget(Budget::AtLeast(SLOW_RUNS as f64)),
+        Row::new(name("wall time ÷ ideal"), of(wall), 2).budget(Budget::AtMost(1.15)),
+        Row::new(name("CPU, s"), of(|sample| Some(sample.figures.cpu_s)), 2),
+        Row::new(name("resident for each, KiB"), of(resident), 0).budget(Budget::AtMost(130.0)),
+        Row::new(name("added time to first token, p50, ms"), of(ttft), 0).budget(Budget::AtMost(250.0)),
+        Row::new(name("added time to first token, p99, ms"), of(ttft_p99), 0),
+        Row::new(name("journal of a step, bytes"), of(Sample::journal_bytes_per_step), 0)
+            .budget(Budget::AtMost(3000.0)),
+    ]
+}
+
+fn completed(sample: &Sample) -> Option<f64> {
+    Some(sample.figures.completed as f64)
+}
+
+fn runs_per_second(sample: &Sample) -> Option<f64> {
+    Some(sample.figures.completed as f64 / sample.figures.wall_s)
+}
+
+fn medians(samples: &Samples, workload: Workload, figure: fn(&Sample) -> Option<f64>) -> [Option<f64>; 3] {
+    by_program(|program| samples.median(workload, program, figure))
+}
+
+fn by_program(figure: impl Fn(Program) -> Option<f64>) -> [Option<f64>; 3] {
+    Program::ALL.map(figure)
+}
+
+impl Row {
+    fn new(measure: impl Into<String>, figures: [Option<f64>; 3], decimals: usize) -> Row {
+        Row { measure: measure.into(), figures, decimals, budget: None }
+    }
+
+    fn budget(self, budget: Budget) -> Row {
+        Row { budget: Some(budget), ..self }
+    }
+
+    fn markdown(&self) -> String {
+        let [_, rig, windlass] = self.figures;
+        let cells = self.figures.map(|figure| figure.map_or(NOTHING.to_owned(), |figure| self.text(figure)));
+        let budget = self.budget.map_or(String::new(), Budget::text);
+        let is_met = windlass.zip(self.budget).and_then(|(windlass, budget)| budget.is_met(windlass, rig));
+        let met = match (is_met, self.budget) {
+            (Some(true), _) => "yes",
+            (Some(false), _) => "**no**",
+            (None, Some(_)) => NOTHING,
+            (None, None) => "",
+        };
+        format!("| {} | {} | {budget} | {met} |\n", self.measure, cells.join(" | "))
+    }
+
+    fn text(&self, figure: f64) -> String {
+        if self.decimals == 0 { grouped(figure.round()) } else { format!("{figure:.*}", self.decimals) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_compares_windlass_with_its_budget() {
+        let line = |windlass| {
+            Row::new("wait, ms", [Some(1.0), Some(2.0), windlass], 1).budget(Budget::TimesRig(1.5)).markdown()
+        };
+        assert_eq!(line(Some(3.0)), "| wait, ms | 1.0 | 2.0 | 3.0 | ≤ 1.5 × rig | yes |\n");
+        assert_eq!(line(Some(3.1)), "| wait, ms | 1.0 | 2.0 | 3.1 | ≤ 1.5 × rig | **no** |\n");
+        assert_eq!(line(None), "| wait, ms | 1.0 | 2.0 | – | ≤ 1.5 × rig | – |\n");
+    }
+
+    #[test]
+    fn a_table_without_figures_still_names_what_it_would_measure() {
+        let whole = markdown(&Samples::default(), 0.5, true);
+        assert!(whole.contains("| CPU of a step, run of 20 steps, ms | – | – | – | ≤ rig + 0.25 | – |\n"));
+        assert_eq!(markdown(&Samples::default(), 0.5, false).lines().count(), 4);
+    }
+}

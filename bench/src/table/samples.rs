@@ -1,0 +1,95 @@
+//! What was measured, and medians of it.
+//!
+//! The median of few repetitions is what a quiet machine would have said most often; a mean would carry
+//! every disturbance.
+
+use std::collections::BTreeMap;
+
+use super::workload::Workload;
+use crate::drive::{Figures, Program};
+
+/// One repetition.
+pub(super) struct Sample {
+    pub(super) figures: Figures,
+    /// From the start of the process to its first request.
+    pub(super) first_request_ms: Option<f64>,
+    /// The share of the machine that neither the program nor the server used.
+    pub(super) others_share: Option<f64>,
+}
+
+/// All repetitions of everything.
+#[derive(Default)]
+pub(super) struct Samples(BTreeMap<(Workload, Program), Vec<Sample>>);
+
+impl Samples {
+    pub(super) fn add(&mut self, workload: Workload, program: Program, sample: Sample) {
+        self.0.entry((workload, program)).or_default().push(sample);
+    }
+
+    /// The median of what others used of the machine, over everything.
+    pub(super) fn others_share(&self) -> Option<f64> {
+        median(self.0.values().flatten().filter_map(|sample| sample.others_share).collect())
+    }
+
+    /// The median of a figure over the repetitions that have it.
+    pub(super) fn median(
+        &self,
+        workload: Workload,
+        program: Program,
+        figure: impl Fn(&Sample) -> Option<f64>,
+    ) -> Option<f64> {
+        median(self.0.get(&(workload, program))?.iter().filter_map(figure).collect())
+    }
+}
+
+impl Sample {
+    /// Milliseconds of CPU for a step.
+    pub(super) fn cpu_ms_per_step(&self) -> Option<f64> {
+        self.per_step(self.figures.cpu_s * 1e3)
+    }
+
+    /// Milliseconds of a step of a run in the middle of the field.
+    pub(super) fn wall_ms_per_step(&self) -> Option<f64> {
+        self.per_step(self.figures.run_ms * self.figures.runs as f64)
+    }
+
+    /// Bytes of journal for a step.
+    pub(super) fn journal_bytes_per_step(&self) -> Option<f64> {
+        self.per_step(self.figures.journal_bytes? as f64)
+    }
+
+    fn per_step(&self, sum: f64) -> Option<f64> {
+        (self.figures.steps > 0).then(|| sum / self.figures.steps as f64)
+    }
+
+    /// One line for whoever watches.
+    pub(super) fn summary(&self) -> String {
+        let Figures { runs, completed, wall_s, cpu_s, resident_peak_kib, error, .. } = &self.figures;
+        let error = error.as_ref().map(|error| format!(", first failure: {error}")).unwrap_or_default();
+        let peak_mib = resident_peak_kib / 1024;
+        let others =
+            self.others_share.map_or(String::new(), |share| format!(", others {:.0} %", share * 100.0));
+        let cost = format!("wall {wall_s:.2} s, CPU {cpu_s:.2} s, {peak_mib} MiB");
+        format!("{completed} of {runs} runs, {cost}{others}{error}")
+    }
+}
+
+/// The value in the middle.
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = values.get(middle)?;
+    Some(if values.len() % 2 == 1 { *upper } else { (upper + values[middle - 1]) / 2.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 9.0]), Some(3.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+}

@@ -1,0 +1,124 @@
+//! The workloads: which script is played how often, how many runs at once, and how many repetitions.
+//!
+//! The sizes are those of the budgets; a quick table has fewer runs and repetitions, not smaller scripts.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use crate::drive::Program;
+
+/// Streams of the workload with slow streams.
+pub(super) const SLOW_RUNS: usize = 1000;
+/// Wait before each of its tokens.
+pub(super) const SLOW_TOKEN_MS: f64 = 20.0;
+/// Seconds that its streams take if nothing is in their way.
+pub(super) const SLOW_IDEAL_S: f64 = 200.0 * SLOW_TOKEN_MS / 1e3;
+
+/// The core that a pinned program runs on. Not the first, which is where interrupts tend to go.
+const CORE: &str = "1";
+
+/// One way to load a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Workload {
+    /// Runs of 20 steps, one after another
+    Steps,
+    /// Runs of 200 steps, with the program's own window
+    Long,
+    /// Runs of 200 steps whose requests hold everything
+    LongUnwindowed,
+    /// Streams of 2,000 chunks that come at once, on one core
+    Chunks,
+    /// 200 runs of 20 steps at once
+    AtOnce,
+    /// 1,000 streams at once, of 200 tokens, 20 ms apart
+    Slow,
+    /// From the start of the process to its first request
+    Cold,
+}
+
+/// A load as it stands on the command line.
+struct Shape {
+    model: &'static str,
+    runs: usize,
+    concurrency: usize,
+    warmup: usize,
+}
+
+impl Workload {
+    pub(super) const ALL: [Workload; 7] = [
+        Workload::Steps,
+        Workload::Long,
+        Workload::LongUnwindowed,
+        Workload::Chunks,
+        Workload::AtOnce,
+        Workload::Slow,
+        Workload::Cold,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Workload::Steps => "steps",
+            Workload::Long => "long",
+            Workload::LongUnwindowed => "long-unwindowed",
+            Workload::Chunks => "chunks",
+            Workload::AtOnce => "at-once",
+            Workload::Slow => "slow",
+            Workload::Cold => "cold",
+        }
+    }
+
+    pub(super) fn repetitions(self, is_quick: bool) -> usize {
+        match (self, is_quick) {
+            (Workload::Cold, true) => 3,
+            (_, true) => 1,
+            (Workload::Cold, false) => 15,
+            (Workload::Slow, false) => 3,
+            (_, false) => 7,
+        }
+    }
+
+    /// The bare client and rig have no window, so they play the long run once, under the other name.
+    pub(super) fn concerns(self, program: Program) -> bool {
+        self != Workload::Long || program == Program::Windlass
+    }
+
+    fn shape(self, is_quick: bool) -> Shape {
+        let few = |many: usize| if is_quick { many.div_ceil(4) } else { many };
+        let (model, runs, concurrency, warmup) = match self {
+            Workload::Steps => ("loop-20", few(20), 1, 3),
+            Workload::Long | Workload::LongUnwindowed => ("loop-200", few(2), 1, 1),
+            Workload::Chunks => ("stream-2000", few(20), 1, 2),
+            Workload::AtOnce => ("loop-20", 200, 200, 1),
+            Workload::Slow => ("delay20ms-200", SLOW_RUNS, SLOW_RUNS, 1),
+            Workload::Cold => ("stream-1", 1, 1, 0),
+        };
+        Shape { model, runs, concurrency, warmup }
+    }
+
+    /// The command line that has this program play this workload.
+    pub(super) fn arguments(
+        self,
+        program: Program,
+        base_url: &str,
+        folder: &Path,
+        is_quick: bool,
+    ) -> Vec<OsString> {
+        let shape = self.shape(is_quick);
+        let mut arguments: Vec<OsString> = vec!["drive".into(), program.name().into(), "--folder".into()];
+        arguments.push(folder.into());
+        let mut add = |name: &str, value: &str| arguments.extend([name.into(), value.into()]);
+        add("--base-url", base_url);
+        add("--model", shape.model);
+        add("--runs", &shape.runs.to_string());
+        add("--concurrency", &shape.concurrency.to_string());
+        add("--warmup", &shape.warmup.to_string());
+        match self {
+            Workload::LongUnwindowed => add("--window", "off"),
+            Workload::Chunks => add("--core", CORE),
+            Workload::Steps | Workload::Long | Workload::AtOnce | Workload::Slow | Workload::Cold => {}
+        }
+        arguments
+    }
+}

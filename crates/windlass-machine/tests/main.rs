@@ -1,0 +1,12 @@
+//! Tests of the machine through its public face: transcripts, journals, schedules, properties, costs.
+
+mod cost;
+mod fixture;
+mod journal;
+mod property;
+mod reference;
+mod schedule;
+mod story;
+mod told;
+mod transcript;
+mod world;

@@ -1,0 +1,71 @@
+//! Random crash schedules: a tiny driver and a tiny world, killed at every point where a process can die.
+//!
+//! Each seed is a story: what the model says and what people decide depends on the seed alone; what
+//! happens when depends on the seed and on the schedule. A reference watches the journal.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use windlass_machine::RunStatus;
+
+use crate::reference::Entry;
+use crate::world::{Tale, tell};
+
+/// Seeds that failed once.
+const ONCE_FAILED: &[u64] = &[
+    // The text of a failed try outlived the empty reply that followed it.
+    10,
+];
+
+fn check(seed: u64) -> Option<(u32, bool)> {
+    let wild = tell(seed, Tale::Wild);
+    let crashed = tell(seed, Tale::Crashing);
+    let calm = tell(seed, Tale::Calm);
+    // A call that was given up after too many starts says so.
+    let given_up = crashed.reference.history.iter().any(
+        |entry| matches!(entry, Entry::Said(message) if format!("{message:?}").contains("Given up after")),
+    );
+    let certain = crashed.reference.doubts == 0 && !given_up;
+    // After a failed run what waited stays: when a message came then matters.
+    let failed = calm.reference.ended.iter().position(|(_, status, _)| *status != RunStatus::Done);
+    if certain && let Some(failed) = failed {
+        assert_eq!(crashed.reference.ended[..=failed], calm.reference.ended[..=failed]);
+    } else if certain {
+        assert_eq!(crashed.reference.ended, calm.reference.ended, "crashes changed the outcome");
+        assert_eq!(crashed.reference.history, calm.reference.history, "crashes changed the history");
+    }
+    Some((wild.reference.doubts + crashed.reference.doubts, certain))
+}
+
+// rows: SK-G3, SK-G11, SK-G12, SK-C14, SK-C15
+#[test]
+fn random_crash_schedules() {
+    let count =
+        std::env::var("WINDLASS_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(20_000u64);
+    let (next, doubts, equal) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    for seed in ONCE_FAILED {
+        check(*seed);
+    }
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= count {
+                        return;
+                    }
+                    let outcome = std::panic::catch_unwind(|| check(seed));
+                    let Ok(Some((some, certain))) = outcome else {
+                        next.store(count, Ordering::Relaxed);
+                        panic!("schedule of seed {seed} failed; add it to ONCE_FAILED");
+                    };
+                    doubts.fetch_add(u64::from(some), Ordering::Relaxed);
+                    equal.fetch_add(u64::from(certain), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    // A world in which nothing goes wrong tests nothing.
+    assert!(count < 1_000 || doubts.load(Ordering::Relaxed) > count / 20);
+    assert!(count < 1_000 || equal.load(Ordering::Relaxed) > count / 20);
+}

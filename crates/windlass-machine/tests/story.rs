@@ -1,0 +1,109 @@
+//! The story of a seed: which agents, which messages, and what the model says at each step.
+
+use std::sync::Arc;
+
+use windlass_machine::*;
+
+use crate::fixture::{self, Dice, as_asked, known, reply};
+use crate::world::{Tale, World};
+
+pub fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+impl World {
+    pub fn agent(&self, number: u64) -> Agent {
+        let mut dice = fixture::dice(&[self.seed, 77, number]);
+        let mut agent = fixture::agent();
+        let limits = &mut agent.limits;
+        limits.max_steps = 1 + dice.below(6) as u32;
+        limits.max_parallel_calls = 1 + dice.below(3) as u32;
+        limits.max_calls_per_step = 2 + dice.below(4) as u32;
+        limits.window_messages = [0, 6, 8, 40][dice.below(4) as usize];
+        limits.max_call_starts = 1 + dice.below(3) as u32;
+        limits.max_queued = 3;
+        limits.run_timeout_ms = 0;
+        if self.tale == Tale::Wild {
+            limits.run_timeout_ms = [0, 60_000, 7_200_000][dice.below(3) as usize];
+        }
+        if dice.one_in(2) {
+            agent.instructions.clear();
+        }
+        if self.tale == Tale::Wild && dice.one_in(2) {
+            agent.models.push("test/b".into());
+        }
+        agent
+    }
+
+    pub fn message(&mut self) -> Input {
+        let number = self.sent;
+        self.sent += 1;
+        let mut dice = fixture::dice(&[self.seed, 78, number]);
+        let agent = Arc::new(self.agent(number));
+        let mut new = fixture::new_message(&format!("m{number}"), "Do it.", &format!("r{number}"), agent);
+        new.options.serialized = dice.one_in(4);
+        new.options.surface = Surface::Chat;
+        if self.tale == Tale::Wild {
+            new.when_busy = match self.dice.below(6) {
+                0 => WhenBusy::Reject,
+                1 => WhenBusy::Steer,
+                2 => WhenBusy::Replace,
+                3 => WhenBusy::Rollback,
+                _ => WhenBusy::Queue,
+            };
+            if dice.one_in(2) {
+                new.options.surface = Surface::Headless;
+            }
+        }
+        Input::Message(Box::new(new))
+    }
+
+    /// What the model says: a matter of seed, run and step alone.
+    pub fn model_says(&self, run: &RunId, attempt: Attempt) -> Input {
+        let mut dice = fixture::dice(&[self.seed, hash(run.as_str()), u64::from(attempt.step)]);
+        let mut view = View { version: 1, auto_run: AutoRun::Ask, calls: Vec::new() };
+        let text = |text: &str| vec![Block::text(format!("{text} {run} {}", attempt.step))];
+        let (blocks, stop) = match dice.below(12) {
+            0 => (Vec::new(), StopReason::End),
+            1 => (text("cut"), StopReason::MaxTokens),
+            2 => (Vec::new(), StopReason::MaxTokens),
+            3 => (text("pause"), StopReason::Pause),
+            4 if self.tale == Tale::Wild => (text("no"), StopReason::Refusal),
+            5 if self.tale == Tale::Wild => (text("odd"), StopReason::Other("odd".into())),
+            4 | 5 => (text("answer"), StopReason::End),
+            _ => {
+                let mut blocks = if dice.one_in(2) { text("calling") } else { Vec::new() };
+                for index in 0..1 + dice.below(5) {
+                    let (tool, seen) = some_call(&mut dice);
+                    let id = format!("c{}-{index}", attempt.step);
+                    blocks.push(fixture::call(&id, tool, &format!("{{\"n\":{index}}}")));
+                    view.calls.push(seen);
+                }
+                (blocks, StopReason::ToolCalls)
+            }
+        };
+        reply(attempt, blocks, stop, view)
+    }
+}
+
+/// Some call and what is known of it.
+pub fn some_call(dice: &mut Dice) -> (&'static str, CallView) {
+    let class = match dice.below(5) {
+        0 => EffectClass::Idempotent,
+        1 => EffectClass::Keyed,
+        2 => EffectClass::Once,
+        _ => EffectClass::Pure,
+    };
+    let allowed = class == EffectClass::Pure || dice.one_in(2);
+    match dice.below(12) {
+        0 => ("Nope", CallView::Unknown),
+        1 => ("Bad", known(class, allowed, Arguments::Invalid { reason: "`n` is missing".into() })),
+        2 => {
+            let arguments =
+                Arguments::Repaired { arguments: "{\"n\":1}".into(), digest: Digest::of(b"{\"n\":1}") };
+            ("Mended", known(class, allowed, arguments))
+        }
+        _ => ("Tool", known(class, allowed, as_asked("{}"))),
+    }
+}

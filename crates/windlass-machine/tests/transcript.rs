@@ -1,0 +1,443 @@
+//! Golden transcripts: `golden/*.txt`, whose listing is the list of behaviours.
+//!
+//! A line that begins with `> ` is an input; what follows is what was recorded (`+`), refused (`!`),
+//! wanted (`*`) or is due (`~`). `UPDATE=1` rewrites what follows. A `#` line is a comment.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_machine::*;
+
+use crate::fixture::{self, as_asked, failure, known, reply};
+use crate::told::{START, block, shown, text, told};
+
+/// One thread, driven by a script.
+struct Stage {
+    machine: Machine,
+    journal: Vec<Event>,
+    agent: Agent,
+    options: RunOptions,
+    auto_run: AutoRun,
+    now: u64,
+    messages: u32,
+    ids: u32,
+}
+
+/// Splits a line into words, `"quoted texts"` and `{objects}`.
+fn words(line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut word = String::new();
+    let (mut quoted, mut depth) = (false, 0);
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if quoted && depth == 0 => word.push(match chars.next() {
+                Some('n') => '\n',
+                Some(other) => other,
+                None => '\\',
+            }),
+            '"' if depth == 0 => {
+                quoted = !quoted;
+                // An empty text is a word too.
+                if !quoted && word.is_empty() {
+                    found.push(String::new());
+                }
+            }
+            '{' if !quoted => {
+                depth += 1;
+                word.push(c);
+            }
+            '}' if !quoted => {
+                depth -= 1;
+                word.push(c);
+            }
+            ' ' if !quoted && depth == 0 => {
+                if !word.is_empty() {
+                    found.push(std::mem::take(&mut word));
+                }
+            }
+            c => word.push(c),
+        }
+    }
+    if !word.is_empty() {
+        found.push(word);
+    }
+    found
+}
+
+/// The value of `name=value` among the words.
+fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn number(words: &[String], name: &str) -> Option<u64> {
+    option(words, name).map(|value| value.parse().unwrap_or_else(|_| panic!("`{name}={value}` is no number")))
+}
+
+fn has(words: &[String], word: &str) -> bool {
+    words.iter().any(|other| other == word)
+}
+
+fn json<T: serde::de::DeserializeOwned>(text: &str) -> T {
+    serde_json::from_value(serde_json::Value::String(text.into())).unwrap_or_else(|e| panic!("`{text}`: {e}"))
+}
+
+fn key(text: &str, run: Option<&Run>) -> CallKey {
+    let step = run.map_or(0, |run| run.attempt.step);
+    match text.split_once('/') {
+        Some((step, index)) => CallKey { step: step.parse().unwrap(), index: index.parse().unwrap() },
+        None => CallKey { step, index: text.parse().unwrap_or_else(|_| panic!("`{text}` is no call")) },
+    }
+}
+
+impl Stage {
+    fn new() -> Self {
+        let machine = Machine::restore("t".into(), None, []).unwrap();
+        Self {
+            machine,
+            journal: Vec::new(),
+            agent: fixture::agent(),
+            options: RunOptions::default(),
+            auto_run: AutoRun::Ask,
+            now: START,
+            messages: 0,
+            ids: 0,
+        }
+    }
+
+    fn run(&self) -> Option<&Run> {
+        self.machine.state().run.as_ref()
+    }
+
+    fn attempt(&self, words: &[String]) -> Attempt {
+        match option(words, "at").and_then(|at| at.split_once('.')) {
+            Some((step, attempt)) => {
+                Attempt { step: step.parse().unwrap(), attempt: attempt.parse().unwrap() }
+            }
+            None => self.run().map(|run| run.attempt).unwrap_or_default(),
+        }
+    }
+
+    /// Plays one line; returns what is to be read below it.
+    fn play(&mut self, line: &str) -> String {
+        let words = words(line);
+        let mut out = String::new();
+        for input in self.inputs(&words, &mut out) {
+            let before = self.machine.clone();
+            match self.machine.handle(&input, Timestamp(self.now)) {
+                Ok(events) => {
+                    assert_eq!(before, self.machine, "handle changes nothing");
+                    for event in events {
+                        writeln!(out, "+ {}", told(&event.fact)).unwrap();
+                        self.machine.apply(&event);
+                        self.journal.push(event);
+                    }
+                }
+                Err(reject) => {
+                    assert_eq!(before, self.machine, "a reject changes nothing");
+                    writeln!(out, "! {reject}").unwrap();
+                }
+            }
+        }
+        if words[0] != "request" && words[0] != "many" {
+            self.standing(&mut out);
+        }
+        out
+    }
+
+    fn standing(&self, out: &mut String) {
+        for command in self.machine.wants() {
+            match command {
+                Command::CallModel { attempt, model } => {
+                    writeln!(out, "* model {}.{} {model}", attempt.step, attempt.attempt)
+                }
+                Command::CallTool { call, start, tool, class, arguments, .. } => writeln!(
+                    out,
+                    "* tool {}/{} start {start} {tool} {} {}",
+                    call.step,
+                    call.index,
+                    text(&class),
+                    shown(&arguments)
+                ),
+            }
+            .unwrap();
+        }
+        let waiting = self.run().is_some_and(Run::is_waiting);
+        if waiting {
+            writeln!(out, "~ waits for people").unwrap();
+        }
+        if let Some(deadline) = self.machine.deadline() {
+            writeln!(out, "~ due at +{} s", deadline.since(Timestamp(START)) as f64 / 1000.0).unwrap();
+        }
+    }
+
+    fn inputs(&mut self, words: &[String], out: &mut String) -> Vec<Input> {
+        let by = Principal::from("ann");
+        let input = match words[0].as_str() {
+            "agent" => {
+                self.set_agent(words);
+                return Vec::new();
+            }
+            "clock" => {
+                self.now += 1000 * words[1].parse::<u64>().unwrap();
+                return Vec::new();
+            }
+            "crash" => {
+                let restored = Machine::restore("t".into(), None, self.journal.iter().cloned()).unwrap();
+                assert_eq!(restored, self.machine, "state is the fold of the journal");
+                return self.machine.unfinished().into_iter().map(Input::Lost).collect();
+            }
+            "request" => {
+                self.request(out);
+                return Vec::new();
+            }
+            "message" => self.message(words),
+            "withdraw" => Input::Withdraw { id: words[1].as_str().into() },
+            "cancel" => Input::Cancel { run: words.get(1).map(|run| run.as_str().into()), by },
+            "title" => Input::Title { title: words[1].clone(), by },
+            "switch" => Input::SwitchModel { model: words[1].as_str().into(), by },
+            "note" => Input::Note { name: words[1].clone(), data: serde_json::json!({}) },
+            "tick" => {
+                self.now += 1000 * words[1].parse::<u64>().unwrap();
+                Input::Tick
+            }
+            "model" | "many" => self.model(words),
+            "fail" => self.fail(words),
+            "stopped" => {
+                let partial =
+                    words.get(1).filter(|word| !word.contains('=')).map(|text| text.as_str().into());
+                Input::ModelStopped { attempt: self.attempt(words), partial }
+            }
+            "tool" => Input::ToolReturned {
+                call: key(&words[1], self.run()),
+                content: vec![Block::text(words[2].as_str())],
+                error: has(words, "error"),
+                duration_ms: 40,
+            },
+            "killed" => Input::ToolStopped { call: key(&words[1], self.run()), reason: words[2].clone() },
+            "answer" => self.answer(words),
+            "rejudge" => {
+                let auto_run = if words[1] == "everything" { AutoRun::Everything } else { AutoRun::Ask };
+                let calls = words[1..].iter().map(|word| match word.as_str() {
+                    "gone" => CallView::Unknown,
+                    allowed => known(EffectClass::Once, allowed == "allow", as_asked("{}")),
+                });
+                let calls = calls.collect();
+                Input::Rejudge { view: View { version: 2, auto_run, calls } }
+            }
+            other => panic!("`{other}` is no input"),
+        };
+        vec![input]
+    }
+
+    fn set_agent(&mut self, words: &[String]) {
+        let limits = &mut self.agent.limits;
+        let set = |name: &str, figure: &mut u32| {
+            if let Some(value) = number(words, name) {
+                *figure = value as u32;
+            }
+        };
+        set("steps", &mut limits.max_steps);
+        set("window", &mut limits.window_messages);
+        set("calls", &mut limits.max_calls_per_step);
+        set("parallel", &mut limits.max_parallel_calls);
+        set("queued", &mut limits.max_queued);
+        set("starts", &mut limits.max_call_starts);
+        if let Some(seconds) = number(words, "timeout") {
+            limits.run_timeout_ms = seconds * 1000;
+        }
+        if let Some(models) = option(words, "models") {
+            self.agent.models = models.split(',').map(ModelName::from).collect();
+        }
+        if has(words, "chat") {
+            self.options.surface = Surface::Chat;
+        }
+        self.options.serialized |= has(words, "serialized");
+        if has(words, "everything") {
+            self.auto_run = AutoRun::Everything;
+        }
+    }
+
+    fn message(&mut self, words: &[String]) -> Input {
+        self.messages += 1;
+        let id = option(words, "id").map_or_else(|| format!("m{}", self.messages), Into::into);
+        let run = option(words, "run").map_or_else(|| format!("r{}", self.messages), Into::into);
+        let mut new = fixture::new_message(&id, &words[1], &run, Arc::new(self.agent.clone()));
+        new.options = self.options.clone();
+        new.when_busy = match words.last().map(String::as_str) {
+            Some("steer") => WhenBusy::Steer,
+            Some("replace") => WhenBusy::Replace,
+            Some("rollback") => WhenBusy::Rollback,
+            Some("reject") => WhenBusy::Reject,
+            Some(_) | None => WhenBusy::Queue,
+        };
+        Input::Message(Box::new(new))
+    }
+
+    /// `model text "…" call Read {…} pure call Write {…} ask stop=max_tokens`
+    fn model(&mut self, words: &[String]) -> Input {
+        let mut blocks = Vec::new();
+        let mut view = View { version: 1, auto_run: self.auto_run, calls: Vec::new() };
+        let mut rest = words[1..].iter().peekable();
+        while let Some(word) = rest.next() {
+            match word.as_str() {
+                "text" => blocks.push(Block::text(rest.next().expect("a text").as_str())),
+                "reasoning" => blocks.push(Block::Reasoning {
+                    text: rest.next().expect("a text").as_str().into(),
+                    native: None,
+                }),
+                "call" => {
+                    let tool = rest.next().expect("a tool");
+                    let arguments = rest.next().expect("arguments");
+                    let how = rest.next_if(|word| !word.contains('=') && *word != "call" && *word != "text");
+                    self.ids += 1;
+                    blocks.push(fixture::call(&format!("c{}", self.ids), tool, arguments));
+                    view.calls.push(seen(how.map_or("", |how| how), arguments));
+                }
+                "calls" => {
+                    let count: u32 = rest.next().expect("a number").parse().unwrap();
+                    for n in 0..count {
+                        blocks.push(fixture::call(&format!("n{n}"), "Read", "{}"));
+                        view.calls.push(seen("pure", "{}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let stop = match option(words, "stop") {
+            Some("max_tokens") => StopReason::MaxTokens,
+            Some("refusal") => StopReason::Refusal,
+            Some("pause") => StopReason::Pause,
+            Some(other) => StopReason::Other(other.into()),
+            None => StopReason::End,
+        };
+        reply(self.attempt(words), blocks, stop, view)
+    }
+
+    fn fail(&mut self, words: &[String]) -> Input {
+        let mut failed = failure(self.attempt(words), json(&words[1]));
+        failed.retry_after_ms = number(words, "retry_after").map(|seconds| seconds * 1000);
+        failed.partial = option(words, "partial").map(Into::into);
+        Input::ModelFailed(Box::new(failed))
+    }
+
+    fn answer(&mut self, words: &[String]) -> Input {
+        let interrupt = match words[1].parse::<u32>() {
+            Ok(index) => self.interrupt(index),
+            Err(_) => words[1].as_str().into(),
+        };
+        let reason = words.get(3).cloned();
+        let answer = match words[2].as_str() {
+            "approve" => Answer::Approve,
+            "deny" => Answer::Deny { reason },
+            "done" => Answer::Done { result: reason.expect("a result") },
+            "retry" => Answer::Retry,
+            "fail" => Answer::Fail { reason },
+            other => panic!("`{other}` is no answer"),
+        };
+        let mut view = View::default();
+        if has(words, "gone") {
+            view.calls = vec![CallView::Unknown];
+        }
+        Input::Answered { interrupt, answer, by: "bob".into(), view }
+    }
+
+    /// The interrupt of a call, open or not.
+    fn interrupt(&self, index: u32) -> InterruptId {
+        let of_call = |event: &&Event| match &event.fact {
+            Fact::InterruptOpened { call, .. } => call.index == index,
+            _ => false,
+        };
+        match self.journal.iter().rev().find(of_call).map(|event| &event.fact) {
+            Some(Fact::InterruptOpened { interrupt, .. }) => interrupt.clone(),
+            _ => panic!("call {index} has no interrupt"),
+        }
+    }
+
+    fn request(&self, out: &mut String) {
+        let Some(request) = self.machine.request() else {
+            return writeln!(out, "= none").unwrap();
+        };
+        for message in &request.messages {
+            let blocks: Vec<String> = message.blocks.iter().map(block).collect();
+            writeln!(out, "= {}: {}", text(&message.role), blocks.join(" | ")).unwrap();
+        }
+        for line in &request.tail {
+            writeln!(out, "= tail: {line}").unwrap();
+        }
+    }
+}
+
+/// What is known of a call: its class, then `ask` or `allow` where it is not the class's usual verdict.
+fn seen(how: &str, arguments: &str) -> CallView {
+    let (class, allowed) = match how {
+        "" | "pure" => (EffectClass::Pure, true),
+        "allow" => (EffectClass::Once, true),
+        "ask" => (EffectClass::Once, false),
+        "idempotent" => (EffectClass::Idempotent, true),
+        "keyed" => (EffectClass::Keyed, true),
+        "unknown" => return CallView::Unknown,
+        "invalid" => {
+            let reason = "`path` is missing".into();
+            return known(EffectClass::Once, true, Arguments::Invalid { reason });
+        }
+        "repaired" => {
+            let (value, repaired) = repair_arguments(arguments).expect("arguments that can be repaired");
+            assert!(repaired);
+            let arguments = value.to_string();
+            let digest = Digest::of(arguments.as_bytes());
+            let repaired = Arguments::Repaired { arguments: arguments.into(), digest };
+            return known(EffectClass::Pure, true, repaired);
+        }
+        other => panic!("`{other}` is no way of a call"),
+    };
+    known(class, allowed, as_asked(arguments))
+}
+
+/// Plays a script; returns it with what came of each line.
+fn played(script: &str) -> String {
+    let mut stage = Stage::new();
+    let mut out = String::new();
+    for line in script.lines().filter(|line| line.starts_with('#') || line.starts_with("> ")) {
+        writeln!(out, "{line}").unwrap();
+        if let Some(input) = line.strip_prefix("> ") {
+            out.push_str(&stage.play(input));
+        }
+    }
+    let lines: Vec<String> = stage.journal.iter().map(Event::encode).collect();
+    let read = lines.iter().map(|line| Event::decode(line).expect("it reads what it wrote"));
+    let restored = Machine::restore("t".into(), None, read).unwrap();
+    assert_eq!(restored, stage.machine, "the journal's text restores the state");
+    out
+}
+
+// rows: CF-2, CF-4, LM-L4, LM-L5, LM-X1, LM-X2, LM-X3, LM-X4, LM-X5, LM-X6, LM-X7, LM-X8, LM-X9, LM-X10
+// rows: LM-X11, LM-X14, SK-A6, SK-A7, SK-C13, SK-C14, SK-G3, SK-G11, SK-G12, SK-G13, SK-L6, SK-L7, SK-L8
+// rows: SK-L9, SK-L11, SK-X5, SK-X9, WT-L5, WT-L6, WT-L7, WT-L9, WT-L10, ZE-H3, ZE-H4, ZE-H10, ZE-P7, ZE-P8
+#[test]
+fn golden_transcripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let update = std::env::var_os("UPDATE").is_some();
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 40, "the golden transcripts are gone");
+    let mut wrong = Vec::new();
+    for file in files {
+        let expected = std::fs::read_to_string(&file).unwrap();
+        let actual = played(&expected);
+        if actual == expected {
+            continue;
+        }
+        if update {
+            std::fs::write(&file, actual).unwrap();
+        } else {
+            let line = actual.lines().zip(expected.lines()).position(|(a, b)| a != b);
+            let at = line.unwrap_or(actual.lines().count().min(expected.lines().count()));
+            let show = |text: &str| text.lines().nth(at).unwrap_or("(nothing)").to_owned();
+            let (is, was) = (show(&actual), show(&expected));
+            wrong.push(format!("{}:{}\n  is  {is}\n  was {was}", file.display(), at + 1));
+        }
+    }
+    assert!(wrong.is_empty(), "run with UPDATE=1 and review the difference\n{}", wrong.join("\n"));
+}

@@ -1,0 +1,476 @@
+//! A tiny world around a tiny driver: a model, tools and people whose story a seed decides, and processes that die.
+//!
+//! The driver here keeps the contract of the crate's manual and nothing else: decide, append, apply, act.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use windlass_machine::*;
+
+use crate::fixture::{self, Dice, dice, failure};
+use crate::reference::{Entry, Reference, check_pairs};
+use crate::story::{hash, some_call};
+
+/// How a story is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tale {
+    /// Nothing dies, and nobody changes their mind.
+    Calm,
+    /// As calm, but processes die and appends have unknown outcomes.
+    Crashing,
+    /// Everything happens.
+    Wild,
+}
+
+pub struct World {
+    pub seed: u64,
+    pub tale: Tale,
+    pub dice: Dice,
+    now: u64,
+    pub journal: Vec<Event>,
+    pub reference: Reference,
+    /// Inputs from outside: they outlive a process until an append has consumed them.
+    outside: VecDeque<Input>,
+    machine: Machine,
+    mail: VecDeque<Input>,
+    flying: Vec<Command>,
+    stopping: bool,
+    dispatched: HashMap<EffectId, u32>,
+    failures: HashMap<(RunId, u32), u32>,
+    messages: u64,
+    pub sent: u64,
+    answered: HashSet<InterruptId>,
+    last_request: Option<(RunId, ModelRequest)>,
+    given_up: bool,
+    moved: bool,
+}
+
+fn fold(journal: &[Event]) -> Machine {
+    Machine::restore("t".into(), None, journal.iter().cloned()).expect("the journal of `t`")
+}
+
+impl World {
+    fn new(seed: u64, tale: Tale) -> Self {
+        let mut dice = dice(&[seed, tale as u64]);
+        let messages = 1 + fixture::dice(&[seed, 79]).below(4);
+        World {
+            seed,
+            tale,
+            now: 1_000 + dice.below(1_000),
+            dice,
+            journal: Vec::new(),
+            reference: Reference::default(),
+            outside: VecDeque::new(),
+            machine: fold(&[]),
+            mail: VecDeque::new(),
+            flying: Vec::new(),
+            stopping: false,
+            dispatched: HashMap::new(),
+            failures: HashMap::new(),
+            messages,
+            sent: 0,
+            answered: HashSet::new(),
+            last_request: None,
+            given_up: false,
+            moved: false,
+        }
+    }
+
+    fn crashes(&mut self, one_in: u64) -> bool {
+        self.tale != Tale::Calm && self.dice.one_in(one_in)
+    }
+
+    fn step(&mut self) -> bool {
+        if self.crashes(12) {
+            self.crash();
+        }
+        self.people();
+        if !self.turn() {
+            return true;
+        }
+        self.fly();
+        if self.mail.is_empty() && self.outside.is_empty() && self.flying.is_empty() {
+            return self.idle();
+        }
+        true
+    }
+
+    /// Handles a few inputs, appends once, then acts.
+    fn turn(&mut self) -> bool {
+        let before = self.machine.clone();
+        let mut batch = Vec::new();
+        let mut taken = Vec::new();
+        let mut outside = 0;
+        for _ in 0..1 + self.dice.below(3) {
+            let input = match self.mail.pop_front() {
+                Some(input) => {
+                    taken.push(input.clone());
+                    input
+                }
+                None => match self.outside.get(outside) {
+                    Some(input) => {
+                        outside += 1;
+                        input.clone()
+                    }
+                    None => break,
+                },
+            };
+            // The clock of another process may be behind.
+            let now = Timestamp(self.now.saturating_sub(self.dice.below(20)));
+            let decided = self.machine.handle(&input, now);
+            if self.dice.one_in(8) {
+                let copy = self.machine.clone();
+                assert_eq!(self.machine.handle(&input, now), decided, "handle is a function");
+                assert_eq!(self.machine, copy, "handle changes nothing");
+            }
+            for event in decided.into_iter().flatten() {
+                self.machine.apply(&event);
+                batch.push(event);
+            }
+        }
+        if self.crashes(30) {
+            // Decided, never appended.
+            self.crash();
+            return false;
+        }
+        let unknown = self.crashes(20);
+        if unknown && self.dice.one_in(2) {
+            // The append failed: nothing of the batch happened, and the inputs are still there.
+            self.machine = before;
+            taken.into_iter().rev().for_each(|input| self.mail.push_front(input));
+            return false;
+        }
+        for event in &batch {
+            self.journal.push(event.clone());
+            self.reference.see(event);
+            self.moved |= matches!(event.fact, Fact::WindowMoved { .. });
+        }
+        self.outside.drain(..outside);
+        if unknown {
+            // The append happened although the call failed: the journal says so.
+            let restored = fold(&self.journal);
+            assert_eq!(restored, self.machine, "state is the fold of the journal");
+            self.machine = restored;
+        }
+        if self.crashes(25) {
+            // Appended, never acted on.
+            self.crash();
+            return false;
+        }
+        self.check();
+        self.act(&batch);
+        true
+    }
+
+    /// Starts what the batch has made wanted; what is no longer wanted is told to stop.
+    fn act(&mut self, batch: &[Event]) {
+        let wants = self.machine.wants();
+        let begun = self.machine.unfinished();
+        self.flying.retain(|command| begun.contains(command));
+        self.stopping = wants.is_empty();
+        // What a cancel in the same batch overtook was never started, and nobody else will report it.
+        for command in begun {
+            let pending = self.mail.contains(&Input::Lost(command.clone()));
+            if !self.flying.contains(&command)
+                && !wants.contains(&command)
+                && !pending
+                && !self.ending(&command)
+            {
+                self.mail.push_back(Input::Lost(command));
+            }
+        }
+        for command in wants {
+            let lost = self.mail.contains(&Input::Lost(command.clone()));
+            if self.flying.contains(&command) || lost || self.ending(&command) {
+                continue;
+            }
+            let fresh = batch.iter().any(|event| match (&event.fact, &command) {
+                (Fact::StepStarted { attempt, .. }, Command::CallModel { attempt: wanted, .. }) => {
+                    attempt == wanted
+                }
+                (Fact::ToolStarted { call, .. }, Command::CallTool { call: wanted, .. }) => call == wanted,
+                _ => false,
+            });
+            assert!(fresh, "{command:?} is wanted, not in flight, and was not just recorded");
+            if let Command::CallTool { effect, class, .. } = &command {
+                let count = self.dispatched.entry(effect.clone()).or_default();
+                *count += 1;
+                assert!(*count <= self.reference.starts[effect], "more dispatches than recorded starts");
+                let retries = self.reference.retries.get(effect).copied().unwrap_or(0);
+                assert!(*class != EffectClass::Once || *count <= 1 + retries, "{effect} repeated unasked");
+            }
+            self.flying.push(command);
+        }
+    }
+
+    /// Whether the end of a command waits in the mailbox.
+    fn ending(&self, command: &Command) -> bool {
+        self.mail.iter().any(|input| match (input, command) {
+            (Input::ModelReplied(reply), Command::CallModel { attempt, .. }) => reply.attempt == *attempt,
+            (Input::ModelFailed(failed), Command::CallModel { attempt, .. }) => failed.attempt == *attempt,
+            (Input::ModelStopped { attempt: ended, .. }, Command::CallModel { attempt, .. }) => {
+                ended == attempt
+            }
+            (
+                Input::ToolReturned { call: ended, .. } | Input::ToolStopped { call: ended, .. },
+                Command::CallTool { call, .. },
+            ) => ended == call,
+            _ => false,
+        })
+    }
+
+    /// The process dies, and another one opens the journal.
+    fn crash(&mut self) {
+        self.machine = if self.dice.one_in(4) {
+            let cut = self.dice.below(self.journal.len() as u64 + 1) as usize;
+            let snapshot = fold(&self.journal[..cut]).snapshot();
+            let tail = self.journal[cut..].iter().cloned();
+            Machine::restore("t".into(), Some(&snapshot), tail).expect("the journal of `t`")
+        } else {
+            fold(&self.journal)
+        };
+        self.flying.clear();
+        self.mail = self.machine.unfinished().into_iter().map(Input::Lost).collect();
+    }
+
+    /// Something in flight comes to an end.
+    fn fly(&mut self) {
+        self.now += self.dice.below(300);
+        if self.flying.is_empty() || self.dice.one_in(3) {
+            return;
+        }
+        let command = self.flying.remove(self.dice.below(self.flying.len() as u64) as usize);
+        let input = match command {
+            Command::CallModel { attempt, .. } => self.model_ends(attempt),
+            Command::CallTool { call, effect, .. } => {
+                let killed =
+                    self.stopping && self.dice.one_in(2) || self.tale == Tale::Wild && self.dice.one_in(20);
+                if killed {
+                    Input::ToolStopped { call, reason: "it hung".into() }
+                } else {
+                    let content = vec![Block::text(format!("result of {effect}"))];
+                    Input::ToolReturned { call, content, error: false, duration_ms: 3 }
+                }
+            }
+        };
+        self.mail.push_back(input);
+    }
+
+    fn model_ends(&mut self, attempt: Attempt) -> Input {
+        let run = self.machine.state().run.as_ref().expect("a run is active").id.clone();
+        if self.stopping && self.dice.one_in(2) {
+            let partial = self.dice.one_in(2).then(|| "so far".into());
+            return Input::ModelStopped { attempt, partial };
+        }
+        let failures = self.failures.entry((run.clone(), attempt.step)).or_default();
+        let wild = self.tale == Tale::Wild;
+        if (wild || *failures < 2) && self.dice.one_in(6) {
+            *failures += 1;
+            let class = match self.dice.below(if wild { 10 } else { 3 }) {
+                0 => FailureClass::RateLimited,
+                1 => FailureClass::Transient,
+                2 | 3 => FailureClass::Overloaded,
+                4 | 5 => FailureClass::Truncated,
+                6 | 7 => FailureClass::ContextTooLong,
+                8 => FailureClass::Auth,
+                _ => FailureClass::Malformed,
+            };
+            let mut failed = failure(attempt, class);
+            failed.retry_after_ms = self.dice.one_in(3).then_some(1_500);
+            failed.partial = self.dice.one_in(3).then(|| "partial".into());
+            return Input::ModelFailed(Box::new(failed));
+        }
+        self.model_says(&run, attempt)
+    }
+
+    /// People and programs outside: they answer, and in a wild tale they meddle.
+    fn people(&mut self) {
+        if self.sent < self.messages && (self.sent == 0 || self.dice.one_in(10)) {
+            let message = self.message();
+            self.outside.push_back(message);
+        }
+        if self.dice.one_in(4) {
+            self.answer();
+        }
+        if self.tale != Tale::Wild || !self.dice.one_in(12) {
+            return;
+        }
+        let by = Principal::from("ann");
+        let input = match self.dice.below(8) {
+            0 | 1 => Input::Cancel { run: None, by },
+            2 => Input::SwitchModel { model: "test/c".into(), by },
+            3 => Input::Title { title: "A title".into(), by },
+            4 => Input::Withdraw { id: format!("m{}", self.dice.below(self.messages)).into() },
+            5 => Input::Note { name: "n".into(), data: serde_json::json!({ "a": 1.5 }) },
+            6 | 7 => Input::Rejudge { view: self.other_view() },
+            _ => Input::Tick,
+        };
+        self.outside.push_back(input);
+    }
+
+    /// A tightened or loosened policy.
+    fn other_view(&mut self) -> View {
+        let auto_run = if self.dice.one_in(3) { AutoRun::Everything } else { AutoRun::Ask };
+        let calls = (0..6).map(|_| some_call(&mut self.dice).1).collect();
+        View { version: 2, auto_run, calls }
+    }
+
+    fn open_interrupt(&mut self) -> Option<(InterruptId, InterruptKind)> {
+        let run = self.machine.state().run.as_ref()?;
+        let Phase::Calls(line) = &run.phase else { return None };
+        let mut open: Vec<_> = line
+            .calls
+            .iter()
+            .filter_map(|call| match &call.status {
+                CallStatus::Asking(id, kind) => Some((id.clone(), kind.clone())),
+                _ => None,
+            })
+            .collect();
+        // In a wild tale somebody may answer twice, or two people at once.
+        if self.tale != Tale::Wild {
+            open.retain(|(id, _)| !self.answered.contains(id));
+        }
+        if open.is_empty() {
+            return None;
+        }
+        Some(open.swap_remove(self.dice.below(open.len() as u64) as usize))
+    }
+
+    fn answer(&mut self) -> bool {
+        let Some((interrupt, kind)) = self.open_interrupt() else { return false };
+        let mut dice = fixture::dice(&[self.seed, hash(interrupt.as_str())]);
+        let answer = match kind {
+            InterruptKind::Approval { .. } if dice.one_in(3) => Answer::Deny { reason: None },
+            InterruptKind::Approval { .. } => Answer::Approve,
+            InterruptKind::InDoubt { .. } => match dice.below(3) {
+                0 => Answer::Retry,
+                1 => Answer::Done { result: "it was done".into() },
+                _ => Answer::Fail { reason: None },
+            },
+        };
+        self.answered.insert(interrupt.clone());
+        self.outside.push_back(Input::Answered {
+            interrupt,
+            answer,
+            by: "bob".into(),
+            view: View::default(),
+        });
+        true
+    }
+
+    /// Nothing is on its way: time passes, somebody acts, or the tale is over.
+    fn idle(&mut self) -> bool {
+        if let Some(deadline) = self.machine.deadline() {
+            self.now = self.now.max(deadline.0 + 20);
+            self.mail.push_back(Input::Tick);
+            return true;
+        }
+        if self.tale == Tale::Wild && self.dice.one_in(10) {
+            // Nobody ever answers: the run waits for good.
+            self.given_up = true;
+            return false;
+        }
+        if self.answer() {
+            return true;
+        }
+        if self.sent < self.messages {
+            let message = self.message();
+            self.outside.push_back(message);
+            return true;
+        }
+        false
+    }
+
+    fn check(&mut self) {
+        let wants: Vec<String> = self
+            .machine
+            .wants()
+            .iter()
+            .map(|command| match command {
+                Command::CallModel { attempt, .. } => format!("model {}.{}", attempt.step, attempt.attempt),
+                Command::CallTool { call, start, .. } => format!("tool {}/{}#{start}", call.step, call.index),
+            })
+            .collect();
+        assert_eq!(wants, self.reference.wants());
+        let state = self.machine.state();
+        assert_eq!(state.at, self.reference.at);
+        assert_eq!(state.queue.iter().cloned().collect::<Vec<_>>(), self.reference.queue);
+        assert_eq!(state.run.as_ref().map(|run| &run.id), self.reference.run.as_ref().map(|run| &run.id));
+        let Some((run, expected)) = state.run.as_ref().zip(self.reference.run.as_ref()) else { return };
+        assert_eq!(run.is_waiting(), expected.is_waiting());
+        let unfinished = !self.machine.unfinished().is_empty();
+        let moves = unfinished || self.machine.deadline().is_some() || run.is_waiting();
+        assert!(moves, "the run is stuck: {:?}", run.phase);
+        if expected.calling && run.cancel.is_none() {
+            self.check_request();
+        }
+    }
+
+    /// The request is the reference's history, in pairs, within the window, and extends the one before it.
+    fn check_request(&mut self) {
+        let run = self.reference.run.as_ref().expect("a run is active");
+        let request = self.machine.request().expect("a run is active");
+        assert_eq!(Some(&request.model), run.model.as_ref());
+        if run.fallback {
+            assert!(request.tools.is_none());
+            self.last_request = None;
+            return;
+        }
+        check_pairs(&request.messages);
+        let expected = self.reference.sent();
+        assert_eq!(request.messages.len(), expected.len());
+        for (message, entry) in request.messages.iter().zip(expected) {
+            match entry {
+                Entry::Said(said) => assert_eq!(message, said),
+                Entry::Nudge => assert_eq!(message.role, Role::User),
+                Entry::Gap => panic!("a withdrawn message is sent"),
+            }
+        }
+        let limit = run.agent.limits.window_messages as usize;
+        let all = request.messages.len() + usize::from(!request.system.is_empty());
+        assert!(limit == 0 || all <= limit, "{all} messages in a window of {limit}");
+        if let Some((id, before)) = &self.last_request
+            && *id == run.id
+        {
+            let kept = request.messages.iter().zip(&before.messages).all(|(now, then)| now == then);
+            assert!(
+                kept && request.messages.len() >= before.messages.len() || self.moved,
+                "the prefix changed"
+            );
+        }
+        self.moved = false;
+        self.last_request = Some((run.id.clone(), request));
+    }
+}
+
+/// Tells a story to its end.
+pub fn tell(seed: u64, tale: Tale) -> World {
+    let mut world = World::new(seed, tale);
+    for _ in 0..5_000 {
+        if !world.step() {
+            world.check_end();
+            return world;
+        }
+    }
+    panic!("no end: {:?}", world.machine.state().run);
+}
+
+impl World {
+    fn check_end(&mut self) {
+        if let Some(run) = &self.machine.state().run {
+            let parked = run.is_waiting() && self.given_up;
+            assert!(parked, "{:?}: neither ended nor waiting: {:?} {:?}", self.tale, run.cancel, run.phase);
+        }
+        let whole = fold(&self.journal);
+        assert_eq!(whole, self.machine, "state is the fold of the journal");
+        let cut = self.dice.below(self.journal.len() as u64 + 1) as usize;
+        let snapshot = fold(&self.journal[..cut]).snapshot();
+        let tail = self.journal[cut..].iter().cloned();
+        let restored = Machine::restore("t".into(), Some(&snapshot), tail).expect("the journal of `t`");
+        assert_eq!(restored, whole, "a snapshot at {cut} and the tail are the whole");
+        if self.seed.is_multiple_of(16) {
+            for event in &self.journal {
+                assert_eq!(Event::decode(&event.encode()).expect("it reads what it wrote"), *event);
+            }
+        }
+    }
+}

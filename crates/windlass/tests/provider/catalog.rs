@@ -1,0 +1,160 @@
+//! Models by name: providers, keys, and what is known beforehand.
+
+use std::time::Duration;
+
+use windlass::adapter::model::{DemoModel, KnownModel, ProviderCatalog, ProviderConfig, Secret, WireKind};
+use windlass::port::model::{ModelInfo, Models, Price};
+use windlass::testing::provider::ProviderServer;
+use windlass_machine::{FailureClass, Message, ModelName, Role, StopReason, ToolSpec};
+
+/// Resolves a name with these variables and configurations and shows what came of it.
+fn check(name: &str, variables: &[&'static str], providers: &[(&str, ProviderConfig)]) -> String {
+    let variables = variables.to_vec();
+    let mut builder = ProviderCatalog::builder()
+        .variables(move |name| variables.contains(&name).then(|| "https://value.test".to_owned()));
+    for (name, config) in providers {
+        builder = builder.provider(*name, config.clone());
+    }
+    match builder.build().unwrap().resolve(&ModelName::from(name)) {
+        Ok(model) => format!("{} over {}", model.info().name, model.info().api),
+        Err(error) => {
+            assert_eq!(error.class, FailureClass::Config);
+            error.message
+        }
+    }
+}
+
+// rows: SK-L1, SK-L14, LM-G6
+#[test]
+fn names_resolve_to_providers() {
+    let found = |name: &str, variable: &'static str| check(name, &[variable], &[]);
+    assert_eq!(found("gpt-5.2", "OPENAI_API_KEY"), "openai/gpt-5.2 over openai-responses");
+    assert_eq!(found("openai-chat/gpt-5.2", "OPENAI_API_KEY"), "openai-chat/gpt-5.2 over openai-chat");
+    assert_eq!(found("anthropic/claude-x", "ANTHROPIC_API_KEY"), "anthropic/claude-x over anthropic");
+    assert_eq!(found("gemini/gemini-x", "GEMINI_API_KEY"), "gemini/gemini-x over gemini");
+    assert_eq!(found("gemini/gemini-x", "GOOGLE_API_KEY"), "gemini/gemini-x over gemini");
+    assert_eq!(found("ollama/llama3:8b", "NONE"), "ollama/llama3:8b over openai-chat");
+    assert_eq!(found("openrouter/a/b", "OPENROUTER_API_KEY"), "openrouter/a/b over openai-chat");
+    assert_eq!(found("demo/script", "NONE"), "demo/script over demo");
+    for (provider, variable) in [
+        ("cohere", "COHERE_API_KEY"),
+        ("mistral", "MISTRAL_API_KEY"),
+        ("groq", "GROQ_API_KEY"),
+        ("perplexity", "PERPLEXITY_API_KEY"),
+        ("fireworks", "FIREWORKS_API_KEY"),
+        ("together", "TOGETHER_API_KEY"),
+        ("deepinfra", "DEEPINFRA_API_KEY"),
+        ("huggingface", "HUGGINGFACE_API_KEY"),
+        ("xai", "XAI_API_KEY"),
+        ("moonshot", "MOONSHOT_API_KEY"),
+        ("deepseek", "DEEPSEEK_API_KEY"),
+        ("nvidia", "NVIDIA_API_KEY"),
+        ("qwen", "QWEN_API_KEY"),
+    ] {
+        let name = format!("{provider}/m");
+        assert_eq!(found(&name, variable), format!("{name} over openai-chat"));
+    }
+    let azure = check("azure/d", &["AZURE_API_KEY", "AZURE_ENDPOINT"], &[]);
+    assert_eq!(azure, "azure/d over openai-chat");
+    let own =
+        ProviderConfig { base_url: Some("http://localhost:1/v1".to_owned()), ..ProviderConfig::default() };
+    assert_eq!(check("house/m", &[], &[("house", own)]), "house/m over openai-chat");
+}
+
+// rows: SK-L1
+#[test]
+fn what_is_missing_is_named_with_the_way_out() {
+    insta::assert_snapshot!(check("anthropic/claude-x", &[], &[]), @r#"
+    no key for provider `anthropic`: set ANTHROPIC_API_KEY or configure its `api_key`
+    "#);
+    insta::assert_snapshot!(check("gemini/g", &[], &[]), @r#"
+    no key for provider `gemini`: set GEMINI_API_KEY or GOOGLE_API_KEY or configure its `api_key`
+    "#);
+    insta::assert_snapshot!(check("databricks/m", &["DATABRICKS_API_KEY"], &[]), @r#"
+    provider `databricks` has no address: configure its `base_url` or set DATABRICKS_BASE_URL
+    "#);
+    insta::assert_snapshot!(check("antropic/claude-x", &[], &[]), @r#"
+    unknown provider `antropic`; did you mean `anthropic`?
+    name a model as `provider/model`, or configure the provider with a `base_url`
+    "#);
+    insta::assert_snapshot!(check("openai/", &["OPENAI_API_KEY"], &[]), @r#"model name `openai/` has nothing after the provider"#);
+}
+
+// rows: SK-L12, SK-L13
+#[test]
+fn facts_come_from_the_catalogue_and_the_configuration() {
+    let info = |name: &str, config: ProviderConfig| -> ModelInfo {
+        let provider = name.split('/').next().unwrap().to_owned();
+        let catalog =
+            ProviderCatalog::builder().variables(|_| None).provider(provider, config).build().unwrap();
+        catalog.resolve(&ModelName::from(name)).unwrap().info().clone()
+    };
+    let with_key = || ProviderConfig { api_key: Some(Secret::new("k")), ..ProviderConfig::default() };
+    let haiku = ModelInfo {
+        name: "anthropic/claude-haiku-4-5".to_owned(),
+        api: "anthropic".to_owned(),
+        context_tokens: Some(200_000),
+        max_output_tokens: Some(64_000),
+        tool_calls: Some(true),
+        structured_output: Some(true),
+        reasoning: Some(true),
+        price: Some(Price { input: 1.0, output: 5.0, cached: Some(0.1), cache_written: Some(1.25) }),
+    };
+    assert_eq!(info("anthropic/claude-haiku-4-5", with_key()), haiku);
+    let dated = info("anthropic/claude-haiku-4-5-20251001", with_key());
+    assert_eq!((dated.context_tokens, dated.price), (haiku.context_tokens, haiku.price));
+
+    let unknown = info("anthropic/claude-unheard-of", with_key());
+    assert_eq!((unknown.context_tokens, unknown.reasoning, unknown.price), (None, None, None));
+
+    let price = Price { input: 2.0, ..Price::default() };
+    let known = KnownModel { context_tokens: Some(9), price: Some(price), ..KnownModel::default() };
+    let models = [("claude-haiku-4-5".to_owned(), known)].into();
+    let told = info("anthropic/claude-haiku-4-5", ProviderConfig { models, ..with_key() });
+    assert_eq!(told, ModelInfo { context_tokens: Some(9), price: Some(price), ..haiku });
+}
+
+#[test]
+fn the_listing_says_what_can_be_called() {
+    let catalog = ProviderCatalog::builder()
+        .variables(|name| (name == "GROQ_API_KEY").then(|| "k".to_owned()))
+        .build()
+        .unwrap();
+    let ready: Vec<String> =
+        catalog.providers().into_iter().filter(|status| status.ready).map(|status| status.name).collect();
+    assert_eq!(ready, ["groq", "llamacpp", "lmstudio", "ollama", "vllm"]);
+}
+
+// rows: LM-G7
+#[tokio::test]
+async fn the_callers_own_http_client_is_used() {
+    let server = ProviderServer::start().await.unwrap();
+    let client = reqwest::Client::builder().user_agent("house/1").build().unwrap();
+    let config = super::config(&server, "anth-ok", WireKind::Anthropic);
+    let catalog = ProviderCatalog::builder()
+        .variables(|_| None)
+        .provider("anthropic", config)
+        .http_client(client)
+        .build()
+        .unwrap();
+    let name = super::name_of(WireKind::Anthropic);
+    let model = catalog.resolve(&ModelName::from(name)).unwrap();
+    super::read(&*model, super::call(name, super::ask())).await.1.unwrap();
+    assert_eq!(server.requests()[0].header("user-agent"), Some("house/1"));
+}
+
+#[tokio::test]
+async fn the_demo_model_speaks_word_by_word() {
+    let demo = DemoModel::with_pause(Duration::ZERO);
+    let mut call = super::call("demo/script", vec![Message::text(Role::User, "Read data.csv")]);
+    let (parts, outcome) = super::read(&demo, call.clone()).await;
+    let reply = outcome.unwrap();
+    let said = Message { role: Role::Assistant, blocks: reply.blocks }.plain_text();
+    assert_eq!(parts, [format!("text: {said}")]);
+
+    let glob = ToolSpec { name: "Glob".into(), ..call.tools[0].clone() };
+    call.tools = vec![glob].into();
+    let (parts, outcome) = super::read(&demo, call).await;
+    assert_eq!(parts[1], r#"call: Glob {"pattern":"*"}"#);
+    assert_eq!(outcome.unwrap().stop, StopReason::ToolCalls);
+}

@@ -1,0 +1,167 @@
+//! What disks and other builds do to a store.
+
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sqlx::{Connection, SqliteConnection};
+use windlass::adapter::clock::SystemClock;
+use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
+use windlass::port::blob::Blobs;
+use windlass::port::journal::{AppendError, Head, Journal, StoreError};
+use windlass::testing::suite::{batch, claimed};
+use windlass_machine::{BlobRef, Digest, Seq, ThreadId, UnreadableEvent};
+
+use super::open;
+
+fn thread() -> ThreadId {
+    ThreadId::from("thread-1")
+}
+
+async fn filled(folder: &Path, notes: usize) -> (SqliteStore, Head) {
+    let store = open(folder).await;
+    let mut head = claimed(&store, &thread()).await;
+    let text = "x".repeat(1000);
+    for _ in 0..notes {
+        head.seq = store.append(batch(&thread(), head, &[&text])).await.unwrap();
+    }
+    (store, head)
+}
+
+async fn execute(folder: &Path, sql: &'static str) {
+    let path = format!("sqlite://{}", folder.join("windlass.db").display());
+    let mut database = SqliteConnection::connect(&path).await.unwrap();
+    sqlx::raw_sql(sql).execute(&mut database).await.unwrap();
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_an_append_and_keeps_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions { max_bytes: Some(256 * 1024), ..StoreOptions::default() };
+    let store = SqliteStore::open(folder.path(), options, Arc::new(SystemClock::new())).await.unwrap();
+    let mut head = claimed(&store, &thread()).await;
+    let text = "x".repeat(10_000);
+    let error = loop {
+        match store.append(batch(&thread(), head, &[&text])).await {
+            Ok(seq) => head.seq = seq,
+            Err(error) => break error,
+        }
+    };
+    let AppendError::Failed(StoreError::Unavailable { why }) = error else { panic!("{error:?}") };
+    assert!(why.contains("the disk is full"), "{why}");
+    assert!(head.seq > Seq(5));
+    assert_eq!(store.read(&thread(), Seq(0), 1000).await.unwrap().len() as u64, head.seq.0);
+    assert_eq!(store.head(&thread()).await.unwrap().unwrap().seq, head.seq);
+    drop(store);
+    let store = open(folder.path()).await;
+    let head = claimed(&store, &thread()).await;
+    store.append(batch(&thread(), head, &[&text])).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_page_is_told_with_a_way_out() {
+    const PAGE_BYTES: u64 = 4096;
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(folder.path(), 200).await);
+    execute(folder.path(), "PRAGMA wal_checkpoint(TRUNCATE)").await;
+    let path = folder.path().join("windlass.db");
+    let mut file = std::fs::File::options().write(true).open(&path).unwrap();
+    let pages = file.metadata().unwrap().len() / PAGE_BYTES;
+    // The later half holds nothing but events.
+    for page in pages / 2..pages {
+        file.seek(SeekFrom::Start(page * PAGE_BYTES)).unwrap();
+        file.write_all(&[0x5a; PAGE_BYTES as usize]).unwrap();
+    }
+    drop(file);
+    let store = open(folder.path()).await;
+    for error in [store.read(&thread(), Seq(0), 1000).await.unwrap_err(), store.check().await.unwrap_err()] {
+        let StoreError::Corrupt { why } = error else { panic!("{error:?}") };
+        assert!(why.contains("backup"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("windlass.db"), "not a database, but longer than a header".repeat(99))
+        .unwrap();
+    let opened =
+        SqliteStore::open(folder.path(), StoreOptions::default(), Arc::new(SystemClock::new())).await;
+    let Err(StoreError::Corrupt { .. }) = opened else { panic!("{:?}", opened.err()) };
+}
+
+#[tokio::test]
+async fn a_missing_event_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = filled(folder.path(), 3).await;
+    execute(folder.path(), "DELETE FROM events WHERE position & 4294967295 = 2").await;
+    let error = store.read(&thread(), Seq(0), 10).await.unwrap_err();
+    let StoreError::Corrupt { why } = error else { panic!("{error:?}") };
+    assert!(why.contains("lacks event 2"), "{why}");
+}
+
+#[tokio::test]
+async fn an_event_of_a_newer_build_is_unreadable() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = filled(folder.path(), 3).await;
+    execute(folder.path(), r#"UPDATE events SET body = '{"v":99}' WHERE position & 4294967295 = 2"#).await;
+    let error = store.read(&thread(), Seq(0), 10).await.unwrap_err();
+    let StoreError::Unreadable { thread: found, seq, source } = error else { panic!("{error:?}") };
+    assert_eq!((found, seq), (thread(), Seq(2)));
+    assert!(matches!(source, UnreadableEvent::Newer { found: 99 }), "{source:?}");
+    assert_eq!(store.read(&thread(), Seq(2), 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_store_of_a_newer_build_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()).await);
+    execute(folder.path(), "PRAGMA user_version = 99").await;
+    let opened =
+        SqliteStore::open(folder.path(), StoreOptions::default(), Arc::new(SystemClock::new())).await;
+    let Err(StoreError::Refused { why }) = opened else { panic!("{:?}", opened.err()) };
+    assert!(why.contains("99") && why.contains("newer build"), "{why}");
+}
+
+#[tokio::test]
+async fn a_damaged_blob_is_an_error_never_other_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    for size in [1000, 2_000_000] {
+        let bytes = Bytes::from(vec![7; size]);
+        let (digest, size_bytes) = (Digest::of(&bytes), size as u64);
+        let blob = BlobRef { digest, media_type: "text/plain".to_owned(), size_bytes, tokens: 0 };
+        store.put(&blob, bytes.clone()).await.unwrap();
+        execute(folder.path(), "UPDATE blobs SET bytes = x'00'").await;
+        let hex = digest.to_string();
+        let file = folder.path().join("blobs").join(&hex[..2]).join(&hex);
+        assert_eq!(file.exists(), size > 1_000_000);
+        if file.exists() {
+            std::fs::write(&file, "cut off").unwrap();
+        }
+        let error = store.get(&digest).await.unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+        // Storing the right bytes again heals it.
+        store.put(&blob, bytes.clone()).await.unwrap();
+        assert_eq!(store.get(&digest).await.unwrap(), Some(bytes));
+    }
+}
+
+#[tokio::test]
+async fn the_folder_is_private_and_the_check_says_what_it_saw() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("store");
+    let options = StoreOptions { durability: Durability::Relaxed, ..StoreOptions::default() };
+    let store = SqliteStore::open(&folder, options, Arc::new(SystemClock::new())).await.unwrap();
+    for name in ["", "nodes", "blobs"] {
+        let mode = std::fs::metadata(folder.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{name}");
+    }
+    let said = store.check().await.unwrap();
+    for part in ["every page", "`wal`", "relaxed", "MiB free"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
