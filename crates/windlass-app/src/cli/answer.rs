@@ -79,8 +79,10 @@ pub async fn run(console: &Console, args: &AnswerArgs) -> anyhow::Result<Exit> {
     let sight = Sight::of(console, args.output);
     let ids = (row.thread.clone(), row.view.run.clone());
     let follow = Follow::new(console, &place, &mut signals, ids, sight, Consent::Ask);
-    let end = follow
-        .to_end(From { after: Seq(row.view.from.0.saturating_sub(1)), past: Seq(seq.0.saturating_sub(1)) });
+    let end = follow.follow_through(From {
+        after: Seq(row.view.from.0.saturating_sub(1)),
+        past: Seq(seq.0.saturating_sub(1)),
+    });
     conclude(console, args.output, end.await?)
 }
 

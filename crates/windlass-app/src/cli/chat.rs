@@ -201,7 +201,7 @@ impl Chat<'_> {
             follow = follow.in_chat(self.agent.clone());
         }
         let from = From { after: Seq(started.seq.0.saturating_sub(1)), past: Seq(0) };
-        Ok(match follow.to_end(from).await? {
+        Ok(match follow.follow_through(from).await? {
             End::Left(exit) => Next::Leave(exit),
             End::Outcome(outcome) => match Exit::of(&outcome) {
                 Exit::Done => Next::Go,

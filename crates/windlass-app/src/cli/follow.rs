@@ -128,7 +128,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Follows until the run has ended, waits for someone who is not here, or is left.
-    pub async fn to_end(mut self, from: From) -> anyhow::Result<End> {
+    pub async fn follow_through(mut self, from: From) -> anyhow::Result<End> {
         let mut updates = self.place.engine.watch(&self.thread, from.after);
         let mut tick = tokio::time::interval(TICK);
         loop {

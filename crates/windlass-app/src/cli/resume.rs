@@ -64,7 +64,7 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     let ids = (row.thread.clone(), row.view.run.clone());
     let sight = Sight::of(console, args.output);
     let follow = Follow::new(console, &place, &mut signals, ids, sight, consent);
-    let end = follow.to_end(From { after: Seq(row.view.from.0.saturating_sub(1)), past }).await?;
+    let end = follow.follow_through(From { after: Seq(row.view.from.0.saturating_sub(1)), past }).await?;
     conclude(console, args.output, end)
 }
 

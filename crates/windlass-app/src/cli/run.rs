@@ -56,7 +56,7 @@ pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
     let ids = (started.thread, started.run);
     let follow = Follow::new(console, &place, &mut signals, ids, sight, consent);
     let from = From { after: Seq(started.seq.0.saturating_sub(1)), past: Seq(0) };
-    let end = follow.to_end(from).await?;
+    let end = follow.follow_through(from).await?;
     conclude(console, args.output, end)
 }
 

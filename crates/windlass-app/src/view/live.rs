@@ -158,7 +158,7 @@ impl Live {
             Fact::MessageTaken { id } => {
                 if let Some(text) = self.queued.remove(id) {
                     let text = first_line(&shown(&text), STATUS_COLUMNS);
-                    self.note(&self.console.paint.dim(&format!("› {text}")).into_owned());
+                    self.note(&self.console.paint.dim(&format!("› {text}")));
                 }
             }
             Fact::RunStarted { .. } => self.answer.clear(),
@@ -197,7 +197,7 @@ impl Live {
             },
             // What a model says beside its calls is progress.
             Show::Answer | Show::Progress if has_calls && !text.trim().is_empty() => {
-                self.note(&self.console.paint.dim(shown(text).trim()).into_owned());
+                self.note(&self.console.paint.dim(shown(text).trim()));
             }
             Show::Answer | Show::Progress => {}
         }
@@ -254,7 +254,7 @@ impl Live {
                 self.answer = text_of(engine, message).await?;
                 let text = first_line(&shown(&self.answer), STATUS_COLUMNS);
                 if !text.is_empty() {
-                    self.note(&self.console.paint.dim(&format!("  {text}")).into_owned());
+                    self.note(&self.console.paint.dim(&format!("  {text}")));
                 }
                 // A part of it is on the screen: the whole is shown where it turns out to be the answer.
                 self.answer.clear();
@@ -305,7 +305,7 @@ impl Live {
             figures.push(format!("${cost:.4}"));
         }
         figures.push(seconds(meta.duration_ms));
-        self.note(&paint.dim(&figures.join(" · ")).into_owned());
+        self.note(&paint.dim(&figures.join(" · ")));
     }
 
     fn hint(&self, code: &str) {

@@ -3,6 +3,8 @@
 mod config;
 mod crash;
 mod run;
+#[cfg(unix)]
+mod terminal;
 mod threads;
 mod wait;
 

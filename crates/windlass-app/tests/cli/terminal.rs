@@ -1,0 +1,172 @@
+//! What a person sees and types, on a terminal of its own.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+
+use super::{INSIGHTS, TASK, User, count, mode};
+
+/// A command on a terminal.
+struct Terminal {
+    screen: File,
+    child: Child,
+    seen: String,
+    read_to: usize,
+}
+
+impl Terminal {
+    fn start(user: &User, arguments: &[&str]) -> Self {
+        let (mut outer, mut inner) = (0, 0);
+        let none = std::ptr::null_mut();
+        // SAFETY: the two numbers are filled by the call; the other pointers may be null.
+        let made = unsafe { libc::openpty(&mut outer, &mut inner, none, none.cast(), none.cast()) };
+        assert_eq!(made, 0);
+        // SAFETY: both were just opened and belong to nobody else.
+        let (outer, inner) = unsafe { (OwnedFd::from_raw_fd(outer), OwnedFd::from_raw_fd(inner)) };
+        let stream = || Stdio::from(inner.try_clone().unwrap());
+        let mut command = user.command(arguments);
+        command.stdin(stream()).stdout(stream()).stderr(stream()).env("TERM", "xterm");
+        // SAFETY: only system calls that are allowed between fork and exec; the terminal becomes the process's own,
+        // so that Ctrl-C reaches it as a signal.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                libc::ioctl(0, libc::TIOCSCTTY, 0);
+                Ok(())
+            });
+        }
+        let child = command.spawn().unwrap();
+        Self { screen: File::from(outer), child, seen: String::new(), read_to: 0 }
+    }
+
+    /// Waits until a text appears after what was waited for before.
+    fn until(&mut self, text: &str) -> &mut Self {
+        let mut bytes = [0; 4096];
+        loop {
+            if let Some(at) = self.seen[self.read_to..].find(text) {
+                self.read_to += at + text.len();
+                return self;
+            }
+            // The far end is closed with an error once the process is gone.
+            let count = self.screen.read(&mut bytes).unwrap_or(0);
+            assert!(count > 0, "`{text}` never came: {}", self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    }
+
+    fn enter(&mut self, text: &str) -> &mut Self {
+        self.screen.write_all(text.as_bytes()).unwrap();
+        self
+    }
+
+    /// Reads to the end; the exit code and everything that was on the screen.
+    fn end(&mut self) -> (Option<i32>, String) {
+        let mut bytes = [0; 4096];
+        while let Ok(count) = self.screen.read(&mut bytes)
+            && count > 0
+        {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        (self.child.wait().unwrap().code(), self.seen.clone())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Where a test has failed in the middle; a process that has ended is not harmed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const APPROVE: &str = "[a]pprove once, [d]eny, [s]top the run: ";
+
+#[test]
+fn a_person_sees_the_whole_call_and_approves_it() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["run", TASK]);
+    terminal.until("Write insights.md (new file, 5 lines, 168 bytes)");
+    terminal.until("+ - the largest `people` is in the row `Rome`").until(APPROVE);
+    // Nothing but the listed words approves.
+    terminal.enter("yes\n").until(APPROVE).enter("\n").until(APPROVE);
+    assert_eq!(user.read("insights.md"), "");
+    terminal.enter("a\n").until("approved once").until("Done. `insights.md`");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("\x1b["), "colours on a terminal");
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+}
+
+#[test]
+fn a_denial_carries_its_reason_to_the_model() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["run", TASK]);
+    terminal.until(APPROVE).enter("d\n").until("why?").enter("wrong file\n");
+    terminal.until("denied: wrong file").until("was not written");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(user.read("insights.md"), "");
+}
+
+#[test]
+fn an_answer_from_another_terminal_ends_the_question() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["run", TASK]);
+    terminal.until(APPROVE);
+    let opened = user.events().into_iter().find(|event| event["type"] == "interrupt.opened").unwrap();
+    let (run, interrupt) = (opened["run"].as_str().unwrap(), opened["interrupt"].as_str().unwrap());
+    user.run(&["answer", run, interrupt, "approve", "--json"]).exits(0);
+    terminal.until("answered elsewhere").until("Done.");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+}
+
+#[test]
+fn ctrl_c_at_a_question_stops_the_run() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["run", TASK]);
+    terminal.until(APPROVE).enter("\x03").until("stopping the run").until("cancelled");
+    assert_eq!(terminal.end().0, Some(4));
+}
+
+#[test]
+fn a_person_trusts_a_folders_file_until_it_changes() {
+    let user = User::new();
+    let file = user.folder().join("windlass.toml");
+    std::fs::write(&file, "[agent]\nname = 'mine'\n[agent.limits]\nmax_steps = 2\n").unwrap();
+    let mut terminal = Terminal::start(&user, &["trust"]);
+    terminal.until("max_steps = 2").until("[y/N] ").enter("y\n").until("is trusted until it changes");
+    assert_eq!(terminal.end().0, Some(0));
+    let list = user.home().join("data/windlass/trusted.json");
+    assert_eq!(mode(&list), 0o600);
+    let said = user.run(&["run", "--yes", TASK]).exits(1);
+    assert!(said.err.contains("`ERR_MAX_TURNS`"), "the folder's limit counts: {said:#?}");
+    std::fs::write(&file, "[agent.limits]\nmax_steps = 3\n").unwrap();
+    let said = user.run(&["run", "--yes", TASK]).exits(0);
+    assert!(said.err.contains("has changed since it was trusted and is ignored"), "{said:#?}");
+    user.run(&["trust", "--revoke"]).exits(0);
+    assert!(user.run(&["trust", "--list"]).err.contains("no folder is trusted"));
+}
+
+#[test]
+fn what_is_typed_during_a_run_is_sent_after_it() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["chat"]);
+    terminal.until("› ").enter("hello\r").until("I am the demo model");
+    terminal.enter("and again\n").until("queued: sent when this run is done");
+    terminal.until("› and again").until("I am the demo model").until("1 step · ");
+    terminal.until("› ").enter("/quit\r");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen}");
+    let events = user.events();
+    assert_eq!((count(&events, "message.queued"), count(&events, "run.finished")), (1, 2));
+}
+
+#[test]
+fn ctrl_c_twice_leaves_a_chat() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["chat"]);
+    terminal.until("› ").enter("\x03").until("Ctrl-C again, or /quit, leaves").until("› ").enter("\x03");
+    assert_eq!(terminal.end().0, Some(0));
+}
