@@ -21,7 +21,6 @@ fn waiting(user: &User) -> (String, String) {
     (outcome["runId"].as_str().unwrap().into(), open["interrupt"].as_str().unwrap().into())
 }
 
-// rows: LM-R12
 #[test]
 fn without_a_terminal_a_run_waits_and_an_answer_finishes_it() {
     let user = User::new();

@@ -43,7 +43,7 @@ async fn runs_tools_until_the_model_is_done() {
     assert_eq!((counter.count(), models.calls()), (3, 4));
 }
 
-// rows: LM-R8, LM-R12, SK-A5, SK-A7
+// rows: SK-A5, SK-A7
 #[tokio::test]
 async fn waits_for_an_approval_and_runs_what_was_approved() {
     let counter = Counter::default();
@@ -147,7 +147,7 @@ async fn a_cancel_keeps_the_partial_text() {
     assert_eq!(outcome.errors[0].code, "CANCELLED");
 }
 
-// rows: ZE-P7, OV-19
+// rows: OV-19
 #[tokio::test]
 async fn a_queued_message_runs_when_the_run_is_done() {
     let gate = Arc::new(tokio::sync::Notify::new());

@@ -44,7 +44,7 @@ fn without(mut body: Value, names: &[&str]) -> String {
     body.to_string()
 }
 
-// rows: SK-L2, SK-C11
+// rows: SK-L2
 #[tokio::test]
 async fn anthropic_marks_system_and_tools() {
     let request = sent(
@@ -63,7 +63,6 @@ async fn anthropic_marks_system_and_tools() {
     "#);
 }
 
-// rows: SK-C11
 #[tokio::test]
 async fn the_last_tool_carries_the_mark_of_its_age() {
     for (marks, expected) in [
@@ -354,7 +353,7 @@ async fn a_paused_reply_goes_back_as_it_is() {
     assert_eq!(*last, json!({"role": "assistant", "content": [{"type": "text", "text": "Par"}]}));
 }
 
-// rows: LM-G6, SK-C11
+// rows: LM-G6
 #[tokio::test]
 async fn other_endpoints_speak_the_messages_wire_too() {
     for name in ["anthropic-compatible/claude-y", "openrouter/lab/claude-y", "house/claude-y"] {

@@ -11,7 +11,7 @@ use windlass::testing::suite::{JournalSubject, blob_suite, bus_suite, journal_su
 
 use super::clock;
 
-// rows: SK-G17, LM-G4
+// rows: SK-G17
 #[tokio::test]
 async fn the_journal_in_memory() {
     journal_suite(|| async {
@@ -29,7 +29,7 @@ async fn the_journal_in_memory() {
     .await;
 }
 
-// rows: SK-G17, LM-G4
+// rows: SK-G17
 #[tokio::test]
 async fn the_journal_in_sqlite() {
     let parent = tempfile::tempdir().unwrap();
