@@ -2,8 +2,8 @@
 //!
 //! It talks to nobody. One HTTP client serves every model that it hands out.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rig_reqwest::ReqwestClient;
@@ -29,7 +29,12 @@ pub struct ProviderCatalog {
     providers: Arc<BTreeMap<String, ProviderConfig>>,
     http: ReqwestClient,
     lookup: Lookup,
+    resolved: Arc<Mutex<HashMap<ModelName, Arc<ProviderModel>>>>,
 }
+
+/// Resolved models that are kept. Names come from configurations and people, so they are few; beyond that they are
+/// resolved anew.
+const RESOLVED_MAX: usize = 256;
 
 /// Builds a [`ProviderCatalog`].
 pub struct ProviderCatalogBuilder {
@@ -73,6 +78,11 @@ impl ProviderCatalog {
                 ready: self.endpoint(name).is_ok(),
             })
             .collect()
+    }
+
+    fn resolved(&self) -> MutexGuard<'_, HashMap<ModelName, Arc<ProviderModel>>> {
+        // Nothing panics while the lock is held.
+        self.resolved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn endpoint(&self, provider: &str) -> Result<Endpoint, ModelError> {
@@ -142,11 +152,19 @@ impl Models for ProviderCatalog {
         if name.as_str() == DEMO_MODEL {
             return Ok(Arc::new(DemoModel::default()));
         }
+        if let Some(known) = self.resolved().get(name) {
+            return Ok(known.clone());
+        }
         let (provider, model) = name.as_str().split_once('/').unwrap_or((DEFAULT_PROVIDER, name.as_str()));
         if model.is_empty() {
             return Err(config_error(format!("model name `{name}` has nothing after the provider")));
         }
-        Ok(Arc::new(ProviderModel::new(self.endpoint(provider)?, model, self.http.clone())))
+        let model = Arc::new(ProviderModel::new(self.endpoint(provider)?, model, self.http.clone()));
+        let mut resolved = self.resolved();
+        if resolved.len() < RESOLVED_MAX {
+            resolved.insert(name.clone(), model.clone());
+        }
+        Ok(model)
     }
 }
 
@@ -179,7 +197,12 @@ impl ProviderCatalogBuilder {
                 .build()
                 .map_err(|error| config_error(format!("cannot build the HTTP client: {error}")))?,
         };
-        Ok(ProviderCatalog { providers: Arc::new(self.providers), http: http.into(), lookup: self.lookup })
+        Ok(ProviderCatalog {
+            providers: Arc::new(self.providers),
+            http: http.into(),
+            lookup: self.lookup,
+            resolved: Arc::default(),
+        })
     }
 }
 
