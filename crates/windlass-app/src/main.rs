@@ -36,9 +36,12 @@ fn main() -> ExitCode {
         }
     };
     let ended = runtime.block_on(cli::run(cli, &console));
-    runtime.shutdown_timeout(WIND_DOWN);
-    match ended {
-        Ok(exit) => exit.into(),
-        Err(error) => trouble::report(&console, &error).into(),
+    let exit = ended.unwrap_or_else(|error| trouble::report(&console, &error));
+    if exit.leaves_a_run() {
+        // At once, like a crash, which is what runs are made for: a runtime that winds down cancels tasks one by
+        // one, and a tool that is told so would answer with an error, which would be recorded.
+        std::process::exit(exit.code().into());
     }
+    runtime.shutdown_timeout(WIND_DOWN);
+    exit.into()
 }

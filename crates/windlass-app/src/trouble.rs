@@ -44,7 +44,8 @@ Exit codes:
   130  interrupted; `windlass resume` goes on";
 
 impl Exit {
-    fn code(self) -> u8 {
+    /// The code that the process ends with.
+    pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
@@ -54,6 +55,14 @@ impl Exit {
             Self::Engine => 5,
             Self::Interrupted => 130,
             Self::Signal(code) => code,
+        }
+    }
+
+    /// Whether a run may be going on in this process as it ends.
+    pub fn leaves_a_run(self) -> bool {
+        match self {
+            Self::Done | Self::Failed | Self::Usage | Self::Waiting | Self::Cancelled => false,
+            Self::Engine | Self::Interrupted | Self::Signal(_) => true,
         }
     }
 

@@ -23,6 +23,12 @@ use super::OutputFlags;
 /// How often the status line moves.
 const TICK: Duration = Duration::from_millis(250);
 
+/// How often it is made sure that somebody drives the run.
+const TEND: Duration = Duration::from_secs(1);
+
+/// How often, a tick apart, it is looked whether a waiting run's driver has more to do.
+const LOOKS: u32 = 8;
+
 /// Characters of a queued message that are repeated.
 const ECHO_CHARS: usize = 60;
 
@@ -81,6 +87,7 @@ pub struct Follow<'a> {
     open: Vec<InterruptId>,
     question: Option<Question>,
     waiting: bool,
+    looks: u32,
     interrupts: u32,
 }
 
@@ -116,6 +123,7 @@ impl<'a> Follow<'a> {
             open: Vec::new(),
             question: None,
             waiting: false,
+            looks: 0,
             interrupts: 0,
         }
     }
@@ -130,7 +138,7 @@ impl<'a> Follow<'a> {
     /// Follows until the run has ended, waits for someone who is not here, or is left.
     pub async fn follow_through(mut self, from: From) -> anyhow::Result<End> {
         let mut updates = self.place.engine.watch(&self.thread, from.after);
-        let mut tick = tokio::time::interval(TICK);
+        let (mut tick, mut tend) = (tokio::time::interval(TICK), tokio::time::interval(TEND));
         loop {
             let ended = tokio::select! {
                 biased;
@@ -140,11 +148,16 @@ impl<'a> Follow<'a> {
                     Some(update) => self.update(update?, from.past).await?,
                     None => return Err(EngineError::NoRun(self.run.clone()).into()),
                 },
+                _ = tend.tick() => {
+                    // Where the process that drives the run dies, this one takes over.
+                    self.place.engine.tend(&self.thread).await?;
+                    None
+                }
                 _ = tick.tick() => {
                     if let (Sight::People(live), None) = (&mut self.sight, &self.question) {
                         live.tick();
                     }
-                    None
+                    self.need().await?
                 }
             };
             if let Some(end) = ended {
@@ -176,6 +189,11 @@ impl<'a> Follow<'a> {
             }
             Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => {}
         }
+        self.need().await
+    }
+
+    /// Asks where there is something to ask.
+    async fn need(&mut self) -> anyhow::Result<Option<End>> {
         if self.waiting && !self.open.is_empty() && self.question.is_none() {
             return self.need_answer().await;
         }
@@ -258,6 +276,11 @@ impl<'a> Follow<'a> {
 
     /// Nobody is here who could answer: says how it is done.
     async fn wait_elsewhere(&mut self) -> anyhow::Result<Option<End>> {
+        // A driver that was just woken may still find an answer in its inbox; it goes when there is none.
+        if self.place.engine.drives(&self.thread) && self.looks < LOOKS {
+            self.looks += 1;
+            return Ok(None);
+        }
         let outcome = self.place.engine.status(&self.run).await?;
         if outcome.status != Status::Paused {
             return Ok(None);

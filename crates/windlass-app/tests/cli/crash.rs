@@ -102,3 +102,17 @@ fn a_second_process_follows_what_a_first_one_drives() {
     end(first).exits(0);
     assert_eq!(count(&user.events(), "step.started"), 4, "one of them drove it");
 }
+
+#[test]
+fn a_follower_takes_over_from_a_process_that_dies() {
+    let user = User::new();
+    let mut first = user.start(&["run", "--yes", "--stream-json", TASK]);
+    until(&mut first, is("step.replied", 1));
+    let mut second = user.start(&["resume", "--yes", "--stream-json"]);
+    until(&mut second, is("step.replied", 1));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    end(second).exits(0);
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+    assert_eq!(count(&user.events(), "run.finished"), 1);
+}

@@ -84,7 +84,7 @@ impl User {
 
     /// Every event of the newest thread.
     pub fn events(&self) -> Vec<Value> {
-        lines(&self.run(&["threads", "export"]).out)
+        lines(&self.run(&["threads", "export"]).exits(0).out)
     }
 
     pub fn read(&self, name: &str) -> String {

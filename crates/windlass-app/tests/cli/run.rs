@@ -16,8 +16,9 @@ fn the_demo_writes_a_file_and_says_that_it_is_a_script() {
     assert!(said.err.contains("• Write insights.md  ✓"), "{said:#?}");
     // In a pipe, standard output is the answer and nothing else, as it was recorded.
     let events = user.events();
-    let end = events.iter().find(|event| event["type"] == "run.finished").unwrap();
-    assert_eq!(said.out, format!("{}\n", end["output"].as_str().unwrap().trim_end_matches('\n')));
+    let last = events.iter().rfind(|event| event["type"] == "step.replied").unwrap();
+    let text = last["message"]["blocks"][0]["text"].as_str().unwrap();
+    assert_eq!(said.out, format!("{}\n", text.trim_end_matches('\n')));
     assert!(!said.out.contains('\x1b') && !said.err.contains('\x1b'));
 }
 
