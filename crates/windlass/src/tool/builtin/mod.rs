@@ -101,7 +101,9 @@ where
         Ok(Err(Refusal(reason))) => ToolOutput::error(reason),
         // The driver contains panics; one of a blocking thread is passed on to it.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => ToolOutput::error("the engine is shutting down"),
+        // The runtime is ending. Whether the work was done is not known here, so nothing is said: the next process
+        // finds the call started, and judges it.
+        Err(_) => std::future::pending().await,
     }
 }
 
