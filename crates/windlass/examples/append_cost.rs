@@ -84,7 +84,7 @@ fn batch(thread: &ThreadId, expected: Seq, epoch: windlass::port::journal::Epoch
         epoch,
         expected,
         id: BatchId(expected.0 + 1),
-        events: vec![event(replied), event(started)],
+        events: (vec![event(replied), event(started)]).into(),
         blobs: Vec::new(),
         consumed: Vec::new(),
         thread_view: ThreadView {

@@ -152,6 +152,9 @@ impl Actor {
 
     /// A start that was recorded in the same batch as the run's cancel was never made: it is lost.
     async fn report_overtaken(&mut self) -> Result<(), Ended> {
+        if self.machine.state().run.as_ref().is_none_or(|run| run.cancel.is_none()) {
+            return Ok(());
+        }
         let begun = self.machine.unfinished().into_iter();
         let overtaken: Vec<_> = begun
             .filter(|command| !self.in_flight.iter().any(|flight| flight.key == key(command)))
@@ -274,12 +277,13 @@ impl Actor {
     }
 
     async fn append(&mut self, expected: Seq, round: &mut Round) -> Result<(), Ended> {
+        let events: Arc<[Event]> = std::mem::take(&mut round.events).into();
         let batch = Batch {
             thread: self.thread.clone(),
             epoch: self.epoch,
             expected,
             id: BatchId(self.deps.clock.random()),
-            events: round.events.clone(),
+            events: events.clone(),
             blobs: std::mem::take(&mut round.blobs),
             consumed: std::mem::take(&mut round.consumed),
             thread_view: self.view(),
@@ -288,7 +292,6 @@ impl Actor {
         match append(&self.deps, batch).await {
             Ok(seq) => {
                 let status = Some(self.status());
-                let events: Arc<[Event]> = std::mem::take(&mut round.events).into();
                 let replied = events.iter().any(|event| ends_reply(&event.fact));
                 self.deps.bus.publish(&self.thread, Signal::Appended { seq, events, status });
                 if replied {

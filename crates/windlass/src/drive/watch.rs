@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
 use windlass_machine::{CallKey, Event, Fact, Seq, ThreadId};
 
 use super::Deps;
@@ -122,14 +122,19 @@ impl Watcher {
             if let Some(update) = self.ready.pop_front() {
                 return Ok(update);
             }
+            // Most signals wait already: no timer is set for them.
+            let waiting = self.signals.next().now_or_never();
             let clock = self.deps.clock.clone();
-            let signal = tokio::select! {
-                biased;
-                signal = self.signals.next() => signal,
-                () = clock.sleep_until(clock.now().plus_ms(LOOK_EVERY_MS)) => {
-                    self.catch_up().await?;
-                    continue;
-                }
+            let signal = match waiting {
+                Some(signal) => signal,
+                None => tokio::select! {
+                    biased;
+                    signal = self.signals.next() => signal,
+                    () = clock.sleep_until(clock.now().plus_ms(LOOK_EVERY_MS)) => {
+                        self.catch_up().await?;
+                        continue;
+                    }
+                },
             };
             match signal {
                 Some(signal) => self.take(signal).await?,

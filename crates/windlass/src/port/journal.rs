@@ -3,6 +3,8 @@
 //! An append is one transaction, all or nothing. A call that failed without an answer is
 //! *unknown*, never "did not happen": the caller reads the head and looks for its own batch.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -115,7 +117,7 @@ pub struct Batch {
     /// The batch's own id.
     pub id: BatchId,
     /// The events, in order. May be empty where a batch only consumes inbox rows.
-    pub events: Vec<Event>,
+    pub events: Arc<[Event]>,
     /// Blobs that the events name and that are new, each below 1 MiB.
     pub blobs: Vec<(BlobRef, Bytes)>,
     /// Inbox rows consumed by this batch.

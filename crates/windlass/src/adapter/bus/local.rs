@@ -64,10 +64,10 @@ impl Local {
             }
             return;
         };
-        if !shard.contains_key(thread) {
-            shard.insert(thread.clone(), Channel::default());
-        }
-        let Some(channel) = shard.get_mut(thread) else { return };
+        let channel = match shard.get_mut(thread) {
+            Some(channel) => channel,
+            None => shard.entry(thread.clone()).or_default(),
+        };
         match channel.ring.get_or_insert_default().push(*seq, *attempt, *number, delta) {
             Pushed::Next => channel.tell(signal),
             Pushed::Repeated => {}
