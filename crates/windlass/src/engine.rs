@@ -7,19 +7,16 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use windlass_machine::{
-    Agent, Answer, AutoRun, BlobRef, CallStatus, Content, Digest, Event, Fact, Input, InputId, InterruptId,
-    Limits, Machine, Message, ModelName, ModelSettings, NewMessage, Output, Phase, Principal, Role, RunId,
-    RunOptions, RunStatus, Seq, ThreadId, Totals, WhenBusy,
+    Agent, Answer, AutoRun, BlobRef, Content, Digest, Fact, Input, InputId, InterruptId, Limits, Machine,
+    Message, ModelName, ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId,
+    WhenBusy,
 };
 
 use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs, Policy};
 use crate::error::EngineError;
-use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, dollars};
+use crate::outcome::Outcome;
 use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
-
-/// Events read from a journal at a time.
-const PAGE: usize = 512;
 
 /// How often a waiter makes sure that the run is driven.
 const TEND_EVERY_MS: u64 = 1_000;
@@ -348,155 +345,13 @@ impl Engine {
         self.deps.restore(thread, &head).await
     }
 
-    async fn row(&self, run: &RunId) -> Result<RunRow, EngineError> {
+    pub(crate) async fn row(&self, run: &RunId) -> Result<RunRow, EngineError> {
         self.deps.journal.run(run).await?.ok_or_else(|| EngineError::NoRun(run.clone()))
-    }
-
-    /// What a run waits for.
-    pub async fn interrupts(&self, thread: &ThreadId) -> Result<Vec<OpenInterrupt>, EngineError> {
-        let machine = self.peek(thread).await?;
-        let mut open = Vec::new();
-        if let Some(Phase::Calls(line)) = machine.state().run.as_ref().map(|run| &run.phase) {
-            for call in &line.calls {
-                if let CallStatus::Asking(interrupt, kind) = &call.status {
-                    open.push(OpenInterrupt {
-                        interrupt: interrupt.clone(),
-                        kind: kind.clone(),
-                        tool: call.tool.to_string(),
-                        arguments: self.deps.text_of(&call.arguments).await?,
-                    });
-                }
-            }
-        }
-        Ok(open)
-    }
-
-    /// How a run stands.
-    pub async fn status(&self, run: &RunId) -> Result<Outcome, EngineError> {
-        let row = self.row(run).await?;
-        match row.view.status {
-            Some(status) => self.ended(row, status).await,
-            None => self.active(row).await,
-        }
-    }
-
-    async fn ended(&self, row: RunRow, status: RunStatus) -> Result<Outcome, EngineError> {
-        let (end, text) = self.end_of(&row).await?;
-        let Fact::RunFinished { error, fallback, totals, .. } = end.fact else {
-            let why = format!("run `{}` has no end in its journal", row.view.run);
-            return Err(StoreError::Corrupt { why }.into());
-        };
-        let errors = error.into_iter().map(|error| ErrorInfo {
-            code: error.code,
-            message: error.message,
-            retryable: error.retryable,
-        });
-        let status = match status {
-            RunStatus::Done => Status::Done,
-            RunStatus::Failed => Status::Failed,
-            RunStatus::Cancelled => Status::Cancelled,
-        };
-        let mut meta = meta(&row, &totals, totals.duration_ms);
-        meta.output.clone_from(&text);
-        meta.model_fallback = fallback;
-        meta.cancelled = status == Status::Cancelled;
-        let data = text.filter(|_| status == Status::Done);
-        let run_id = row.view.run;
-        Ok(Outcome { run_id, status, data, meta, errors: errors.collect(), timestamp: self.deps.clock.now() })
-    }
-
-    async fn active(&self, row: RunRow) -> Result<Outcome, EngineError> {
-        let machine = self.peek(&row.thread).await?;
-        let now = self.deps.clock.now();
-        let interrupts = self.interrupts(&row.thread).await?;
-        let run = machine.state().run.as_ref().filter(|run| run.id == row.view.run);
-        let (status, totals, started) = match run {
-            Some(run) if run.waiting_since.is_some() => (Status::Paused, run.totals, run.started_at),
-            Some(run) => (Status::Running, run.totals, run.started_at),
-            None => (Status::Queued, Totals::default(), now),
-        };
-        let mut meta = meta(&row, &totals, now.since(started));
-        let data =
-            interrupts.first().filter(|_| status == Status::Paused).map(|first| first.arguments.clone());
-        meta.interrupts = interrupts;
-        Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
-    }
-
-    /// The event that ended a run, and the text that belongs to its end.
-    async fn end_of(&self, row: &RunRow) -> Result<(Event, Option<String>), EngineError> {
-        let mut after = Seq(row.view.from.0.saturating_sub(1));
-        let mut replies: Vec<(u32, Arc<Message>)> = Vec::new();
-        loop {
-            let page = self.deps.journal.read(&row.thread, after, PAGE).await?;
-            let Some(last) = page.last() else {
-                let why = format!("run `{}` has no end in its journal", row.view.run);
-                return Err(StoreError::Corrupt { why }.into());
-            };
-            after = last.seq;
-            for Recorded { event, .. } in page {
-                if event.run.as_ref() != Some(&row.view.run) {
-                    continue;
-                }
-                match &event.fact {
-                    Fact::StepReplied { attempt, message, .. } => {
-                        replies.push((attempt.step, message.clone()))
-                    }
-                    Fact::RunFinished { output, .. } => {
-                        let text = self.said(output, &replies).await?;
-                        return Ok((event, text));
-                    }
-                    _ => {} // tidy: the other kinds say nothing of the end
-                }
-            }
-        }
-    }
-
-    /// The text of a run's end, put together from its replies.
-    async fn said(
-        &self,
-        output: &Output,
-        replies: &[(u32, Arc<Message>)],
-    ) -> Result<Option<String>, EngineError> {
-        if output.is_empty() {
-            return Ok(None);
-        }
-        let mut said = String::new();
-        if let Some((first, last)) = output.replies {
-            for (_, message) in replies.iter().filter(|(step, _)| (first..=last).contains(step)) {
-                for text in message.texts() {
-                    said.push_str(&self.deps.text_of(text).await?);
-                }
-            }
-        }
-        if let Some(text) = &output.text {
-            said.push_str(&self.deps.text_of(text).await?);
-        }
-        Ok(Some(said))
     }
 
     /// A fresh id with a readable prefix; ids sort by time.
     fn fresh(&self, prefix: &str) -> String {
         format!("{prefix}_{:011x}{:08x}", self.deps.clock.now().0, self.deps.clock.random() as u32)
-    }
-}
-
-fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
-    Meta {
-        thread_id: row.thread.clone(),
-        model: row.view.model.to_string(),
-        turns: totals.steps,
-        tool_calls: totals.calls,
-        tokens_used: Tokens {
-            input: totals.usage.input,
-            output: totals.usage.output,
-            cache_read_input: totals.usage.cached,
-        },
-        cost_usd: totals.cost.map(dollars),
-        duration_ms,
-        output: None,
-        model_fallback: false,
-        interrupts: Vec::new(),
-        cancelled: false,
     }
 }
 

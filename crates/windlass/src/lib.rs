@@ -10,6 +10,7 @@ mod engine;
 mod error;
 mod outcome;
 pub mod port;
+mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tool;

@@ -8,18 +8,15 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Attempt, Block, CallKey, Command, Event, Fact, Input, InputId, Machine, Phase, Run, RunId, Seq, ThreadId,
-    Timestamp,
+    Attempt, CallKey, Command, Event, Fact, Input, InputId, Machine, Phase, RunId, Seq, ThreadId, Timestamp,
 };
 
 use super::append::{NotAppended, append};
 use super::execute::{ModelWork, Place, ToolWork, call_model, call_tool};
-use super::{Accepted, Deps, Letter, MAILBOX, Mail};
+use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
-use crate::port::journal::{
-    Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot, ThreadView,
-};
+use crate::port::journal::{Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot};
 
 /// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
 /// recorded"; the floor keeps short runs from paying for it.)
@@ -261,18 +258,18 @@ impl Actor {
                 status: Some(*status),
                 finished_at: Some(event.at),
                 totals: *totals,
-                ..run_view(run)
+                ..row::run_view(run)
             };
-            put_run(&mut round.runs, ended);
+            row::put_run(&mut round.runs, ended);
         }
         self.machine.apply(event);
-        self.since_snapshot += weight(event);
+        self.since_snapshot += row::weight(event);
         let state = self.machine.state();
         if matches!(event.fact, Fact::StepStarted { .. }) {
             self.step_seq = state.seq;
         }
         if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. }, Some(run)) = (&event.fact, &state.run) {
-            put_run(&mut round.runs, run_view(run));
+            row::put_run(&mut round.runs, row::run_view(run));
         }
     }
 
@@ -286,12 +283,12 @@ impl Actor {
             events: events.clone(),
             blobs: std::mem::take(&mut round.blobs),
             consumed: std::mem::take(&mut round.consumed),
-            thread_view: self.view(),
+            thread_view: row::thread_view(&self.machine),
             runs: std::mem::take(&mut round.runs),
         };
         match append(&self.deps, batch).await {
             Ok(seq) => {
-                let status = Some(self.status());
+                let status = Some(row::status(self.machine.state()));
                 let replied = events.iter().any(|event| ends_reply(&event.fact));
                 self.deps.bus.publish(&self.thread, Signal::Appended { seq, events, status });
                 if replied {
@@ -385,32 +382,6 @@ impl Actor {
         self.in_flight.retain(|flight| flight.key != landed);
     }
 
-    fn status(&self) -> crate::port::journal::ThreadStatus {
-        use crate::port::journal::ThreadStatus;
-        match &self.machine.state().run {
-            None => ThreadStatus::Idle,
-            Some(run) if run.waiting_since.is_some() => ThreadStatus::Waiting,
-            Some(_) => ThreadStatus::Running,
-        }
-    }
-
-    fn view(&self) -> ThreadView {
-        let state = self.machine.state();
-        let interrupts = match state.run.as_ref().map(|run| &run.phase) {
-            Some(Phase::Calls(line)) => line.asking() as u32,
-            Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => 0,
-        };
-        ThreadView {
-            workspace: state.workspace.clone(),
-            title: state.title.clone(),
-            status: self.status(),
-            folder: state.folder.clone(),
-            deadline: self.machine.deadline(),
-            interrupts,
-            updated_at: state.at,
-        }
-    }
-
     /// Writes a snapshot where the events since the last one outweigh it; never awaited.
     fn keep_snapshot(&mut self) {
         if self.since_snapshot < self.snapshot_bytes.max(SNAPSHOT_MIN_BYTES) {
@@ -486,44 +457,4 @@ fn key(command: &Command) -> FlightKey {
 
 fn ends_reply(fact: &Fact) -> bool {
     matches!(fact, Fact::StepReplied { .. } | Fact::StepFailed { .. })
-}
-
-fn run_view(run: &Run) -> RunView {
-    RunView {
-        run: run.id.clone(),
-        agent: run.agent.name.clone(),
-        model: run.model.clone(),
-        status: None,
-        from: run.from,
-        started_at: run.started_at,
-        finished_at: None,
-        totals: run.totals,
-    }
-}
-
-/// About how many bytes an event takes in the journal: its largest part and a little for the rest.
-fn weight(event: &Event) -> usize {
-    let content = match &event.fact {
-        Fact::StepReplied { message, .. } | Fact::MessageReceived { message, .. } => {
-            message.blocks.iter().map(block_weight).sum()
-        }
-        Fact::ToolFinished { content, .. } => content.iter().map(block_weight).sum(),
-        _ => 0, // tidy: the other kinds are small
-    };
-    256 + content
-}
-
-fn block_weight(block: &Block) -> usize {
-    match block {
-        Block::Text { text, .. } | Block::Reasoning { text, .. } => text.inline().map_or(128, str::len),
-        Block::ToolCall(call) => 64 + call.asked.inline().map_or(128, str::len),
-        Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) | Block::Opaque { .. } => 256,
-    }
-}
-
-fn put_run(runs: &mut Vec<RunView>, view: RunView) {
-    match runs.iter_mut().find(|known| known.run == view.run) {
-        Some(known) => *known = view,
-        None => runs.push(view),
-    }
 }

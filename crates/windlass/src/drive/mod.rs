@@ -8,6 +8,7 @@ mod append;
 mod execute;
 mod fill;
 mod owner;
+mod row;
 mod view;
 pub(crate) mod watch;
 

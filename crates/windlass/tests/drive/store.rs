@@ -8,7 +8,7 @@ use futures::StreamExt;
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Principal, Seq, ThreadId};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry, WorkingFolder};
-use windlass::{Status, Task, Update};
+use windlass::{Attend, Status, Task, Update};
 
 use super::{Counter, Text, registry, stored, task};
 
@@ -36,6 +36,23 @@ async fn a_run_that_waits_is_answered_and_driven_by_another_process() {
     assert_eq!(first.count() + second.count(), 1);
     let twice = b.answer(thread, open, Answer::Approve, Principal::from("bob")).await.unwrap_err();
     assert!(twice.to_string().starts_with("too late: "), "{twice}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_was_left_is_taken_up_by_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = || registry([Counter::default().tool("write", EffectClass::Once)]);
+    let ask = stored(folder.path(), &asks(), tools()).auto_run(AutoRun::Ask).build().await.unwrap();
+    let outcome = ask.run(task("go")).await.unwrap();
+    let (thread, open) = (&outcome.meta.thread_id, &outcome.meta.interrupts[0].interrupt);
+    ask.leave_answer(thread, open, Answer::Approve, Principal::from("ann")).await.unwrap();
+    assert_eq!(ask.status(&outcome.run_id).await.unwrap().status, Status::Paused, "a row drives nothing");
+    let server = stored(folder.path(), &asks(), tools()).auto_run(AutoRun::Ask).attend(Attend::All);
+    let server = server.build().await.unwrap();
+    let mut updates = server.watch(thread, Seq(0));
+    let finished = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::RunFinished { .. }));
+    while !finished(&updates.next().await.unwrap().unwrap()) {}
+    assert_eq!(ask.status(&outcome.run_id).await.unwrap().data.as_deref(), Some("written"));
 }
 
 /// A tool that waits until it is let go.

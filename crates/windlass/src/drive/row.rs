@@ -1,0 +1,76 @@
+//! The rows of lists, written with each append: what a thread and a run look like from outside.
+//!
+//! They repeat what the journal says and decide nothing.
+
+use windlass_machine::{Block, Event, Fact, Machine, Phase, Run, State};
+
+use crate::port::journal::{RunView, ThreadStatus, ThreadView};
+
+/// What a thread does.
+pub(super) fn status(state: &State) -> ThreadStatus {
+    match &state.run {
+        None => ThreadStatus::Idle,
+        Some(run) if run.waiting_since.is_some() => ThreadStatus::Waiting,
+        Some(_) => ThreadStatus::Running,
+    }
+}
+
+/// A thread's columns in lists.
+pub(super) fn thread_view(machine: &Machine) -> ThreadView {
+    let state = machine.state();
+    let interrupts = match state.run.as_ref().map(|run| &run.phase) {
+        Some(Phase::Calls(line)) => line.asking() as u32,
+        Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => 0,
+    };
+    ThreadView {
+        workspace: state.workspace.clone(),
+        title: state.title.clone(),
+        status: status(state),
+        folder: state.folder.clone(),
+        deadline: machine.deadline(),
+        interrupts,
+        updated_at: state.at,
+    }
+}
+
+/// A run's columns in lists, while it is active.
+pub(super) fn run_view(run: &Run) -> RunView {
+    RunView {
+        run: run.id.clone(),
+        agent: run.agent.name.clone(),
+        model: run.model.clone(),
+        status: None,
+        from: run.from,
+        started_at: run.started_at,
+        finished_at: None,
+        totals: run.totals,
+    }
+}
+
+/// About how many bytes an event takes in the journal: its largest part and a little for the rest.
+pub(super) fn weight(event: &Event) -> usize {
+    let content = match &event.fact {
+        Fact::StepReplied { message, .. } | Fact::MessageReceived { message, .. } => {
+            message.blocks.iter().map(block_weight).sum()
+        }
+        Fact::ToolFinished { content, .. } => content.iter().map(block_weight).sum(),
+        _ => 0, // tidy: the other kinds are small
+    };
+    256 + content
+}
+
+fn block_weight(block: &Block) -> usize {
+    match block {
+        Block::Text { text, .. } | Block::Reasoning { text, .. } => text.inline().map_or(128, str::len),
+        Block::ToolCall(call) => 64 + call.asked.inline().map_or(128, str::len),
+        Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) | Block::Opaque { .. } => 256,
+    }
+}
+
+/// Keeps a run's newest row.
+pub(super) fn put_run(runs: &mut Vec<RunView>, view: RunView) {
+    match runs.iter_mut().find(|known| known.run == view.run) {
+        Some(known) => *known = view,
+        None => runs.push(view),
+    }
+}
