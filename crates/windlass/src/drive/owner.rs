@@ -125,13 +125,13 @@ impl Deps {
 
     /// Finds the thread's actor, or starts one where no other live process holds the thread.
     pub(crate) async fn open(self: &Arc<Self>, thread: &ThreadId) -> Result<Driver, EngineError> {
-        if let Some(mailbox) = self.actors().get(thread) {
-            return Ok(Driver::Here(mailbox.clone()));
+        if let Some(mailbox) = self.actor(thread) {
+            return Ok(Driver::Here(mailbox));
         }
         // Two tasks may open the same thread: the second waits and finds the first one's actor.
         let _opening = self.opening.lock(thread).await;
-        if let Some(mailbox) = self.actors().get(thread) {
-            return Ok(Driver::Here(mailbox.clone()));
+        if let Some(mailbox) = self.actor(thread) {
+            return Ok(Driver::Here(mailbox));
         }
         match self.journal.claim(thread).await? {
             Claim::Held { node } => Ok(Driver::Elsewhere { node }),
@@ -140,6 +140,11 @@ impl Deps {
                 Ok(Driver::Here(self.start(thread, head, machine)))
             }
         }
+    }
+
+    /// The thread's actor, where one takes mail. One that panicked has left a closed mailbox behind.
+    fn actor(&self, thread: &ThreadId) -> Option<mpsc::Sender<Mail>> {
+        self.actors().get(thread).filter(|mailbox| !mailbox.is_closed()).cloned()
     }
 
     fn start(self: &Arc<Self>, thread: &ThreadId, head: Head, machine: Machine) -> mpsc::Sender<Mail> {
@@ -222,8 +227,7 @@ impl Deps {
     }
 
     async fn poke(self: &Arc<Self>, thread: &ThreadId, attend: bool) {
-        let here = self.actors().get(thread).cloned();
-        if let Some(mailbox) = here {
+        if let Some(mailbox) = self.actor(thread) {
             let _ = mailbox.try_send(Mail::Inbox);
         } else if attend && let Err(error) = self.open(thread).await {
             tracing::warn!(%thread, %error, "the thread could not be opened");
