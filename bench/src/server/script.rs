@@ -15,6 +15,12 @@ const LAST_TEXT_TOKENS: usize = 50;
 /// Every how many turns the script with files writes a file of its own instead of a line of the log.
 const FILE_EVERY_TURNS: u64 = 3;
 
+/// How a message begins in which a client tells the time, behind the results; it asks for nothing.
+const TELLS_TIME: &str = "Current date and time: ";
+
+/// Bytes of JSON that may stand before it: `[{"type":"input_text","text":"`.
+const BEFORE_TEXT_BYTES: usize = 32;
+
 /// What a model of some name does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
@@ -168,8 +174,11 @@ impl Progress {
         self.latest_turn = self.latest_turn.max(turn);
     }
 
-    /// Starts anew at a message of the user, given as the text of its content.
+    /// Starts anew at a message of the user, given as the JSON of its content.
     pub fn add_user_message(&mut self, content: &str) {
+        if content.find(TELLS_TIME).is_some_and(|at| at <= BEFORE_TEXT_BYTES) {
+            return;
+        }
         let mark = content.bytes().chain([0]).fold(self.user_mark ^ 0x811c_9dc5, |hash, byte| {
             // FNV-1a: small, and the same in every build, which the standard hasher does not promise.
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)

@@ -183,6 +183,21 @@ async fn a_new_message_of_the_user_starts_the_script_anew_with_other_ids() {
 }
 
 #[tokio::test]
+async fn a_client_that_tells_the_time_goes_on_with_the_script() {
+    let server = ModelServer::start(0).await.unwrap();
+    let first = play_chat(&server, "files-3", usize::MAX).await;
+    let user = json!({"role": "user", "content": "go"});
+    let result = json!({"role": "tool", "tool_call_id": first[0].calls[0].0, "content": "ok"});
+    let time = json!("Current date and time: 2026-11-21 06:30 (UTC+00:00)");
+    for content in [time.clone(), json!([{"type": "text", "text": time}])] {
+        let messages = json!([user, result, {"role": "user", "content": content}]);
+        let body = json!({"model": "files-3", "stream": true, "messages": messages});
+        let turn = chat_turn(&post(&server, "/v1/chat/completions", &body).await);
+        assert_eq!(turn, first[1]);
+    }
+}
+
+#[tokio::test]
 async fn the_usage_comes_where_it_is_asked_for_and_a_document_where_nothing_streams() {
     let server = ModelServer::start(0).await.unwrap();
     let user = json!({"role": "user", "content": "go"});

@@ -1,3 +1,5 @@
 //! Tests of the product through its real binary.
 
 mod cli;
+#[cfg(unix)]
+mod kill;

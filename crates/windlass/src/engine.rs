@@ -21,6 +21,12 @@ use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow,
 /// How often a waiter makes sure that the run is driven.
 const TEND_EVERY_MS: u64 = 1_000;
 
+/// How long a run that is picked up may take to read its inbox: a driver elsewhere looks each second.
+const TAKEN_WITHIN_MS: u64 = 3_000;
+
+/// How often that is looked at.
+const TAKEN_LOOK_EVERY_MS: u64 = 10;
+
 /// A durable engine over one store. Cheap to clone. Runs in progress go on until the
 /// runtime ends; whatever is then unfinished is found in the journal.
 #[derive(Clone)]
@@ -213,11 +219,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Picks a run up where it stands, unless another live process has it; waits for nothing.
+    /// Picks a run up where it stands, unless another live process has it. An answer that was left for it is taken
+    /// first, so that what it seems to wait for is what it waits for.
     pub async fn resume(&self, run: &RunId) -> Result<RunRow, EngineError> {
         let row = self.row(run).await?;
         if row.view.status.is_none() {
             self.deps.open(&row.thread).await?;
+            let clock = &self.deps.clock;
+            let until = clock.now().plus_ms(TAKEN_WITHIN_MS);
+            while !self.deps.journal.inbox(&row.thread, 1).await?.is_empty() && clock.now() < until {
+                clock.sleep_until(clock.now().plus_ms(TAKEN_LOOK_EVERY_MS)).await;
+            }
         }
         Ok(row)
     }

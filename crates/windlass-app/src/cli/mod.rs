@@ -10,6 +10,7 @@ mod resume;
 mod run;
 mod threads;
 pub mod trust;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -51,6 +52,8 @@ enum Command {
     Chat(chat::ChatArgs),
     /// Go on with a run that was interrupted or waits
     Resume(resume::ResumeArgs),
+    /// Follow a run that another process drives
+    Watch(watch::WatchArgs),
     /// Stop a run for good
     Cancel(cancel::CancelArgs),
     /// Answer what a run waits for
@@ -119,6 +122,7 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         Some(Command::Run(args)) => run::run(console, &args).await,
         Some(Command::Chat(args)) => chat::run(console, &args).await,
         Some(Command::Resume(args)) => resume::run(console, &args).await,
+        Some(Command::Watch(args)) => watch::run(console, &args).await,
         Some(Command::Cancel(args)) => cancel::run(console, &args).await,
         Some(Command::Answer(args)) => answer::run(console, &args).await,
         Some(Command::Threads(args)) => threads::run(console, &args).await,

@@ -76,6 +76,8 @@ struct Watcher {
     seen: Seq,
     /// The newest `step.started` without a reply, and how many of its fragments were handed out.
     step: Option<(Seq, u64)>,
+    /// Whether a step that began before the watcher did may still run: nothing told so far says no.
+    unsure: bool,
     ready: VecDeque<Update>,
     status: Option<ThreadStatus>,
     ended: bool,
@@ -96,6 +98,7 @@ impl Deps {
             thread: thread.clone(),
             seen: after,
             step: None,
+            unsure: begin == Begin::Journal,
             ready: VecDeque::new(),
             status: None,
             ended: false,
@@ -167,6 +170,9 @@ impl Watcher {
                 if seq > self.seen {
                     self.catch_up().await?;
                 }
+                if self.unsure {
+                    self.find_step(seq).await?;
+                }
                 self.fragment(seq, number, delta);
             }
             Signal::Progress { call, text } => self.ready.push_back(Update::Progress { call, text }),
@@ -176,6 +182,18 @@ impl Watcher {
                 self.signals = self.deps.bus.follow(&self.thread);
                 self.catch_up().await?;
             }
+        }
+        Ok(())
+    }
+
+    /// A watcher that goes on after a `step.started`, or after something later, is told the step's fragments too.
+    async fn find_step(&mut self, started: Seq) -> Result<(), StoreError> {
+        self.unsure = false;
+        let page = self.deps.journal.read(&self.thread, Seq(started.0.saturating_sub(1)), PAGE).await?;
+        let begins = page.first().is_some_and(|first| matches!(first.event.fact, Fact::StepStarted { .. }));
+        let mut known = page.iter().take_while(|recorded| recorded.seq <= self.seen);
+        if begins && !known.any(|recorded| ends_step(&recorded.event.fact)) {
+            self.step = Some((started, 0));
         }
         Ok(())
     }
@@ -198,10 +216,10 @@ impl Watcher {
             return;
         }
         self.seen = seq;
-        match &event.fact {
-            Fact::StepStarted { .. } => self.step = Some((seq, 0)),
-            Fact::StepReplied { .. } | Fact::StepFailed { .. } | Fact::RunFinished { .. } => self.step = None,
-            _ => {} // tidy: the other kinds do not end a reply
+        if matches!(event.fact, Fact::StepStarted { .. }) {
+            (self.step, self.unsure) = (Some((seq, 0)), false);
+        } else if ends_step(&event.fact) {
+            (self.step, self.unsure) = (None, false);
         }
         self.ready.push_back(Update::Event(Recorded { seq, event }));
     }
@@ -230,4 +248,8 @@ impl Watcher {
         }
         Ok(())
     }
+}
+
+fn ends_step(fact: &Fact) -> bool {
+    matches!(fact, Fact::StepReplied { .. } | Fact::StepFailed { .. } | Fact::RunFinished { .. })
 }

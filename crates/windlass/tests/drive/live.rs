@@ -131,6 +131,27 @@ async fn collect(
     (live, recorded, next)
 }
 
+#[tokio::test]
+async fn a_watcher_that_comes_back_in_the_middle_of_a_reply_is_told_it_from_its_start() {
+    let models = ScriptedModels::new(|_| Line::Hang("half a ".into()));
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let started = engine.start(task("go")).await.unwrap();
+    let mut updates = engine.watch(&started.thread, Seq(0));
+    let mut fragments = Vec::new();
+    while fragments.len() < 2 {
+        let update = updates.next().await.unwrap().unwrap();
+        if matches!(update, Update::Delta { .. }) {
+            fragments.push(update);
+        }
+    }
+    let Update::Delta { seq, .. } = fragments[0] else { unreachable!() };
+    let again = engine.watch(&started.thread, seq);
+    let told = again.filter(|update| std::future::ready(matches!(update, Ok(Update::Delta { .. }))));
+    let told: Vec<_> = told.take(2).map(Result::unwrap).collect().await;
+    assert_eq!(told, fragments);
+    engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
+}
+
 // rows: SK-ST4, ZE-P8
 #[tokio::test]
 async fn a_cancel_keeps_the_partial_text() {

@@ -1,7 +1,8 @@
 //! Threads that are followed here and driven elsewhere: one relay each, however many follow.
 //!
-//! Each second one query tells who holds the followed threads and where they stand. What another
-//! node holds is relayed from its socket; a head that grew is told as `Appended`, perhaps once more.
+//! Each second one query tells who holds the followed threads and where they stand, and more often for
+//! a while after a holder died: somebody may go on at once. What another node holds is relayed from
+//! its socket; a head that grew is told as `Appended`, perhaps once more.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,6 +21,12 @@ use crate::port::bus::Signal;
 /// How often the journal is asked about followed threads.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How often just after a holder died.
+const LOOK_SOON: Duration = Duration::from_millis(100);
+
+/// For how many looks that goes on: about three seconds, in which a person or a supervisor goes on with the run.
+const LOOKS_SOON: u32 = 30;
+
 /// The relays of one process.
 pub(super) struct Relays {
     local: Arc<Local>,
@@ -27,6 +34,8 @@ pub(super) struct Relays {
     owners: Arc<dyn Owners>,
     look: Arc<Notify>,
     followed: HashMap<ThreadId, Followed>,
+    /// Looks that come soon.
+    soon: u32,
 }
 
 /// A followed thread as the last look found it.
@@ -50,14 +59,16 @@ impl Drop for Relay {
 impl Relays {
     /// Relays for what `local` follows; `look` asks for a look at once.
     pub fn new(local: Arc<Local>, node: Arc<Node>, owners: Arc<dyn Owners>, look: Arc<Notify>) -> Self {
-        Self { local, node, owners, look, followed: HashMap::new() }
+        Self { local, node, owners, look, followed: HashMap::new(), soon: 0 }
     }
 
     /// Looks until it is aborted.
     pub async fn run(mut self) {
         loop {
             // Whichever comes first; running out of time is the usual way.
-            let _ = tokio::time::timeout(LOOK, self.look.notified()).await;
+            let pause = if self.soon > 0 { LOOK_SOON } else { LOOK };
+            let _ = tokio::time::timeout(pause, self.look.notified()).await;
+            self.soon = self.soon.saturating_sub(1);
             self.look_once().await;
         }
     }
@@ -90,15 +101,24 @@ impl Relays {
     fn update(&mut self, thread: ThreadId, holder: Option<String>, head: Seq) {
         let followed = self.followed.entry(thread.clone()).or_default();
         let holder = holder.filter(|id| self.node.is_alive(id));
-        followed.relay.take_if(|relay| relay.task.is_finished() || holder.as_ref() != Some(&relay.holder));
+        if followed.relay.take_if(|relay| holder.as_ref() != Some(&relay.holder)).is_some() {
+            self.soon = LOOKS_SOON;
+        }
+        followed.relay.take_if(|relay| relay.task.is_finished());
         if let Some(holder) = holder
             && followed.relay.is_none()
         {
             let (local, node) = (Arc::clone(&self.local), Arc::clone(&self.node));
-            let (thread, id) = (thread.clone(), holder.clone());
+            let (thread, id, look) = (thread.clone(), holder.clone(), Arc::clone(&self.look));
             let task = tokio::spawn(async move {
                 // It breaks off when the node dies; the next look finds out.
                 let _ = net::relay(node.folder(), &id, &thread, &local).await;
+                // A dying process closes its socket and lets go of its lock one after the other.
+                tokio::time::sleep(LOOK_SOON / 2).await;
+                // A node that lives has no room: it is asked again in a second.
+                if !node.is_alive(&id) {
+                    look.notify_one();
+                }
             });
             followed.relay = Some(Relay { holder, task });
         }

@@ -1,0 +1,127 @@
+//! The real binary under `kill -9`: at random moments of a 20-step run that writes files, again and again, until the
+//! run ends; half of the trials with a follower across all deaths, which is killed now and then too.
+//!
+//! `WINDLASS_KILLS` says how many kills (200), `WINDLASS_SEED` repeats what a failure named.
+
+mod journal;
+mod trial;
+mod watcher;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use windlass_bench::server::ModelServer;
+
+use self::journal::Journal;
+use self::trial::{Trial, Watched};
+
+/// Twenty steps with a file each; a run takes about a second, so that kills fall into every part of it.
+const MODEL: &str = "openai-chat/files-20-delay3ms";
+
+/// Trials at once.
+const LANES: u64 = 4;
+
+/// What all trials share.
+struct Setting {
+    base_url: String,
+    /// What a run without a crash recorded, and how long it took.
+    reference: Journal,
+    run_ms: u64,
+    seed: u64,
+    wanted_kills: u64,
+    kills: AtomicU64,
+    trials: AtomicU64,
+}
+
+/// What the trials of a lane saw, for the last words of the test.
+#[derive(Debug, Default)]
+struct Tally {
+    doubts: u64,
+    lost_calls: u64,
+    watcher_kills: u64,
+    replies: Watched,
+}
+
+/// A small generator of numbers: splitmix64.
+pub struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end.max(1)
+    }
+}
+
+/// Names the seed where a trial fails.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the trial that failed: WINDLASS_SEED={}", self.0);
+        }
+    }
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// Runs trials until all lanes together have killed often enough.
+fn lane(setting: &Setting) -> Tally {
+    let mut tally = Tally::default();
+    while setting.kills.load(Ordering::Relaxed) < setting.wanted_kills {
+        let number = setting.trials.fetch_add(1, Ordering::Relaxed);
+        let seed = Seed(setting.seed.wrapping_add(number));
+        let watched = seed.0 % 2 == 0;
+        let mut trial = Trial::new(setting, Dice(seed.0), watched);
+        trial.run();
+        setting.kills.fetch_add(trial.kills, Ordering::Relaxed);
+        tally.add(&trial.check());
+    }
+    tally
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.doubts += other.doubts;
+        self.lost_calls += other.lost_calls;
+        self.watcher_kills += other.watcher_kills;
+        self.replies.whole += other.replies.whole;
+        self.replies.supplied += other.replies.supplied;
+    }
+}
+
+// rows: LM-A7
+#[test]
+fn killed_at_random_moments_a_run_ends_with_everything_done_once() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(ModelServer::start(0)).unwrap();
+    let base_url = server.base_url();
+    let began = Instant::now();
+    let reference = trial::undisturbed(&base_url);
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let setting = Arc::new(Setting {
+        base_url,
+        reference,
+        run_ms: u64::try_from(began.elapsed().as_millis()).unwrap(),
+        seed: number_of("WINDLASS_SEED").unwrap_or(clock.as_secs() * 1000),
+        wanted_kills: number_of("WINDLASS_KILLS").unwrap_or(200),
+        kills: AtomicU64::new(0),
+        trials: AtomicU64::new(0),
+    });
+    let start = || {
+        let setting = setting.clone();
+        std::thread::spawn(move || lane(&setting))
+    };
+    let lanes: Vec<_> = (0..LANES).map(|_| start()).collect();
+    let mut tally = Tally::default();
+    lanes.into_iter().for_each(|lane| tally.add(&lane.join().unwrap()));
+    let (kills, trials) = (setting.kills.load(Ordering::Relaxed), setting.trials.load(Ordering::Relaxed));
+    println!("{kills} kills in {trials} runs, {:?}: {tally:?}", began.elapsed());
+    assert!(tally.replies.whole > 0, "no watcher ever saw a reply from its first fragment to its last");
+}

@@ -1,0 +1,242 @@
+//! One run, killed again and again until it ends, and what must be true then.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::journal::{Journal, key};
+use super::watcher::Watcher;
+use super::{Dice, MODEL, Setting, Tally};
+use crate::cli::User;
+
+/// After so many lives a run is left alone: on a very slow machine no life might be long enough for a step.
+const LIVES: u64 = 40;
+
+/// A life that takes longer hangs.
+const LIFE: Duration = Duration::from_secs(60);
+
+/// Replies that a watcher followed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watched {
+    /// Seen from the first fragment to the last.
+    pub whole: u64,
+    /// Of which fragments were missed; the event had them.
+    pub supplied: u64,
+}
+
+/// A run and its fate.
+pub struct Trial<'a> {
+    setting: &'a Setting,
+    user: User,
+    dice: Dice,
+    pub kills: u64,
+    /// Calls in doubt, and the calls that questions were about.
+    doubts: Vec<(u64, u64)>,
+    questions: BTreeMap<String, (u64, u64)>,
+    watches: bool,
+    watcher: Option<Watcher>,
+}
+
+/// How a process ended.
+enum Life {
+    Killed,
+    Ended { code: Option<i32>, last: Value, errors: String },
+}
+
+/// A command against the local model server.
+pub fn command(user: &User, base_url: &str, arguments: &[&str]) -> Command {
+    let mut command = user.command(arguments);
+    command.env("OPENAI_API_KEY", "none").env("WINDLASS_BASE_URL", base_url);
+    command
+}
+
+/// Sends SIGKILL and waits for the end.
+pub fn kill(child: &mut Child) {
+    // SAFETY: a plain system call about a child that has not been waited for.
+    let sent = unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGKILL) };
+    assert_eq!(sent, 0);
+    child.wait().unwrap();
+}
+
+/// A process's lines as they come; a last one that was cut short is no line.
+pub fn lines_of(child: &mut Child) -> Receiver<Value> {
+    let (sender, lines) = channel();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        while reader.read_line(&mut line).is_ok_and(|size| size > 0) && line.ends_with('\n') {
+            let value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if sender.send(value).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    lines
+}
+
+/// What a run without a crash records.
+pub fn undisturbed(base_url: &str) -> Journal {
+    let user = User::new();
+    let output = command(&user, base_url, &["run", "--yes", "-m", MODEL, "go"]).output().unwrap();
+    crate::cli::said(output).exits(0);
+    let journal = Journal::of(&user);
+    journal.check(&[]);
+    check_files(&user);
+    journal
+}
+
+impl<'a> Trial<'a> {
+    pub fn new(setting: &'a Setting, dice: Dice, watches: bool) -> Self {
+        let (user, doubts, questions) = (User::new(), Vec::new(), BTreeMap::new());
+        Self { setting, user, dice, kills: 0, doubts, questions, watches, watcher: None }
+    }
+
+    /// Kills until the run has ended.
+    pub fn run(&mut self) {
+        let begin = ["run", "--yes", "--stream-json", "-m", MODEL, "go"].map(str::to_owned);
+        let resume = ["resume", "--yes", "--stream-json"].map(str::to_owned);
+        let mut next = begin.to_vec();
+        for life in 0.. {
+            assert!(life < 3 * LIVES, "the run does not end");
+            match self.live(&next, life < LIVES) {
+                Life::Killed => {
+                    self.kills += 1;
+                    let threads = self.user.run(&["threads", "list", "--json"]).exits(0);
+                    let Some(thread) = threads.out.lines().next() else { continue };
+                    let thread: Value = serde_json::from_str(thread).unwrap();
+                    if thread["status"] == "idle" {
+                        return;
+                    }
+                    next = resume.to_vec();
+                }
+                Life::Ended { code: Some(0), .. } if next[0] == "answer" => next = resume.to_vec(),
+                Life::Ended { code: Some(0), .. } => return,
+                Life::Ended { code: Some(3), last, .. } => next = self.judge(&last),
+                Life::Ended { code, last, errors } => panic!("exit code {code:?}: {last}\n{errors}"),
+            }
+        }
+    }
+
+    /// Runs a command until it ends or a random moment has come.
+    fn live(&mut self, arguments: &[String], mortal: bool) -> Life {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let lifetime = match mortal {
+            true => Duration::from_micros(self.dice.below(self.setting.run_ms * 600)),
+            false => LIFE,
+        };
+        let until = Instant::now() + lifetime;
+        let mut child = command(&self.user, &self.setting.base_url, &arguments).spawn().unwrap();
+        let lines = lines_of(&mut child);
+        let mut last = Value::Null;
+        loop {
+            match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if line["type"] == "interrupt.opened" {
+                        let interrupt = line["interrupt"].as_str().unwrap().to_owned();
+                        self.questions.insert(interrupt, key(&line));
+                    }
+                    self.watch(&line);
+                    last = line;
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    assert!(mortal, "no end after {LIFE:?}: {last}");
+                    kill(&mut child);
+                    self.disturb_watcher();
+                    return Life::Killed;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        Life::Ended { code: child.wait().unwrap().code(), last, errors }
+    }
+
+    /// Begins to watch as soon as there is a run.
+    fn watch(&mut self, line: &Value) {
+        if self.watches
+            && self.watcher.is_none()
+            && let Some(run) = line["run"].as_str()
+        {
+            self.watcher = Some(Watcher::start(&self.user, run));
+        }
+    }
+
+    /// Every third time the watcher dies too, and goes on after the last event that it has.
+    fn disturb_watcher(&mut self) {
+        if let Some(watcher) = &mut self.watcher
+            && self.dice.below(3) == 0
+        {
+            watcher.kill_and_go_on(&self.user);
+        }
+    }
+
+    /// A person looks whether the lost call did its work, and says so; the next `resume` goes on.
+    fn judge(&mut self, outcome: &Value) -> Vec<String> {
+        assert_eq!(outcome["type"], "outcome", "{outcome}");
+        let outcome = &outcome["outcome"];
+        let open = outcome["meta"]["interrupts"].as_array().unwrap();
+        assert_eq!(open.len(), 1, "{outcome}");
+        let key = self.questions[open[0]["interrupt"].as_str().unwrap()];
+        let asked: Value = serde_json::from_str(open[0]["arguments"].as_str().unwrap()).unwrap();
+        let text = self.user.read(asked["file_path"].as_str().unwrap());
+        let done = match (asked["content"].as_str(), asked["new_string"].as_str()) {
+            (Some(content), None) => text == content,
+            (None, Some(new)) => text.contains(&format!("{}\n", new.lines().next().unwrap())),
+            _ => panic!("a call of another tool: {asked}"),
+        };
+        let text_of = |value: &Value| value.as_str().unwrap().to_owned();
+        let (run, interrupt) = (text_of(&outcome["runId"]), text_of(&open[0]["interrupt"]));
+        let mut answer = vec!["answer".to_owned(), run, interrupt, "retry".to_owned()];
+        if done {
+            let result = self.setting.reference.result(key);
+            answer.splice(3.., ["done".to_owned(), "--result".to_owned(), result]);
+        }
+        answer.push("--no-drive".into());
+        if !self.doubts.contains(&key) {
+            self.doubts.push(key);
+        }
+        answer
+    }
+
+    /// What must be true once the run has ended.
+    pub fn check(mut self) -> Tally {
+        let journal = Journal::of(&self.user);
+        let lost_calls = journal.check(&self.doubts);
+        let wanted = self.setting.reference.conversation(&self.doubts);
+        for (said, wanted) in journal.conversation(&self.doubts).iter().zip(&wanted) {
+            assert_eq!(said, wanted);
+        }
+        assert_eq!(journal.conversation(&self.doubts).len(), wanted.len());
+        check_files(&self.user);
+        let mut tally = Tally { doubts: self.doubts.len() as u64, lost_calls, ..Tally::default() };
+        if let Some(watcher) = self.watcher.take() {
+            tally.watcher_kills = watcher.kills;
+            tally.replies = watcher.end(&journal);
+        }
+        tally
+    }
+}
+
+/// Every line of the log once and in order, every file as it was to be, and no other visible one.
+fn check_files(user: &User) {
+    let lines = (1..19).filter(|turn| turn % 3 != 0).map(|turn| format!("line {turn}\n"));
+    assert_eq!(user.read("log.txt"), lines.collect::<String>() + "END\n");
+    let outs = (1..19).filter(|turn| turn % 3 == 0).map(|turn| format!("out-{turn}.txt"));
+    let mut wanted: Vec<_> = outs.chain(["log.txt".to_owned(), "data.csv".to_owned()]).collect();
+    wanted.sort();
+    let entries = std::fs::read_dir(user.folder()).unwrap();
+    let mut found: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    // A writer that dies before its rename leaves the file beside the real one.
+    found.retain(|name| !(name.starts_with(".windlass-") && name.ends_with(".tmp")));
+    found.sort();
+    assert_eq!(found, wanted);
+    for turn in (3..19).step_by(3) {
+        assert_eq!(user.read(&format!("out-{turn}.txt")), turn.to_string());
+    }
+}
