@@ -131,6 +131,21 @@ async fn collect(
     (live, recorded, next)
 }
 
+#[tokio::test]
+async fn fragments_are_shown_and_never_recorded() {
+    let models = ScriptedModels::new(|call| match call.request.messages[0].plain_text().as_str() {
+        "much" => Line::Say("word ".repeat(500)),
+        _ => Line::Say("word".into()),
+    });
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let mut recorded = Vec::new();
+    for text in ["little", "much"] {
+        let outcome = engine.run(task(text)).await.unwrap();
+        recorded.push(engine.events(&outcome.meta.thread_id, Seq(0), 1000).await.unwrap().len());
+    }
+    assert_eq!(recorded[0], recorded[1], "a long reply is as many events as a short one");
+}
+
 // rows: SK-ST4, ZE-P8
 #[tokio::test]
 async fn a_cancel_keeps_the_partial_text() {
