@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Input, InterruptKind, Principal, Seq, WhenBusy};
 use windlass::port::journal::{StoreError, ThreadStatus};
 use windlass::port::model::Delta;
@@ -129,6 +129,23 @@ async fn collect(
         }
     }
     (live, recorded, next)
+}
+
+#[tokio::test]
+async fn a_late_watcher_is_told_each_event_once() {
+    let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let thread = windlass::machine::ThreadId::from("t1");
+    let mut updates = engine.watch(&thread, Seq(0));
+    // The journal has the whole run before the watcher looks, and the bus tells of it again.
+    engine.run(Task { thread: Some(thread.clone()), ..task("hi") }).await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(Some(update)) = updates.next().now_or_never() {
+        if let Update::Event(event) = update.unwrap() {
+            seen.push(event);
+        }
+    }
+    assert_eq!(seen, engine.events(&thread, Seq(0), 100).await.unwrap());
 }
 
 #[tokio::test]
