@@ -2,7 +2,8 @@
 //!
 //! Nothing here runs; the running thing is a run in a thread.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::id::{ModelName, ToolName};
@@ -24,7 +25,8 @@ pub struct Agent {
     /// How the model is asked.
     #[serde(default, skip_serializing_if = "ModelSettings::is_default")]
     pub settings: ModelSettings,
-    /// What the run may use at most, every figure written out: a default of another build must not change a run.
+    /// What the run may use at most.
+    #[serde(default)]
     pub limits: Limits,
 }
 
@@ -110,7 +112,10 @@ impl CacheMarks {
 }
 
 /// What a run may use at most. Every figure has a default and fails closed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// Only figures that differ from the defaults are recorded. The defaults are therefore part of the events' version: a
+/// build that changes one writes the old figure into older events when it lifts them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Model calls with their tools. Default 25 (SK-G22).
@@ -129,6 +134,30 @@ pub struct Limits {
     pub max_queued: u32,
     /// Starts of one repeatable call (pure, idempotent) that crashes interrupt. Default 3; then it is in doubt.
     pub max_call_starts: u32,
+}
+
+impl Serialize for Limits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fn put<M: SerializeMap, T: PartialEq + Serialize>(
+            map: &mut M,
+            name: &'static str,
+            figure: &T,
+            usual: &T,
+        ) -> Result<(), M::Error> {
+            if figure == usual { Ok(()) } else { map.serialize_entry(name, figure) }
+        }
+        let usual = Self::default();
+        let mut map = serializer.serialize_map(None)?;
+        put(&mut map, "max_steps", &self.max_steps, &usual.max_steps)?;
+        put(&mut map, "run_timeout_ms", &self.run_timeout_ms, &usual.run_timeout_ms)?;
+        put(&mut map, "call_timeout_ms", &self.call_timeout_ms, &usual.call_timeout_ms)?;
+        put(&mut map, "max_calls_per_step", &self.max_calls_per_step, &usual.max_calls_per_step)?;
+        put(&mut map, "max_parallel_calls", &self.max_parallel_calls, &usual.max_parallel_calls)?;
+        put(&mut map, "window_messages", &self.window_messages, &usual.window_messages)?;
+        put(&mut map, "max_queued", &self.max_queued, &usual.max_queued)?;
+        put(&mut map, "max_call_starts", &self.max_call_starts, &usual.max_call_starts)?;
+        map.end()
+    }
 }
 
 impl Default for Limits {

@@ -106,8 +106,17 @@ impl Timestamp {
 pub struct Attempt {
     /// The step within the run.
     pub step: u32,
-    /// The try at this step.
+    /// The try at this step; recorded where it is not the first.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
     pub attempt: u32,
+}
+
+fn first() -> u32 {
+    1
+}
+
+fn is_first(attempt: &u32) -> bool {
+    *attempt == 1
 }
 
 /// One tool call of a step: its place in the model's reply, counted from 0.

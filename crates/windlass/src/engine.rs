@@ -361,9 +361,19 @@ impl Engine {
         self.deps.journal.run(run).await?.ok_or_else(|| EngineError::NoRun(run.clone()))
     }
 
-    /// A fresh id with a readable prefix; ids sort by time.
+    /// A fresh id with a readable prefix: the time in milliseconds and 35 random bits, five bits a letter, so that ids
+    /// are short and sort by time.
     fn fresh(&self, prefix: &str) -> String {
-        format!("{prefix}_{:011x}{:08x}", self.deps.clock.now().0, self.deps.clock.random() as u32)
+        const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let mut id = format!("{prefix}_");
+        let mut put = |number: u64, letters: u32| {
+            (0..letters)
+                .rev()
+                .for_each(|at| id.push(char::from(LETTERS[(number >> (5 * at)) as usize % 32])));
+        };
+        put(self.deps.clock.now().0, 9);
+        put(self.deps.clock.random(), 7);
+        id
     }
 }
 

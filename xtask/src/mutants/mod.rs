@@ -21,6 +21,15 @@ const LIST: &str = "xtask/mutants.txt";
 /// nextest's exit code for "some tests failed"; any other failure means that no test had its say.
 const TESTS_FAILED: i32 = 100;
 
+/// How many random schedules are played for a mutant: those that only schedules catch fall among the first hundreds.
+const SCHEDULES: &str = "2500";
+
+/// A mutant is compiled more often than it runs: the machine is not optimised here.
+const PROFILE: [&str; 2] = [
+    "profile.dev.package.windlass-machine.opt-level=0",
+    "profile.dev.package.windlass-machine.codegen-units=16",
+];
+
 /// Which mutants are wanted.
 #[derive(Debug, PartialEq)]
 enum Selection {
@@ -159,7 +168,9 @@ impl Lab {
         let mut command = process::cargo_in(&self.copy);
         command.args(["nextest", "run", "--profile", "mutants", "--no-tests", "fail"]);
         command.args(["--package", package, "--filterset", filter]).args(features_of(package));
-        run_quietly(command.env("CARGO_TARGET_DIR", &self.output))
+        command.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
+        command.env("CARGO_TARGET_DIR", &self.output).env("WINDLASS_SCHEDULES", SCHEDULES);
+        run_quietly(&mut command)
     }
 }
 

@@ -4,11 +4,13 @@
 
 use std::sync::Arc;
 
+use futures::{FutureExt, StreamExt};
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::memory::{AppendFault, MemoryStore};
-use windlass::machine::{Answer, EffectClass, Fact, InterruptKind, Principal, RunId, Seq, ThreadId};
+use windlass::machine::{Answer, EffectClass, Fact, InterruptKind, Machine, Principal, RunId, Seq, ThreadId};
+use windlass::port::journal::Journal;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::{Engine, Outcome, Status, Task};
+use windlass::{Engine, Outcome, Status, Task, Update};
 
 use super::{Counter, memory, registry, task};
 
@@ -72,8 +74,10 @@ fn run_and_die(store: &MemoryStore, counts: &Counts, nth: usize, fault: AppendFa
             finish(&engine, &started.run).await
         };
         tokio::select! {
-            _ = run => false,
+            // First, because a waiter finds the end of the run in the store when the last append was written.
+            biased;
             () = store.died() => true,
+            _ = run => false,
         }
     })
 }
@@ -132,7 +136,10 @@ async fn assert_each_call_has_one_result(engine: &Engine, thread: &ThreadId) {
 
 #[test]
 fn an_append_whose_outcome_is_unknown_happens_once() {
-    for fault in [AppendFault::UnknownAndWritten, AppendFault::UnknownAndNotWritten, AppendFault::Failed] {
+    // How many events a run without a fault has.
+    let mut recorded = None;
+    let faults = [AppendFault::UnknownAndWritten, AppendFault::UnknownAndNotWritten, AppendFault::Failed];
+    for fault in [AppendFault::Nothing].into_iter().chain(faults) {
         for nth in 0..16 {
             runtime().block_on(async {
                 let store = MemoryStore::new(Arc::new(SystemClock::new()));
@@ -146,6 +153,9 @@ fn an_append_whose_outcome_is_unknown_happens_once() {
                 assert_eq!(outcome.status, Status::Done, "{fault:?} at {nth}");
                 assert_eq!((counts.once.count(), counts.again.count(), counts.pure.count()), (2, 2, 2));
                 assert_eq!(models.calls(), 7, "no model call is paid twice");
+                assert_each_call_has_one_result(&engine, &outcome.meta.thread_id).await;
+                let events = engine.events(&outcome.meta.thread_id, Seq(0), 1000).await.unwrap();
+                assert_eq!(events.len(), *recorded.get_or_insert(events.len()), "{fault:?} at {nth}");
             });
         }
     }
@@ -169,4 +179,68 @@ fn a_fenced_owner_stops_and_the_run_goes_on() {
             assert!(once == 2 || once == 2 + retried, "{once} runs, {retried} retries");
         });
     }
+}
+
+#[test]
+fn a_watcher_sees_nothing_that_is_not_in_the_journal() {
+    for nth in 0..14 {
+        let store = MemoryStore::new(Arc::new(SystemClock::new()));
+        let before = std::iter::repeat_n(AppendFault::Nothing, nth);
+        before.chain([AppendFault::DiesNotWritten]).for_each(|fault| store.fail_append(fault));
+        let thread = ThreadId::from("t");
+        let mut seen = Seq(0);
+        runtime().block_on(async {
+            let engine = engine(&store, &script(), &Counts::default()).await;
+            let mut updates = engine.watch(&thread, Seq(0));
+            let mut see = |update| {
+                if let Update::Event(recorded) = update {
+                    seen = recorded.seq;
+                }
+            };
+            let follow = async { while let Some(Ok(update)) = updates.next().await { see(update) } };
+            tokio::select! {
+                biased;
+                () = follow => panic!("the watch ended"),
+                Err(stopped) = engine.run(Task { thread: Some(thread.clone()), ..task("go") }) => panic!("{stopped}"),
+                () = store.died() => {}
+            }
+            while let Some(Some(Ok(update))) = updates.next().now_or_never() {
+                see(update);
+            }
+        });
+        runtime().block_on(async {
+            let head = store.restarted().head(&thread).await.unwrap().unwrap_or_default();
+            assert_eq!(seen, head.seq, "died at append {nth}");
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_sender_is_not_told_before_the_append() {
+    let store = MemoryStore::new(Arc::new(SystemClock::new()));
+    store.fail_append(AppendFault::Fenced);
+    let engine = engine(&store, &script(), &Counts::default()).await;
+    let told = engine.start(Task { thread: Some("t".into()), ..task("go") }).await;
+    assert!(told.unwrap_err().to_string().contains("another process drives it now"));
+    assert_eq!(engine.events(&"t".into(), Seq(0), 10).await.unwrap(), []);
+}
+
+// A snapshot is written once the events weigh enough; what is restored from it is still the whole fold.
+#[tokio::test]
+async fn a_thread_is_restored_from_its_snapshot_and_what_came_after() {
+    let store = MemoryStore::new(Arc::new(SystemClock::new()));
+    let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(8_000));
+    let models = ScriptedModels::new(move |call| match results(call) {
+        0..12 => Line::tool("pure", &long),
+        _ => Line::Say("done".into()),
+    });
+    let engine = engine(&store, &models, &Counts::default()).await;
+    let thread = ThreadId::from("t");
+    let outcome = engine.run(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap();
+    assert_eq!(outcome.status, Status::Done);
+    let snapshot = store.snapshot(&thread).await.unwrap().expect("events of 200 kB");
+    let events = engine.events(&thread, Seq(0), 1_000).await.unwrap();
+    assert!(snapshot.seq < events.last().unwrap().seq);
+    let whole = Machine::restore(thread.clone(), None, events.into_iter().map(|recorded| recorded.event));
+    assert_eq!(engine.peek(&thread).await.unwrap(), whole.unwrap());
 }

@@ -188,7 +188,8 @@ async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
         }
         _ => Line::Say(heard(call)),
     });
-    let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Once)]), task("go")).await;
+    let (engine, outcome) =
+        run(&models, registry([counter.tool("note", EffectClass::Once)]), task("go")).await;
     let data = outcome.data.unwrap();
     assert!(data.contains(r#"{"error":"Unknown tool: nope"}"#), "{data}");
     assert_eq!(data.matches("Invalid arguments: ").count(), 2, "{data}");
@@ -197,6 +198,9 @@ async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
         "{data}"
     );
     assert_eq!(counter.count(), 1);
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let started = events.iter().filter(|recorded| matches!(recorded.event.fact, Fact::ToolStarted { .. }));
+    assert_eq!(started.count(), 1, "what cannot be run is not dispatched, and nobody is asked about it");
 }
 
 #[tokio::test]

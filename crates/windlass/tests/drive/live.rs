@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Input, InterruptKind, Principal, Seq, WhenBusy};
 use windlass::port::journal::{StoreError, ThreadStatus};
 use windlass::port::model::Delta;
@@ -150,6 +150,38 @@ async fn a_watcher_that_comes_back_in_the_middle_of_a_reply_is_told_it_from_its_
     let told: Vec<_> = told.take(2).map(Result::unwrap).collect().await;
     assert_eq!(told, fragments);
     engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_late_watcher_is_told_each_event_once() {
+    let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let thread = windlass::machine::ThreadId::from("t1");
+    let mut updates = engine.watch(&thread, Seq(0));
+    // The journal has the whole run before the watcher looks, and the bus tells of it again.
+    engine.run(Task { thread: Some(thread.clone()), ..task("hi") }).await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(Some(update)) = updates.next().now_or_never() {
+        if let Update::Event(event) = update.unwrap() {
+            seen.push(event);
+        }
+    }
+    assert_eq!(seen, engine.events(&thread, Seq(0), 100).await.unwrap());
+}
+
+#[tokio::test]
+async fn fragments_are_shown_and_never_recorded() {
+    let models = ScriptedModels::new(|call| match call.request.messages[0].plain_text().as_str() {
+        "much" => Line::Say("word ".repeat(500)),
+        _ => Line::Say("word".into()),
+    });
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let mut recorded = Vec::new();
+    for text in ["little", "much"] {
+        let outcome = engine.run(task(text)).await.unwrap();
+        recorded.push(engine.events(&outcome.meta.thread_id, Seq(0), 1000).await.unwrap().len());
+    }
+    assert_eq!(recorded[0], recorded[1], "a long reply is as many events as a short one");
 }
 
 // rows: SK-ST4, ZE-P8
