@@ -2,4 +2,5 @@
 
 mod cli;
 #[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "a kill comes at a moment of real time")]
 mod kill;

@@ -59,7 +59,7 @@ pub async fn run(console: &Console, args: &WatchArgs) -> anyhow::Result<Exit> {
         return Err(Trouble::usage(message).hint("`--after` takes the `seq` of an event").into());
     }
     let mut watch = Watch { place: &place, row, head, sight: Sight::of(console, args.output), console };
-    let end = watch.to_end(after, args.until_waiting).await?;
+    let end = watch.until_end(after, args.until_waiting).await?;
     conclude(console, args.output, end)
 }
 
@@ -74,7 +74,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    async fn to_end(&mut self, after: Seq, until_waiting: bool) -> anyhow::Result<End> {
+    async fn until_end(&mut self, after: Seq, until_waiting: bool) -> anyhow::Result<End> {
         let mut signals = Signals::listen()?;
         if self.has_ended() && after >= self.head {
             return self.outcome().await;

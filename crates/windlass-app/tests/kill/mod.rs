@@ -77,7 +77,7 @@ fn lane(setting: &Setting) -> Tally {
     while setting.kills.load(Ordering::Relaxed) < setting.wanted_kills {
         let number = setting.trials.fetch_add(1, Ordering::Relaxed);
         let seed = Seed(setting.seed.wrapping_add(number));
-        let watched = seed.0 % 2 == 0;
+        let watched = seed.0.is_multiple_of(2);
         let mut trial = Trial::new(setting, Dice(seed.0), watched);
         trial.run();
         setting.kills.fetch_add(trial.kills, Ordering::Relaxed);
