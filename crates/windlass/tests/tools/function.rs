@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass::port::tool::{Tool, ToolOutput};
@@ -13,8 +13,7 @@ use windlass_machine::{Annotations, EffectClass};
 use super::{context, run, show};
 
 /// Not for the model.
-#[derive(Deserialize, JsonSchema)]
-#[allow(dead_code)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Order {
     /// What is ordered.
     item: Item,
@@ -25,9 +24,8 @@ struct Order {
     labels: BTreeMap<String, String>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[allow(dead_code)]
 enum Item {
     Tea,
     Coffee,

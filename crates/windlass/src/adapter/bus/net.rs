@@ -188,7 +188,11 @@ async fn answer(stream: UnixStream, local: &Arc<Local>, followers: &Semaphore) -
 enum Reachable {
     Direct(PathBuf),
     #[cfg(target_os = "linux")]
-    Through(PathBuf, #[allow(dead_code)] std::fs::File),
+    Through {
+        path: PathBuf,
+        /// Open for as long as the path is used: the path names it.
+        _folder: std::fs::File,
+    },
 }
 
 impl Reachable {
@@ -196,7 +200,7 @@ impl Reachable {
         match self {
             Self::Direct(path) => path,
             #[cfg(target_os = "linux")]
-            Self::Through(path, _) => path,
+            Self::Through { path, .. } => path,
         }
     }
 }
@@ -214,7 +218,7 @@ fn reachable(nodes: &Path, id: &str) -> std::io::Result<Reachable> {
         use std::os::fd::AsRawFd;
         let folder = std::fs::File::open(nodes)?;
         let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
-        Ok(Reachable::Through(socket_path(&short, id), folder))
+        Ok(Reachable::Through { path: socket_path(&short, id), _folder: folder })
     }
     #[cfg(not(target_os = "linux"))]
     Ok(Reachable::Direct(direct))

@@ -1,0 +1,169 @@
+//! The words of events about a run: what starts it, how it behaves, how it ends and what it used.
+//!
+//! Part of what is serialised for ever; nothing here decides.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Agent;
+use crate::id::{Principal, RunId};
+use crate::message::{Content, Message, MicroUsd, StopReason, Usage};
+
+/// A message that waits, with what it starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Queued {
+    /// The message.
+    pub message: Arc<Message>,
+    /// Who sent it.
+    pub by: Principal,
+    /// When it is taken.
+    pub place: Place,
+    /// The run that it starts, where it starts one.
+    pub run: RunId,
+    /// The agent of that run.
+    pub agent: Arc<Agent>,
+    /// How that run behaves.
+    #[serde(default)]
+    pub options: RunOptions,
+}
+
+/// When a waiting message is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// After the run ended `done`.
+    AfterRun,
+    /// After the last result of the current step, before the next request.
+    AfterStep,
+    /// After the run ended, however it ended.
+    AfterCancel,
+}
+
+/// How a run behaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunOptions {
+    /// Who reads the answer.
+    pub surface: Surface,
+    /// Run the calls of a step one after another, even those that change nothing. (CF-2)
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub serialized: bool,
+    /// The time zone told to the model with the time, as an offset from UTC in minutes; `None`: no time is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utc_offset_minutes: Option<i32>,
+}
+
+impl RunOptions {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Who reads a run's answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Surface {
+    /// A program: exhaustion is a typed failure.
+    #[default]
+    Headless,
+    /// A person: exhaustion is answered in words. (CF-4)
+    Chat,
+}
+
+/// What a run says at its end: the texts of some of its replies, which stand in their own events, then a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// The first and the last step whose replies' texts, put together, belong to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replies: Option<(u32, u32)>,
+    /// What a failed try had brought, or the engine's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Content>,
+}
+
+impl Output {
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.replies.is_none() && self.text.is_none()
+    }
+
+    /// The engine's own words.
+    pub fn words(words: &str) -> Self {
+        Self { replies: None, text: Some(words.into()) }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// With an answer.
+    Done,
+    /// With an error.
+    Failed,
+    /// By a person or program.
+    Cancelled,
+}
+
+/// What went wrong in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunError {
+    /// A stable code, for example `ERR_RATE_LIMIT`. (LM-X)
+    pub code: String,
+    /// In plain words.
+    pub message: String,
+    /// Whether the same run may succeed later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retryable: bool,
+}
+
+/// What a run used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Steps that were started.
+    pub steps: u32,
+    /// Tool calls that were dispatched.
+    pub calls: u32,
+    /// Tokens of all replies.
+    pub usage: Usage,
+    /// Known cost of all replies; `None` where a price was unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<MicroUsd>,
+    /// From start to end, in milliseconds.
+    pub duration_ms: u64,
+}
+
+impl Totals {
+    /// Adds a reply. A reply that was stopped in the middle reports no cost and leaves the known one as it is.
+    pub fn add_reply(&mut self, stop: &StopReason, usage: &Usage, cost: Option<MicroUsd>) {
+        self.usage.add(usage);
+        if *stop != StopReason::Cancelled || cost.is_some() {
+            self.cost = self.cost.zip(cost).map(|(all, one)| MicroUsd(all.0.saturating_add(one.0)));
+        }
+    }
+}
+
+/// What a request says beyond the history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepMode {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// The last reply was empty: asks again, this many times now. (WT-L9)
+    AfterEmpty(u32),
+    /// The last reply hit the output cap: asks to go on. (LM-L4)
+    Continue,
+    /// The last reply hit the output cap inside a call: asks for a smaller one. (LM-L4)
+    Smaller,
+    /// The step limit was reached: a plain answer from the compacted history, without tools. (WT-L11)
+    Fallback,
+}
+
+impl StepMode {
+    pub(super) fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
