@@ -49,7 +49,7 @@ async fn main() {
 }
 
 async fn drive(store: Arc<dyn Journal>, thread: ThreadId, appends: usize) {
-    let Claim::Taken(mut head) = store.claim(&thread).await.expect("a claim") else {
+    let Claim::Taken { mut head, .. } = store.claim(&thread).await.expect("a claim") else {
         panic!("thread `{thread}` is held by another process");
     };
     for _ in 0..appends {

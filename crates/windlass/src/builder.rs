@@ -138,6 +138,7 @@ impl Builder {
             cache: BlobCache::default(),
             catalogues: Mutex::default(),
             actors: Mutex::default(),
+            kept: Mutex::default(),
             opening: Opening::default(),
         });
         tokio::spawn(Deps::sweep(Arc::downgrade(&deps), self.attend == Attend::All));

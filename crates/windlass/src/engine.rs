@@ -115,8 +115,11 @@ impl Engine {
         &self,
         task: Task,
     ) -> Result<(Started, BoxStream<'static, Result<Update, StoreError>>), EngineError> {
-        let thread = task.thread.clone().unwrap_or_else(|| self.fresh_thread());
-        let head = self.deps.journal.head(&thread).await?.map(|head| head.seq).unwrap_or_default();
+        let (thread, head) = match &task.thread {
+            Some(thread) => (thread.clone(), self.deps.journal.head(thread).await?),
+            None => (self.fresh_thread(), None),
+        };
+        let head = head.map(|head| head.seq).unwrap_or_default();
         // Follows before it sends: whatever comes is told, and a head that has moved meanwhile is caught up with.
         let updates = self.deps.watch(&thread, head, Begin::Live);
         Ok((self.start_in(thread, task).await?, updates))
@@ -252,7 +255,7 @@ impl Engine {
         by: Principal,
     ) -> Result<Seq, EngineError> {
         let machine = self.peek(thread).await?;
-        let view = self.deps.view_again(machine.state()).await?;
+        let view = self.deps.view_again(machine.state());
         self.send(thread, Input::Answered { interrupt: interrupt.clone(), answer, by, view }).await
     }
 
@@ -354,7 +357,7 @@ impl Engine {
     pub async fn peek(&self, thread: &ThreadId) -> Result<Machine, EngineError> {
         let head = self.deps.journal.head(thread).await?;
         let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
-        self.deps.restore(thread, &head).await
+        Ok(self.deps.restore(thread, &head).await?.machine)
     }
 
     pub(crate) async fn row(&self, run: &RunId) -> Result<RunRow, EngineError> {

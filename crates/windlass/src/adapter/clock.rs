@@ -32,25 +32,29 @@ impl Default for SystemClock {
     }
 }
 
+#[allow(clippy::disallowed_methods)] // This module is where the ban points to.
+fn wall_clock() -> Timestamp {
+    // A clock before 1970 reads as 0: the machine never lets time run backwards anyway.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(since.as_millis() as u64)
+}
+
 /// The wall clock may be set while someone sleeps, so a long sleep looks at it again this often.
 const LONGEST_SLEEP_MS: u64 = 30_000;
 
 impl Clock for SystemClock {
-    #[allow(clippy::disallowed_methods)] // This module is where the ban points to.
     fn now(&self) -> Timestamp {
-        // A clock before 1970 reads as 0: the machine never lets time run backwards anyway.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp(since.as_millis() as u64)
+        wall_clock()
     }
 
     fn monotonic_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
 
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             loop {
-                let left_ms = at.since(self.now());
+                let left_ms = at.since(wall_clock());
                 if left_ms == 0 {
                     return;
                 }
@@ -104,11 +108,13 @@ impl Clock for ManualClock {
         self.monotonic_ms.load(Ordering::SeqCst)
     }
 
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let mut now = self.now_ms.subscribe();
         Box::pin(async move {
-            // Fails only once the sender is gone, and this future borrows the sender.
-            let _ = now.wait_for(|now| *now >= at.0).await;
+            if now.wait_for(|now| *now >= at.0).await.is_err() {
+                // The clock is gone, and with it whoever could move it.
+                std::future::pending::<()>().await;
+            }
         })
     }
 

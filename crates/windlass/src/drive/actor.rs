@@ -3,8 +3,11 @@
 //! It is the only place where things happen. Nothing is shown or started before the append that
 //! records its cause has returned.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
@@ -12,7 +15,7 @@ use windlass_machine::{
 };
 
 use super::append::{NotAppended, append};
-use super::execute::{ModelWork, Place, ToolWork, call_model, call_tool};
+use super::execute::{ModelWork, Place, ToolWork, call_model, call_tool, panic_text};
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
@@ -30,7 +33,15 @@ pub(super) struct Actor {
     pub machine: Machine,
     pub mailbox: mpsc::Receiver<Mail>,
     pub sender: mpsc::Sender<Mail>,
+    /// Whether the inbox has rows that were not read.
+    pub inbox: bool,
+    /// The model call in flight. It is carried out by the actor itself: each of its fragments would otherwise wake
+    /// one task more, and a run waits for its model most of the time.
+    pub calling: Option<Calling>,
+    /// Tool calls in flight.
     pub in_flight: Vec<Flight>,
+    /// What the machine waits for by the clock.
+    pub timer: Option<(Timestamp, BoxFuture<'static, ()>)>,
     /// Position of the newest `step.started`.
     pub step_seq: Seq,
     /// The step whose open calls were last judged again, and by which policy.
@@ -39,17 +50,19 @@ pub(super) struct Actor {
     pub snapshot_bytes: usize,
 }
 
-/// Something in flight.
-pub(super) struct Flight {
-    key: FlightKey,
+/// A model call in flight.
+pub(super) struct Calling {
+    attempt: Attempt,
     cancel: CancellationToken,
-    task: tokio::task::JoinHandle<()>,
+    reply: BoxFuture<'static, Letter>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FlightKey {
-    Model(Attempt),
-    Tool(CallKey, u32),
+/// A tool call in flight, in a task of its own: it may hold up its thread.
+pub(super) struct Flight {
+    call: CallKey,
+    start: u32,
+    cancel: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
 }
 
 /// What one round has decided.
@@ -64,18 +77,32 @@ struct Round {
 
 /// Why an actor ended.
 pub(super) enum Ended {
-    /// Nothing is left to do; the mailbox is closed and empty.
+    /// Nothing is left to do; the mailbox is closed, and what came while it was, is handed on.
     Idle,
     /// Another process drives the thread.
     Fenced,
     /// The store gave up.
     Store(StoreError),
+    /// The driver itself panicked.
+    Crashed(String),
+}
+
+impl Ended {
+    fn why(&self) -> String {
+        match self {
+            Self::Idle => "nothing was left to do".to_owned(),
+            Self::Fenced => "another process drives it now".to_owned(),
+            Self::Store(error) => error.to_string(),
+            Self::Crashed(why) => format!("the driver crashed ({why}); this is a defect"),
+        }
+    }
 }
 
 impl Actor {
     /// Drives the thread until nothing is left to do.
     pub(super) async fn run(mut self) {
-        let ended = self.drive().await;
+        let driven = AssertUnwindSafe(self.drive()).catch_unwind().await;
+        let ended = driven.unwrap_or_else(|panic| Ended::Crashed(panic_text(&*panic)));
         for flight in &self.in_flight {
             flight.task.abort();
         }
@@ -83,23 +110,21 @@ impl Actor {
             Ended::Idle => {}
             Ended::Fenced => tracing::warn!(thread = %self.thread, "another process drives the thread now"),
             Ended::Store(error) => tracing::error!(thread = %self.thread, %error, "driving stopped"),
+            Ended::Crashed(why) => {
+                tracing::error!(thread = %self.thread, why, "driving crashed; this is a defect")
+            }
         }
-        self.close(&ended);
-        if matches!(ended, Ended::Idle)
-            && let Err(error) = self.deps.journal.release(&self.thread, self.epoch).await
-        {
-            // The thread stays with this node, which is woken for it like for any other of its threads.
-            tracing::warn!(thread = %self.thread, %error, "the thread could not be given back");
+        let late = self.close(&ended);
+        if !matches!(ended, Ended::Fenced) {
+            self.deps.give_back(&self.thread, self.epoch).await;
+        }
+        for mail in late {
+            self.deps.forward(&self.thread, mail).await;
         }
     }
 
     async fn drive(&mut self) -> Ended {
-        let lost: Vec<_> =
-            self.machine.unfinished().into_iter().map(Input::Lost).map(Letter::plain).collect();
-        if let Err(ended) = self.round(lost).await {
-            return ended;
-        }
-        if let Err(ended) = self.read_inbox().await {
+        if let Err(ended) = self.begin().await {
             return ended;
         }
         loop {
@@ -110,20 +135,39 @@ impl Actor {
             if let Err(ended) = self.take(mails).await {
                 return ended;
             }
-            if let Err(ended) = self.report_overtaken().await {
-                return ended;
-            }
         }
     }
 
-    /// Waits for mail or for the deadline, then drains the mailbox.
+    /// The first round: what waits for the thread counts before what was lost is begun again, so that a cancel that
+    /// came meanwhile finds nothing started.
+    async fn begin(&mut self) -> Result<(), Ended> {
+        let lost: Vec<_> =
+            self.machine.unfinished().into_iter().map(Input::Lost).map(Letter::plain).collect();
+        let mails = std::iter::from_fn(|| self.mailbox.try_recv().ok()).collect();
+        let mut letters = self.sort(mails);
+        if self.inbox {
+            letters.extend(self.inbox_letters().await?);
+        }
+        letters.extend(lost);
+        self.round(letters).await?;
+        self.read_inbox().await?;
+        self.report_overtaken().await
+    }
+
+    /// Waits for mail, for the model or for the deadline, then drains the mailbox.
     async fn wait(&mut self) -> Vec<Mail> {
         let deadline = self.machine.deadline();
-        let clock = self.deps.clock.clone();
+        if self.timer.as_ref().map(|(at, _)| *at) != deadline {
+            self.timer = deadline.map(|at| (at, self.deps.clock.sleep_until(at)));
+        }
         let first = tokio::select! {
             biased;
             mail = self.mailbox.recv() => mail,
-            () = sleep(&*clock, deadline) => Some(Mail::Input(Box::new(Letter::plain(Input::Tick)))),
+            letter = replied(&mut self.calling) => Some(Mail::Landed(Box::new(letter))),
+            () = elapsed(&mut self.timer) => {
+                self.timer = None;
+                Some(Mail::Input(Box::new(Letter::plain(Input::Tick))))
+            }
         };
         let mut mails: Vec<Mail> = first.into_iter().collect();
         while mails.len() < MAILBOX
@@ -135,16 +179,26 @@ impl Actor {
     }
 
     async fn take(&mut self, mails: Vec<Mail>) -> Result<(), Ended> {
+        let letters = self.sort(mails);
+        self.round(letters).await?;
+        self.read_inbox().await?;
+        self.report_overtaken().await
+    }
+
+    /// Opens mail.
+    fn sort(&mut self, mails: Vec<Mail>) -> Vec<Letter> {
         let mut letters = Vec::with_capacity(mails.len());
-        let mut inbox = false;
         for mail in mails {
             match mail {
                 Mail::Input(letter) => letters.push(*letter),
-                Mail::Inbox => inbox = true,
+                Mail::Landed(letter) => {
+                    self.landed(&letter.input);
+                    letters.push(*letter);
+                }
+                Mail::Inbox => self.inbox = true,
             }
         }
-        self.round(letters).await?;
-        if inbox { self.read_inbox().await } else { Ok(()) }
+        letters
     }
 
     /// A start that was recorded in the same batch as the run's cancel was never made: it is lost.
@@ -154,7 +208,7 @@ impl Actor {
         }
         let begun = self.machine.unfinished().into_iter();
         let overtaken: Vec<_> = begun
-            .filter(|command| !self.in_flight.iter().any(|flight| flight.key == key(command)))
+            .filter(|command| !self.is_in_flight(command))
             .map(|command| Letter::plain(Input::Lost(command)))
             .collect();
         if overtaken.is_empty() { Ok(()) } else { self.round(overtaken).await }
@@ -162,33 +216,37 @@ impl Actor {
 
     /// Consumes inbox rows, in order, until none is left.
     async fn read_inbox(&mut self) -> Result<(), Ended> {
-        loop {
-            let rows = self.deps.journal.inbox(&self.thread, MAILBOX).await.map_err(Ended::Store)?;
-            if rows.is_empty() {
-                return Ok(());
-            }
-            let mut letters = Vec::with_capacity(rows.len());
-            for (id, mut input) in rows {
-                self.look_up(&mut input).await?;
-                letters.push(Letter { row: Some(id), ..Letter::plain(input) });
-            }
+        while self.inbox {
+            let letters = self.inbox_letters().await?;
             self.round(letters).await?;
         }
+        Ok(())
+    }
+
+    /// The oldest inbox rows as letters.
+    async fn inbox_letters(&mut self) -> Result<Vec<Letter>, Ended> {
+        let rows = self.deps.journal.inbox(&self.thread, MAILBOX).await.map_err(Ended::Store)?;
+        self.inbox = rows.len() == MAILBOX;
+        let mut letters = Vec::with_capacity(rows.len());
+        for (id, mut input) in rows {
+            self.look_up(&mut input);
+            letters.push(Letter { row: Some(id), ..Letter::plain(input) });
+        }
+        Ok(letters)
     }
 
     /// An answer from another process carries no view of this one's policy and tools.
-    async fn look_up(&self, input: &mut Input) -> Result<(), Ended> {
+    fn look_up(&self, input: &mut Input) {
         if let Input::Answered { view, .. } = input {
-            *view = self.deps.view_again(self.machine.state()).await.map_err(Ended::Store)?;
+            *view = self.deps.view_again(self.machine.state());
         }
-        Ok(())
     }
 
     /// One round: decide every letter, append once, publish, act.
     async fn round(&mut self, letters: Vec<Letter>) -> Result<(), Ended> {
         let mut round = Round::default();
         let expected = self.machine.state().seq;
-        self.rejudge(&mut round).await?;
+        self.rejudge(&mut round);
         for letter in letters {
             self.decide(letter, &mut round);
         }
@@ -204,25 +262,23 @@ impl Actor {
     }
 
     /// A policy that changed since the open calls were judged counts before any of them starts.
-    async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
+    fn rejudge(&mut self, round: &mut Round) {
         let judged = match self.machine.state().run.as_ref().map(|run| &run.phase) {
             Some(Phase::Calls(line)) => line.view,
-            Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => return Ok(()),
+            Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => return,
         };
         let now = self.deps.policy().version();
         if judged != 0 && judged != now && self.rejudged != Some((self.step_seq, now)) {
             // A rejudgement that changes nothing records nothing: once per step and policy is enough.
             self.rejudged = Some((self.step_seq, now));
-            let view = self.deps.view_again(self.machine.state()).await.map_err(Ended::Store)?;
+            let view = self.deps.view_again(self.machine.state());
             self.decide(Letter::plain(Input::Rejudge { view }), round);
         }
-        Ok(())
     }
 
     fn decide(&mut self, letter: Letter, round: &mut Round) {
         let Letter { input, blobs, row, reply } = letter;
         let first = self.machine.state().seq.next();
-        self.landed(&input);
         let outcome = match self.machine.handle(&input, self.deps.clock.now()) {
             Ok(events) => {
                 round.blobs.extend(blobs);
@@ -298,13 +354,11 @@ impl Actor {
                 Ok(())
             }
             Err(not_appended) => {
-                let (ended, why) = match not_appended {
-                    NotAppended::Fenced => (Ended::Fenced, "another process drives it now".to_owned()),
-                    NotAppended::Store(error) => {
-                        let why = error.to_string();
-                        (Ended::Store(error), why)
-                    }
+                let ended = match not_appended {
+                    NotAppended::Fenced => Ended::Fenced,
+                    NotAppended::Store(error) => Ended::Store(error),
                 };
+                let why = ended.why();
                 for (reply, _) in round.replies.drain(..) {
                     let stopped = EngineError::Stopped { thread: self.thread.clone(), why: why.clone() };
                     let _ = reply.send(Err(stopped));
@@ -317,69 +371,65 @@ impl Actor {
     /// Compares what is wanted with what is in flight: starts what is missing, stops what is no longer wanted.
     fn act(&mut self) {
         let wanted = self.machine.wants();
+        if let Some(calling) = &self.calling
+            && !wanted.iter().any(|command| is_model(command, calling))
+        {
+            calling.cancel.cancel();
+        }
         for flight in &self.in_flight {
-            if !wanted.iter().any(|command| key(command) == flight.key) {
+            if !wanted.iter().any(|command| is_tool(command, flight)) {
                 flight.cancel.cancel();
             }
         }
         for command in wanted {
-            if !self.in_flight.iter().any(|flight| flight.key == key(&command)) {
+            if !self.is_in_flight(&command) {
                 self.start(command);
             }
         }
+    }
+
+    fn is_in_flight(&self, command: &Command) -> bool {
+        self.calling.as_ref().is_some_and(|calling| is_model(command, calling))
+            || self.in_flight.iter().any(|flight| is_tool(command, flight))
     }
 
     fn start(&mut self, command: Command) {
         let Some(run) = self.machine.state().run.as_ref().map(|run| run.id.clone()) else { return };
         let cancel = CancellationToken::new();
         let place = self.place(run);
-        let flight = key(&command);
-        let task = match &command {
+        match command {
             Command::CallModel { attempt, .. } => {
-                let Some(request) = self.machine.request() else { return };
+                // One that is being stopped comes to its end first.
+                let (None, Some(request)) = (&self.calling, self.machine.request()) else { return };
                 let work = ModelWork {
-                    attempt: *attempt,
+                    attempt,
                     seq: self.step_seq,
                     request,
                     digest: self.machine.request_digest(),
                     cancel: cancel.clone(),
                 };
-                tokio::spawn(call_model(place, work))
+                self.calling = Some(Calling { attempt, cancel, reply: call_model(place, work).boxed() });
             }
-            Command::CallTool { .. } => {
-                tokio::spawn(call_tool(place, ToolWork { command, cancel: cancel.clone() }))
+            Command::CallTool { call, start, tool, effect, arguments, timeout_ms, class: _ } => {
+                let work = ToolWork { call, tool, effect, arguments, timeout_ms, cancel: cancel.clone() };
+                let task = tokio::spawn(call_tool(place, work));
+                self.in_flight.push(Flight { call, start, cancel, task });
             }
-        };
-        self.in_flight.push(Flight { key: flight, cancel, task });
+        }
     }
 
     fn place(&self, run: RunId) -> Place {
         Place { deps: self.deps.clone(), thread: self.thread.clone(), run, mailbox: self.sender.clone() }
     }
 
-    /// Takes what an input reports out of what is in flight.
+    /// Takes what became of a command out of what is in flight.
     fn landed(&mut self, input: &Input) {
-        let landed = match input {
-            Input::ModelReplied(replied) => FlightKey::Model(replied.attempt),
-            Input::ModelFailed(failed) => FlightKey::Model(failed.attempt),
-            Input::ModelStopped { attempt, .. } => FlightKey::Model(*attempt),
+        match input {
             Input::ToolReturned { call, .. } | Input::ToolStopped { call, .. } => {
-                self.in_flight
-                    .retain(|flight| !matches!(flight.key, FlightKey::Tool(key, _) if key == *call));
-                return;
+                self.in_flight.retain(|flight| flight.call != *call);
             }
-            Input::Message(_)
-            | Input::Withdraw { .. }
-            | Input::Cancel { .. }
-            | Input::Answered { .. }
-            | Input::Title { .. }
-            | Input::SwitchModel { .. }
-            | Input::Note { .. }
-            | Input::Lost(_)
-            | Input::Rejudge { .. }
-            | Input::Tick => return,
-        };
-        self.in_flight.retain(|flight| flight.key != landed);
+            _ => self.calling = None, // tidy: nothing but model calls and tool calls lands
+        }
     }
 
     /// Writes a snapshot where the events since the last one outweigh it; never awaited.
@@ -399,7 +449,10 @@ impl Actor {
     }
 
     fn is_idle(&self) -> bool {
-        self.in_flight.is_empty() && self.machine.deadline().is_none() && self.machine.wants().is_empty()
+        self.calling.is_none()
+            && self.in_flight.is_empty()
+            && self.machine.deadline().is_none()
+            && self.machine.wants().is_empty()
     }
 
     /// Leaves the register of actors, unless mail has come in the meantime.
@@ -413,20 +466,21 @@ impl Actor {
         true
     }
 
-    /// Answers whoever still waits, and leaves the register.
-    fn close(&mut self, ended: &Ended) {
+    /// Leaves the register, and answers whoever still waits; an actor that is merely done hands back the mail that
+    /// came while it left.
+    fn close(&mut self, ended: &Ended) -> Vec<Mail> {
         let mut actors = self.deps.actors();
         if actors.get(&self.thread).is_some_and(|sender| sender.same_channel(&self.sender)) {
             actors.remove(&self.thread);
         }
         drop(actors);
         self.mailbox.close();
-        let why = match ended {
-            Ended::Idle => "nothing was left to do".to_owned(),
-            Ended::Fenced => "another process drives it now".to_owned(),
-            Ended::Store(error) => error.to_string(),
-        };
-        while let Ok(mail) = self.mailbox.try_recv() {
+        let late = std::iter::from_fn(|| self.mailbox.try_recv().ok());
+        if matches!(ended, Ended::Idle) {
+            return late.collect();
+        }
+        let why = ended.why();
+        for mail in late {
             if let Mail::Input(letter) = mail
                 && let Some(reply) = letter.reply
             {
@@ -435,24 +489,33 @@ impl Actor {
             }
         }
         // A watcher of a fenced owner goes on watching: somebody else drives the thread now.
-        if matches!(ended, Ended::Store(_)) {
+        if !matches!(ended, Ended::Fenced) {
             self.deps.bus.publish(&self.thread, Signal::Stopped { why: why.into() });
         }
+        Vec::new()
     }
 }
 
-async fn sleep(clock: &dyn crate::port::clock::Clock, deadline: Option<Timestamp>) {
-    match deadline {
-        Some(at) => clock.sleep_until(at).await,
+async fn replied(calling: &mut Option<Calling>) -> Letter {
+    match calling {
+        Some(calling) => (&mut calling.reply).await,
         None => std::future::pending().await,
     }
 }
 
-fn key(command: &Command) -> FlightKey {
-    match command {
-        Command::CallModel { attempt, .. } => FlightKey::Model(*attempt),
-        Command::CallTool { call, start, .. } => FlightKey::Tool(*call, *start),
+async fn elapsed(timer: &mut Option<(Timestamp, BoxFuture<'static, ()>)>) {
+    match timer {
+        Some((_, timer)) => timer.await,
+        None => std::future::pending().await,
     }
+}
+
+fn is_model(command: &Command, calling: &Calling) -> bool {
+    matches!(command, Command::CallModel { attempt, .. } if *attempt == calling.attempt)
+}
+
+fn is_tool(command: &Command, flight: &Flight) -> bool {
+    matches!(command, Command::CallTool { call, start, .. } if (*call, *start) == (flight.call, flight.start))
 }
 
 fn ends_reply(fact: &Fact) -> bool {

@@ -24,25 +24,27 @@ pub(super) enum NotAppended {
 pub(super) async fn append(deps: &Deps, batch: Batch) -> Result<Seq, NotAppended> {
     let end = Seq(batch.expected.0 + batch.events.len() as u64);
     let mut waits = WAITS_MS.into_iter();
+    // Whether an earlier try may stand in the journal: then no answer counts before that is known.
+    let mut unknown = false;
     loop {
-        let error = match deps.journal.append(batch.clone()).await {
+        let answer = match deps.journal.append(batch.clone()).await {
             Ok(seq) => return Ok(seq),
-            Err(AppendError::Fenced { .. }) => return Err(NotAppended::Fenced),
-            Err(AppendError::Conflict { head }) => match stands(deps, &batch).await {
-                Ok(true) => return Ok(end),
-                Ok(false) => {
+            Err(answer) => answer,
+        };
+        unknown |= matches!(answer, AppendError::Unknown(_) | AppendError::Conflict { .. });
+        let error = match if unknown { stands(deps, &batch).await } else { Ok(false) } {
+            Ok(true) => return Ok(end),
+            Ok(false) => match answer {
+                AppendError::Fenced { .. } => return Err(NotAppended::Fenced),
+                AppendError::Conflict { head } => {
                     let why =
                         format!("the journal stands at {head}, but this owner left it at {}", batch.expected);
                     return Err(NotAppended::Store(StoreError::Corrupt { why }));
                 }
-                Err(error) => error,
+                AppendError::Unknown(why) => StoreError::Unavailable { why },
+                AppendError::Failed(error) => error,
             },
-            Err(AppendError::Unknown(why)) => match stands(deps, &batch).await {
-                Ok(true) => return Ok(end),
-                Ok(false) => StoreError::Unavailable { why },
-                Err(error) => error,
-            },
-            Err(AppendError::Failed(error)) => error,
+            Err(error) => error,
         };
         let Some(wait) = waits.next().filter(|_| may_pass(&error)) else {
             return Err(NotAppended::Store(error));

@@ -1,4 +1,4 @@
-//! Commands carried out: command to port to input. Each runs as a task of its own and ends with one mail.
+//! Commands carried out: command to port to input. Each ends with one letter, whatever happens inside.
 //!
 //! None of them decides what the outcome means.
 
@@ -12,13 +12,14 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Arguments, Attempt, Block, CallKey, CallView, Command, Content, Digest, FailureClass, Input, ModelFailed,
-    ModelReplied, ModelRequest, RunId, Seq, ThreadId, View, repair_arguments,
+    Arguments, Attempt, Block, CallKey, CallView, Content, Digest, EffectId, FailureClass, Input,
+    ModelFailed, ModelReplied, ModelRequest, RunId, Seq, ThreadId, ToolName, View, repair_arguments,
 };
 
 use super::fill::NewBlobs;
 use super::{Deps, Letter, Mail};
 use crate::port::bus::Signal;
+use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
 use crate::port::tool::{CallContext, ProgressSender, Tool, ToolOutput};
 
@@ -40,14 +41,6 @@ pub(super) struct Place {
     pub mailbox: mpsc::Sender<Mail>,
 }
 
-impl Place {
-    async fn send(&self, input: Input, blobs: NewBlobs) {
-        let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
-        // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
-        let _ = self.mailbox.send(Mail::Input(Box::new(letter))).await;
-    }
-}
-
 /// A model call on its way.
 pub(super) struct ModelWork {
     pub attempt: Attempt,
@@ -58,8 +51,16 @@ pub(super) struct ModelWork {
     pub cancel: CancellationToken,
 }
 
-/// Makes one model call.
-pub(super) async fn call_model(place: Place, work: ModelWork) {
+/// Makes one model call. An adapter that panics has failed.
+pub(super) async fn call_model(place: Place, work: ModelWork) -> Letter {
+    let attempt = work.attempt;
+    AssertUnwindSafe(answered(place, work)).catch_unwind().await.unwrap_or_else(|panic| {
+        let text = format!("the model's adapter crashed: {}", panic_text(&*panic));
+        Letter::plain(failed(attempt, ModelError::new(FailureClass::Malformed, text), None))
+    })
+}
+
+async fn answered(place: Place, work: ModelWork) -> Letter {
     let mut heard = Heard::default();
     let started = place.deps.clock.monotonic_ms();
     let ended = tokio::select! {
@@ -91,14 +92,24 @@ pub(super) async fn call_model(place: Place, work: ModelWork) {
                     duration_ms,
                     view,
                 })),
-                Err(error) => {
-                    failed(attempt, ModelError::new(FailureClass::MissingBlob, error.to_string()), partial)
-                }
+                Err(error) => failed(attempt, unstored(&error), partial),
             }
         }
         Some(Err(error)) => failed(attempt, error, partial),
     };
-    place.send(input, blobs).await;
+    Letter { blobs: blobs.0, ..Letter::plain(input) }
+}
+
+/// What a store that failed means for a model call.
+fn unstored(error: &StoreError) -> ModelError {
+    let class = match error {
+        StoreError::Unavailable { .. } => FailureClass::Transient,
+        StoreError::NotFound { .. }
+        | StoreError::Refused { .. }
+        | StoreError::Unreadable { .. }
+        | StoreError::Corrupt { .. } => FailureClass::MissingBlob,
+    };
+    ModelError::new(class, error.to_string())
 }
 
 fn failed(attempt: Attempt, error: ModelError, partial: Option<Content>) -> Input {
@@ -117,7 +128,7 @@ async fn recorded(
     blobs: &mut NewBlobs,
     mut reply: Box<Reply>,
     mut view: View,
-) -> Result<(Vec<Block>, Box<Reply>, View), crate::port::journal::StoreError> {
+) -> Result<(Vec<Block>, Box<Reply>, View), StoreError> {
     let blocks = blobs.blocks(deps, std::mem::take(&mut reply.blocks)).await?;
     for call in &mut view.calls {
         if let CallView::Known { arguments: Arguments::Repaired { arguments, .. }, .. } = call {
@@ -145,7 +156,7 @@ async fn converse(
     let deps = &place.deps;
     let model = deps.models.resolve(&work.request.model)?;
     let call = deps.fill(work.request.clone()).await;
-    let call = call.map_err(|error| ModelError::new(FailureClass::MissingBlob, error.to_string()))?;
+    let call = call.map_err(|error| unstored(&error))?;
     let mut stream = model.stream(call);
     while let Some(event) = stream.next().await {
         match event? {
@@ -185,25 +196,40 @@ fn size(delta: &Delta) -> usize {
 
 /// A tool call on its way.
 pub(super) struct ToolWork {
-    pub command: Command,
+    pub call: CallKey,
+    pub tool: ToolName,
+    pub effect: EffectId,
+    pub arguments: Content,
+    pub timeout_ms: u64,
     pub cancel: CancellationToken,
 }
 
-/// Runs one tool call. The start was recorded before this is called.
+/// Runs one tool call and sends what became of it. The start was recorded before this is called.
 pub(super) async fn call_tool(place: Place, work: ToolWork) {
-    let Command::CallTool { call, tool, effect, arguments, timeout_ms, .. } = work.command else { return };
+    let mailbox = place.mailbox.clone();
+    let call = work.call;
+    let returned = AssertUnwindSafe(returned(place, work)).catch_unwind().await;
+    let letter = returned.unwrap_or_else(|panic| {
+        Letter::plain(Input::ToolStopped { call, reason: format!("it crashed: {}", panic_text(&*panic)) })
+    });
+    // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
+    let _ = mailbox.send(Mail::Landed(Box::new(letter))).await;
+}
+
+async fn returned(place: Place, work: ToolWork) -> Letter {
+    let ToolWork { call, tool, effect, arguments, timeout_ms, cancel } = work;
     let started = place.deps.clock.monotonic_ms();
     let context = CallContext {
         thread: place.thread.clone(),
         run: place.run.clone(),
         call,
         effect_id: effect,
-        cancel: work.cancel.child_token(),
+        cancel: cancel.child_token(),
         folder: place.deps.folder.clone(),
         progress: progress(&place, call),
     };
     let ended = match prepare(&place.deps, tool.as_str(), &arguments).await {
-        Ok((tool, arguments)) => attend(tool, context, arguments, timeout_ms, &work.cancel).await,
+        Ok((tool, arguments)) => attend(tool, context, arguments, timeout_ms, &cancel).await,
         Err(output) => Ok(output),
     };
     let duration_ms = place.deps.clock.monotonic_ms().saturating_sub(started);
@@ -214,14 +240,13 @@ pub(super) async fn call_tool(place: Place, work: ToolWork) {
             match blobs.output(&place.deps, output).await {
                 Ok(content) => Input::ToolReturned { call, content, error, duration_ms },
                 Err(error) => {
-                    let content = vec![Block::text(format!("The result could not be stored: {error}"))];
-                    Input::ToolReturned { call, content, error: true, duration_ms }
+                    Input::ToolStopped { call, reason: format!("its result could not be stored: {error}") }
                 }
             }
         }
         Err(reason) => Input::ToolStopped { call, reason },
     };
-    place.send(input, blobs).await;
+    Letter { blobs: blobs.0, ..Letter::plain(input) }
 }
 
 /// Finds the tool and reads its arguments.
@@ -252,21 +277,28 @@ async fn attend(
     let limit = Duration::from_millis(timeout_ms.max(1));
     let reason = tokio::select! {
         biased;
-        ended = &mut call => return Ok(contained(ended)),
+        ended = &mut call => return contained(ended),
         () = cancel.cancelled() => "the run was stopped".to_owned(),
         () = tokio::time::sleep(limit) => format!("it took longer than {timeout_ms} ms"),
     };
     signal.cancel();
     // What has not ended by then is dropped where it stands.
-    timeout(GRACE, call).await.map(contained).map_err(|_| reason)
+    match timeout(GRACE, call).await {
+        Ok(ended) => contained(ended),
+        Err(_) => Err(reason),
+    }
 }
 
-fn contained(ended: Result<ToolOutput, Box<dyn Any + Send>>) -> ToolOutput {
-    ended.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        ToolOutput::error(format!("The tool crashed ({text}); what it had done by then stays done"))
-    })
+/// A tool that panicked may have done its work: whether to call it again is decided by its effect class.
+fn contained(ended: Result<ToolOutput, Box<dyn Any + Send>>) -> Result<ToolOutput, String> {
+    ended.map_err(|panic| format!("it crashed: {}", panic_text(&*panic)))
+}
+
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "it did not say why".to_owned())
 }
 
 fn progress(place: &Place, call: CallKey) -> ProgressSender {

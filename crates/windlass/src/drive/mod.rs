@@ -22,7 +22,7 @@ use crate::error::EngineError;
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
-use crate::port::journal::Journal;
+use crate::port::journal::{Epoch, Journal};
 use crate::port::model::Models;
 use crate::tool::{Registry, WorkingFolder};
 
@@ -46,6 +46,8 @@ pub(crate) struct Deps {
     pub cache: BlobCache,
     pub catalogues: Mutex<HashMap<Digest, Arc<[ToolSpec]>>>,
     pub actors: Mutex<Actors>,
+    /// Threads that this node still holds only because the store failed when they were given back.
+    pub kept: Mutex<Vec<(ThreadId, Epoch)>>,
     pub opening: Opening,
 }
 
@@ -71,6 +73,11 @@ impl Deps {
         self.actors.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    fn kept(&self) -> std::sync::MutexGuard<'_, Vec<(ThreadId, Epoch)>> {
+        // Nothing panics while the lock is held.
+        self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         // A poisoned lock still holds a whole value: nothing panics while it is held.
         *self.policy.read().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -84,6 +91,8 @@ pub(crate) type Actors = HashMap<ThreadId, mpsc::Sender<Mail>>;
 pub(crate) enum Mail {
     /// An input, with whoever waits for its outcome.
     Input(Box<Letter>),
+    /// What became of a command that was in flight.
+    Landed(Box<Letter>),
     /// The inbox has rows.
     Inbox,
 }

@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, ThreadId};
 
 use super::actor::Actor;
-use super::{Accepted, Deps, Letter, MAILBOX, Mail};
+use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
 use crate::error::EngineError;
-use crate::port::journal::{Claim, Head, InboxOutcome, Posted, StoreError};
+use crate::port::journal::{Claim, Epoch, Head, InboxOutcome, Posted, StoreError};
 
 /// How long a sender waits for another process. (design: "Inbox")
 const ANSWER_WITHIN_MS: u64 = 5_000;
@@ -25,6 +25,14 @@ const SWEEP_EVERY_MS: u64 = 1_000;
 
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
+
+/// A folded thread.
+pub(crate) struct Restored {
+    pub machine: Machine,
+    /// About how many bytes of events its newest snapshot does not have.
+    since_snapshot: usize,
+    snapshot_bytes: usize,
+}
 
 /// Where a thread is driven.
 pub(crate) enum Driver {
@@ -43,42 +51,33 @@ impl Deps {
         self: &Arc<Self>,
         thread: &ThreadId,
         id: &InputId,
-        letter: Letter,
+        mut letter: Letter,
     ) -> Result<Accepted, EngineError> {
-        let mut letter = Some(letter);
+        let (reply, outcome) = oneshot::channel();
+        letter.reply = Some(reply);
+        let mut mail = Some(Mail::Input(Box::new(letter)));
         loop {
-            match self.open(thread).await? {
-                Driver::Here(mailbox) => {
-                    let (reply, outcome) = oneshot::channel();
-                    // Present in the first round, and put back where the mailbox was closed.
-                    let Some(mut mail) = letter.take() else {
-                        return Err(EngineError::Stopped {
-                            thread: thread.clone(),
-                            why: "it kept closing".into(),
-                        });
-                    };
-                    mail.reply = Some(reply);
-                    match mailbox.send(Mail::Input(Box::new(mail))).await {
-                        Ok(()) => {
-                            let stopped = || EngineError::Stopped {
-                                thread: thread.clone(),
-                                why: "its driver went away".into(),
-                            };
-                            return outcome.await.unwrap_or_else(|_| Err(stopped()));
-                        }
+            match self.open_with(thread, &mut mail).await {
+                // Present unless the actor that was started has it, and put back where the mailbox was closed.
+                Ok(Driver::Here(mailbox)) => match mail.take() {
+                    Some(letter) => match mailbox.send(letter).await {
+                        Ok(()) => break,
                         // The actor retired in between: open the thread again.
-                        Err(mpsc::error::SendError(Mail::Input(back))) => letter = Some(*back),
-                        Err(mpsc::error::SendError(Mail::Inbox)) => {}
-                    }
-                }
-                Driver::Elsewhere { node } => {
-                    let Some(letter) = letter.take() else {
+                        Err(mpsc::error::SendError(back)) => mail = Some(back),
+                    },
+                    None => break,
+                },
+                Ok(Driver::Elsewhere { node }) => {
+                    let Some(Mail::Input(letter)) = mail else {
                         return Err(EngineError::Pending { thread: thread.clone(), node });
                     };
-                    return self.post(thread, id, letter, node).await;
+                    return self.post(thread, id, *letter, node).await;
                 }
+                Err(error) => return Err(error),
             }
         }
+        let stopped = || EngineError::Stopped { thread: thread.clone(), why: "its driver went away".into() };
+        outcome.await.unwrap_or_else(|_| Err(stopped()))
     }
 
     /// Leaves an input in the inbox of a thread that another process drives.
@@ -125,6 +124,15 @@ impl Deps {
 
     /// Finds the thread's actor, or starts one where no other live process holds the thread.
     pub(crate) async fn open(self: &Arc<Self>, thread: &ThreadId) -> Result<Driver, EngineError> {
+        self.open_with(thread, &mut None).await
+    }
+
+    /// As [`open`](Self::open); an actor that is started finds `first` in its mailbox before it does anything.
+    async fn open_with(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        first: &mut Option<Mail>,
+    ) -> Result<Driver, EngineError> {
         if let Some(mailbox) = self.actor(thread) {
             return Ok(Driver::Here(mailbox));
         }
@@ -135,9 +143,56 @@ impl Deps {
         }
         match self.journal.claim(thread).await? {
             Claim::Held { node } => Ok(Driver::Elsewhere { node }),
-            Claim::Taken(head) => {
-                let machine = self.restore(thread, &head).await?;
-                Ok(Driver::Here(self.start(thread, head, machine)))
+            Claim::Taken { head, inbox } => match self.restore(thread, &head).await {
+                Ok(restored) => Ok(Driver::Here(self.start(thread, head, restored, inbox, first.take()))),
+                Err(error) => {
+                    // Another process, perhaps of a newer build, can do what this one cannot.
+                    self.give_back(thread, head.epoch).await;
+                    Err(error)
+                }
+            },
+        }
+    }
+
+    /// Gives up the right to drive a thread. Where the store fails, it is tried again each second.
+    pub(super) async fn give_back(&self, thread: &ThreadId, epoch: Epoch) {
+        if let Err(error) = self.journal.release(thread, epoch).await {
+            tracing::warn!(%thread, %error, "the thread could not be given back yet");
+            self.kept().push((thread.clone(), epoch));
+        }
+    }
+
+    async fn give_back_kept(&self) {
+        let kept = std::mem::take(&mut *self.kept());
+        for (thread, epoch) in kept {
+            self.give_back(&thread, epoch).await;
+        }
+    }
+
+    /// Brings mail that an actor could not take to the next one.
+    pub(super) async fn forward(self: &Arc<Self>, thread: &ThreadId, mail: Mail) {
+        let mut mail = Some(mail);
+        while mail.is_some() {
+            let opened = self.open_with(thread, &mut mail).await;
+            let Some(back) = mail.take() else { return };
+            let error = match opened {
+                Ok(Driver::Here(mailbox)) => match mailbox.send(back).await {
+                    Ok(()) => return,
+                    Err(mpsc::error::SendError(back)) => {
+                        mail = Some(back);
+                        continue;
+                    }
+                },
+                Ok(Driver::Elsewhere { node }) => EngineError::Stopped {
+                    thread: thread.clone(),
+                    why: format!("node `{node}` took it over"),
+                },
+                Err(error) => error,
+            };
+            if let Mail::Input(letter) = back
+                && let Some(reply) = letter.reply
+            {
+                let _ = reply.send(Err(error));
             }
         }
     }
@@ -147,20 +202,32 @@ impl Deps {
         self.actors().get(thread).filter(|mailbox| !mailbox.is_closed()).cloned()
     }
 
-    fn start(self: &Arc<Self>, thread: &ThreadId, head: Head, machine: Machine) -> mpsc::Sender<Mail> {
+    fn start(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        head: Head,
+        restored: Restored,
+        inbox: bool,
+        first: Option<Mail>,
+    ) -> mpsc::Sender<Mail> {
         let (sender, mailbox) = mpsc::channel(MAILBOX);
+        // The mailbox is empty.
+        first.into_iter().for_each(|mail| drop(sender.try_send(mail)));
         let actor = Actor {
             deps: self.clone(),
             thread: thread.clone(),
             epoch: head.epoch,
-            machine,
+            machine: restored.machine,
             mailbox,
             sender: sender.clone(),
+            inbox,
+            calling: None,
             in_flight: Vec::new(),
+            timer: None,
             step_seq: Seq::default(),
             rejudged: None,
-            since_snapshot: 0,
-            snapshot_bytes: 0,
+            since_snapshot: restored.since_snapshot,
+            snapshot_bytes: restored.snapshot_bytes,
         };
         self.actors().insert(thread.clone(), sender.clone());
         tokio::spawn(actor.run());
@@ -168,9 +235,10 @@ impl Deps {
     }
 
     /// Folds a thread's journal, from its snapshot where there is a usable one.
-    pub(crate) async fn restore(&self, thread: &ThreadId, head: &Head) -> Result<Machine, EngineError> {
+    pub(crate) async fn restore(&self, thread: &ThreadId, head: &Head) -> Result<Restored, EngineError> {
         if head.seq == Seq::default() {
-            return Ok(Machine::restore(thread.clone(), None, [])?);
+            let machine = Machine::restore(thread.clone(), None, [])?;
+            return Ok(Restored { machine, since_snapshot: 0, snapshot_bytes: 0 });
         }
         let stored = self.journal.snapshot(thread).await?;
         let snapshot = stored
@@ -178,7 +246,8 @@ impl Deps {
             .filter(|snapshot| snapshot.is_usable() && snapshot.seq <= head.seq);
         let from = snapshot.as_ref().map(|snapshot| snapshot.seq).unwrap_or_default();
         let mut machine = Machine::restore(thread.clone(), snapshot.as_ref(), [])?;
-        let mut after = from;
+        let snapshot_bytes = snapshot.map_or(0, |snapshot| snapshot.bytes.len());
+        let (mut after, mut since_snapshot) = (from, 0);
         while after < head.seq {
             let page = self.journal.read(thread, after, PAGE).await?;
             let Some(last) = page.last() else {
@@ -186,13 +255,16 @@ impl Deps {
                 return Err(StoreError::Corrupt { why }.into());
             };
             after = last.seq;
-            page.iter().for_each(|recorded| machine.apply(&recorded.event));
+            for recorded in &page {
+                machine.apply(&recorded.event);
+                since_snapshot += row::weight(&recorded.event);
+            }
         }
         match &machine.state().thread {
             Some(found) if found != thread => {
                 Err(CorruptJournal::OtherThread { wanted: thread.clone(), found: found.clone() }.into())
             }
-            Some(_) | None => Ok(machine),
+            Some(_) | None => Ok(Restored { machine, since_snapshot, snapshot_bytes }),
         }
     }
 
@@ -209,6 +281,7 @@ impl Deps {
                 () = clock.sleep_until(clock.now().plus_ms(SWEEP_EVERY_MS)) => None,
             };
             let Some(this) = deps.upgrade() else { return };
+            this.give_back_kept().await;
             let threads = match woken {
                 Some(thread) => vec![thread],
                 None if attend || !this.actors().is_empty() => match this.journal.waiting_inboxes().await {

@@ -5,18 +5,15 @@
 use windlass_machine::{Arguments, Block, CallView, Content, Digest, Phase, State, View, repair_arguments};
 
 use super::Deps;
-use crate::port::journal::StoreError;
 
 impl Deps {
     /// The view for a reply's calls. The blocks still hold their texts inline.
     pub(crate) fn view_of(&self, blocks: &[Block]) -> View {
         let policy = self.policy();
         let calls = blocks.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => Some(self.call_view(
-                call.name.as_str(),
-                call.asked.inline().unwrap_or_default(),
-                Known::Asked,
-            )),
+            Block::ToolCall(call) => {
+                Some(self.call_view(call.name.as_str(), call.asked.inline().unwrap_or_default()))
+            }
             Block::Text { .. }
             | Block::Image { .. }
             | Block::File { .. }
@@ -28,24 +25,31 @@ impl Deps {
     }
 
     /// The view for the open calls of a thread's step.
-    pub(crate) async fn view_again(&self, state: &State) -> Result<View, StoreError> {
+    pub(crate) fn view_again(&self, state: &State) -> View {
         let policy = self.policy();
         let mut calls = Vec::new();
         if let Some(Phase::Calls(line)) = state.run.as_ref().map(|run| &run.phase) {
             for call in &line.calls {
-                let text = self.text_of(&call.arguments).await?;
-                calls.push(self.call_view(call.tool.as_str(), &text, Known::Settled));
+                calls.push(self.settled_view(call.tool.as_str(), &call.arguments));
             }
         }
-        Ok(View { version: policy.version(), auto_run: policy.auto_run, calls })
+        View { version: policy.version(), auto_run: policy.auto_run, calls }
     }
 
-    fn call_view(&self, tool: &str, arguments: &str, known: Known) -> CallView {
+    fn call_view(&self, tool: &str, arguments: &str) -> CallView {
         let Some(tool) = self.registry.get(tool) else { return CallView::Unknown };
-        let arguments = match known {
-            Known::Asked => self.check(tool.spec().name.as_str(), arguments),
-            Known::Settled => Arguments::AsAsked { digest: Digest::of(arguments.as_bytes()) },
+        let arguments = self.check(tool.spec().name.as_str(), arguments);
+        CallView::Known { class: tool.effect_class(), annotations: tool.spec().annotations, arguments }
+    }
+
+    /// The view of a call whose arguments were checked before. (A blob is named by the digest of its bytes.)
+    fn settled_view(&self, tool: &str, arguments: &Content) -> CallView {
+        let Some(tool) = self.registry.get(tool) else { return CallView::Unknown };
+        let digest = match arguments {
+            Content::Inline(text) => Digest::of(text.as_bytes()),
+            Content::Blob(blob) => blob.digest,
         };
+        let arguments = Arguments::AsAsked { digest };
         CallView::Known { class: tool.effect_class(), annotations: tool.spec().annotations, arguments }
     }
 
@@ -64,10 +68,4 @@ impl Deps {
         let text = value.to_string();
         Arguments::Repaired { digest: Digest::of(text.as_bytes()), arguments: Content::Inline(text) }
     }
-}
-
-/// Whether arguments are as the model asked, or have been checked before.
-enum Known {
-    Asked,
-    Settled,
 }

@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use futures::{FutureExt, StreamExt};
 use windlass_machine::{CallKey, Event, Fact, Seq, ThreadId};
 
 use super::Deps;
@@ -80,6 +81,11 @@ struct Watcher {
     unsure: bool,
     ready: VecDeque<Update>,
     status: Option<ThreadStatus>,
+    /// When to look into the journal, should the bus be silent until then. One timer for many signals: setting one
+    /// costs more than a signal.
+    look: Option<BoxFuture<'static, ()>>,
+    /// Whether anything was told since the timer was set.
+    told: bool,
     ended: bool,
 }
 
@@ -101,6 +107,8 @@ impl Deps {
             unsure: begin == Begin::Journal,
             ready: VecDeque::new(),
             status: None,
+            look: None,
+            told: false,
             ended: false,
         };
         stream::unfold((watcher, begin == Begin::Live), |(mut watcher, begun)| async move {
@@ -125,20 +133,20 @@ impl Watcher {
             if let Some(update) = self.ready.pop_front() {
                 return Ok(update);
             }
-            // Most signals wait already: no timer is set for them.
-            let waiting = self.signals.next().now_or_never();
-            let clock = self.deps.clock.clone();
-            let signal = match waiting {
-                Some(signal) => signal,
-                None => tokio::select! {
-                    biased;
-                    signal = self.signals.next() => signal,
-                    () = clock.sleep_until(clock.now().plus_ms(LOOK_EVERY_MS)) => {
+            let clock = &self.deps.clock;
+            let look = self.look.get_or_insert_with(|| clock.sleep_until(clock.now().plus_ms(LOOK_EVERY_MS)));
+            let signal = tokio::select! {
+                biased;
+                signal = self.signals.next() => signal,
+                () = look => {
+                    self.look = None;
+                    if !std::mem::take(&mut self.told) {
                         self.catch_up().await?;
-                        continue;
                     }
-                },
+                    continue;
+                }
             };
+            self.told = true;
             match signal {
                 Some(signal) => self.take(signal).await?,
                 // The bus is gone, for example with the process that owned the thread: follow anew.

@@ -16,7 +16,7 @@ pub trait Clock: Send + Sync {
     fn monotonic_ms(&self) -> u64;
 
     /// Completes at or after a time.
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// A fresh random number, for ids.
     fn random(&self) -> u64;

@@ -86,7 +86,12 @@ pub struct BatchId(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// This node drives the thread now.
-    Taken(Head),
+    Taken {
+        /// Where the thread stands.
+        head: Head,
+        /// Whether its inbox has rows.
+        inbox: bool,
+    },
     /// Another live node drives it.
     Held {
         /// Which.

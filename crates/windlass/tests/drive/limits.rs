@@ -53,16 +53,31 @@ async fn run(models: &ScriptedModels, tools: Registry, task: Task) -> (Engine, O
 
 // rows: LM-G8, SK-G13
 #[tokio::test]
-async fn a_tool_that_panics_is_an_error_for_the_model() {
-    let tool = FunctionTool::new("bad", "panics", |_, _: Text| async {
-        if true {
-            panic!("boom");
-        }
-        "never"
-    });
-    let (_, outcome) = run(&echo_result("bad"), registry([tool]), task("go")).await;
-    let data = outcome.data.unwrap();
-    assert_eq!(data, "The tool crashed (boom); what it had done by then stays done");
+async fn a_tool_that_panics_is_an_error_or_in_doubt() {
+    let panics = |hints| {
+        let tool = FunctionTool::new("bad", "panics", |_, _: Text| async {
+            if true {
+                panic!("boom");
+            }
+            "never"
+        });
+        tool.annotations(hints)
+    };
+    let pure = Annotations { read_only_hint: true, ..Annotations::default() };
+    let (_, outcome) = run(&echo_result("bad"), registry([panics(pure)]), task("go")).await;
+    assert_eq!(outcome.data.as_deref(), Some("Stopped: it crashed: boom"));
+    // It may have changed the world before: a person is asked, and the model is told nothing yet.
+    let (_, outcome) = run(&echo_result("bad"), registry([panics(Annotations::default())]), task("go")).await;
+    assert_eq!(outcome.status, Status::Paused);
+    assert!(matches!(outcome.meta.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
+}
+
+#[tokio::test]
+async fn a_model_that_panics_fails_the_run() {
+    let models = ScriptedModels::new(|_: &windlass::port::model::ModelCall| panic!("boom"));
+    let (_, outcome) = run(&models, Registry::new(), task("go")).await;
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(format!("{outcome:?}").contains("the model's adapter crashed: boom"), "{outcome:?}");
 }
 
 #[tokio::test(start_paused = true)]

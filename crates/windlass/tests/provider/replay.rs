@@ -84,7 +84,7 @@ async fn opaque_items_go_back_byte_for_byte() {
 #[tokio::test]
 async fn chat_calls_go_back_as_written() {
     insta::assert_snapshot!(replayed("oai-spaces").await, @r#"
-        {"role":"assistant","tool_calls":[{"id":"call_A","type":"function","function":{"name":"get_weather","arguments":"{ \"city\" : \"Paris\", \"t\": 1.50 }"}}]}
+        {"role":"assistant","tool_calls":[{"type":"function","id":"call_A","function":{"name":"get_weather","arguments":"{ \"city\" : \"Paris\", \"t\": 1.50 }"}}]}
         {"role":"tool","tool_call_id":"call_A","content":"ok"}
     "#);
     insta::assert_snapshot!(replayed("oai-longid").await, @r#"
@@ -97,7 +97,7 @@ async fn chat_calls_go_back_as_written() {
         {"role":"tool","tool_call_id":"call_1","content":"ok"}
     "#);
     insta::assert_snapshot!(replayed("oai-sameid").await, @r#"
-        {"role":"assistant","tool_calls":[{"id":"call_A","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}},{"id":"call_1","type":"function","function":{"name":"get_time","arguments":"{\"tz\":\"CET\"}"}}]}
+        {"role":"assistant","tool_calls":[{"type":"function","id":"call_A","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}},{"type":"function","id":"call_1","function":{"name":"get_time","arguments":"{\"tz\":\"CET\"}"}}]}
         {"role":"tool","tool_call_id":"call_A","content":"ok"}
         {"role":"tool","tool_call_id":"call_1","content":"ok"}
     "#);
@@ -111,12 +111,12 @@ async fn chat_calls_go_back_as_written() {
 #[tokio::test]
 async fn chat_reasoning_goes_back() {
     insta::assert_snapshot!(replayed("oai-ok").await, @r#"
-        {"role":"assistant","content":"Calling tools.","reasoning_content":"Hmm ok.","tool_calls":[{"id":"call_A","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}},{"id":"call_B","type":"function","function":{"name":"get_time","arguments":"{\"tz\":\"CET\"}"}}]}
+        {"role":"assistant","content":"Calling tools.","reasoning_content":"Hmm ok.","tool_calls":[{"type":"function","id":"call_A","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}},{"type":"function","id":"call_B","function":{"name":"get_time","arguments":"{\"tz\":\"CET\"}"}}]}
         {"role":"tool","tool_call_id":"call_A","content":"ok"}
         {"role":"tool","tool_call_id":"call_B","content":"ok"}
     "#);
     insta::assert_snapshot!(replayed("oai-rdetails").await, @r#"
-        {"role":"assistant","content":"hi","reasoning":"R","reasoning_details":[{"type":"reasoning.text","text":"R","format":"anthropic-claude-v1","index":0,"signature":"SIGOR"}],"tool_calls":[{"id":"call_A","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}}]}
+        {"role":"assistant","content":"hi","reasoning":"R","reasoning_details":[{"type":"reasoning.text","text":"R","format":"anthropic-claude-v1","index":0,"signature":"SIGOR"}],"tool_calls":[{"type":"function","id":"call_A","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}}]}
         {"role":"tool","tool_call_id":"call_A","content":"ok"}
     "#);
 }
@@ -163,7 +163,7 @@ async fn switched(scenario: &str, name: &str) -> [String; 2] {
 async fn a_thread_goes_to_openai_compatible_and_back() {
     let [there, back] = switched("oai-ok", "openai-compatible/model-x").await;
     insta::assert_snapshot!(there, @r#"
-        {"role":"assistant","content":"text-1text-2","tool_calls":[{"id":"toolu_C","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Rome\"}"}}]}
+        {"role":"assistant","content":"text-1text-2","tool_calls":[{"type":"function","id":"toolu_C","function":{"name":"get_weather","arguments":"{\"city\":\"Rome\"}"}}]}
         {"role":"tool","tool_call_id":"toolu_C","content":"ok"}
     "#);
     insta::assert_snapshot!(back, @r#"
@@ -273,9 +273,9 @@ async fn ids_that_repeat_across_steps_are_told_apart() {
     let twice = answered(answered(ask(), &first), &first);
     read(&*model, call(name, twice)).await.1.unwrap();
     insta::assert_snapshot!(assistant_side(&server.requests()[1].body), @r#"
-    {"role":"assistant","tool_calls":[{"id":"call_A","type":"function","function":{"name":"get_weather","arguments":"{ \"city\" : \"Paris\", \"t\": 1.50 }"}}]}
+    {"role":"assistant","tool_calls":[{"type":"function","id":"call_A","function":{"name":"get_weather","arguments":"{ \"city\" : \"Paris\", \"t\": 1.50 }"}}]}
     {"role":"tool","tool_call_id":"call_A","content":"ok"}
-    {"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"get_weather","arguments":"{ \"city\" : \"Paris\", \"t\": 1.50 }"}}]}
+    {"role":"assistant","tool_calls":[{"type":"function","id":"call_1","function":{"name":"get_weather","arguments":"{ \"city\" : \"Paris\", \"t\": 1.50 }"}}]}
     {"role":"tool","tool_call_id":"call_1","content":"ok"}
     "#);
 }

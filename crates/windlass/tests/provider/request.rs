@@ -275,7 +275,7 @@ async fn pictures_and_files_come_from_blobs() {
     insta::assert_snapshot!(messages("oai-ok", "messages").await, @r#"
     {"role":"system","content":[{"type":"text","text":"Be brief."}]}
     {"role":"user","content":[{"type":"text","text":"long"},{"type":"image_url","image_url":{"url":"data:image/png;base64,UE5H","detail":"auto"}},{"type":"file","file":{"file_data":"data:application/pdf;base64,UERG","filename":"document.pdf"}},{"type":"text","text":"<file name=\"t.csv\">\na,b\n</file>"}]}
-    {"role":"assistant","tool_calls":[{"id":"call_A","type":"function","function":{"name":"get_weather","arguments":"{}"}}]}
+    {"role":"assistant","tool_calls":[{"type":"function","id":"call_A","function":{"name":"get_weather","arguments":"{}"}}]}
     {"role":"tool","tool_call_id":"call_A","content":"see\n(see attached image)\n(file `r.pdf` follows)"}
     {"role":"user","content":[{"type":"file","file":{"file_data":"data:application/pdf;base64,UERG","filename":"document.pdf"}},{"type":"text","text":"Attached image(s) from tool result:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,UE5H","detail":"auto"}}]}
     "#);

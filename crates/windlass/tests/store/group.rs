@@ -1,7 +1,9 @@
 //! Group commit: many threads at once, and a stale one among them.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use sqlx::{Connection, SqliteConnection};
 use windlass::port::journal::{AppendError, Epoch, Journal};
 use windlass::testing::suite::{batch, claimed};
 use windlass_machine::{Seq, ThreadId};
@@ -40,6 +42,41 @@ async fn two_hundred_threads_append_at_once_and_a_stale_one_fails_alone() {
     store.check().await.unwrap();
 }
 
+/// A connection that has the write lock, as another process might.
+async fn locked(folder: &Path) -> SqliteConnection {
+    let path = format!("sqlite://{}", folder.join("windlass.db").display());
+    let mut other = SqliteConnection::connect(&path).await.unwrap();
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    other
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_append_does_not_hold_up_its_thread_while_another_process_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let thread = ThreadId::from("thread-1");
+    let store = open(folder.path()).await;
+    let head = claimed(&store, &thread).await;
+    let mut other = locked(folder.path()).await;
+    let unlock = async { sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap() };
+    // On one thread: were the append to wait for the lock there, nobody would give it back.
+    let (appended, _) = tokio::join!(store.append(batch(&thread, head, &["a"])), unlock);
+    assert_eq!(appended.unwrap(), Seq(1));
+}
+
+#[tokio::test]
+async fn the_log_is_written_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let thread = ThreadId::from("thread-1");
+    let store = open(folder.path()).await;
+    let mut head = claimed(&store, &thread).await;
+    let text = "x".repeat(10_000);
+    for _ in 0..2_000 {
+        head.seq = store.append(batch(&thread, head, &[&text])).await.unwrap();
+    }
+    let log = std::fs::metadata(folder.path().join("windlass.db-wal")).unwrap().len();
+    assert!(log < 10_000_000, "{log} bytes of log for 20 MB of events");
+}
+
 #[tokio::test]
 async fn what_was_sent_before_the_store_closed_is_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -47,9 +84,11 @@ async fn what_was_sent_before_the_store_closed_is_written() {
     {
         let store = open(folder.path()).await;
         let head = claimed(&store, &thread).await;
+        let mut other = locked(folder.path()).await;
         // Polled once, so that it is in the queue, and then given up: its outcome is unknown to the caller.
         let append = store.append(batch(&thread, head, &["a"]));
         assert!(futures::poll!(std::pin::pin!(append)).is_pending());
+        sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
     }
     let store = open(folder.path()).await;
     assert_eq!(store.read(&thread, Seq(0), 10).await.unwrap().len(), 1);

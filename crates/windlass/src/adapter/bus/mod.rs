@@ -76,7 +76,7 @@ impl Bus for LocalBus {
     fn follow(&self, thread: &ThreadId) -> BoxStream<'static, Signal> {
         let followed = self.local.follow(thread);
         if let Some(network) = &self.network {
-            network.look_at_once();
+            network.look_for(thread);
         }
         followed
     }

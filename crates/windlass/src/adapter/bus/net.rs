@@ -10,13 +10,13 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use windlass_machine::ThreadId;
 
 use super::Owners;
 use super::local::Local;
-use super::relay::Relays;
+use super::relay::{Look, Relays};
 use crate::adapter::node::{Node, socket_path};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
@@ -37,7 +37,7 @@ pub(super) struct Network {
     local: Arc<Local>,
     node: Arc<Node>,
     owners: Arc<dyn Owners>,
-    look: Arc<Notify>,
+    look: Arc<Look>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -45,16 +45,16 @@ impl Network {
     /// Listens, and begins to look after followed threads.
     pub fn open(local: Arc<Local>, node: Arc<Node>, owners: Arc<dyn Owners>) -> Result<Self, StoreError> {
         let listener = listen(node.folder(), node.id())?;
-        let look = Arc::new(Notify::new());
+        let look = Arc::<Look>::default();
         let relays =
             Relays::new(Arc::clone(&local), Arc::clone(&node), Arc::clone(&owners), Arc::clone(&look));
         let tasks = [tokio::spawn(serve(listener, Arc::clone(&local))), tokio::spawn(relays.run())];
         Ok(Self { local, node, owners, look, tasks })
     }
 
-    /// Looks for the owners of followed threads now, instead of within a second.
-    pub fn look_at_once(&self) {
-        self.look.notify_one();
+    /// Looks for the owner of a thread that is followed from now on, instead of within a second.
+    pub fn look_for(&self, thread: &ThreadId) {
+        self.look.soon(thread);
     }
 
     /// Wakes whoever holds the thread; this process where no other does.

@@ -5,7 +5,7 @@
 //! its socket; a head that grew is told as `Appended`, perhaps once more.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -32,10 +32,30 @@ pub(super) struct Relays {
     local: Arc<Local>,
     node: Arc<Node>,
     owners: Arc<dyn Owners>,
-    look: Arc<Notify>,
+    look: Arc<Look>,
     followed: HashMap<ThreadId, Followed>,
     /// Looks that come soon.
     soon: u32,
+}
+
+/// Threads whose owner is looked for at once.
+#[derive(Default)]
+pub(super) struct Look {
+    threads: Mutex<HashSet<ThreadId>>,
+    notify: Notify,
+}
+
+impl Look {
+    /// Asks for a look at one thread.
+    pub fn soon(&self, thread: &ThreadId) {
+        self.threads().insert(thread.clone());
+        self.notify.notify_one();
+    }
+
+    fn threads(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
+        // Nothing leaves the set halfway.
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A followed thread as the last look found it.
@@ -58,22 +78,33 @@ impl Drop for Relay {
 
 impl Relays {
     /// Relays for what `local` follows; `look` asks for a look at once.
-    pub fn new(local: Arc<Local>, node: Arc<Node>, owners: Arc<dyn Owners>, look: Arc<Notify>) -> Self {
+    pub fn new(local: Arc<Local>, node: Arc<Node>, owners: Arc<dyn Owners>, look: Arc<Look>) -> Self {
         Self { local, node, owners, look, followed: HashMap::new(), soon: 0 }
     }
 
     /// Looks until it is aborted.
     pub async fn run(mut self) {
+        let mut pause = std::pin::pin!(tokio::time::sleep(LOOK));
         loop {
-            // Whichever comes first; running out of time is the usual way.
-            let pause = if self.soon > 0 { LOOK_SOON } else { LOOK };
-            let _ = tokio::time::timeout(pause, self.look.notified()).await;
-            self.soon = self.soon.saturating_sub(1);
-            self.look_once().await;
+            tokio::select! {
+                () = self.look.notify.notified() => {
+                    // A thousand followers that come at once ask for a thousand threads, not each for all of them.
+                    let threads: Vec<ThreadId> = self.look.threads().drain().collect();
+                    self.ask(&threads).await;
+                    if self.soon == 0 {
+                        continue;
+                    }
+                }
+                () = &mut pause => {
+                    self.soon = self.soon.saturating_sub(1);
+                    self.look_at_all().await;
+                }
+            }
+            pause.set(tokio::time::sleep(if self.soon > 0 { LOOK_SOON } else { LOOK }));
         }
     }
 
-    async fn look_once(&mut self) {
+    async fn look_at_all(&mut self) {
         let threads = self.local.followed();
         let followed: HashSet<&ThreadId> = threads.iter().collect();
         self.followed.retain(|thread, known| {
@@ -84,11 +115,15 @@ impl Relays {
             }
             stays
         });
+        self.ask(&threads).await;
+    }
+
+    async fn ask(&mut self, threads: &[ThreadId]) {
         if threads.is_empty() {
             return;
         }
         // A store that does not answer now is asked again in a second.
-        let Ok(found) = self.owners.owners(&threads).await else { return };
+        let Ok(found) = self.owners.owners(threads).await else { return };
         for (thread, holder, head) in found {
             match holder {
                 Some(id) if id == self.node.id() => drop(self.followed.remove(&thread)),
@@ -117,7 +152,7 @@ impl Relays {
                 tokio::time::sleep(LOOK_SOON / 2).await;
                 // A node that lives has no room: it is asked again in a second.
                 if !node.is_alive(&id) {
-                    look.notify_one();
+                    look.soon(&thread);
                 }
             });
             followed.relay = Some(Relay { holder, task });

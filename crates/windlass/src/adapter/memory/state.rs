@@ -99,7 +99,8 @@ impl State {
         }
         thread.head.epoch.0 += 1;
         thread.node = Some(node.to_owned());
-        Claim::Taken(thread.head)
+        let inbox = thread.inbox.iter().any(|(_, row)| row.outcome.is_none());
+        Claim::Taken { head: thread.head, inbox }
     }
 
     /// See [`Journal::release`](crate::port::journal::Journal::release).

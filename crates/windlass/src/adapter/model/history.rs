@@ -275,7 +275,8 @@ fn item(kind: WireKind, native: Option<&Native>, own: Own<'_>, exact: bool) -> O
             };
             Some(native::restore(&native.item, text))
         }
-        None if exact => native::rebuild(kind, own),
+        // What the chat wire makes of a block is its usual item already, and the library encodes it for less.
+        None if exact && kind != WireKind::OpenaiChat => native::rebuild(kind, own),
         None => None,
     }
 }

@@ -23,7 +23,7 @@ use super::history::{self, History, Target};
 use super::preset::{Preset, ReasoningContent};
 use super::settings::{self, Facts};
 use super::stream::ReplyStream;
-use super::transport::{Link, LinkOptions, bearer, sensitive};
+use super::transport::{Endings, Link, LinkOptions, bearer, sensitive};
 use super::wire::Wire;
 use super::{info, schema};
 use crate::port::model::{Model, ModelCall, ModelError, ModelEvent, ModelInfo};
@@ -106,16 +106,10 @@ impl ProviderModel {
             self.check_unrepaired(&history, tools);
         }
         request.chat_history = history.messages;
-        let link = Link::new(self.http.clone(), options, history.arguments);
+        let link = Link::new(self.http.clone(), Arc::clone(&options), history.arguments);
         let remainder = link.remainder();
         let stream = self.wire.stream(request, call.request.settings.cache, link)?;
-        Ok(ReplyStream::new(
-            stream,
-            self.kind,
-            Arc::clone(&self.origin),
-            remainder,
-            self.config.stall_timeout,
-        ))
+        Ok(ReplyStream::new(stream, self.kind, Arc::clone(&self.origin), remainder, options))
     }
 
     fn tools(&self, call: &ModelCall) -> Result<Vec<ToolDefinition>, ModelError> {
@@ -240,7 +234,8 @@ fn link_options(endpoint: &Endpoint) -> Result<LinkOptions, ModelError> {
         let (name, value) = header(name, value.expose())?;
         headers.insert(name, value);
     }
-    Ok(LinkOptions { stall_timeout: endpoint.config.stall_timeout, headers, removed })
+    let stall_timeout = endpoint.config.stall_timeout;
+    Ok(LinkOptions { stall_timeout, headers, removed, endings: Endings::default() })
 }
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ModelError> {

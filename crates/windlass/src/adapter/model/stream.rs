@@ -5,7 +5,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use futures::Stream;
 use futures::future::BoxFuture;
@@ -18,7 +17,7 @@ use windlass_machine::{Origin, StopReason, Usage};
 use super::config::WireKind;
 use super::failure;
 use super::reply::{self, Streamed};
-use super::transport::Remainder;
+use super::transport::{LinkOptions, Remainder};
 use crate::port::model::{Delta, ModelError, ModelEvent, Reply};
 
 /// The stream of one call. Dropping it closes the connection.
@@ -28,7 +27,7 @@ pub(super) struct ReplyStream {
     /// Argument text by part.
     calls: Vec<(usize, Streamed)>,
     remainder: Remainder,
-    stall_timeout: Duration,
+    endpoint: Arc<LinkOptions>,
     state: State,
 }
 
@@ -45,16 +44,9 @@ impl ReplyStream {
         kind: WireKind,
         origin: Arc<Origin>,
         remainder: Remainder,
-        stall_timeout: Duration,
+        endpoint: Arc<LinkOptions>,
     ) -> Self {
-        Self {
-            kind,
-            origin,
-            calls: Vec::new(),
-            remainder,
-            stall_timeout,
-            state: State::Reading(Box::new(stream)),
-        }
+        Self { kind, origin, calls: Vec::new(), remainder, endpoint, state: State::Reading(Box::new(stream)) }
     }
 
     fn delta(&mut self, event: StreamEvent) -> Option<Delta> {
@@ -96,12 +88,12 @@ impl ReplyStream {
         &self,
         stream: CompletionStream,
     ) -> BoxFuture<'static, Result<CompletionResponse, ProviderError>> {
-        let (remainder, stall_timeout) = (self.remainder.clone(), self.stall_timeout);
+        let (remainder, endpoint) = (self.remainder.clone(), Arc::clone(&self.endpoint));
         // The library takes Anthropic's next to last event for the end.
         let last = (self.kind == WireKind::Anthropic).then_some("message_stop");
         Box::pin(async move {
             let response = stream.finish().await?;
-            let whole = remainder.read_out(last, stall_timeout).await;
+            let whole = remainder.read_out(last, &endpoint).await;
             if whole { Ok(response) } else { Err(ProviderError::Truncated) }
         })
     }

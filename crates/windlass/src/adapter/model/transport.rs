@@ -7,8 +7,8 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -50,6 +50,50 @@ pub(super) struct LinkOptions {
     pub headers: HeaderMap,
     /// Headers that the wire sets and this endpoint must not see.
     pub removed: Vec<HeaderName>,
+    /// Bodies whose end is still on its way.
+    pub endings: Endings,
+}
+
+/// Bodies that were read as far as anybody needs, until their ends have come: one that is dropped before takes its
+/// connection with it. No reply waits for that; the next call does, because a new connection takes longer.
+#[derive(Default)]
+pub(super) struct Endings(Mutex<Vec<BoxedStream>>);
+
+impl Endings {
+    /// How long a call waits for an end. Bodies without one are dropped then.
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    fn keep(&self, mut body: BoxedStream) {
+        if has_ended(&mut body, &mut Context::from_waker(Waker::noop())).is_pending() {
+            self.kept().push(body);
+        }
+    }
+
+    /// Waits until a connection is free again, where one is about to be.
+    async fn settle(&self) {
+        let mut bodies = std::mem::take(&mut *self.kept());
+        if bodies.is_empty() {
+            return;
+        }
+        let one_ended = std::future::poll_fn(|context| {
+            let before = bodies.len();
+            bodies.retain_mut(|body| has_ended(body, context).is_pending());
+            if bodies.len() < before { Poll::Ready(()) } else { Poll::Pending }
+        });
+        if tokio::time::timeout(Self::PATIENCE, one_ended).await.is_ok() {
+            self.kept().append(&mut bodies);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<BoxedStream>> {
+        // Nothing leaves the list halfway.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn has_ended(body: &mut BoxedStream, context: &mut Context<'_>) -> Poll<()> {
+    while let Some(Ok(_)) = ready!(body.as_mut().poll_next(context)) {}
+    Poll::Ready(())
 }
 
 /// One call's HTTP client.
@@ -74,25 +118,23 @@ struct Left {
 }
 
 impl Remainder {
-    /// How long the end of a body may take after the end of the reply.
-    const PATIENCE: Duration = Duration::from_millis(50);
-
-    /// Reads out what is left. With a `last` event, waits for it as long as for any byte, and says whether it
-    /// came; without one the answer is yes.
-    pub(super) async fn read_out(&self, last: Option<&str>, stall_timeout: Duration) -> bool {
+    /// Reads on until a reply's `last` event, where there is one, and says whether it came. What follows is left to
+    /// the endpoint.
+    pub(super) async fn read_out(&self, last: Option<&str>, endpoint: &LinkOptions) -> bool {
         let Left { body, mut tail } =
             std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let seen = |tail: &[u8]| {
             last.is_none_or(|last| tail.windows(last.len()).any(|window| window == last.as_bytes()))
         };
         let Some(mut body) = body else { return seen(&tail) };
-        loop {
-            let patience = if seen(&tail) { Self::PATIENCE } else { stall_timeout };
-            match tokio::time::timeout(patience, body.next()).await {
+        while !seen(&tail) {
+            match tokio::time::timeout(endpoint.stall_timeout, body.next()).await {
                 Ok(Some(Ok(chunk))) => keep_tail(&mut tail, &chunk),
                 Ok(Some(Err(_)) | None) | Err(_) => return seen(&tail),
             }
         }
+        endpoint.endings.keep(body);
+        true
     }
 }
 
@@ -139,6 +181,7 @@ impl Link {
         let request = Request::from_parts(parts, body);
         let stall = self.options.stall_timeout;
         let opening = async {
+            self.options.endings.settle().await;
             let response = self.http.send_streaming(request).await?;
             if is_event_stream(response.headers()) { Ok(response) } else { Err(not_a_stream(response).await) }
         };

@@ -92,7 +92,7 @@ impl SqliteStore {
             .acquire_timeout(Duration::from_secs(30))
             .test_before_acquire(false)
             .connect_lazy_with(reader_options(folder));
-        let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock))?;
+        let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock)).await?;
         let (folder, durability) = (folder.to_owned(), options.durability);
         Ok(Self { writer, readers, blobs, node, clock, folder, durability })
     }

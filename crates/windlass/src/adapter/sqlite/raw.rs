@@ -1,23 +1,35 @@
-//! The few SQLite calls that the writer makes itself, on a connection that sqlx opened and locked.
+//! The few SQLite calls that the writer makes itself, on a connection that sqlx opened.
 //!
 //! sqlx passes every statement to a thread of its own and back; an append is a dozen statements, and
 //! those hops would cost several times what SQLite takes. All of the store's `unsafe` calls of SQLite
 //! are in this file. Readers use sqlx.
 
-use std::ffi::CStr;
-use std::marker::PhantomData;
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use libsqlite3_sys as ffi;
-use sqlx::sqlite::LockedSqliteHandle;
+use sqlx::SqliteConnection;
 
-use super::fault::Fault;
+use super::fault::{Fault, store_error};
+use crate::port::journal::StoreError;
 
-/// A connection that this thread alone uses for `'a`.
-pub(super) struct Raw<'a> {
+/// A connection that sqlx opened and never uses again. Whoever makes statements of it keeps them all under one
+/// lock, so that one thread at a time uses it; the last of them closes it.
+pub(super) struct Raw {
     db: NonNull<ffi::sqlite3>,
-    _locked: PhantomData<&'a mut ()>,
+    /// Pages in the write-ahead log after the last commit.
+    log_pages: AtomicU32,
+    _connection: SqliteConnection,
 }
+
+// SAFETY: SQLite lets a connection move between threads as long as two never use it at once. Every call takes a
+// `Statement` by `&mut`, or a `Raw` that lies beside all of them under the same lock.
+unsafe impl Send for Raw {}
+// SAFETY: as above.
+unsafe impl Sync for Raw {}
 
 /// A value for a statement's parameter.
 #[derive(Clone, Copy)]
@@ -43,16 +55,23 @@ impl<'v> Value<'v> {
     }
 }
 
-impl<'a> Raw<'a> {
-    /// Uses a locked connection for as long as its lock is borrowed.
-    pub fn new(locked: &'a mut LockedSqliteHandle<'_>) -> Self {
-        Self { db: locked.as_raw_handle(), _locked: PhantomData }
+impl Raw {
+    /// Takes a connection over. From here on SQLite no longer writes the log back by itself.
+    pub async fn new(mut connection: SqliteConnection) -> Result<Arc<Self>, StoreError> {
+        let db = connection.lock_handle().await.map_err(store_error)?.as_raw_handle();
+        let raw = Arc::new(Self { db, log_pages: AtomicU32::new(0), _connection: connection });
+        // SAFETY: the connection is open as long as `raw`, which holds the number that the hook writes.
+        unsafe {
+            let pages = std::ptr::from_ref(&raw.log_pages).cast_mut().cast();
+            ffi::sqlite3_wal_hook(raw.db.as_ptr(), Some(note_log_pages), pages);
+        }
+        Ok(raw)
     }
 
     /// Prepares a statement for the connection's life.
-    pub fn prepare(&self, sql: &'static str) -> Result<Statement<'a>, Fault> {
+    pub fn prepare(self: &Arc<Self>, sql: &'static str) -> Result<Statement, Fault> {
         let mut statement = std::ptr::null_mut();
-        // SAFETY: the connection is open for 'a; the text is given with its length; SQLite keeps no pointer to it.
+        // SAFETY: the connection is open; the text is given with its length; SQLite keeps no pointer to it.
         let code = unsafe {
             ffi::sqlite3_prepare_v3(
                 self.db.as_ptr(),
@@ -64,34 +83,73 @@ impl<'a> Raw<'a> {
             )
         };
         match NonNull::new(statement) {
-            Some(statement) if code == ffi::SQLITE_OK => {
-                Ok(Statement { statement, db: self.db, _locked: PhantomData })
-            }
+            Some(statement) if code == ffi::SQLITE_OK => Ok(Statement { statement, raw: Arc::clone(self) }),
             _ => Err(last_fault(self.db)),
         }
     }
 
     /// Whether a transaction is open. SQLite ends one by itself after some failures.
     pub fn in_transaction(&self) -> bool {
-        // SAFETY: the connection is open for 'a.
+        // SAFETY: the connection is open.
         unsafe { ffi::sqlite3_get_autocommit(self.db.as_ptr()) == 0 }
+    }
+
+    /// How long a statement waits for another process's lock from now on.
+    pub fn set_patience(&self, patience: Duration) {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_busy_timeout(self.db.as_ptr(), patience.as_millis() as i32) };
+    }
+
+    /// Pages in the write-ahead log after the last commit.
+    pub fn log_pages(&self) -> u32 {
+        self.log_pages.load(Ordering::Relaxed)
+    }
+
+    /// Writes the log back into the database, as far as no reader is in the way.
+    pub fn write_back(&self) -> Result<(), Fault> {
+        // SAFETY: the connection is open; null means every database of it, and that no figures are wanted.
+        let code = unsafe {
+            ffi::sqlite3_wal_checkpoint_v2(
+                self.db.as_ptr(),
+                std::ptr::null(),
+                ffi::SQLITE_CHECKPOINT_PASSIVE,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+        if code == ffi::SQLITE_OK { Ok(()) } else { Err(last_fault(self.db)) }
     }
 }
 
-/// A prepared statement, reset and without values whenever no call of it runs.
-pub(super) struct Statement<'a> {
-    statement: NonNull<ffi::sqlite3_stmt>,
-    db: NonNull<ffi::sqlite3>,
-    _locked: PhantomData<&'a mut ()>,
+/// SQLite calls this after each commit.
+unsafe extern "C" fn note_log_pages(
+    pages: *mut c_void,
+    _: *mut ffi::sqlite3,
+    _: *const c_char,
+    count: c_int,
+) -> c_int {
+    // SAFETY: `Raw::new` gave the address of a number that lives as long as the connection.
+    let pages = unsafe { &*pages.cast_const().cast::<AtomicU32>() };
+    pages.store(u32::try_from(count).unwrap_or(0), Ordering::Relaxed);
+    ffi::SQLITE_OK
 }
 
-impl Statement<'_> {
+/// A prepared statement, reset and without values whenever no call of it runs.
+pub(super) struct Statement {
+    statement: NonNull<ffi::sqlite3_stmt>,
+    raw: Arc<Raw>,
+}
+
+// SAFETY: as for `Raw`.
+unsafe impl Send for Statement {}
+
+impl Statement {
     /// Runs the statement to its end; returns how many rows an INSERT, UPDATE or DELETE changed.
     pub fn run(&mut self, values: &[Value<'_>]) -> Result<u64, Fault> {
         let running = self.bind(values)?;
         while running.step()? {}
-        // SAFETY: the connection is open for 'a.
-        Ok(unsafe { ffi::sqlite3_changes64(running.0.db.as_ptr()) } as u64)
+        // SAFETY: the connection is open.
+        Ok(unsafe { ffi::sqlite3_changes64(running.0.raw.db.as_ptr()) } as u64)
     }
 
     /// Reads the first row, where there is one.
@@ -115,7 +173,7 @@ impl Statement<'_> {
             // outlive the guard, whose drop takes them out again.
             let code = unsafe { bind_one(running.0.statement.as_ptr(), index, *value) };
             if code != ffi::SQLITE_OK {
-                return Err(last_fault(running.0.db));
+                return Err(last_fault(running.0.raw.db));
             }
         }
         Ok(running)
@@ -147,7 +205,7 @@ unsafe fn bind_one(statement: *mut ffi::sqlite3_stmt, index: i32, value: Value<'
     }
 }
 
-impl Drop for Statement<'_> {
+impl Drop for Statement {
     fn drop(&mut self) {
         // SAFETY: made by `prepare`, finalized only here, and the connection is still open.
         unsafe { ffi::sqlite3_finalize(self.statement.as_ptr()) };
@@ -155,7 +213,7 @@ impl Drop for Statement<'_> {
 }
 
 /// A statement with its values bound.
-struct Running<'s>(&'s Statement<'s>);
+struct Running<'s>(&'s Statement);
 
 impl Running<'_> {
     /// Steps; `true` where a row is there to read.
@@ -164,7 +222,7 @@ impl Running<'_> {
         match unsafe { ffi::sqlite3_step(self.0.statement.as_ptr()) } {
             ffi::SQLITE_ROW => Ok(true),
             ffi::SQLITE_DONE => Ok(false),
-            _ => Err(last_fault(self.0.db)),
+            _ => Err(last_fault(self.0.raw.db)),
         }
     }
 }
@@ -180,7 +238,7 @@ impl Drop for Running<'_> {
 }
 
 /// The row that a statement stands at.
-pub(super) struct Row<'s>(&'s Statement<'s>);
+pub(super) struct Row<'s>(&'s Statement);
 
 impl Row<'_> {
     /// A whole number; 0 for NULL.

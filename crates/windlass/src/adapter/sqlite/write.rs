@@ -3,6 +3,8 @@
 //! Nothing here begins or commits. A function that fails may leave half a change behind: the group
 //! takes it back to the savepoint.
 
+use std::sync::Arc;
+
 use windlass_machine::{Input, RunStatus, Seq, ThreadId, Timestamp};
 
 use super::fault::Fault;
@@ -43,6 +45,7 @@ const RUN: &str = "INSERT INTO runs (run, number, agent, model, status, from_seq
 const POST: &str =
     "INSERT INTO inbox (number, id, input) VALUES (?1, ?2, ?3) ON CONFLICT (number, id) DO NOTHING";
 const POSTED: &str = "SELECT outcome FROM inbox WHERE number = ?1 AND id = ?2";
+const INBOX: &str = "SELECT 1 FROM inbox WHERE number = ?1 AND consumed_at IS NULL LIMIT 1";
 const PURGE: &str = "DELETE FROM inbox WHERE consumed_at < ?1";
 const SNAPSHOT: &str = "INSERT INTO snapshots (number, fold, seq, bytes) VALUES (?1, ?2, ?3, ?4) \
     ON CONFLICT (number) DO UPDATE SET fold = ?2, seq = ?3, bytes = ?4";
@@ -53,32 +56,33 @@ const DELETE_INBOX: &str = "DELETE FROM inbox WHERE number = ?1";
 const DELETE_SNAPSHOT: &str = "DELETE FROM snapshots WHERE number = ?1";
 
 /// The prepared statements of every change.
-pub(super) struct Changes<'a> {
-    head: Statement<'a>,
-    claim: Statement<'a>,
-    create: Statement<'a>,
-    release: Statement<'a>,
-    view: Statement<'a>,
-    indexed: Statement<'a>,
-    event: Statement<'a>,
-    blob: Statement<'a>,
-    consume: Statement<'a>,
-    run: Statement<'a>,
-    post: Statement<'a>,
-    posted: Statement<'a>,
-    purge: Statement<'a>,
-    snapshot: Statement<'a>,
-    check: Statement<'a>,
+pub(super) struct Changes {
+    head: Statement,
+    claim: Statement,
+    create: Statement,
+    release: Statement,
+    view: Statement,
+    indexed: Statement,
+    event: Statement,
+    blob: Statement,
+    consume: Statement,
+    run: Statement,
+    post: Statement,
+    posted: Statement,
+    inbox: Statement,
+    purge: Statement,
+    snapshot: Statement,
+    check: Statement,
     /// Rows of a thread that only a deletion touches: each takes the thread's number.
-    delete: [Statement<'a>; 4],
-    delete_events: Statement<'a>,
-    node: &'a Node,
-    clock: &'a dyn Clock,
+    delete: [Statement; 4],
+    delete_events: Statement,
+    node: Arc<Node>,
+    clock: Arc<dyn Clock>,
 }
 
-impl<'a> Changes<'a> {
+impl Changes {
     /// Prepares every statement.
-    pub fn prepare(raw: &Raw<'a>, node: &'a Node, clock: &'a dyn Clock) -> Result<Self, Fault> {
+    pub fn prepare(raw: &Arc<Raw>, node: Arc<Node>, clock: Arc<dyn Clock>) -> Result<Self, Fault> {
         Ok(Self {
             head: raw.prepare(HEAD)?,
             claim: raw.prepare(CLAIM)?,
@@ -92,6 +96,7 @@ impl<'a> Changes<'a> {
             run: raw.prepare(RUN)?,
             post: raw.prepare(POST)?,
             posted: raw.prepare(POSTED)?,
+            inbox: raw.prepare(INBOX)?,
             purge: raw.prepare(PURGE)?,
             snapshot: raw.prepare(SNAPSHOT)?,
             check: raw.prepare(CHECK)?,
@@ -217,7 +222,8 @@ impl<'a> Changes<'a> {
             return Ok(Claim::Held { node });
         }
         self.claim.run(&[Value::Integer(found.number), Value::Text(self.node.id())])?;
-        Ok(Claim::Taken(Head { epoch: Epoch(found.head.epoch.0 + 1), ..found.head }))
+        let inbox = self.inbox.first(&[Value::Integer(found.number)], |_| ())?.is_some();
+        Ok(Claim::Taken { head: Head { epoch: Epoch(found.head.epoch.0 + 1), ..found.head }, inbox })
     }
 
     /// Posts an input. Only a message makes a thread: any other input to a thread that does not exist is a mistake.

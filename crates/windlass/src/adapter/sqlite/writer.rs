@@ -1,15 +1,19 @@
-//! The one writer: a thread that takes what waits, and commits it together.
+//! The one writer of a process: a thread that takes what waits, and commits it together.
 //!
 //! Each change has a savepoint, so that a refused one fails alone. The longer a commit takes, the
 //! more changes wait for the next, and the more of them share it: nothing is ever delayed on purpose.
+//! Where nothing waits and the disk is quick, whoever brings a change commits it himself: going to
+//! the thread and back costs more than such a commit.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytes::Bytes;
 use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
 use windlass_machine::{Digest, InputId, Seq, ThreadId};
 
+use super::BUSY;
 use super::fault::Fault;
 use super::raw::{Raw, Statement};
 use super::write::Changes;
@@ -23,6 +27,11 @@ const QUEUE: usize = 1024;
 const GROUP_MS: u64 = 10;
 /// And here, where the clock stands still: about what 10 ms hold.
 const GROUP_CHANGES: usize = 512;
+/// A caller commits by itself while commits take less than this on average: it holds up its own thread meanwhile,
+/// which is one of a few that run everything else.
+const QUICK_US: u64 = 1_000;
+/// Pages of log after which it is written back into the database: SQLite's own default.
+const LOG_PAGES: u32 = 1_000;
 
 /// A batch with its events encoded, which the caller's thread did.
 pub(super) struct PreparedAppend {
@@ -72,31 +81,66 @@ pub(super) enum Written {
 enum Job {
     Append(Box<PreparedAppend>, oneshot::Sender<Result<Seq, AppendError>>),
     Write(Write, oneshot::Sender<Result<Written, StoreError>>),
+    /// Write the log back.
+    Tidy,
 }
 
 /// The way to the writer. Dropping it lets the writer finish what waits, and waits for that.
 pub(super) struct Writer {
+    group: Arc<Mutex<Group>>,
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<std::thread::JoinHandle<()>>,
+    pace: Arc<Pace>,
+}
+
+/// How long commits take: a moving average over about sixteen, in microseconds.
+#[derive(Default)]
+struct Pace(AtomicU64);
+
+impl Pace {
+    fn is_quick(&self) -> bool {
+        self.0.load(Ordering::Relaxed) < QUICK_US
+    }
+
+    /// Takes a commit in. Whole milliseconds are enough: over many commits their mean is right.
+    fn note(&self, took_ms: u64) {
+        let average = self.0.load(Ordering::Relaxed);
+        self.0.store((average * 15 + took_ms.saturating_mul(1_000)) / 16, Ordering::Relaxed);
+    }
 }
 
 impl Writer {
-    /// Starts the thread on a connection that is open and migrated.
-    pub fn start(
+    /// Takes over a connection that is open and migrated, and starts the thread.
+    pub async fn start(
         connection: SqliteConnection,
         node: Arc<Node>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let (jobs, waiting) = mpsc::channel(QUEUE);
+        let pace = Arc::<Pace>::default();
+        let group = Group::prepare(Raw::new(connection).await?, node, clock, Arc::clone(&pace))?;
+        let group = Arc::new(Mutex::new(group));
+        let (jobs, mut waiting) = mpsc::channel(QUEUE);
+        let shared = Arc::clone(&group);
+        let serve = move || {
+            while let Some(job) = waiting.blocking_recv() {
+                locked(&shared).commit_from(job, &mut waiting);
+            }
+        };
         let thread = std::thread::Builder::new()
             .name("windlass-writer".to_owned())
-            .spawn(move || serve(connection, &node, clock.as_ref(), waiting))
+            .spawn(serve)
             .map_err(|error| StoreError::Unavailable { why: format!("no thread for the writer: {error}") })?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self { group, jobs: Some(jobs), thread: Some(thread), pace })
     }
 
     /// Appends.
     pub async fn append(&self, append: PreparedAppend) -> Result<Seq, AppendError> {
+        if let Some(mut group) = self.idle() {
+            let unknown = |fault: Fault| AppendError::Unknown(fault.message);
+            let appended = group.commit_alone(|changes| changes.append(&append), unknown);
+            self.tidy(&group);
+            return appended;
+        }
         let (reply, answer) = oneshot::channel();
         self.send(Job::Append(Box::new(append), reply)).await.map_err(AppendError::Failed)?;
         let gone = |_| AppendError::Unknown("the store's writer ended before it answered".to_owned());
@@ -105,9 +149,38 @@ impl Writer {
 
     /// Makes another change.
     pub async fn write(&self, write: Write) -> Result<Written, StoreError> {
+        if let Some(mut group) = self.idle() {
+            let written = group.commit_alone(|changes| changes.write(&write), StoreError::from);
+            self.tidy(&group);
+            return written;
+        }
         let (reply, answer) = oneshot::channel();
         self.send(Job::Write(write, reply)).await?;
         answer.await.map_err(|_| ended())?
+    }
+
+    /// The group with a transaction begun, where this caller may commit by itself.
+    fn idle(&self) -> Option<MutexGuard<'_, Group>> {
+        let nothing_waits = self.jobs.as_ref().is_some_and(|jobs| jobs.capacity() == jobs.max_capacity());
+        if !nothing_waits || !self.pace.is_quick() {
+            return None;
+        }
+        let mut group = match self.group.try_lock() {
+            Ok(group) => group,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        group.begin_at_once().then_some(group)
+    }
+
+    /// Has the thread write the log back, where it has grown long.
+    fn tidy(&self, group: &Group) {
+        if let Some(jobs) = &self.jobs
+            && group.raw.log_pages() >= LOG_PAGES
+        {
+            // A full queue has changes in it, after which the thread does it anyway.
+            let _ = jobs.try_send(Job::Tidy);
+        }
     }
 
     async fn send(&self, job: Job) -> Result<(), StoreError> {
@@ -115,6 +188,11 @@ impl Writer {
         let jobs = self.jobs.as_ref().expect("the writer is open until it is dropped");
         jobs.send(job).await.map_err(|_| ended())
     }
+}
+
+/// A panic inside left a transaction open at most, which the next `BEGIN` reports and ends.
+fn locked(group: &Mutex<Group>) -> MutexGuard<'_, Group> {
+    group.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Writer {
@@ -131,67 +209,111 @@ fn ended() -> StoreError {
     StoreError::Unavailable { why: "the store's writer has ended; open the store again".to_owned() }
 }
 
-fn serve(mut connection: SqliteConnection, node: &Node, clock: &dyn Clock, mut waiting: mpsc::Receiver<Job>) {
-    // The lock is held for the thread's life: from here on nobody else uses the connection.
-    let mut locked = match futures::executor::block_on(connection.lock_handle()) {
-        Ok(locked) => locked,
-        Err(error) => return tracing::error!(%error, "the store's writer cannot use its connection"),
-    };
-    let raw = Raw::new(&mut locked);
-    match Group::prepare(&raw, node, clock) {
-        Ok(mut group) => {
-            while let Some(job) = waiting.blocking_recv() {
-                group.commit_from(job, &mut waiting);
-            }
-        }
-        Err(fault) => tracing::error!(?fault, "the store's writer cannot prepare its statements"),
-    }
+struct Group {
+    changes: Changes,
+    clock: Arc<dyn Clock>,
+    pace: Arc<Pace>,
+    begin: Statement,
+    commit: Statement,
+    rollback: Statement,
+    savepoint: Statement,
+    release: Statement,
+    undo: Statement,
+    raw: Arc<Raw>,
 }
 
-struct Group<'a, 'r> {
-    raw: &'r Raw<'a>,
-    changes: Changes<'a>,
-    clock: &'a dyn Clock,
-    begin: Statement<'a>,
-    commit: Statement<'a>,
-    rollback: Statement<'a>,
-    savepoint: Statement<'a>,
-    release: Statement<'a>,
-    undo: Statement<'a>,
-}
-
-impl<'a, 'r> Group<'a, 'r> {
-    fn prepare(raw: &'r Raw<'a>, node: &'a Node, clock: &'a dyn Clock) -> Result<Self, Fault> {
+impl Group {
+    fn prepare(
+        raw: Arc<Raw>,
+        node: Arc<Node>,
+        clock: Arc<dyn Clock>,
+        pace: Arc<Pace>,
+    ) -> Result<Self, Fault> {
         Ok(Self {
-            raw,
-            changes: Changes::prepare(raw, node, clock)?,
+            changes: Changes::prepare(&raw, node, Arc::clone(&clock))?,
             clock,
+            pace,
             begin: raw.prepare("BEGIN IMMEDIATE")?,
             commit: raw.prepare("COMMIT")?,
             rollback: raw.prepare("ROLLBACK")?,
             savepoint: raw.prepare("SAVEPOINT change")?,
             release: raw.prepare("RELEASE change")?,
             undo: raw.prepare("ROLLBACK TO change")?,
+            raw,
         })
+    }
+
+    /// Begins a transaction where no other process has the lock.
+    fn begin_at_once(&mut self) -> bool {
+        self.raw.set_patience(std::time::Duration::ZERO);
+        let begun = self.begin.run(&[]).is_ok();
+        self.raw.set_patience(BUSY);
+        begun
+    }
+
+    /// Makes and commits one change in a transaction that was begun for it. A refused one leaves nothing.
+    fn commit_alone<T, E>(
+        &mut self,
+        change: impl FnOnce(&mut Changes) -> Result<T, E>,
+        unknown: impl FnOnce(Fault) -> E,
+    ) -> Result<T, E> {
+        let from_ms = self.clock.monotonic_ms();
+        let changed = change(&mut self.changes);
+        let ended = match &changed {
+            Ok(_) => self.commit.run(&[]).map_err(unknown),
+            Err(_) => Ok(0),
+        };
+        self.roll_back();
+        self.pace.note(self.clock.monotonic_ms().saturating_sub(from_ms));
+        ended.and(changed)
+    }
+
+    /// Ends a transaction that is still open. Whatever this answers, the next `BEGIN` finds out.
+    fn roll_back(&mut self) {
+        if self.raw.in_transaction() {
+            let _ = self.rollback.run(&[]);
+        }
     }
 
     /// Commits a change together with those that wait, then answers all.
     fn commit_from(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) {
+        let from_ms = self.clock.monotonic_ms();
+        let first = match first {
+            Job::Tidy => None,
+            job @ (Job::Append(..) | Job::Write(..)) => Some(job),
+        };
+        if let Some(first) = first {
+            let (done, lost) = self.commit_group(first, waiting);
+            self.pace.note(self.clock.monotonic_ms().saturating_sub(from_ms));
+            answer(done, lost.as_ref());
+        }
+        if self.raw.log_pages() >= LOG_PAGES
+            && let Err(fault) = self.raw.write_back()
+        {
+            tracing::warn!(
+                ?fault,
+                "the store's log could not be written back; it is tried again after a commit"
+            );
+        }
+    }
+
+    fn commit_group(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) -> (Vec<Done>, Option<Lost>) {
         if let Err(fault) = self.begin.run(&[]) {
+            self.roll_back();
             // Who waits behind it would meet the same lock or disk, 5 s later each.
-            let mut done = vec![Done::untried(first)];
-            done.extend(std::iter::from_fn(|| waiting.try_recv().ok()).map(Done::untried));
-            return answer(done, Some(&Lost::RolledBack(fault)));
+            let mut done = Vec::from_iter(Done::untried(first));
+            done.extend(std::iter::from_fn(|| waiting.try_recv().ok()).filter_map(Done::untried));
+            return (done, Some(Lost::RolledBack(fault)));
         }
         let until_ms = self.clock.monotonic_ms() + GROUP_MS;
         let mut done = Vec::new();
         let mut next = Some(first);
         while let Some(job) = next.take() {
             match self.change(job) {
-                Ok(change) => done.push(change),
+                Ok(change) => done.extend(change),
                 Err((change, fault)) => {
-                    done.push(change);
-                    return answer(done, Some(&Lost::RolledBack(fault)));
+                    done.extend(change);
+                    return (done, Some(Lost::RolledBack(fault)));
                 }
             }
             if done.len() < GROUP_CHANGES && self.clock.monotonic_ms() < until_ms {
@@ -199,22 +321,20 @@ impl<'a, 'r> Group<'a, 'r> {
             }
         }
         let lost = self.commit.run(&[]).err().map(Lost::Unknown);
-        if self.raw.in_transaction() {
-            // It did not commit; whatever this answers, the next BEGIN finds out.
-            let _ = self.rollback.run(&[]);
-        }
-        answer(done, lost.as_ref());
+        self.roll_back();
+        (done, lost)
     }
 
     /// Makes one change in its savepoint. An error means that the whole transaction is gone.
-    fn change(&mut self, job: Job) -> Result<Done, (Done, Fault)> {
+    fn change(&mut self, job: Job) -> Result<Option<Done>, (Option<Done>, Fault)> {
         if let Err(fault) = self.savepoint.run(&[]) {
-            let _ = self.rollback.run(&[]);
+            self.roll_back();
             return Err((Done::untried(job), fault));
         }
         let done = match job {
             Job::Append(append, reply) => Done::Append(reply, self.changes.append(&append)),
             Job::Write(write, reply) => Done::Write(reply, self.changes.write(&write)),
+            Job::Tidy => return self.release.run(&[]).map(|_| None).map_err(|fault| (None, fault)),
         };
         let closed = match done.is_refused() {
             // Some failures end the transaction by themselves; then there is no savepoint to go back to.
@@ -223,12 +343,10 @@ impl<'a, 'r> Group<'a, 'r> {
             false => self.release.run(&[]),
         };
         match closed {
-            Ok(_) => Ok(done),
+            Ok(_) => Ok(Some(done)),
             Err(fault) => {
-                if self.raw.in_transaction() {
-                    let _ = self.rollback.run(&[]);
-                }
-                Err((done, fault))
+                self.roll_back();
+                Err((Some(done), fault))
             }
         }
     }
@@ -263,10 +381,11 @@ enum Done {
 
 impl Done {
     /// A change that the group never came to.
-    fn untried(job: Job) -> Self {
+    fn untried(job: Job) -> Option<Self> {
         match job {
-            Job::Append(_, reply) => Self::Append(reply, Ok(Seq::default())),
-            Job::Write(_, reply) => Self::Write(reply, Ok(Written::Nothing)),
+            Job::Append(_, reply) => Some(Self::Append(reply, Ok(Seq::default()))),
+            Job::Write(_, reply) => Some(Self::Write(reply, Ok(Written::Nothing))),
+            Job::Tidy => None,
         }
     }
 

@@ -41,7 +41,7 @@ pub fn batch(thread: &ThreadId, head: Head, notes: &[&str]) -> Batch {
 /// Claims a thread that must be free.
 pub async fn claimed(journal: &dyn Journal, thread: &ThreadId) -> Head {
     match journal.claim(thread).await.expect("a claim") {
-        Claim::Taken(head) => head,
+        Claim::Taken { head, .. } => head,
         Claim::Held { node } => panic!("thread `{thread}` is held by `{node}`"),
     }
 }
