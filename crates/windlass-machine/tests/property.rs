@@ -273,7 +273,9 @@ fn five_hundred_calls_at_once_are_bounded() {
 fn the_plain_answer_sees_the_task_and_the_last_texts_each_cut() {
     plain_answer(0, 12);
     // The window has moved already: what it holds is what is left.
-    plain_answer(40, 10);
+    plain_answer(40, 9);
+    // The instruction counts too.
+    plain_answer(6, 2);
 }
 
 fn plain_answer(window: u32, count: usize) {
@@ -301,9 +303,11 @@ fn plain_answer(window: u32, count: usize) {
     }
     let request = machine.request().unwrap();
     assert!(request.tools.is_none());
-    assert_eq!(request.messages.len(), count);
-    assert_eq!(request.messages[0].plain_text(), "Do it");
-    for (message, step) in request.messages[1..].iter().zip(22 - count..) {
+    let (instruction, said) = request.messages.split_last().unwrap();
+    assert_eq!((instruction.role, said.len()), (Role::User, count));
+    assert!(instruction.plain_text().starts_with("No more steps are left. Answer now"));
+    assert_eq!(said[0].plain_text(), "Do it");
+    for (message, step) in said[1..].iter().zip(22 - count..) {
         let text = message.plain_text();
         assert_eq!(message.blocks.len(), 1, "no calls");
         assert!(text.starts_with(&format!("{step} ")) && text.ends_with("..."));
