@@ -7,6 +7,7 @@ mod journal;
 mod property;
 mod reference;
 mod schedule;
+mod size;
 mod story;
 mod told;
 mod transcript;
