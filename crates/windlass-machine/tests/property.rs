@@ -218,10 +218,32 @@ proptest! {
     #[test]
     fn a_shortened_result_has_at_most_so_many_characters(filler in "[a-z\u{e9}\u{1f600}]", more in 0usize..3_000) {
         let text = format!("begin{}end", filler.repeat(RESULT_MAX_CHARS - 8 + more));
-        let short = shorten_result(text.clone());
+        let short = shorten_result(vec![text.clone()]).remove(0);
         prop_assert!(short.chars().count() <= RESULT_MAX_CHARS);
         prop_assert!(short.starts_with("begin") && short.ends_with("end"));
         prop_assert_eq!(short == text, more == 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // rows: LM-L6
+    #[test]
+    fn a_result_of_many_parts_is_shortened_as_one(
+        filler in "[a-z\u{e9}\u{1f600}]",
+        parts in proptest::collection::vec(0usize..60_000, 1..12),
+    ) {
+        let mut texts: Vec<String> = parts.iter().map(|count| filler.repeat(*count)).collect();
+        texts.insert(0, "begin".into());
+        texts.push("end".into());
+        let short = shorten_result(texts.clone());
+        let whole = texts.concat();
+        // Many parts are one text in pieces: where it is cut, they are cut.
+        prop_assert_eq!(short.concat(), shorten_result(vec![whole.clone()]).remove(0));
+        prop_assert_eq!((short.len(), short[0].as_str()), (texts.len(), "begin"));
+        prop_assert!(short.last().unwrap() == "end" && short.concat().chars().count() <= RESULT_MAX_CHARS);
+        prop_assert_eq!(short == texts, whole.chars().count() <= RESULT_MAX_CHARS);
     }
 }
 
