@@ -166,7 +166,8 @@ impl Watcher {
                         self.tell(Seq(at), event.clone());
                     }
                 }
-                if let Some(status) = status.filter(|_| self.seen >= seq) {
+                // The status of an older signal is no longer so: the journal has been read beyond it.
+                if let Some(status) = status.filter(|_| self.seen == seq) {
                     self.say(status);
                 }
             }

@@ -170,6 +170,22 @@ async fn a_late_watcher_is_told_each_event_once() {
 }
 
 #[tokio::test]
+async fn a_late_watcher_is_not_told_an_old_status() {
+    let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let thread = windlass::machine::ThreadId::from("t1");
+    let mut updates = engine.watch(&thread, Seq(0));
+    engine.run(Task { thread: Some(thread.clone()), ..task("hi") }).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(Some(update)) = updates.next().now_or_never() {
+        if let Update::Status(status) = update.unwrap() {
+            told.push(status);
+        }
+    }
+    assert_eq!(told, [ThreadStatus::Idle]);
+}
+
+#[tokio::test]
 async fn a_late_watcher_of_a_reply_that_is_too_long_to_be_kept_is_told_of_the_gap() {
     // More than the bus keeps of a running reply.
     const FRAGMENTS: u64 = 300;
