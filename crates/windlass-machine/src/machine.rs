@@ -144,7 +144,8 @@ impl Machine {
         context::request(&self.state)
     }
 
-    /// Digest of that request: equal requests of a thread have equal digests.
+    /// Digest of that request: requests of a thread with equal digests are equal. After a rollback equal requests may
+    /// have different digests, because messages that were withdrawn stay in the chain.
     pub fn request_digest(&self) -> Digest {
         context::digest(&self.state)
     }

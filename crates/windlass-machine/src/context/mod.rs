@@ -45,8 +45,8 @@ pub(crate) fn request(state: &State) -> Option<ModelRequest> {
     })
 }
 
-/// Digest of the request of the step at hand, from digests that the state already has: equal requests of a thread
-/// have equal digests, and its cost does not grow with the history.
+/// Digest of the request of the step at hand, from digests that the state already has, so that its cost does not grow
+/// with the history. It covers all messages that the thread ever had, withdrawn ones too.
 pub(crate) fn digest(state: &State) -> Digest {
     let Some(run) = &state.run else { return Digest::default() };
     let place = (state.history.start, state.history.end(), run.mode, &run.step_model, tail(run));
