@@ -132,7 +132,8 @@ pub struct Limits {
     pub window_messages: u32,
     /// Messages that wait while a run is active. Default 100.
     pub max_queued: u32,
-    /// Starts of one repeatable call (pure, idempotent) that crashes interrupt. Default 3; then it is in doubt.
+    /// Starts of one repeatable call (pure, idempotent, keyed) that crashes interrupt, and of a keyed one that hangs.
+    /// Default 3; then it is in doubt.
     pub max_call_starts: u32,
 }
 

@@ -239,7 +239,7 @@ pub enum Fact {
         /// Whether it is an error.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         error: bool,
-        /// From dispatch to the end, in milliseconds; 0 where nothing was dispatched.
+        /// From dispatch to the tool's answer, in milliseconds; 0 where the tool gave none.
         #[serde(default)]
         duration_ms: u64,
     },

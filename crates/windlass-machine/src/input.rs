@@ -87,7 +87,8 @@ pub enum Input {
         /// From dispatch to the end, in milliseconds.
         duration_ms: u64,
     },
-    /// A dispatched call was killed: it hung, or it was no longer wanted and did not end by itself.
+    /// A dispatched call ended without a result that can be recorded: it hung or was no longer wanted and was killed,
+    /// it crashed, or its result could not be kept. What that means is decided by its effect class.
     ToolStopped {
         /// Which call.
         call: CallKey,

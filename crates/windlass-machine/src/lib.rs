@@ -98,6 +98,9 @@
 //!   it still came, else [`Input::ModelStopped`] or [`Input::ToolStopped`]. The run ends with the last of these.
 //! - It sends [`Input::Tick`] when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts whose
 //!   policy has changed since it was judged.
+//! - **It gives [`Machine::handle`] the thread's time**, [`Machine::now`], and sleeps [`Machine::due_in_ms`] by a clock
+//!   that never jumps. With the wall clock alone a thread whose last event is from a time when that clock was ahead
+//!   would wait until it shows that time again.
 //! - It gives fresh ids. The machine refuses a run id that its state still knows, and knows only the last one.
 //!
 //! # Invariants

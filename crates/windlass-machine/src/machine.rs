@@ -115,7 +115,20 @@ impl Machine {
         commands.collect()
     }
 
-    /// When to send [`Input::Tick`]; `None` where only an outside input can change anything.
+    /// The thread's time: what [`Machine::handle`] is to be given. `since_event_ms` is how long ago, by a clock that
+    /// never jumps, the driver folded the last event, or opened the thread where it has folded none. A wall clock that
+    /// was ahead and is set back then holds nothing up: time goes on from the last event.
+    pub fn now(&self, wall: Timestamp, since_event_ms: u64) -> Timestamp {
+        wall.max(self.state.at.plus_ms(since_event_ms))
+    }
+
+    /// Milliseconds until [`Input::Tick`] is to be sent, from the thread's time on: to be slept by a clock that never
+    /// jumps. `None` where only an outside input can change anything.
+    pub fn due_in_ms(&self, now: Timestamp) -> Option<u64> {
+        self.deadline().map(|at| at.since(now))
+    }
+
+    /// When to send [`Input::Tick`], in the thread's time; `None` where only an outside input can change anything.
     pub fn deadline(&self) -> Option<Timestamp> {
         let run = self.state.run.as_ref()?;
         let retry = match run.phase {
@@ -131,7 +144,8 @@ impl Machine {
         context::request(&self.state)
     }
 
-    /// Digest of that request: equal requests of a thread have equal digests.
+    /// Digest of that request: requests of a thread with equal digests are equal. After a rollback equal requests may
+    /// have different digests, because messages that were withdrawn stay in the chain.
     pub fn request_digest(&self) -> Digest {
         context::digest(&self.state)
     }

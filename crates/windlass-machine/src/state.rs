@@ -72,7 +72,7 @@ pub struct History {
     pub start: u64,
     /// The messages from `start` on.
     pub messages: VecDeque<Arc<Message>>,
-    /// Digest of all messages so far, each chained to the one before.
+    /// Digest of all messages so far, each chained to the one before; those that were withdrawn stay in it.
     pub chain: Digest,
 }
 

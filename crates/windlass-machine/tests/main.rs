@@ -1,11 +1,13 @@
 //! Tests of the machine through its public face: transcripts, journals, schedules, properties, costs.
 
+mod clock;
 mod cost;
 mod fixture;
 mod journal;
 mod property;
 mod reference;
 mod schedule;
+mod size;
 mod story;
 mod told;
 mod transcript;

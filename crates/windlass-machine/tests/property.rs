@@ -218,10 +218,32 @@ proptest! {
     #[test]
     fn a_shortened_result_has_at_most_so_many_characters(filler in "[a-z\u{e9}\u{1f600}]", more in 0usize..3_000) {
         let text = format!("begin{}end", filler.repeat(RESULT_MAX_CHARS - 8 + more));
-        let short = shorten_result(text.clone());
+        let short = shorten_result(vec![text.clone()]).remove(0);
         prop_assert!(short.chars().count() <= RESULT_MAX_CHARS);
         prop_assert!(short.starts_with("begin") && short.ends_with("end"));
         prop_assert_eq!(short == text, more == 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // rows: LM-L6
+    #[test]
+    fn a_result_of_many_parts_is_shortened_as_one(
+        filler in "[a-z\u{e9}\u{1f600}]",
+        parts in proptest::collection::vec(0usize..60_000, 1..12),
+    ) {
+        let mut texts: Vec<String> = parts.iter().map(|count| filler.repeat(*count)).collect();
+        texts.insert(0, "begin".into());
+        texts.push("end".into());
+        let short = shorten_result(texts.clone());
+        let whole = texts.concat();
+        // Many parts are one text in pieces: where it is cut, they are cut.
+        prop_assert_eq!(short.concat(), shorten_result(vec![whole.clone()]).remove(0));
+        prop_assert_eq!((short.len(), short[0].as_str()), (texts.len(), "begin"));
+        prop_assert!(short.last().unwrap() == "end" && short.concat().chars().count() <= RESULT_MAX_CHARS);
+        prop_assert_eq!(short == texts, whole.chars().count() <= RESULT_MAX_CHARS);
     }
 }
 
@@ -273,7 +295,9 @@ fn five_hundred_calls_at_once_are_bounded() {
 fn the_plain_answer_sees_the_task_and_the_last_texts_each_cut() {
     plain_answer(0, 12);
     // The window has moved already: what it holds is what is left.
-    plain_answer(40, 10);
+    plain_answer(40, 9);
+    // The instruction counts too.
+    plain_answer(6, 2);
 }
 
 fn plain_answer(window: u32, count: usize) {
@@ -301,9 +325,11 @@ fn plain_answer(window: u32, count: usize) {
     }
     let request = machine.request().unwrap();
     assert!(request.tools.is_none());
-    assert_eq!(request.messages.len(), count);
-    assert_eq!(request.messages[0].plain_text(), "Do it");
-    for (message, step) in request.messages[1..].iter().zip(22 - count..) {
+    let (instruction, said) = request.messages.split_last().unwrap();
+    assert_eq!((instruction.role, said.len()), (Role::User, count));
+    assert!(instruction.plain_text().starts_with("No more steps are left. Answer now"));
+    assert_eq!(said[0].plain_text(), "Do it");
+    for (message, step) in said[1..].iter().zip(22 - count..) {
         let text = message.plain_text();
         assert_eq!(message.blocks.len(), 1, "no calls");
         assert!(text.starts_with(&format!("{step} ")) && text.ends_with("..."));

@@ -76,9 +76,17 @@ impl EngineError {
     /// Whose fault it is, and whether to try again.
     pub fn judge(&self) -> (Fault, TryAgain) {
         match self {
-            Self::Rejected(_) | Self::NoRun(_) | Self::NoThread(_) | Self::Config(_) => {
-                (Fault::Caller, TryAgain::Never)
-            }
+            // A run ends, and a queue empties.
+            Self::Rejected(Reject::Busy | Reject::QueueFull { .. }) => (Fault::Caller, TryAgain::Later),
+            Self::Rejected(
+                Reject::Closed { .. }
+                | Reject::Stale { .. }
+                | Reject::NotFound { .. }
+                | Reject::Invalid { .. },
+            )
+            | Self::NoRun(_)
+            | Self::NoThread(_)
+            | Self::Config(_) => (Fault::Caller, TryAgain::Never),
             Self::Store(StoreError::NotFound { .. } | StoreError::Refused { .. }) => {
                 (Fault::Caller, TryAgain::Never)
             }
@@ -90,5 +98,24 @@ impl EngineError {
             }
             Self::Model(_) => (Fault::Outside, TryAgain::Never),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_thread_is_worth_another_try_and_nonsense_is_not() {
+        let check = |reject: Reject, again| {
+            assert_eq!(EngineError::from(reject).judge(), (Fault::Caller, again));
+        };
+        let what = || "it".to_owned();
+        check(Reject::Busy, TryAgain::Later);
+        check(Reject::QueueFull { limit: 100 }, TryAgain::Later);
+        check(Reject::Closed { what: what() }, TryAgain::Never);
+        check(Reject::Stale { what: what() }, TryAgain::Never);
+        check(Reject::NotFound { what: what() }, TryAgain::Never);
+        check(Reject::Invalid { what: what() }, TryAgain::Never);
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use windlass_machine::{
-    CallStatus, Event, Fact, Message, Output, Phase, RunId, RunStatus, Seq, ThreadId, Totals,
+    CallStatus, Event, Fact, Message, Output, Phase, Run, RunId, RunStatus, Seq, ThreadId, Totals,
 };
 
 use crate::engine::Engine;
@@ -19,9 +19,16 @@ const PAGE: usize = 512;
 impl Engine {
     /// What a run waits for.
     pub async fn interrupts(&self, thread: &ThreadId) -> Result<Vec<OpenInterrupt>, EngineError> {
-        let machine = self.peek(thread).await?;
+        match &self.peek(thread).await?.state().run {
+            Some(run) => self.asked(run).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What a run waits for, as its fold says.
+    async fn asked(&self, run: &Run) -> Result<Vec<OpenInterrupt>, EngineError> {
         let mut open = Vec::new();
-        if let Some(Phase::Calls(line)) = machine.state().run.as_ref().map(|run| &run.phase) {
+        if let Phase::Calls(line) = &run.phase {
             for call in &line.calls {
                 if let CallStatus::Asking(interrupt, kind) = &call.status {
                     open.push(OpenInterrupt {
@@ -72,19 +79,29 @@ impl Engine {
 
     async fn active(&self, row: RunRow) -> Result<Outcome, EngineError> {
         let machine = self.peek(&row.thread).await?;
-        let now = self.deps.clock.now();
-        let interrupts = self.interrupts(&row.thread).await?;
-        let run = machine.state().run.as_ref().filter(|run| run.id == row.view.run);
-        let (status, totals, started) = match run {
-            Some(run) if run.waiting_since.is_some() => (Status::Paused, run.totals, run.started_at),
-            Some(run) => (Status::Running, run.totals, run.started_at),
-            None => (Status::Queued, Totals::default(), now),
+        let Some(run) = machine.state().run.as_ref().filter(|run| run.id == row.view.run) else {
+            return self.not_active(row).await;
         };
-        let mut meta = meta(&row, &totals, now.since(started));
+        let now = self.deps.clock.now();
+        let status = if run.waiting_since.is_some() { Status::Paused } else { Status::Running };
+        let interrupts = self.asked(run).await?;
+        let mut meta = meta(&row, &run.totals, now.since(run.started_at));
         let data =
             interrupts.first().filter(|_| status == Status::Paused).map(|first| first.arguments.clone());
         meta.interrupts = interrupts;
         Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
+    }
+
+    /// A run that the fold does not know as active: it has ended since its row was read, or not begun.
+    async fn not_active(&self, row: RunRow) -> Result<Outcome, EngineError> {
+        let row = self.row(&row.view.run).await?;
+        if let Some(status) = row.view.status {
+            return self.ended(row, status).await;
+        }
+        let meta = meta(&row, &Totals::default(), 0);
+        let timestamp = self.deps.clock.now();
+        let status = Status::Queued;
+        Ok(Outcome { run_id: row.view.run, status, data: None, meta, errors: Vec::new(), timestamp })
     }
 
     /// The event that ended a run, and the text that belongs to its end.
@@ -157,5 +174,24 @@ fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
         model_fallback: false,
         interrupts: Vec::new(),
         cancelled: false,
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::engine::Task;
+    use crate::testing::scripted::{Line, ScriptedModels};
+
+    #[tokio::test]
+    async fn a_run_that_ends_while_it_is_looked_at_has_ended() {
+        let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
+        let engine = Engine::builder().models(Arc::new(models)).build().await.unwrap();
+        let outcome = engine.run(Task::new("test/scripted".into(), "hi")).await.unwrap();
+        // The row as it was read just before the run ended.
+        let mut row = engine.row(&outcome.run_id).await.unwrap();
+        (row.view.status, row.view.finished_at) = (None, None);
+        let seen = engine.active(row).await.unwrap();
+        assert_eq!((seen.status, seen.data), (Status::Done, outcome.data));
     }
 }

@@ -45,8 +45,8 @@ pub(crate) fn request(state: &State) -> Option<ModelRequest> {
     })
 }
 
-/// Digest of the request of the step at hand, from digests that the state already has: equal requests of a thread
-/// have equal digests, and its cost does not grow with the history.
+/// Digest of the request of the step at hand, from digests that the state already has, so that its cost does not grow
+/// with the history. It covers all messages that the thread ever had, withdrawn ones too.
 pub(crate) fn digest(state: &State) -> Digest {
     let Some(run) = &state.run else { return Digest::default() };
     let place = (state.history.start, state.history.end(), run.mode, &run.step_model, tail(run));
@@ -55,11 +55,11 @@ pub(crate) fn digest(state: &State) -> Digest {
 
 fn tail(run: &Run) -> Vec<String> {
     let time = run.options.utc_offset_minutes.map(|offset| fragment::time(run.step_at, offset));
-    let fallback = (run.mode == StepMode::Fallback).then(|| nudge::ANSWER_NOW.to_owned());
-    time.into_iter().chain(fallback).collect()
+    time.into_iter().collect()
 }
 
-/// What people and model said first and last, without tools.
+/// What people and model said first and last, without tools, then what the model is to do now. That stands in a
+/// message of its own: without it the request could end with the model's words, which reads as a reply to go on with.
 fn compacted(state: &State) -> Vec<Arc<Message>> {
     let history = state.history.first_outside().into_iter().chain(&state.history.messages);
     let said = history.filter_map(|message| match message.role {
@@ -72,6 +72,7 @@ fn compacted(state: &State) -> Vec<Arc<Message>> {
     if newest < all.len() {
         all.drain(1..newest);
     }
+    all.push(Arc::new(Message::text(Role::User, nudge::ANSWER_NOW)));
     all
 }
 

@@ -3,7 +3,7 @@
 //! Who may answer is checked before an input gets here.
 
 use super::line::{Overlay, Place, overlay};
-use super::{Decision, tool};
+use super::{Decision, fits, tool};
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
 use crate::id::{InterruptId, Principal, RunId};
 use crate::input::{CallView, View};
@@ -18,6 +18,7 @@ pub(super) fn answered(
     by: &Principal,
     view: &View,
 ) -> Result<(), Reject> {
+    check(answer)?;
     let (run, line, index, kind) = find(d, interrupt)?;
     if run.cancel.is_some() {
         return Err(Reject::Closed { what: "the run is being stopped; its interrupt".into() });
@@ -55,6 +56,18 @@ pub(super) fn answered(
         Some((outcome, text)) => overlay.close(d, index, outcome, text),
     }
     tool::after(d, run, overlay)
+}
+
+/// What a person says is recorded in one piece; it is for them to shorten it.
+fn check(answer: &Answer) -> Result<(), Reject> {
+    match answer {
+        Answer::Deny { reason: Some(reason) } | Answer::Fail { reason: Some(reason) } => {
+            fits("the reason", reason.len())
+        }
+        Answer::Done { result } => fits("the result", result.len()),
+        Answer::Deny { reason: None } | Answer::Fail { reason: None } => Ok(()),
+        Answer::Approve | Answer::Retry | Answer::Withdrawn => Ok(()),
+    }
 }
 
 fn find<'a>(

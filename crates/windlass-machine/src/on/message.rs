@@ -71,6 +71,12 @@ fn check(new: &NewMessage) -> Result<(), Reject> {
     if new.agent.models.is_empty() {
         return Err(Reject::Invalid { what: format!("agent `{}` names no model", new.agent.name) });
     }
+    // A fallback is found by the name of the model that failed: a name that stands twice would be tried for ever.
+    let mut models = new.agent.models.iter().enumerate();
+    if let Some((_, twice)) = models.find(|(at, model)| new.agent.models[..*at].contains(model)) {
+        let what = format!("agent `{}` names model `{twice}` twice; name each model once", new.agent.name);
+        return Err(Reject::Invalid { what });
+    }
     Ok(())
 }
 

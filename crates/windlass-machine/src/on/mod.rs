@@ -12,11 +12,13 @@ mod model;
 mod next;
 mod tool;
 
+use serde_json::Value;
+
 use crate::context::window::Ahead;
 use crate::event::{Event, Fact, Output};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp};
 use crate::input::Input;
-use crate::message::Role;
+use crate::message::{INLINE_MAX_BYTES, Role};
 use crate::reject::Reject;
 use crate::state::{CallStatus, Phase, Run, State};
 
@@ -47,10 +49,7 @@ pub(crate) fn decide(
         Input::Answered { interrupt, answer, by, view } => answer::answered(d, interrupt, answer, by, view),
         Input::Title { title, by } => message::titled(d, title, by),
         Input::SwitchModel { model, by } => model::switched(d, model, by),
-        Input::Note { name, data } => {
-            d.record(Fact::Note { name: name.clone(), data: data.clone() });
-            Ok(())
-        }
+        Input::Note { name, data } => noted(d, name, data),
         Input::ModelReplied(replied) => model::replied(d, replied),
         Input::ModelFailed(failed) => model::failed(d, failed),
         Input::ModelStopped { attempt, partial } => model::stopped(d, *attempt, partial.as_ref()),
@@ -63,6 +62,22 @@ pub(crate) fn decide(
         Input::Tick => next::ticked(d),
     }?;
     Ok(decision.events)
+}
+
+fn noted(d: &mut Decision<'_>, name: &str, data: &Value) -> Result<(), Reject> {
+    fits("the name of the note", name.len())?;
+    fits("the data of the note", data.to_string().len())?;
+    d.record(Fact::Note { name: name.into(), data: data.clone() });
+    Ok(())
+}
+
+/// Refuses what is too long to be recorded in one piece.
+fn fits(what: &str, size_bytes: usize) -> Result<(), Reject> {
+    if size_bytes <= INLINE_MAX_BYTES {
+        return Ok(());
+    }
+    let what = format!("{what} has {size_bytes} bytes; shorten it to {INLINE_MAX_BYTES} at most");
+    Err(Reject::Invalid { what })
 }
 
 impl<'a> Decision<'a> {

@@ -150,6 +150,11 @@ pub(super) fn failed(d: &mut Decision<'_>, failure: &ModelFailed) -> Result<(), 
         try_again(d, run, &run.model);
         return Ok(());
     }
+    if run.model != run.step_model {
+        // Somebody has chosen another model while this one was called: its turn comes before the fallbacks.
+        try_again(d, run, &run.model);
+        return Ok(());
+    }
     if let Some(model) = fallback_model(run) {
         let reason = format!("`{}` failed: {}", run.model, failure.message);
         d.record(Fact::ModelSwitched { model: model.clone(), reason });

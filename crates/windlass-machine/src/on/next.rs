@@ -106,7 +106,7 @@ pub(super) fn try_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
 
 fn move_window(d: &mut Decision<'_>, agent: &Agent, mode: StepMode) {
     let system = !agent.instructions.is_empty();
-    let nudges = u64::from(nudge::text(mode).is_some());
+    let nudges = u64::from(nudge::text(mode).is_some() || mode == StepMode::Fallback);
     if let Some(start) = window::moved(&d.ahead(), nudges, system, agent.limits.window_messages) {
         d.record(Fact::WindowMoved { start });
     }

@@ -1,6 +1,6 @@
 //! A tool answered, or was killed.
 //!
-//! What a lost call means is `lost`'s; here somebody still had it in hand.
+//! What a lost call means is `lost`'s; here somebody still had it in hand, or saw it crash.
 
 use super::line::Overlay;
 use super::{Decision, cancel, line_of};
@@ -58,7 +58,15 @@ pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Resul
             let outcome = if cancelling { Outcome::Cancelled } else { Outcome::Returned };
             overlay.close(d, index, outcome, format!("Stopped: {reason}"));
         }
-        (EffectClass::Idempotent | EffectClass::Keyed, false) => {
+        // The model's own repeat would be another effect with another key, done twice on the far side.
+        (EffectClass::Keyed, false) => {
+            if line.calls[index].starts < run.agent.limits.max_call_starts {
+                overlay.start(d, index);
+            } else {
+                overlay.doubt(d, index, reason.into());
+            }
+        }
+        (EffectClass::Idempotent, false) => {
             let text =
                 format!("Stopped: {reason}. It may or may not have taken effect; repeating it is safe.");
             overlay.close(d, index, Outcome::Returned, text);

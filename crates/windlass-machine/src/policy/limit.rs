@@ -5,24 +5,40 @@
 /// Characters of one result's text that the model is shown at most. (LM-L6)
 pub const RESULT_MAX_CHARS: usize = 100_000;
 
-/// Shortens a text to [`RESULT_MAX_CHARS`] characters, keeping its beginning and its end and saying in between how
-/// much is left out. Shorter texts come back as they are.
-pub fn shorten_result(text: String) -> String {
-    // A text of so few bytes cannot have more characters.
-    if text.len() <= RESULT_MAX_CHARS {
-        return text;
+/// Shortens the texts of a result to [`RESULT_MAX_CHARS`] characters in all, keeping the beginning and the end of what
+/// they say together and telling in between how much is left out. A text that is left out whole comes back empty, and
+/// shorter results come back as they are.
+pub fn shorten_result(texts: Vec<String>) -> Vec<String> {
+    // Texts of so few bytes cannot have more characters.
+    if texts.iter().map(String::len).sum::<usize>() <= RESULT_MAX_CHARS {
+        return texts;
     }
-    let total = text.chars().count();
+    let counts: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
+    let total: usize = counts.iter().sum();
     if total <= RESULT_MAX_CHARS {
-        return text;
+        return texts;
     }
     let note = format!(
         "\n\n[… {} of {total} characters left out; ask for a part, for example with an offset or a pattern …]\n\n",
         total - RESULT_MAX_CHARS
     );
     let keep = RESULT_MAX_CHARS - note.chars().count();
-    let (head, tail) = (keep * 3 / 4, keep - keep * 3 / 4);
-    let head_end = text.char_indices().nth(head).map_or(text.len(), |(at, _)| at);
-    let tail_start = text.char_indices().nth(total - tail).map_or(text.len(), |(at, _)| at);
-    format!("{}{note}{}", &text[..head_end], &text[tail_start..])
+    let head = keep * 3 / 4;
+    let tail_start = total - (keep - head);
+    let mut before = 0;
+    let shortened = texts.into_iter().zip(counts).map(|(text, count)| {
+        let first = before;
+        before += count;
+        let byte = |at: usize| {
+            text.char_indices().nth(at.saturating_sub(first)).map_or(text.len(), |(byte, _)| byte)
+        };
+        let (head_end, tail_start) = (byte(head), byte(tail_start));
+        // The cut falls into one text alone, which tells of it.
+        let note = if (first..before).contains(&head) { note.as_str() } else { "" };
+        match note.is_empty() && head_end == text.len() {
+            true => text,
+            false => format!("{}{note}{}", &text[..head_end], &text[tail_start..]),
+        }
+    });
+    shortened.collect()
 }

@@ -51,7 +51,7 @@ pub struct Run {
     pub empties: u32,
     /// Replies in a row that hit the output cap. (LM-L4)
     pub overruns: u32,
-    /// The first of the replies in a row that hit the output cap: the answer begins there.
+    /// The first of the replies in a row that hit the output cap: the answer at hand begins there.
     pub answer_from: Option<u32>,
     /// Text of a failed try, kept in case no better one comes. (SK-L9)
     pub partial: Option<Content>,
@@ -217,10 +217,11 @@ impl Run {
             }
         } else {
             self.overruns = 0;
+            // A paused reply goes on, and so does the answer that it belongs to.
+            self.answer_from.take_if(|_| *stop != StopReason::Pause || !calls.is_empty());
         }
         if !calls.is_empty() {
             self.empties = 0;
-            self.answer_from = None;
         } else if !overrun && !message.has_answer() {
             self.empties += 1;
         }

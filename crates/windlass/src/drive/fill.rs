@@ -124,14 +124,17 @@ impl NewBlobs {
         Ok(kept)
     }
 
-    /// A tool's answer as it is recorded: texts shortened to what a model is shown.
-    pub(crate) async fn output(&mut self, deps: &Deps, output: ToolOutput) -> Result<Vec<Block>, StoreError> {
+    /// A tool's answer as it is recorded: its texts together shortened to what a model is shown.
+    pub(crate) async fn output(
+        &mut self,
+        deps: &Deps,
+        mut output: ToolOutput,
+    ) -> Result<Vec<Block>, StoreError> {
+        shorten(&mut output.parts);
         let mut blocks = Vec::with_capacity(output.parts.len());
         for part in output.parts {
             blocks.push(match part {
-                OutputPart::Text(text) => {
-                    Block::Text { text: self.text(deps, shorten_result(text)).await?, native: None }
-                }
+                OutputPart::Text(text) => Block::Text { text: self.text(deps, text).await?, native: None },
                 OutputPart::Image { media_type, bytes } => {
                     Block::Image { blob: self.keep(deps, &media_type, IMAGE_TOKENS, bytes).await? }
                 }
@@ -143,6 +146,23 @@ impl NewBlobs {
         }
         Ok(blocks)
     }
+}
+
+/// Shortens the texts of a result to one budget; those that are left out whole leave.
+fn shorten(parts: &mut Vec<OutputPart>) {
+    let texts = parts.iter_mut().filter_map(|part| match part {
+        OutputPart::Text(text) => Some(std::mem::take(text)),
+        OutputPart::Image { .. } | OutputPart::File { .. } => None,
+    });
+    let mut texts = shorten_result(texts.collect()).into_iter();
+    let several = texts.len() > 1;
+    parts.retain_mut(|part| match part {
+        OutputPart::Text(text) => {
+            *text = texts.next().unwrap_or_default();
+            !(several && text.is_empty())
+        }
+        OutputPart::Image { .. } | OutputPart::File { .. } => true,
+    });
 }
 
 impl Deps {

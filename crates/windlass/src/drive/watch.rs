@@ -79,6 +79,8 @@ struct Watcher {
     step: Option<(Seq, u64)>,
     /// Whether a step that began before the watcher did may still run: nothing told so far says no.
     unsure: bool,
+    /// Whether it follows anew because it was too slow, and has heard nothing else since.
+    anew: bool,
     ready: VecDeque<Update>,
     status: Option<ThreadStatus>,
     /// When to look into the journal, should the bus be silent until then. One timer for many signals: setting one
@@ -105,6 +107,7 @@ impl Deps {
             seen: after,
             step: None,
             unsure: begin == Begin::Journal,
+            anew: false,
             ready: VecDeque::new(),
             status: None,
             look: None,
@@ -160,6 +163,7 @@ impl Watcher {
     }
 
     async fn take(&mut self, signal: Signal) -> Result<(), StoreError> {
+        let anew = std::mem::take(&mut self.anew);
         match signal {
             Signal::Appended { seq, events, status } => {
                 let first = seq.0 + 1 - events.len() as u64;
@@ -170,7 +174,8 @@ impl Watcher {
                         self.tell(Seq(at), event.clone());
                     }
                 }
-                if let Some(status) = status.filter(|_| self.seen >= seq) {
+                // The status of an older signal is no longer so: the journal has been read beyond it.
+                if let Some(status) = status.filter(|_| self.seen == seq) {
                     self.say(status);
                 }
             }
@@ -185,9 +190,13 @@ impl Watcher {
             }
             Signal::Progress { call, text } => self.ready.push_back(Update::Progress { call, text }),
             Signal::Stopped { why } => self.ready.push_back(Update::Stopped { why }),
+            // The bus no longer has all of the running reply, and following once more would bring no more of it. What
+            // it has comes next; the fragments' numbers say where the gap is.
+            Signal::Lagged if anew => self.catch_up().await?,
             Signal::Lagged => {
                 // The bus still has the running reply's fragments; those that were told are skipped.
                 self.signals = self.deps.bus.follow(&self.thread);
+                self.anew = true;
                 self.catch_up().await?;
             }
         }

@@ -9,7 +9,7 @@ use windlass::machine::{
     Seq, StopReason, ToolCall, Usage,
 };
 use windlass::port::model::{ModelError, Reply};
-use windlass::port::tool::ToolOutput;
+use windlass::port::tool::{OutputPart, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry};
 use windlass::{AgentConfig, Engine, Outcome, Status, Task};
@@ -114,6 +114,26 @@ async fn a_result_of_fifty_megabytes_is_shortened() {
     let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
     let lines: Vec<usize> = events.iter().map(|recorded| recorded.event.encode().len()).collect();
     assert!(lines.iter().all(|bytes| *bytes < INLINE_MAX_BYTES), "large texts are stored apart: {lines:?}");
+}
+
+// rows: LM-L6
+#[tokio::test]
+async fn a_result_of_a_hundred_parts_is_shortened_as_one() {
+    let tool = FunctionTool::new("big", "answers much", |_, _: Text| async {
+        let part = |n: usize| OutputPart::Text(format!("<{n}>{}", "x".repeat(RESULT_MAX_CHARS)));
+        ToolOutput { parts: (0..100).map(part).collect(), error: false }
+    });
+    let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
+    let data = outcome.data.unwrap();
+    assert_eq!(data.chars().count(), RESULT_MAX_CHARS);
+    assert!(data.starts_with("<0>x") && data.ends_with('x'));
+    assert!(data.contains("9900390 of 10000390 characters left out"), "{}", &data[74_000..76_000]);
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let parts = events.iter().find_map(|recorded| match &recorded.event.fact {
+        Fact::ToolFinished { content, .. } => Some(content.len()),
+        _ => None,
+    });
+    assert_eq!(parts, Some(2), "what is left out whole leaves no empty part");
 }
 
 #[tokio::test]

@@ -1,13 +1,16 @@
 //! What a request says: settings, marks, media, keys.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 use windlass::adapter::model::{Auth, ProviderConfig, Secret, WireKind};
 use windlass::port::model::ModelCall;
 use windlass::testing::provider::{LoggedRequest, ProviderServer};
 use windlass_machine::{
-    BlobRef, Block, CacheMarks, Content, Digest, Effort, FailureClass, Message, ModelSettings, Reasoning,
-    Role, ToolResult,
+    Agent, Attempt, BlobRef, Block, CacheMarks, Content, Digest, Effort, FailureClass, Input, Limits,
+    Machine, Message, ModelReplied, ModelRequest, ModelSettings, NewMessage, Reasoning, Role, RunOptions,
+    StopReason, Surface, Timestamp, ToolCall, ToolResult, Usage, View, WhenBusy,
 };
 
 use super::{ask, call, kind_of, model, name_of, read};
@@ -370,5 +373,69 @@ async fn other_endpoints_speak_the_messages_wire_too() {
             "{name}"
         );
         assert_eq!(request.body["model"], name.split_once('/').unwrap().1);
+    }
+}
+
+/// The request of a run whose steps are used up, after the model has spoken and called a tool.
+fn last_request(name: &str) -> ModelRequest {
+    let agent = Agent {
+        name: "clerk".into(),
+        models: vec![name.into()],
+        instructions: Vec::new(),
+        tools: None,
+        settings: ModelSettings::default(),
+        limits: Limits { max_steps: 1, ..Limits::default() },
+    };
+    let message = NewMessage {
+        id: "m".into(),
+        message: Arc::new(Message::text(Role::User, "What is the weather?")),
+        by: "ann".into(),
+        workspace: "w".into(),
+        folder: None,
+        run: "r".into(),
+        agent: Arc::new(agent),
+        options: RunOptions { surface: Surface::Chat, utc_offset_minutes: Some(0), ..RunOptions::default() },
+        when_busy: WhenBusy::Queue,
+    };
+    let call = ToolCall { id: "call_A".into(), name: "nope".into(), asked: "{}".into(), native: None };
+    let reply = ModelReplied {
+        attempt: Attempt { step: 1, attempt: 1 },
+        blocks: vec![Block::text("Looking."), Block::ToolCall(call)],
+        stop: StopReason::ToolCalls,
+        usage: Usage::default(),
+        cost: None,
+        request: Digest::default(),
+        ttft_ms: None,
+        duration_ms: 1,
+        view: View::default(),
+    };
+    let mut machine = Machine::restore("t".into(), None, []).unwrap();
+    for input in [Input::Message(Box::new(message)), Input::ModelReplied(Box::new(reply))] {
+        for event in machine.handle(&input, Timestamp(0)).unwrap() {
+            machine.apply(&event);
+        }
+    }
+    machine.request().unwrap()
+}
+
+// rows: WT-L11
+#[tokio::test]
+async fn the_last_answer_is_asked_for_in_words() {
+    for scenario in ["anth-ok", "oai-ok", "resp-ok", "gem-ok"] {
+        let name = name_of(kind_of(scenario));
+        let request = sent(
+            scenario,
+            name,
+            |_| {},
+            |call| {
+                call.request = last_request(name);
+                call.tools = Vec::new().into();
+            },
+        );
+        let body = request.await.body.to_string();
+        let said = body.find("Looking.").unwrap();
+        let instruction = body.find("No more steps are left. Answer now").unwrap_or_default();
+        let time = body.find("Current date and time: 1970-01-01 00:00").unwrap_or_default();
+        assert!(said < instruction && instruction < time, "{scenario}: {body}");
     }
 }

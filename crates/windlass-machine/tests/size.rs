@@ -1,0 +1,63 @@
+//! What people and programs say is recorded up to a size; what is longer is refused with the limit.
+
+use std::sync::Arc;
+
+use windlass_machine::*;
+
+use crate::fixture::{self, as_asked, known, reply};
+
+fn take(machine: &mut Machine, input: &Input) {
+    for event in machine.handle(input, Timestamp(1_000)).unwrap() {
+        machine.apply(&event);
+    }
+}
+
+/// A run whose only call waits for an approval.
+fn asking() -> Machine {
+    let mut machine = Machine::restore("t".into(), None, []).unwrap();
+    let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
+    take(&mut machine, &Input::Message(Box::new(new)));
+    let view = View { calls: vec![known(EffectClass::Once, false, as_asked("{}"))], ..View::default() };
+    let calls = vec![fixture::call("c", "Pay", "{}")];
+    take(&mut machine, &reply(Attempt { step: 1, attempt: 1 }, calls, StopReason::ToolCalls, view));
+    machine
+}
+
+/// The same after it was approved and lost.
+fn in_doubt() -> Machine {
+    let mut machine = asking();
+    take(&mut machine, &answer("r.1.0.0", Answer::Approve));
+    let call = CallKey { step: 1, index: 0 };
+    take(&mut machine, &Input::ToolStopped { call, reason: "it hung".into() });
+    machine
+}
+
+fn answer(interrupt: &str, answer: Answer) -> Input {
+    Input::Answered { interrupt: interrupt.into(), answer, by: "bob".into(), view: View::default() }
+}
+
+/// What fits is recorded; one byte more is refused with both figures.
+fn check(machine: &Machine, say: impl Fn(String) -> Input) {
+    assert!(machine.handle(&say("x".repeat(INLINE_MAX_BYTES)), Timestamp(2_000)).is_ok());
+    let Err(Reject::Invalid { what }) =
+        machine.handle(&say("x".repeat(INLINE_MAX_BYTES + 1)), Timestamp(2_000))
+    else {
+        panic!("recorded at any size");
+    };
+    assert!(what.contains("16385 bytes") && what.contains("16384"), "{what}");
+}
+
+#[test]
+fn an_answer_is_recorded_up_to_a_size() {
+    check(&asking(), |text| answer("r.1.0.0", Answer::Deny { reason: Some(text) }));
+    check(&in_doubt(), |text| answer("r.1.0.1", Answer::Done { result: text }));
+    check(&in_doubt(), |text| answer("r.1.0.1", Answer::Fail { reason: Some(text) }));
+}
+
+#[test]
+fn a_note_is_recorded_up_to_a_size() {
+    // The quotes of a text count: what is recorded is JSON.
+    let note = |text: String| Input::Note { name: "n".into(), data: text[2..].into() };
+    check(&asking(), note);
+    check(&asking(), |text| Input::Note { name: text, data: serde_json::Value::Null });
+}
