@@ -188,7 +188,7 @@ impl Engine {
             let update = tokio::select! {
                 biased;
                 update = updates.next() => update,
-                () = clock.sleep_until(clock.now().plus_ms(TEND_EVERY_MS)) => {
+                () = clock.sleep_ms(TEND_EVERY_MS) => {
                     self.tend(&row.thread).await?;
                     continue;
                 }
@@ -231,7 +231,7 @@ impl Engine {
             let clock = &self.deps.clock;
             let until = clock.now().plus_ms(TAKEN_WITHIN_MS);
             while !self.deps.journal.inbox(&row.thread, 1).await?.is_empty() && clock.now() < until {
-                clock.sleep_until(clock.now().plus_ms(TAKEN_LOOK_EVERY_MS)).await;
+                clock.sleep_ms(TAKEN_LOOK_EVERY_MS).await;
             }
         }
         Ok(row)

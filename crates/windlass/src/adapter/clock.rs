@@ -32,35 +32,20 @@ impl Default for SystemClock {
     }
 }
 
-#[allow(clippy::disallowed_methods)] // This module is where the ban points to.
-fn wall_clock() -> Timestamp {
-    // A clock before 1970 reads as 0: the machine never lets time run backwards anyway.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(since.as_millis() as u64)
-}
-
-/// The wall clock may be set while someone sleeps, so a long sleep looks at it again this often.
-const LONGEST_SLEEP_MS: u64 = 30_000;
-
 impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods)] // This module is where the ban points to.
     fn now(&self) -> Timestamp {
-        wall_clock()
+        // A clock before 1970 reads as 0: the machine never lets time run backwards anyway.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(since.as_millis() as u64)
     }
 
     fn monotonic_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
 
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(async move {
-            loop {
-                let left_ms = at.since(wall_clock());
-                if left_ms == 0 {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(left_ms.min(LONGEST_SLEEP_MS))).await;
-            }
-        })
+    fn sleep_ms(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(Duration::from_millis(ms)))
     }
 
     fn random(&self) -> u64 {
@@ -72,8 +57,8 @@ impl Clock for SystemClock {
 /// A clock that stands still until it is moved; its random numbers follow from a seed.
 #[derive(Debug)]
 pub struct ManualClock {
-    now_ms: watch::Sender<u64>,
-    monotonic_ms: AtomicU64,
+    now_ms: AtomicU64,
+    monotonic_ms: watch::Sender<u64>,
     drawn: AtomicU64,
 }
 
@@ -81,37 +66,38 @@ impl ManualClock {
     /// A clock that shows `start`; the same `seed` gives the same random numbers.
     pub fn new(start: Timestamp, seed: u64) -> Self {
         Self {
-            now_ms: watch::Sender::new(start.0),
-            monotonic_ms: AtomicU64::new(0),
+            now_ms: AtomicU64::new(start.0),
+            monotonic_ms: watch::Sender::new(0),
             drawn: AtomicU64::new(seed),
         }
     }
 
-    /// Moves the time forward and wakes whoever slept until then.
+    /// Moves the time forward and wakes whoever has slept long enough.
     pub fn advance_ms(&self, ms: u64) {
-        self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
-        self.now_ms.send_modify(|now| *now += ms);
+        self.now_ms.fetch_add(ms, Ordering::SeqCst);
+        self.monotonic_ms.send_modify(|now| *now += ms);
     }
 
     /// Sets the wall clock, backwards too; the monotonic time stays.
     pub fn set(&self, at: Timestamp) {
-        self.now_ms.send_replace(at.0);
+        self.now_ms.store(at.0, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(*self.now_ms.borrow())
+        Timestamp(self.now_ms.load(Ordering::SeqCst))
     }
 
     fn monotonic_ms(&self) -> u64 {
-        self.monotonic_ms.load(Ordering::SeqCst)
+        *self.monotonic_ms.borrow()
     }
 
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let mut now = self.now_ms.subscribe();
+    fn sleep_ms(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut now = self.monotonic_ms.subscribe();
+        let until = self.monotonic_ms() + ms;
         Box::pin(async move {
-            if now.wait_for(|now| *now >= at.0).await.is_err() {
+            if now.wait_for(|now| *now >= until).await.is_err() {
                 // The clock is gone, and with it whoever could move it.
                 std::future::pending::<()>().await;
             }

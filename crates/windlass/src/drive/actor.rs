@@ -25,6 +25,9 @@ use crate::port::journal::{Batch, BatchId, Epoch, InboxOutcome, RunView, StoreEr
 /// recorded"; the floor keeps short runs from paying for it.)
 const SNAPSHOT_MIN_BYTES: usize = 64 * 1024;
 
+/// The wall clock may be set ahead while an actor sleeps, so it is looked at this often.
+const LONGEST_SLEEP_MS: u64 = 30_000;
+
 /// One thread's driver.
 pub(super) struct Actor {
     pub deps: Arc<Deps>,
@@ -42,6 +45,8 @@ pub(super) struct Actor {
     pub in_flight: Vec<Flight>,
     /// What the machine waits for by the clock.
     pub timer: Option<(Timestamp, BoxFuture<'static, ()>)>,
+    /// When the last event was folded, by the clock that never jumps.
+    pub event_ms: u64,
     /// Position of the newest `step.started`.
     pub step_seq: Seq,
     /// The step whose open calls were last judged again, and by which policy.
@@ -158,7 +163,10 @@ impl Actor {
     async fn wait(&mut self) -> Vec<Mail> {
         let deadline = self.machine.deadline();
         if self.timer.as_ref().map(|(at, _)| *at) != deadline {
-            self.timer = deadline.map(|at| (at, self.deps.clock.sleep_until(at)));
+            let now = self.now();
+            self.timer = deadline.map(|at| {
+                (at, self.deps.clock.sleep_ms(at.since(now).min(LONGEST_SLEEP_MS)))
+            });
         }
         let first = tokio::select! {
             biased;
@@ -166,7 +174,8 @@ impl Actor {
             letter = replied(&mut self.calling) => Some(Mail::Landed(Box::new(letter))),
             () = elapsed(&mut self.timer) => {
                 self.timer = None;
-                Some(Mail::Input(Box::new(Letter::plain(Input::Tick))))
+                let is_due = self.machine.due_in_ms(self.now()) == Some(0);
+                is_due.then(|| Mail::Input(Box::new(Letter::plain(Input::Tick))))
             }
         };
         let mut mails: Vec<Mail> = first.into_iter().collect();
@@ -279,7 +288,7 @@ impl Actor {
     fn decide(&mut self, letter: Letter, round: &mut Round) {
         let Letter { input, blobs, row, reply } = letter;
         let first = self.machine.state().seq.next();
-        let outcome = match self.machine.handle(&input, self.deps.clock.now()) {
+        let outcome = match self.machine.handle(&input, self.now()) {
             Ok(events) => {
                 round.blobs.extend(blobs);
                 for event in events {
@@ -319,6 +328,7 @@ impl Actor {
             row::put_run(&mut round.runs, ended);
         }
         self.machine.apply(event);
+        self.event_ms = self.deps.clock.monotonic_ms();
         self.since_snapshot += row::weight(event);
         let state = self.machine.state();
         if matches!(event.fact, Fact::StepStarted { .. }) {
@@ -420,6 +430,12 @@ impl Actor {
 
     fn place(&self, run: RunId) -> Place {
         Place { deps: self.deps.clone(), thread: self.thread.clone(), run, mailbox: self.sender.clone() }
+    }
+
+    /// The thread's time.
+    fn now(&self) -> Timestamp {
+        let since_event_ms = self.deps.clock.monotonic_ms().saturating_sub(self.event_ms);
+        self.machine.now(self.deps.clock.now(), since_event_ms)
     }
 
     /// Takes what became of a command out of what is in flight.

@@ -50,7 +50,7 @@ pub(super) async fn append(deps: &Deps, batch: Batch) -> Result<Seq, NotAppended
             return Err(NotAppended::Store(error));
         };
         tracing::warn!(thread = %batch.thread, %error, wait_ms = wait, "append failed, trying again");
-        deps.clock.sleep_until(deps.clock.now().plus_ms(wait)).await;
+        deps.clock.sleep_ms(wait).await;
     }
 }
 

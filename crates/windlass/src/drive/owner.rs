@@ -102,7 +102,7 @@ impl Deps {
             if self.clock.now() >= until {
                 return Err(EngineError::Pending { thread: thread.clone(), node });
             }
-            self.clock.sleep_until(self.clock.now().plus_ms(LOOK_EVERY_MS)).await;
+            self.clock.sleep_ms(LOOK_EVERY_MS).await;
             // The owner may have died meanwhile: then this process takes over and finds the row.
             if let Driver::Here(mailbox) = self.open(thread).await? {
                 let _ = mailbox.send(Mail::Inbox).await;
@@ -224,6 +224,7 @@ impl Deps {
             calling: None,
             in_flight: Vec::new(),
             timer: None,
+            event_ms: self.clock.monotonic_ms(),
             step_seq: Seq::default(),
             rejudged: None,
             since_snapshot: restored.since_snapshot,
@@ -278,7 +279,7 @@ impl Deps {
             drop(this);
             let woken = tokio::select! {
                 woken = wakes.next() => woken,
-                () = clock.sleep_until(clock.now().plus_ms(SWEEP_EVERY_MS)) => None,
+                () = clock.sleep_ms(SWEEP_EVERY_MS) => None,
             };
             let Some(this) = deps.upgrade() else { return };
             this.give_back_kept().await;

@@ -137,7 +137,7 @@ impl Watcher {
                 return Ok(update);
             }
             let clock = &self.deps.clock;
-            let look = self.look.get_or_insert_with(|| clock.sleep_until(clock.now().plus_ms(LOOK_EVERY_MS)));
+            let look = self.look.get_or_insert_with(|| clock.sleep_ms(LOOK_EVERY_MS));
             let signal = tokio::select! {
                 biased;
                 signal = self.signals.next() => signal,
@@ -154,7 +154,7 @@ impl Watcher {
                 Some(signal) => self.take(signal).await?,
                 // The bus is gone, for example with the process that owned the thread: follow anew.
                 None => {
-                    clock.sleep_until(clock.now().plus_ms(LOOK_EVERY_MS / 10)).await;
+                    clock.sleep_ms(LOOK_EVERY_MS / 10).await;
                     self.signals = self.deps.bus.follow(&self.thread);
                     self.catch_up().await?;
                 }

@@ -15,8 +15,8 @@ pub trait Clock: Send + Sync {
     /// Milliseconds of a clock that never jumps, for durations.
     fn monotonic_ms(&self) -> u64;
 
-    /// Completes at or after a time.
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    /// Completes after some milliseconds of the clock that never jumps.
+    fn sleep_ms(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// A fresh random number, for ids.
     fn random(&self) -> u64;
