@@ -43,6 +43,8 @@ pub(super) struct Actor {
     pub calling: Option<Calling>,
     /// Tool calls in flight.
     pub in_flight: Vec<Flight>,
+    /// Tool calls that answered at once.
+    pub answered: Vec<Letter>,
     /// What the machine waits for by the clock.
     pub timer: Option<(Timestamp, BoxFuture<'static, ()>)>,
     /// When the last event was folded, by the clock that never jumps.
@@ -62,12 +64,13 @@ pub(super) struct Calling {
     reply: BoxFuture<'static, Letter>,
 }
 
-/// A tool call in flight, in a task of its own: it may hold up its thread.
+/// A tool call in flight, in a task of its own unless it answered at once.
 pub(super) struct Flight {
     call: CallKey,
     start: u32,
     cancel: CancellationToken,
-    task: tokio::task::JoinHandle<()>,
+    /// None where it has answered.
+    task: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// What one round has decided.
@@ -108,9 +111,7 @@ impl Actor {
     pub(super) async fn run(mut self) {
         let driven = AssertUnwindSafe(self.drive()).catch_unwind().await;
         let ended = driven.unwrap_or_else(|panic| Ended::Crashed(panic_text(&*panic)));
-        for flight in &self.in_flight {
-            flight.task.abort();
-        }
+        self.in_flight.iter().flat_map(|flight| &flight.task).for_each(tokio::task::JoinHandle::abort);
         match &ended {
             Ended::Idle => {}
             Ended::Fenced => tracing::warn!(thread = %self.thread, "another process drives the thread now"),
@@ -136,6 +137,8 @@ impl Actor {
             if self.is_idle() && self.retire() {
                 return Ended::Idle;
             }
+            // A model and tools that answer at once would keep this thread from everybody else.
+            tokio::task::coop::consume_budget().await;
             let mails = self.wait().await;
             if let Err(ended) = self.take(mails).await {
                 return ended;
@@ -161,14 +164,27 @@ impl Actor {
 
     /// Waits for mail, for the model or for the deadline, then drains the mailbox.
     async fn wait(&mut self) -> Vec<Mail> {
+        let mut mails: Vec<Mail> =
+            self.answered.drain(..).map(|letter| Mail::Landed(Box::new(letter))).collect();
+        if mails.is_empty() {
+            mails.extend(self.next_mail().await);
+        }
+        while mails.len() < MAILBOX
+            && let Ok(mail) = self.mailbox.try_recv()
+        {
+            mails.push(mail);
+        }
+        mails
+    }
+
+    async fn next_mail(&mut self) -> Option<Mail> {
         let deadline = self.machine.deadline();
         if self.timer.as_ref().map(|(at, _)| *at) != deadline {
             let now = self.now();
-            self.timer = deadline.map(|at| {
-                (at, self.deps.clock.sleep_ms(at.since(now).min(LONGEST_SLEEP_MS)))
-            });
+            self.timer =
+                deadline.map(|at| (at, self.deps.clock.sleep_ms(at.since(now).min(LONGEST_SLEEP_MS))));
         }
-        let first = tokio::select! {
+        tokio::select! {
             biased;
             mail = self.mailbox.recv() => mail,
             letter = replied(&mut self.calling) => Some(Mail::Landed(Box::new(letter))),
@@ -177,14 +193,7 @@ impl Actor {
                 let is_due = self.machine.due_in_ms(self.now()) == Some(0);
                 is_due.then(|| Mail::Input(Box::new(Letter::plain(Input::Tick))))
             }
-        };
-        let mut mails: Vec<Mail> = first.into_iter().collect();
-        while mails.len() < MAILBOX
-            && let Ok(mail) = self.mailbox.try_recv()
-        {
-            mails.push(mail);
         }
-        mails
     }
 
     async fn take(&mut self, mails: Vec<Mail>) -> Result<(), Ended> {
@@ -391,10 +400,11 @@ impl Actor {
                 flight.cancel.cancel();
             }
         }
-        for command in wanted {
-            if !self.is_in_flight(&command) {
-                self.start(command);
-            }
+        let missing: Vec<Command> =
+            wanted.into_iter().filter(|command| !self.is_in_flight(command)).collect();
+        let alone = missing.len() == 1;
+        for command in missing {
+            self.start(command, alone);
         }
     }
 
@@ -403,7 +413,8 @@ impl Actor {
             || self.in_flight.iter().any(|flight| is_tool(command, flight))
     }
 
-    fn start(&mut self, command: Command) {
+    /// Starts a command. A tool call that nothing else starts with may answer at once: then it needs no task.
+    fn start(&mut self, command: Command, alone: bool) {
         let Some(run) = self.machine.state().run.as_ref().map(|run| run.id.clone()) else { return };
         let cancel = CancellationToken::new();
         let place = self.place(run);
@@ -422,14 +433,17 @@ impl Actor {
             }
             Command::CallTool { call, start, tool, effect, arguments, timeout_ms, class: _ } => {
                 let work = ToolWork { call, tool, effect, arguments, timeout_ms, cancel: cancel.clone() };
-                let task = tokio::spawn(call_tool(place, work));
+                let mut returned = call_tool(place, work).boxed();
+                let answer = if alone { (&mut returned).now_or_never() } else { None };
+                let task = answer.is_none().then(|| tokio::spawn(send(self.sender.clone(), returned)));
+                self.answered.extend(answer);
                 self.in_flight.push(Flight { call, start, cancel, task });
             }
         }
     }
 
     fn place(&self, run: RunId) -> Place {
-        Place { deps: self.deps.clone(), thread: self.thread.clone(), run, mailbox: self.sender.clone() }
+        Place { deps: self.deps.clone(), thread: self.thread.clone(), run }
     }
 
     /// The thread's time.
@@ -510,6 +524,12 @@ impl Actor {
         }
         Vec::new()
     }
+}
+
+/// Sends what became of a tool call.
+async fn send(mailbox: mpsc::Sender<Mail>, returned: BoxFuture<'static, Letter>) {
+    // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
+    let _ = mailbox.send(Mail::Landed(Box::new(returned.await))).await;
 }
 
 async fn replied(calling: &mut Option<Calling>) -> Letter {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
@@ -17,7 +16,7 @@ use windlass_machine::{
 };
 
 use super::fill::NewBlobs;
-use super::{Deps, Letter, Mail};
+use super::{Deps, Letter};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
@@ -32,13 +31,12 @@ const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Fragments that are handed on before others get a turn; well below what a watcher's queue holds.
 const BURST: u64 = 128;
 
-/// Where a task's mail goes, and who it works for.
+/// Who a command is carried out for.
 #[derive(Clone)]
 pub(super) struct Place {
     pub deps: Arc<Deps>,
     pub thread: ThreadId,
     pub run: RunId,
-    pub mailbox: mpsc::Sender<Mail>,
 }
 
 /// A model call on its way.
@@ -204,16 +202,12 @@ pub(super) struct ToolWork {
     pub cancel: CancellationToken,
 }
 
-/// Runs one tool call and sends what became of it. The start was recorded before this is called.
-pub(super) async fn call_tool(place: Place, work: ToolWork) {
-    let mailbox = place.mailbox.clone();
+/// Runs one tool call. The start was recorded before this is called.
+pub(super) async fn call_tool(place: Place, work: ToolWork) -> Letter {
     let call = work.call;
-    let returned = AssertUnwindSafe(returned(place, work)).catch_unwind().await;
-    let letter = returned.unwrap_or_else(|panic| {
+    AssertUnwindSafe(returned(place, work)).catch_unwind().await.unwrap_or_else(|panic| {
         Letter::plain(Input::ToolStopped { call, reason: format!("it crashed: {}", panic_text(&*panic)) })
-    });
-    // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
-    let _ = mailbox.send(Mail::Landed(Box::new(letter))).await;
+    })
 }
 
 async fn returned(place: Place, work: ToolWork) -> Letter {

@@ -223,6 +223,7 @@ impl Deps {
             inbox,
             calling: None,
             in_flight: Vec::new(),
+            answered: Vec::new(),
             timer: None,
             event_ms: self.clock.monotonic_ms(),
             step_seq: Seq::default(),

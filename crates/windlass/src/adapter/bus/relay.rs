@@ -21,6 +21,9 @@ use crate::port::bus::Signal;
 /// How often the journal is asked about followed threads.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How long a look at newly followed threads waits for more of them.
+const LOOK_TOGETHER: Duration = Duration::from_millis(10);
+
 /// How often just after a holder died.
 const LOOK_SOON: Duration = Duration::from_millis(100);
 
@@ -88,7 +91,8 @@ impl Relays {
         loop {
             tokio::select! {
                 () = self.look.notify.notified() => {
-                    // A thousand followers that come at once ask for a thousand threads, not each for all of them.
+                    // A thousand followers that come at once share one look.
+                    tokio::time::sleep(LOOK_TOGETHER).await;
                     let threads: Vec<ThreadId> = self.look.threads().drain().collect();
                     self.ask(&threads).await;
                     if self.soon == 0 {

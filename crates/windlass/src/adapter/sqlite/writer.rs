@@ -2,10 +2,10 @@
 //!
 //! Each change has a savepoint, so that a refused one fails alone. The longer a commit takes, the
 //! more changes wait for the next, and the more of them share it: nothing is ever delayed on purpose.
-//! Where nothing waits and the disk is quick, whoever brings a change commits it himself: going to
-//! the thread and back costs more than such a commit.
+//! Where few threads are driven and the disk is quick, whoever brings a change commits it himself:
+//! going to the writer's thread and back costs more than such a commit.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytes::Bytes;
@@ -30,6 +30,9 @@ const GROUP_CHANGES: usize = 512;
 /// A caller commits by itself while commits take less than this on average: it holds up its own thread meanwhile,
 /// which is one of a few that run everything else.
 const QUICK_US: u64 = 1_000;
+/// Threads that this process drives at once, up to which a caller commits by itself: with more, a commit that waits a
+/// moment is shared.
+const FEW: usize = 4;
 /// Pages of log after which it is written back into the database: SQLite's own default.
 const LOG_PAGES: u32 = 1_000;
 
@@ -91,6 +94,8 @@ pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<std::thread::JoinHandle<()>>,
     pace: Arc<Pace>,
+    /// Threads that this process has taken and not given back.
+    driven: AtomicUsize,
 }
 
 /// How long commits take: a moving average over about sixteen, in microseconds.
@@ -130,7 +135,7 @@ impl Writer {
             .name("windlass-writer".to_owned())
             .spawn(serve)
             .map_err(|error| StoreError::Unavailable { why: format!("no thread for the writer: {error}") })?;
-        Ok(Self { group, jobs: Some(jobs), thread: Some(thread), pace })
+        Ok(Self { group, jobs: Some(jobs), thread: Some(thread), pace, driven: AtomicUsize::new(0) })
     }
 
     /// Appends.
@@ -149,6 +154,21 @@ impl Writer {
 
     /// Makes another change.
     pub async fn write(&self, write: Write) -> Result<Written, StoreError> {
+        let released = matches!(write, Write::Release(..));
+        let written = self.make(write).await?;
+        match &written {
+            Written::Claim(Claim::Taken { .. }) => drop(self.driven.fetch_add(1, Ordering::Relaxed)),
+            // More are given back than were taken where one was taken twice: the number is a guess, not an account.
+            Written::Nothing if released => {
+                let fewer = |driven: usize| Some(driven.saturating_sub(1));
+                let _ = self.driven.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+            }
+            Written::Claim(Claim::Held { .. }) | Written::Posted(_) | Written::Nothing => {}
+        }
+        Ok(written)
+    }
+
+    async fn make(&self, write: Write) -> Result<Written, StoreError> {
         if let Some(mut group) = self.idle() {
             let written = group.commit_alone(|changes| changes.write(&write), StoreError::from);
             self.tidy(&group);
@@ -162,7 +182,8 @@ impl Writer {
     /// The group with a transaction begun, where this caller may commit by itself.
     fn idle(&self) -> Option<MutexGuard<'_, Group>> {
         let nothing_waits = self.jobs.as_ref().is_some_and(|jobs| jobs.capacity() == jobs.max_capacity());
-        if !nothing_waits || !self.pace.is_quick() {
+        let few = self.driven.load(Ordering::Relaxed) <= FEW;
+        if !few || !nothing_waits || !self.pace.is_quick() {
             return None;
         }
         let mut group = match self.group.try_lock() {
