@@ -15,6 +15,18 @@ pub(super) struct Fault {
     pub message: String,
 }
 
+impl Fault {
+    /// What it means, and the way out.
+    pub fn words(&self) -> String {
+        match StoreError::from(self.clone()) {
+            StoreError::Unavailable { why } | StoreError::Refused { why } | StoreError::Corrupt { why } => {
+                why
+            }
+            other @ (StoreError::NotFound { .. } | StoreError::Unreadable { .. }) => other.to_string(),
+        }
+    }
+}
+
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         let Fault { code, message } = &fault;
@@ -24,6 +36,12 @@ impl From<Fault> for StoreError {
                 "the disk is full or the store has reached its size limit; make room, then try again"
                     .to_owned(),
             ),
+            ffi::SQLITE_IOERR if matches!(*code, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE) => {
+                unavailable(format!(
+                    "the disk refused to write ({message}, code {code}), as it does beyond a quota or a size limit; \
+                 make room, then try again"
+                ))
+            }
             ffi::SQLITE_IOERR => unavailable(format!(
                 "the disk refused to read or write ({message}, code {code}); look at its free space and health"
             )),

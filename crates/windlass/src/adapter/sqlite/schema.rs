@@ -19,7 +19,7 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), Sto
     let known = MIGRATIONS.len() as i64;
     if found > known {
         let why = format!(
-            "the store has version {found}, and this build knows versions up to {known}; use a newer build"
+            "the store has version {found}, and this build knows versions up to {known}; upgrade windlass"
         );
         return Err(StoreError::Refused { why });
     }

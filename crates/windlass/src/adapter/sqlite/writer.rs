@@ -284,7 +284,7 @@ impl Done {
                 let result = result.and_then(|seq| match lost {
                     None => Ok(seq),
                     Some(Lost::RolledBack(fault)) => Err(AppendError::Failed(fault.clone().into())),
-                    Some(Lost::Unknown(fault)) => Err(AppendError::Unknown(fault.message.clone())),
+                    Some(Lost::Unknown(fault)) => Err(AppendError::Unknown(fault.words())),
                 });
                 let _ = reply.send(result);
             }
