@@ -3,8 +3,11 @@
 //! Nothing here begins or commits. A function that fails may leave half a change behind: the group
 //! takes it back to the savepoint.
 
-use windlass_machine::{Input, RunStatus, Seq, ThreadId, Timestamp};
+use std::collections::HashSet;
 
+use windlass_machine::{Digest, Input, RunStatus, Seq, ThreadId, Timestamp};
+
+use super::collect::{Collection, named};
 use super::fault::Fault;
 use super::raw::{Raw, Row, Statement, Value};
 use super::writer::{PreparedAppend, Write, Written};
@@ -72,6 +75,7 @@ pub(super) struct Changes<'a> {
     /// Rows of a thread that only a deletion touches: each takes the thread's number.
     delete: [Statement<'a>; 4],
     delete_events: Statement<'a>,
+    collection: Collection<'a>,
     node: &'a Node,
     clock: &'a dyn Clock,
 }
@@ -102,6 +106,7 @@ impl<'a> Changes<'a> {
                 raw.prepare(DELETE_SNAPSHOT)?,
             ],
             delete_events: raw.prepare(DELETE_EVENTS)?,
+            collection: Collection::prepare(raw, node)?,
             node,
             clock,
         })
@@ -127,9 +132,15 @@ impl<'a> Changes<'a> {
             self.blob.run(&[Value::Blob(blob.digest.as_bytes()), now, Value::Blob(bytes)])?;
         }
         let mut seq = batch.expected;
+        let mut names = HashSet::new();
         for body in &append.bodies {
             seq = seq.next();
             self.event.run(&[Value::Integer(position(number, seq)?), Value::Text(body)])?;
+            names.extend(named(body));
+        }
+        self.name(number, &names)?;
+        for (blob, _) in batch.blobs.iter().filter(|(blob, _)| !names.contains(&blob.digest)) {
+            self.collection.loosen(&blob.digest, self.clock.now().0)?;
         }
         for (id, outcome) in &batch.consumed {
             let outcome = encode(outcome);
@@ -143,6 +154,10 @@ impl<'a> Changes<'a> {
         }
         self.put_view(number, Head { seq, epoch: batch.epoch, batch: batch.id }, &batch.thread_view)?;
         Ok(seq)
+    }
+
+    fn name(&mut self, number: i64, names: &HashSet<Digest>) -> Result<(), Fault> {
+        names.iter().try_for_each(|digest| self.collection.name(number, digest))
     }
 
     fn put_run(&mut self, number: i64, run: &RunView) -> Result<(), Fault> {
@@ -197,7 +212,16 @@ impl<'a> Changes<'a> {
             Write::Snapshot(thread, snapshot) => self.put_snapshot(thread, snapshot),
             Write::Blob(digest, bytes) => {
                 let now = Value::number(self.clock.now().0);
+                self.collection.loosen(digest, self.clock.now().0)?;
                 self.blob.run(&[Value::Blob(digest.as_bytes()), now, Value::Blob(bytes)])?;
+                Ok(Written::Nothing)
+            }
+            Write::Loosen(digest) => {
+                self.collection.loosen(digest, self.clock.now().0)?;
+                Ok(Written::Nothing)
+            }
+            Write::Collect => {
+                self.collection.collect(self.clock.now().0)?;
                 Ok(Written::Nothing)
             }
             Write::Delete(thread) => self.delete(thread),
@@ -233,6 +257,7 @@ impl<'a> Changes<'a> {
         self.purge.run(&[Value::number(forget_before)])?;
         let number = Value::Integer(found.number);
         if self.post.run(&[number, Value::Text(id), Value::Text(input)])? == 1 {
+            self.name(found.number, &named(input).collect())?;
             return Ok(Posted::Waiting);
         }
         let outcome = self.posted.first(&[number, Value::Text(id)], |row| row.text(0))?.flatten();
@@ -259,6 +284,7 @@ impl<'a> Changes<'a> {
         for statement in &mut self.delete {
             statement.run(&[Value::Integer(found.number)])?;
         }
+        self.collection.forget_thread(found.number)?;
         let first = position(found.number, Seq(0))?;
         self.delete_events.run(&[Value::Integer(first), Value::Integer(first | i64::from(u32::MAX))])?;
         Ok(Written::Nothing)

@@ -53,8 +53,12 @@ pub(super) enum Write {
     Snapshot(ThreadId, StoredSnapshot),
     /// Keeps a small blob.
     Blob(Digest, Bytes),
+    /// Says that a large blob is about to be stored.
+    Loosen(Digest),
     /// Deletes a thread.
     Delete(ThreadId),
+    /// Deletes blobs that nothing names.
+    Collect,
     /// Writes something, to see that it works.
     Check,
 }
