@@ -247,7 +247,7 @@ async fn die_collecting(world: &World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn whatever_happens_a_named_blob_stays(steps in prop::collection::vec(step(), 1..40)) {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(play(steps));

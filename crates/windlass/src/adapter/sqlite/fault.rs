@@ -36,12 +36,10 @@ impl From<Fault> for StoreError {
                 "the disk is full or the store has reached its size limit; make room, then try again"
                     .to_owned(),
             ),
-            ffi::SQLITE_IOERR if matches!(*code, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE) => {
-                unavailable(format!(
-                    "the disk refused to write ({message}, code {code}), as it does beyond a quota or a size limit; \
+            ffi::SQLITE_IOERR if is_write(*code) => unavailable(format!(
+                "the disk refused to write ({message}, code {code}), as it does beyond a quota or a size limit; \
                  make room, then try again"
-                ))
-            }
+            )),
             ffi::SQLITE_IOERR => unavailable(format!(
                 "the disk refused to read or write ({message}, code {code}); look at its free space and health"
             )),
@@ -64,6 +62,18 @@ impl From<Fault> for StoreError {
             _ => unavailable(format!("{message} (code {code})")),
         }
     }
+}
+
+/// Whether a disk error is about bytes that had no place: in the database or its log, or in the log's index, which is
+/// made anew by whoever opens the store first.
+fn is_write(code: i32) -> bool {
+    matches!(
+        code,
+        ffi::SQLITE_IOERR_WRITE
+            | ffi::SQLITE_IOERR_TRUNCATE
+            | ffi::SQLITE_IOERR_SHMOPEN
+            | ffi::SQLITE_IOERR_SHMSIZE
+    )
 }
 
 /// Translates sqlx's error.
