@@ -44,7 +44,8 @@ impl From<Fault> for StoreError {
                 "the disk refused to read or write ({message}, code {code}); look at its free space and health"
             )),
             ffi::SQLITE_READONLY | ffi::SQLITE_PERM | ffi::SQLITE_CANTOPEN => unavailable(format!(
-                "the store's folder cannot be written to ({message}, code {code}); give this user write access"
+                "the store's folder cannot be written to ({message}, code {code}); give this user write \
+                 access to it and to every file in it"
             )),
             ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => unavailable(
                 "another process has kept the store locked for more than 5 s; try again, or end that process"
