@@ -3,7 +3,7 @@
 //! Everything is checked here, before anything is started or changed.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
@@ -23,6 +23,22 @@ use crate::trust::{FolderFile, Standing, Trusted};
 
 /// Runs looked at to find one by a part of its id, or the newest unfinished one.
 const RUNS: usize = 1_000;
+
+/// What a report of a failure says of the place that it happened in.
+pub struct Opened {
+    /// The store's folder.
+    pub store: PathBuf,
+    /// Flags that a later command needs to find the same place.
+    pub flags: String,
+}
+
+/// A process works in one place. It is kept here because an error that comes from deep inside knows nothing of it.
+static OPENED: OnceLock<Opened> = OnceLock::new();
+
+/// The place that this process works in, once it has tried to open it.
+pub fn opened() -> Option<&'static Opened> {
+    OPENED.get()
+}
 
 /// A folder with its settings, before anything is opened.
 #[derive(Clone)]
@@ -120,6 +136,7 @@ impl Ground {
 
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
     pub async fn open(self, used: &[ModelName], auto_run: AutoRun) -> anyhow::Result<Place> {
+        OPENED.get_or_init(|| Opened { store: self.store(), flags: self.same_flags() });
         let models = Arc::new(Catalog(RwLock::new(self.settings.catalog(used)?)));
         let folder = WorkingFolder::open(&self.folder)?.with_store(&self.user.data);
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };

@@ -10,6 +10,7 @@ use windlass::tool::FolderError;
 use windlass::{EngineError, Fault, Outcome, Status};
 
 use crate::console::{Console, shown};
+use crate::place;
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,17 +90,29 @@ pub struct Trouble {
     message: String,
     hints: Vec<String>,
     exit: Exit,
+    about: About,
+}
+
+/// What an error is about, where a report has more to say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    /// Nothing in particular.
+    Anything,
+    /// The store, which is named.
+    Store,
+    /// The store, in the middle of a run, which goes on later.
+    StoreInRun,
 }
 
 impl Trouble {
     /// The caller's fault: wrong usage or configuration.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hints: Vec::new(), exit: Exit::Usage }
+        Self { message: message.into(), hints: Vec::new(), exit: Exit::Usage, about: About::Anything }
     }
 
     /// The outside's fault, or ours.
     pub fn engine(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hints: Vec::new(), exit: Exit::Engine }
+        Self { exit: Exit::Engine, ..Self::usage(message) }
     }
 
     /// Adds what to do next.
@@ -126,17 +139,30 @@ impl std::error::Error for Trouble {}
 pub fn report(console: &Console, error: &anyhow::Error) -> Exit {
     let trouble = explain(error);
     console.note(&format!("{} {}", console.paint.red("error:"), shown(&trouble.message)));
-    for hint in &trouble.hints {
+    for hint in trouble.hints.iter().chain(&of_place(trouble.about)) {
         console.hint(&shown(hint));
     }
     trouble.exit
 }
 
+/// What there is to say of the place that this process works in.
+fn of_place(about: About) -> Vec<String> {
+    let Some(place) = place::opened() else { return Vec::new() };
+    let named = format!("the store is `{}`", place.store.display());
+    match about {
+        About::Anything => Vec::new(),
+        About::Store => vec![named],
+        About::StoreInRun => {
+            vec![named, format!("nothing recorded was lost; `windlass resume{}` goes on", place.flags)]
+        }
+    }
+}
+
 /// Finds the words for an error.
 pub fn explain(error: &anyhow::Error) -> Trouble {
     if let Some(trouble) = error.downcast_ref::<Trouble>() {
-        let Trouble { message, hints, exit } = trouble;
-        return Trouble { message: message.clone(), hints: hints.clone(), exit: *exit };
+        let Trouble { message, hints, exit, about } = trouble;
+        return Trouble { message: message.clone(), hints: hints.clone(), exit: *exit, about: *about };
     }
     if let Some(engine) = error.downcast_ref::<EngineError>() {
         return of_engine(engine);
@@ -168,8 +194,10 @@ fn of_engine(error: &EngineError) -> Trouble {
         }
         EngineError::Pending { .. } => Trouble::engine(error.to_string())
             .hint("look at the terminal that drives it, or end that process and run `windlass resume`"),
-        EngineError::Stopped { .. } => Trouble { exit, ..split(&error.to_string(), exit) }
-            .hint("nothing recorded was lost; `windlass resume` goes on"),
+        EngineError::Stopped { .. } => {
+            Trouble { about: About::StoreInRun, ..split(&error.to_string(), exit) }
+        }
+        EngineError::Journal(_) => Trouble { about: About::Store, ..split(&with_sources(error), exit) },
         _ => Trouble { exit, ..split(&with_sources(error), exit) },
     }
 }
@@ -182,14 +210,12 @@ fn of_store(error: &StoreError) -> Trouble {
         }
     };
     let trouble = split(&with_sources(error), exit);
+    let about = |about: About, trouble: Trouble| Trouble { about, ..trouble };
     match error {
-        StoreError::Corrupt { .. } | StoreError::Unreadable { .. } => {
-            trouble.hint("`windlass doctor` checks the store")
-        }
-        StoreError::Unavailable { .. } => {
-            trouble.hint("nothing recorded was lost; `windlass resume` goes on")
-        }
-        StoreError::NotFound { .. } | StoreError::Refused { .. } => trouble,
+        StoreError::Corrupt { .. } => about(About::Store, trouble.hint("`windlass doctor` checks the store")),
+        StoreError::Unavailable { .. } => about(About::StoreInRun, trouble),
+        StoreError::Unreadable { .. } | StoreError::Refused { .. } => about(About::Store, trouble),
+        StoreError::NotFound { .. } => trouble,
     }
 }
 
@@ -219,7 +245,7 @@ fn split(message: &str, exit: Exit) -> Trouble {
         })
         .map_or((first, None), |(what, rest)| (what, Some(rest)));
     let hints = way_out.into_iter().chain(lines.map(str::to_owned)).collect();
-    Trouble { message: what.to_owned(), hints, exit }
+    Trouble { message: what.to_owned(), hints, exit, about: About::Anything }
 }
 
 #[cfg(test)]

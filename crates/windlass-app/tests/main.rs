@@ -1,6 +1,8 @@
 //! Tests of the product through its real binary.
 
 mod cli;
+#[cfg(target_os = "linux")]
+mod fault;
 #[cfg(unix)]
 // Real processes die at real moments: these tests need the machine's own clock.
 #[allow(clippy::disallowed_methods)]

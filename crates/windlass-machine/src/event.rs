@@ -396,9 +396,7 @@ pub enum CancelReason {
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadableEvent {
     /// A newer Windlass wrote it.
-    #[error(
-        "the event has version {found}, and this build reads versions up to {VERSION}; use a newer build"
-    )]
+    #[error("the event has version {found}, and this build reads versions up to {VERSION}; upgrade windlass")]
     Newer {
         /// The event's version.
         found: u32,

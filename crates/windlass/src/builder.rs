@@ -121,6 +121,10 @@ impl Builder {
         if let (Some(store), Some(folder)) = (&self.store, &self.folder) {
             keep_apart(store, folder.path())?;
         }
+        if let Some(folder) = self.folder.clone() {
+            // Beside everything else: nothing depends on it.
+            tokio::task::spawn_blocking(move || folder.clear_leftovers());
+        }
         let (journal, blobs, bus) = self.open(&clock).await?;
         let models = match self.models {
             Some(models) => models,

@@ -4,12 +4,10 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
 use windlass_machine::{
-    Agent, Answer, AutoRun, BlobRef, Content, Digest, Fact, Input, InputId, InterruptId, Limits, Machine,
-    Message, ModelName, ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId,
-    WhenBusy,
+    Agent, Answer, AutoRun, BlobRef, Content, Digest, Input, InputId, InterruptId, Limits, Machine, Message,
+    ModelName, ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId, WhenBusy,
 };
 
 use crate::drive::watch::{Begin, Update};
@@ -17,9 +15,6 @@ use crate::drive::{Deps, Letter, NewBlobs, Policy};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
 use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
-
-/// How often a waiter makes sure that the run is driven.
-const TEND_EVERY_MS: u64 = 1_000;
 
 /// How long a run that is picked up may take to read its inbox: a driver elsewhere looks each second.
 const TAKEN_WITHIN_MS: u64 = 3_000;
@@ -177,43 +172,6 @@ impl Engine {
         blobs.keep(&self.deps, "application/json", tokens, bytes).await.map(Some)
     }
 
-    /// Waits until a run has ended or waits for a person. Where the process that drives it dies meanwhile, this one
-    /// takes over.
-    pub async fn wait(&self, run: &RunId) -> Result<Outcome, EngineError> {
-        let row = self.row(run).await?;
-        let mut updates = self.watch(&row.thread, Seq(row.view.from.0.saturating_sub(1)));
-        let mut active = false;
-        loop {
-            let clock = &self.deps.clock;
-            let update = tokio::select! {
-                biased;
-                update = updates.next() => update,
-                () = clock.sleep_ms(TEND_EVERY_MS) => {
-                    self.tend(&row.thread).await?;
-                    continue;
-                }
-            };
-            match update.ok_or_else(|| EngineError::NoRun(run.clone()))?? {
-                Update::Event(Recorded { event, .. }) if event.run.as_ref() == Some(run) => {
-                    match event.fact {
-                        Fact::RunStarted { .. } => active = true,
-                        Fact::RunFinished { .. } => return self.status(run).await,
-                        _ => {} // tidy: the other kinds do not end a wait
-                    }
-                }
-                Update::Status(ThreadStatus::Waiting) if active => return self.status(run).await,
-                Update::Stopped { why } => {
-                    return Err(EngineError::Stopped { thread: row.thread, why: why.to_string() });
-                }
-                Update::Event(_)
-                | Update::Status(_)
-                | Update::Delta { .. }
-                | Update::Gap { .. }
-                | Update::Progress { .. } => {}
-            }
-        }
-    }
-
     /// Makes sure that somebody drives a thread whose run goes on.
     pub async fn tend(&self, thread: &ThreadId) -> Result<(), EngineError> {
         if self.thread(thread).await?.view.status == ThreadStatus::Running {
@@ -358,10 +316,6 @@ impl Engine {
         let head = self.deps.journal.head(thread).await?;
         let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
         Ok(self.deps.restore(thread, &head).await?.machine)
-    }
-
-    pub(crate) async fn row(&self, run: &RunId) -> Result<RunRow, EngineError> {
-        self.deps.journal.run(run).await?.ok_or_else(|| EngineError::NoRun(run.clone()))
     }
 
     /// A fresh id with a readable prefix: the time in milliseconds and 35 random bits, five bits a letter, so that ids

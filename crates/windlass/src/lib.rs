@@ -14,6 +14,7 @@ mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tool;
+mod wait;
 
 pub use windlass_machine as machine;
 

@@ -16,6 +16,7 @@ use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, explain};
 use crate::view::events;
 use crate::view::live::{Live, Show};
+use crate::view::preview;
 use crate::view::question::{Question, Reply};
 
 use super::OutputFlags;
@@ -414,6 +415,11 @@ fn waits(console: &Console, place: &Place, outcome: &Outcome) {
             InterruptKind::InDoubt { .. } => "done|retry|fail",
         };
         console.note(&format!("  {label}"));
+        if let InterruptKind::InDoubt { .. } = open.kind
+            && let Some(found) = preview::evidence(&open.tool, &open.arguments, &place.ground.folder)
+        {
+            console.note(&format!("    in doubt; {found}"));
+        }
         console.hint(&format!("`windlass answer {run} {} {answers}{flags}`", open.interrupt));
     }
     console.hint(&format!("`windlass resume {run}{flags}` asks on a terminal"));

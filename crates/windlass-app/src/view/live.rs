@@ -146,8 +146,7 @@ impl Live {
             }
             Fact::ToolInDoubt { call, reason, .. } => {
                 self.running.retain(|(running, _)| running != call);
-                let label = self.label(*call);
-                self.note(&format!("? {label} is in doubt: {}", first_line(&shown(reason), REASON_CHARS)));
+                self.in_doubt(*call, reason);
             }
             Fact::LimitReached { limit, figure } => {
                 self.note(&format!("limit reached: `{limit}` is {figure}"))
@@ -262,9 +261,15 @@ impl Live {
             Fact::ToolFinished { call, outcome, content, error, duration_ms } => {
                 self.finished(*call, *outcome, content, *error, *duration_ms);
             }
+            Fact::ToolInDoubt { call, reason, .. } => self.in_doubt(*call, reason),
             _ => {} // tidy: the other kinds are no news to a person
         }
         Ok(())
+    }
+
+    fn in_doubt(&mut self, call: CallKey, reason: &str) {
+        let label = self.label(call);
+        self.note(&format!("? {label} is in doubt: {}", first_line(&shown(reason), REASON_CHARS)));
     }
 
     /// Shows how the run stands at the end.
@@ -290,7 +295,7 @@ impl Live {
                 self.note(&paint.yellow("cancelled"));
             } else {
                 self.note(&format!("{} {line}", paint.red("failed:")));
-                self.hint(&error.code);
+                self.hint(&error.code, &error.message);
             }
         }
         let meta = &outcome.meta;
@@ -308,12 +313,18 @@ impl Live {
         self.note(&paint.dim(&figures.join(" · ")));
     }
 
-    fn hint(&self, code: &str) {
+    fn hint(&self, code: &str, message: &str) {
         let hint = match code {
+            "ERR_API" if message.starts_with("cannot reach ") => {
+                "look at the address (`--base-url`), whether something listens there, and the network"
+            }
+            "ERR_STREAM_PARSE" => {
+                "look at the address (`--base-url`) and at what answers there: a model's endpoint, or something else"
+            }
             "ERR_AUTH" => "look at the provider's key; `windlass doctor` shows which ones are found",
             "ERR_MAX_TURNS" => "raise `--max-steps`, or make the task smaller",
             "ERR_CONFIG" => "`windlass doctor` says what is wrong",
-            "ERR_RATE_LIMIT" | "ERR_API_OVERLOADED" | "ERR_API" => {
+            "ERR_RATE_LIMIT" | "ERR_API_OVERLOADED" | "ERR_API" | "ERR_STREAM_INCOMPLETE" => {
                 "try again later, or name a fallback in `agent.models`"
             }
             _ => return,

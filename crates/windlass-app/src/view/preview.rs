@@ -56,6 +56,34 @@ pub fn headline(tool: &str, arguments: &str, folder: &Path) -> String {
     }
 }
 
+/// What the working folder says of a call whose outcome was lost; nothing where it says nothing certain.
+pub fn evidence(tool: &str, arguments: &str, folder: &Path) -> Option<String> {
+    let value = serde_json::from_str::<Value>(arguments).ok()?;
+    let text = |key: &str| value.get(key).and_then(Value::as_str).map(|text| text.replace("\r\n", "\n"));
+    let path = text("file_path")?;
+    let now = existing(folder, &path).map(|text| text.replace("\r\n", "\n"));
+    let found = match (tool, now, text("content"), text("old_string"), text("new_string")) {
+        ("Write" | "Edit", None, ..) if !exists(folder, &path) => "does not exist",
+        ("Write", Some(now), Some(content), ..) if now == content => "has exactly that content",
+        ("Write", Some(_), Some(_), ..) => "has another content",
+        ("Edit", Some(now), _, Some(old), Some(new)) if new.is_empty() => match now.contains(&old) {
+            true => "still has the text that was to go",
+            false => "no longer has the text that was to go",
+        },
+        ("Edit", Some(now), _, Some(old), Some(new)) => {
+            // The new text may hold the old one.
+            match (now.contains(&new), now.replace(&new, "").contains(&old)) {
+                (true, false) => "has the new text",
+                (true, true) => "has the new text, and the old one too",
+                (false, true) => "still has the old text, and not the new one",
+                (false, false) => "has neither the old text nor the new one",
+            }
+        }
+        _ => return None,
+    };
+    Some(format!("now: `{}` {found}", shown(&path)))
+}
+
 /// A word in its plural where there are several.
 pub fn plural(count: usize, word: &str) -> String {
     if count == 1 { word.to_owned() } else { format!("{word}s") }
@@ -147,6 +175,31 @@ mod tests {
         + 2␛[2J
         "#
         );
+    }
+
+    #[test]
+    fn what_the_folder_says_of_a_lost_call() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.md"), "one\r\ntwo\r\n").unwrap();
+        let edit = |old: &str, new: &str| {
+            let asked = serde_json::json!({"file_path": "a.md", "old_string": old, "new_string": new});
+            evidence("Edit", &asked.to_string(), folder.path()).unwrap()
+        };
+        let write = |path: &str, content: &str| {
+            let asked = serde_json::json!({"file_path": path, "content": content});
+            evidence("Write", &asked.to_string(), folder.path()).unwrap()
+        };
+        assert_eq!(edit("three", "one\ntwo"), "now: `a.md` has the new text");
+        assert_eq!(edit("one", "2"), "now: `a.md` still has the old text, and not the new one");
+        assert_eq!(edit("two", "one"), "now: `a.md` has the new text, and the old one too");
+        assert_eq!(edit("3", "4"), "now: `a.md` has neither the old text nor the new one");
+        assert_eq!(edit("wo", "two\n"), "now: `a.md` has the new text", "the new text may hold the old one");
+        assert_eq!(edit("one", ""), "now: `a.md` still has the text that was to go");
+        assert_eq!(edit("three", ""), "now: `a.md` no longer has the text that was to go");
+        assert_eq!(write("a.md", "one\ntwo\n"), "now: `a.md` has exactly that content");
+        assert_eq!(write("a.md", "one"), "now: `a.md` has another content");
+        assert_eq!(write("b.md", "one"), "now: `b.md` does not exist");
+        assert_eq!(evidence("Send", r#"{"file_path":"a.md"}"#, folder.path()), None);
     }
 
     #[test]

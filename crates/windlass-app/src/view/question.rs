@@ -43,19 +43,27 @@ impl Question {
     pub fn ask(console: &Console, interrupt: OpenInterrupt, folder: &std::path::Path) -> Self {
         let paint = console.paint;
         let lines = preview::lines(&interrupt.tool, &interrupt.arguments, folder, paint);
-        let head = preview::headline(&interrupt.tool, &interrupt.arguments, folder);
         console.note("");
         match &interrupt.kind {
             InterruptKind::Approval { .. } => {
+                let head = preview::headline(&interrupt.tool, &interrupt.arguments, folder);
                 console.note(&format!("{} {}", paint.yellow("? approve"), paint.bold(&head)));
             }
             InterruptKind::InDoubt { .. } => {
+                let head = crate::view::call::label(&interrupt.tool, &interrupt.arguments);
                 console.note(&format!("{} {}", paint.yellow("? in doubt"), paint.bold(&head)));
                 console.note("  It was started, and its outcome was lost: it may or may not have been done");
+                if let Some(found) = preview::evidence(&interrupt.tool, &interrupt.arguments, folder) {
+                    console.note(&format!("  {found}"));
+                }
             }
         }
         let question = Self { interrupt, lines, stage: Stage::Choice };
         question.show(console, 0, PREVIEW_LINES);
+        if matches!(question.interrupt.kind, InterruptKind::InDoubt { .. }) {
+            console.note("  done: you tell the model its result; failed: you tell it what happened");
+            console.note("  retry: it runs again, for a second time if it was done");
+        }
         question.prompt(console);
         question
     }

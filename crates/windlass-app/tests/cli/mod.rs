@@ -4,7 +4,7 @@ mod config;
 mod crash;
 mod run;
 #[cfg(unix)]
-mod terminal;
+pub mod terminal;
 mod threads;
 mod wait;
 
@@ -85,6 +85,16 @@ impl User {
     /// Every event of the newest thread.
     pub fn events(&self) -> Vec<Value> {
         lines(&self.run(&["threads", "export"]).exits(0).out)
+    }
+
+    /// Where the folder's threads are kept by default.
+    pub fn store(&self) -> PathBuf {
+        let stores = std::fs::read_dir(self.home().join("data/windlass")).unwrap();
+        let mut stores =
+            stores.map(|entry| entry.unwrap().path()).filter(|path| path.join("windlass.db").exists());
+        let store = stores.next().expect("a store");
+        assert_eq!(stores.next(), None, "one folder has one store");
+        store
     }
 
     pub fn read(&self, name: &str) -> String {

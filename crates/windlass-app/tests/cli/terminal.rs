@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use super::{INSIGHTS, TASK, User, count, mode};
 
 /// A command on a terminal.
-struct Terminal {
+pub struct Terminal {
     screen: File,
     child: Child,
     seen: String,
@@ -17,7 +17,12 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(user: &User, arguments: &[&str]) -> Self {
+    pub fn start(user: &User, arguments: &[&str]) -> Self {
+        Self::open(user.command(arguments))
+    }
+
+    /// Starts a command on a terminal of its own.
+    pub fn open(mut command: Command) -> Self {
         let (mut outer, mut inner) = (0, 0);
         let none = std::ptr::null_mut();
         // SAFETY: the two numbers are filled by the call; the other pointers may be null.
@@ -26,7 +31,6 @@ impl Terminal {
         // SAFETY: both were just opened and belong to nobody else.
         let (outer, inner) = unsafe { (OwnedFd::from_raw_fd(outer), OwnedFd::from_raw_fd(inner)) };
         let stream = || Stdio::from(inner.try_clone().unwrap());
-        let mut command = user.command(arguments);
         command.stdin(stream()).stdout(stream()).stderr(stream()).env("TERM", "xterm");
         // SAFETY: only system calls that are allowed between fork and exec; the terminal becomes the process's own,
         // so that Ctrl-C reaches it as a signal.
@@ -42,7 +46,7 @@ impl Terminal {
     }
 
     /// Waits until a text appears after what was waited for before.
-    fn until(&mut self, text: &str) -> &mut Self {
+    pub fn until(&mut self, text: &str) -> &mut Self {
         let mut bytes = [0; 4096];
         loop {
             if let Some(at) = self.seen[self.read_to..].find(text) {
@@ -56,13 +60,13 @@ impl Terminal {
         }
     }
 
-    fn enter(&mut self, text: &str) -> &mut Self {
+    pub fn enter(&mut self, text: &str) -> &mut Self {
         self.screen.write_all(text.as_bytes()).unwrap();
         self
     }
 
     /// Reads to the end; the exit code and everything that was on the screen.
-    fn end(&mut self) -> (Option<i32>, String) {
+    pub fn end(&mut self) -> (Option<i32>, String) {
         let mut bytes = [0; 4096];
         while let Ok(count) = self.screen.read(&mut bytes)
             && count > 0

@@ -42,6 +42,12 @@ impl Node {
         &self.id
     }
 
+    /// The store's folder.
+    pub fn store(&self) -> &Path {
+        // It was made by joining a name to the store's.
+        self.folder.parent().unwrap_or(&self.folder)
+    }
+
     /// The folder with every node's files.
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -17,9 +17,11 @@ use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use thiserror::Error;
 
 mod protected;
+mod temporary;
 mod write;
 
 pub use protected::ProtectedPaths;
+use temporary::Cleared;
 pub use write::Written;
 
 /// The folder that tools work in, held by a capability handle.
@@ -35,6 +37,7 @@ pub struct WorkingFolder {
     store: Option<PathBuf>,
     /// Held from reading a file to writing it: threads that share the folder edit the same files.
     turn: Mutex<()>,
+    cleared: Cleared,
 }
 
 /// A path inside a working folder, its symbolic links resolved. What it names need not exist.
@@ -164,6 +167,7 @@ impl WorkingFolder {
             protected: ProtectedPaths::default(),
             store: None,
             turn: Mutex::new(()),
+            cleared: Cleared::default(),
         })
     }
 

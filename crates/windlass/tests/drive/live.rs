@@ -268,14 +268,65 @@ async fn a_queued_message_runs_when_the_run_is_done() {
     let engine = memory(&models, registry([tool])).build().await.unwrap();
     let first = engine.start(task("first")).await.unwrap();
     let second = Task { thread: Some(first.thread.clone()), ..task("second") };
-    engine.start(second.clone()).await.unwrap();
+    let queued = engine.start(second.clone()).await.unwrap();
+    assert_eq!(engine.status(&queued.run).await.unwrap().status, Status::Queued);
+    let (waiting, engine_too) = (queued.run.clone(), engine.clone());
+    let waiting = tokio::spawn(async move { engine_too.wait(&waiting).await.unwrap() });
+    tokio::task::yield_now().await;
     let busy = engine.start(Task { when_busy: WhenBusy::Reject, ..second }).await;
     assert!(busy.unwrap_err().to_string().contains("a run is active"));
     gate.notify_one();
     engine.wait(&first.run).await.unwrap();
+    let outcome = waiting.await.unwrap();
+    assert_eq!((&outcome.run_id, outcome.data.as_deref()), (&queued.run, Some("answer to second")));
     let runs = engine.runs(Some(&first.thread), 10).await.unwrap();
-    let outcome = engine.wait(&runs[0].view.run).await.unwrap();
-    assert_eq!(outcome.data.as_deref(), Some("answer to second"));
+    assert_eq!(runs[0].view.run, queued.run);
+    assert_eq!(engine.wait(&queued.run).await.unwrap().data, outcome.data);
+}
+
+/// An engine in which the first run of thread `t1` waits for a person.
+async fn busy() -> (windlass::Engine, windlass::Outcome, Task) {
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 => Line::tool("write", r#"{"text":"x"}"#),
+        _ => Line::Say(format!("{} messages", call.request.messages.len())),
+    });
+    let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+    let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
+    let first = engine.run(Task { thread: Some("t1".into()), ..task("first") }).await.unwrap();
+    let second = Task { thread: Some("t1".into()), id: Some("m2".into()), ..task("second") };
+    (engine, first, second)
+}
+
+#[tokio::test]
+async fn a_queued_run_whose_turn_does_not_come_is_said_to_be_queued() {
+    let (engine, first, second) = busy().await;
+    let queued = engine.start(second).await.unwrap().run;
+    let waiting = tokio::spawn({
+        let (engine, queued) = (engine.clone(), queued.clone());
+        async move { engine.wait(&queued).await }
+    });
+    tokio::task::yield_now().await;
+    engine.cancel(&first.run_id, Principal::from("ann")).await.unwrap();
+    let outcome = waiting.await.unwrap().unwrap();
+    assert_eq!((outcome.status, &outcome.run_id), (Status::Queued, &queued));
+    engine.send(&"t1".into(), Input::Withdraw { id: "m2".into() }).await.unwrap();
+    let gone = engine.wait(&queued).await.unwrap_err();
+    assert_eq!(gone.to_string(), format!("run `{queued}` does not exist in this store"));
+}
+
+#[tokio::test]
+async fn a_message_that_steers_ends_with_the_run_that_takes_it() {
+    let (engine, first, second) = busy().await;
+    let steering = engine.start(Task { when_busy: WhenBusy::Steer, ..second }).await.unwrap().run;
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.wait(&steering).await.unwrap() }
+    });
+    tokio::task::yield_now().await;
+    let open = &first.meta.interrupts[0].interrupt;
+    engine.answer(&"t1".into(), open, Answer::Approve, Principal::from("ann")).await.unwrap();
+    let outcome = waiting.await.unwrap();
+    assert_eq!((&outcome.run_id, outcome.data.as_deref()), (&first.run_id, Some("4 messages")));
 }
 
 // rows: LM-X14

@@ -122,7 +122,7 @@ async fn a_store_of_a_newer_build_is_refused() {
     let opened =
         SqliteStore::open(folder.path(), StoreOptions::default(), Arc::new(SystemClock::new())).await;
     let Err(StoreError::Refused { why }) = opened else { panic!("{:?}", opened.err()) };
-    assert!(why.contains("99") && why.contains("newer build"), "{why}");
+    assert!(why.contains("99") && why.contains("upgrade windlass"), "{why}");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod bus;
 mod clocks;
+mod collect;
 mod disk;
 mod fault;
 mod group;

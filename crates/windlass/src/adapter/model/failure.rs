@@ -15,6 +15,9 @@ use crate::port::model::ModelError;
 /// Longest message taken over from a provider; more is no use to a reader.
 const MESSAGE_MAX_CHARS: usize = 600;
 
+/// Characters of a body that is no message: enough to recognise a login page.
+const BODY_MAX_CHARS: usize = 200;
+
 /// Types an error.
 pub(super) fn typed(error: &ProviderError) -> ModelError {
     let plain = |class: FailureClass, message: &str| ModelError::new(class, shortened(message));
@@ -78,8 +81,11 @@ fn link(error: &HttpError) -> ModelError {
             ModelError::new(FailureClass::Config, format!("the request cannot be sent: {cause}"))
         }
         Some(error) => {
-            let host = error.url().and_then(|url| url.host_str()).unwrap_or("the provider");
-            ModelError::new(FailureClass::Transient, format!("cannot reach `{host}`: {cause}"))
+            // Without path, query and user, which may hold a key.
+            let origin = error.url().map(|url| url.origin().ascii_serialization());
+            let named = origin.map_or("the provider".to_owned(), |origin| format!("`{origin}`"));
+            let what = if error.is_connect() { "cannot reach" } else { "no proper answer from" };
+            ModelError::new(FailureClass::Transient, format!("{what} {named}: {cause}"))
         }
         None => ModelError::new(FailureClass::Transient, shortened(&cause)),
     }
@@ -101,7 +107,7 @@ fn answered(status: Option<u16>, body: &str) -> ModelError {
     };
     let message = if told.message.is_empty() { body } else { &told.message };
     let message = match (html, effective) {
-        (true, _) => format!("the answer is no event stream: {}", shortened(message)),
+        (true, _) => format!("the answer is no event stream: {}", beginning(message)),
         (false, Some(status)) => format!("HTTP {status}: {}", shortened(message)),
         (false, None) => shortened(message),
     };
@@ -242,6 +248,16 @@ fn http_date(text: &str) -> Option<Duration> {
         + day.checked_sub(1)?;
     let days = days.checked_sub(719_468)?;
     Some(Duration::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
+}
+
+/// The first words of a page or a stream, in one line.
+fn beginning(body: &str) -> String {
+    let words: Vec<&str> = body.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(BODY_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }
 
 fn shortened(message: &str) -> String {

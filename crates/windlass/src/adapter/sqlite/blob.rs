@@ -2,7 +2,7 @@
 //!
 //! Nothing is overwritten, and nothing is read without being checked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,14 +22,14 @@ pub(super) struct BlobFiles(Arc<dyn ObjectStore>);
 impl BlobFiles {
     /// Opens the folder, and makes it where it is missing.
     pub fn open(store: &Path) -> Result<Self, StoreError> {
-        let folder = store.join("blobs");
+        let folder = folder(store);
         private_folder(&folder)?;
         // Without `with_fsync` a file is not on disk when `put` returns.
         let files = LocalFileSystem::new_with_prefix(&folder).map_err(files_error)?.with_fsync(true);
         Ok(Self(Arc::new(files)))
     }
 
-    /// Writes a file unless it is there already.
+    /// Writes a file unless it is there already. The caller has recorded that it is about to, see `collect.rs`.
     pub async fn put(&self, blob: &BlobRef, bytes: Bytes) -> Result<(), StoreError> {
         let key = key(&blob.digest);
         let size_bytes = bytes.len() as u64;
@@ -68,8 +68,17 @@ pub(super) async fn row(pool: &SqlitePool, digest: &Digest) -> Result<Option<Byt
 
 /// Two levels, so that no folder grows beyond what tools can list.
 fn key(digest: &Digest) -> Key {
-    let hex = digest.to_string();
-    Key::from(format!("{}/{hex}", &hex[..2]))
+    Key::from(place(&digest.to_string()))
+}
+
+/// A blob's file below the folder, by the digits of its digest.
+pub(super) fn place(hex: &str) -> String {
+    format!("{}/{hex}", hex.get(..2).unwrap_or_default())
+}
+
+/// Where a store keeps its large blobs.
+pub(super) fn folder(store: &Path) -> PathBuf {
+    store.join("blobs")
 }
 
 fn files_error(error: object_store::Error) -> StoreError {

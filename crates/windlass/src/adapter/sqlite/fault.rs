@@ -15,6 +15,18 @@ pub(super) struct Fault {
     pub message: String,
 }
 
+impl Fault {
+    /// What it means, and the way out.
+    pub fn words(&self) -> String {
+        match StoreError::from(self.clone()) {
+            StoreError::Unavailable { why } | StoreError::Refused { why } | StoreError::Corrupt { why } => {
+                why
+            }
+            other @ (StoreError::NotFound { .. } | StoreError::Unreadable { .. }) => other.to_string(),
+        }
+    }
+}
+
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         let Fault { code, message } = &fault;
@@ -24,11 +36,16 @@ impl From<Fault> for StoreError {
                 "the disk is full or the store has reached its size limit; make room, then try again"
                     .to_owned(),
             ),
+            ffi::SQLITE_IOERR if is_write(*code) => unavailable(format!(
+                "the disk refused to write ({message}, code {code}), as it does beyond a quota or a size limit; \
+                 make room, then try again"
+            )),
             ffi::SQLITE_IOERR => unavailable(format!(
                 "the disk refused to read or write ({message}, code {code}); look at its free space and health"
             )),
             ffi::SQLITE_READONLY | ffi::SQLITE_PERM | ffi::SQLITE_CANTOPEN => unavailable(format!(
-                "the store's folder cannot be written to ({message}, code {code}); give this user write access"
+                "the store's folder cannot be written to ({message}, code {code}); give this user write \
+                 access to it and to every file in it"
             )),
             ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => unavailable(
                 "another process has kept the store locked for more than 5 s; try again, or end that process"
@@ -46,6 +63,18 @@ impl From<Fault> for StoreError {
             _ => unavailable(format!("{message} (code {code})")),
         }
     }
+}
+
+/// Whether a disk error is about bytes that had no place: in the database or its log, or in the log's index, which is
+/// made anew by whoever opens the store first.
+fn is_write(code: i32) -> bool {
+    matches!(
+        code,
+        ffi::SQLITE_IOERR_WRITE
+            | ffi::SQLITE_IOERR_TRUNCATE
+            | ffi::SQLITE_IOERR_SHMOPEN
+            | ffi::SQLITE_IOERR_SHMSIZE
+    )
 }
 
 /// Translates sqlx's error.

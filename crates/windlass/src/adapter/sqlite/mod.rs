@@ -5,6 +5,7 @@
 
 mod blob;
 mod check;
+mod collect;
 mod fault;
 mod raw;
 mod read;
@@ -86,6 +87,7 @@ impl SqliteStore {
         let opening = opening(folder).await?;
         let mut connection = writer_options(folder, options).connect().await.map_err(store_error)?;
         schema::migrate(&mut connection).await?;
+        let has_loose = collect::is_due(&mut connection, clock.now().0).await?;
         drop(opening);
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
@@ -93,6 +95,9 @@ impl SqliteStore {
             .test_before_acquire(false)
             .connect_lazy_with(reader_options(folder));
         let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock)).await?;
+        if has_loose && let Err(error) = writer.write(Write::Collect).await {
+            tracing::warn!(%error, "blobs that nothing names are still there");
+        }
         let (folder, durability) = (folder.to_owned(), options.durability);
         Ok(Self { writer, readers, blobs, node, clock, folder, durability })
     }
@@ -235,7 +240,12 @@ impl Journal for SqliteStore {
     }
 
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
-        self.writer.write(Write::Delete(thread.clone())).await.map(drop)
+        self.writer.write(Write::Delete(thread.clone())).await?;
+        // The thread is gone whatever becomes of its blobs: they are tried again when the store is next opened.
+        if let Err(error) = self.writer.write(Write::Collect).await {
+            tracing::warn!(%error, "blobs that nothing names are still there");
+        }
+        Ok(())
     }
 
     async fn check(&self) -> Result<String, StoreError> {
@@ -251,6 +261,7 @@ impl Blobs for SqliteStore {
         if bytes.len() < APPEND_MAX_BYTES {
             return self.writer.write(Write::Blob(blob.digest, bytes)).await.map(drop);
         }
+        self.writer.write(Write::Loosen(blob.digest)).await?;
         self.blobs.put(blob, bytes).await
     }
 

@@ -247,6 +247,20 @@ impl Row<'_> {
         unsafe { ffi::sqlite3_column_int64(self.0.statement.as_ptr(), column) }
     }
 
+    /// Bytes; empty for NULL.
+    pub fn blob(&self, column: i32) -> Vec<u8> {
+        // SAFETY: the statement stands at a row; the bytes are copied before anything else touches it, and an empty
+        // value, which may have no address, is not read.
+        unsafe {
+            let bytes = ffi::sqlite3_column_blob(self.0.statement.as_ptr(), column);
+            let length = ffi::sqlite3_column_bytes(self.0.statement.as_ptr(), column) as usize;
+            if bytes.is_null() || length == 0 {
+                return Vec::new();
+            }
+            std::slice::from_raw_parts(bytes.cast::<u8>(), length).to_vec()
+        }
+    }
+
     /// A text; `None` for NULL. Bytes that are not UTF-8 are replaced.
     pub fn text(&self, column: i32) -> Option<String> {
         // SAFETY: the statement stands at a row; the bytes are copied before anything else touches it.

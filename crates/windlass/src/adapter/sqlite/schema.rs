@@ -4,11 +4,15 @@
 
 use sqlx::{Connection, SqliteConnection};
 
+use super::collect::name_all;
 use super::fault::store_error;
 use crate::port::journal::StoreError;
 
 /// The scripts; the database's `user_version` says how many have run.
-const MIGRATIONS: [&str; 1] = [include_str!("001_journal.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("001_journal.sql"), include_str!("002_uses.sql")];
+
+/// The script that makes the table of names.
+const NAMES: usize = 2;
 
 /// Runs what is missing, in one transaction. A database that a newer build has migrated is refused.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
@@ -19,15 +23,18 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), Sto
     let known = MIGRATIONS.len() as i64;
     if found > known {
         let why = format!(
-            "the store has version {found}, and this build knows versions up to {known}; use a newer build"
+            "the store has version {found}, and this build knows versions up to {known}; upgrade windlass"
         );
         return Err(StoreError::Refused { why });
     }
     if found == known {
         return Ok(());
     }
-    for script in MIGRATIONS.into_iter().skip(found.max(0) as usize) {
+    for (number, script) in (1..).zip(MIGRATIONS).skip(found.max(0) as usize) {
         sqlx::raw_sql(script).execute(&mut *transaction).await.map_err(store_error)?;
+        if number == NAMES {
+            name_all(&mut transaction).await?;
+        }
     }
     transaction.commit().await.map_err(store_error)
 }

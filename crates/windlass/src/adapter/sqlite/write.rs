@@ -3,10 +3,12 @@
 //! Nothing here begins or commits. A function that fails may leave half a change behind: the group
 //! takes it back to the savepoint.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use windlass_machine::{Input, RunStatus, Seq, ThreadId, Timestamp};
+use windlass_machine::{Digest, Input, RunStatus, Seq, ThreadId, Timestamp};
 
+use super::collect::{Collection, named};
 use super::fault::Fault;
 use super::raw::{Raw, Row, Statement, Value};
 use super::writer::{PreparedAppend, Write, Written};
@@ -76,6 +78,7 @@ pub(super) struct Changes {
     /// Rows of a thread that only a deletion touches: each takes the thread's number.
     delete: [Statement; 4],
     delete_events: Statement,
+    collection: Collection,
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
 }
@@ -107,6 +110,7 @@ impl Changes {
                 raw.prepare(DELETE_SNAPSHOT)?,
             ],
             delete_events: raw.prepare(DELETE_EVENTS)?,
+            collection: Collection::prepare(raw, &node)?,
             node,
             clock,
         })
@@ -132,9 +136,15 @@ impl Changes {
             self.blob.run(&[Value::Blob(blob.digest.as_bytes()), now, Value::Blob(bytes)])?;
         }
         let mut seq = batch.expected;
+        let mut names = HashSet::new();
         for body in &append.bodies {
             seq = seq.next();
             self.event.run(&[Value::Integer(position(number, seq)?), Value::Text(body)])?;
+            names.extend(named(body));
+        }
+        self.name(number, &names)?;
+        for (blob, _) in batch.blobs.iter().filter(|(blob, _)| !names.contains(&blob.digest)) {
+            self.collection.loosen(&blob.digest, self.clock.now().0)?;
         }
         for (id, outcome) in &batch.consumed {
             let outcome = encode(outcome);
@@ -148,6 +158,10 @@ impl Changes {
         }
         self.put_view(number, Head { seq, epoch: batch.epoch, batch: batch.id }, &batch.thread_view)?;
         Ok(seq)
+    }
+
+    fn name(&mut self, number: i64, names: &HashSet<Digest>) -> Result<(), Fault> {
+        names.iter().try_for_each(|digest| self.collection.name(number, digest))
     }
 
     fn put_run(&mut self, number: i64, run: &RunView) -> Result<(), Fault> {
@@ -202,7 +216,16 @@ impl Changes {
             Write::Snapshot(thread, snapshot) => self.put_snapshot(thread, snapshot),
             Write::Blob(digest, bytes) => {
                 let now = Value::number(self.clock.now().0);
+                self.collection.loosen(digest, self.clock.now().0)?;
                 self.blob.run(&[Value::Blob(digest.as_bytes()), now, Value::Blob(bytes)])?;
+                Ok(Written::Nothing)
+            }
+            Write::Loosen(digest) => {
+                self.collection.loosen(digest, self.clock.now().0)?;
+                Ok(Written::Nothing)
+            }
+            Write::Collect => {
+                self.collection.collect(self.clock.now().0)?;
                 Ok(Written::Nothing)
             }
             Write::Delete(thread) => self.delete(thread),
@@ -239,6 +262,7 @@ impl Changes {
         self.purge.run(&[Value::number(forget_before)])?;
         let number = Value::Integer(found.number);
         if self.post.run(&[number, Value::Text(id), Value::Text(input)])? == 1 {
+            self.name(found.number, &named(input).collect())?;
             return Ok(Posted::Waiting);
         }
         let outcome = self.posted.first(&[number, Value::Text(id)], |row| row.text(0))?.flatten();
@@ -265,6 +289,7 @@ impl Changes {
         for statement in &mut self.delete {
             statement.run(&[Value::Integer(found.number)])?;
         }
+        self.collection.forget_thread(found.number)?;
         let first = position(found.number, Seq(0))?;
         self.delete_events.run(&[Value::Integer(first), Value::Integer(first | i64::from(u32::MAX))])?;
         Ok(Written::Nothing)

@@ -65,8 +65,12 @@ pub(super) enum Write {
     Snapshot(ThreadId, StoredSnapshot),
     /// Keeps a small blob.
     Blob(Digest, Bytes),
+    /// Says that a large blob is about to be stored.
+    Loosen(Digest),
     /// Deletes a thread.
     Delete(ThreadId),
+    /// Deletes blobs that nothing names.
+    Collect,
     /// Writes something, to see that it works.
     Check,
 }
@@ -169,7 +173,10 @@ impl Writer {
     }
 
     async fn make(&self, write: Write) -> Result<Written, StoreError> {
-        if let Some(mut group) = self.idle() {
+        // Those that touch many rows or files hold up the writer's thread and nobody else's.
+        if !matches!(write, Write::Delete(_) | Write::Collect)
+            && let Some(mut group) = self.idle()
+        {
             let written = group.commit_alone(|changes| changes.write(&write), StoreError::from);
             self.tidy(&group);
             return written;
@@ -424,7 +431,7 @@ impl Done {
                 let result = result.and_then(|seq| match lost {
                     None => Ok(seq),
                     Some(Lost::RolledBack(fault)) => Err(AppendError::Failed(fault.clone().into())),
-                    Some(Lost::Unknown(fault)) => Err(AppendError::Unknown(fault.message.clone())),
+                    Some(Lost::Unknown(fault)) => Err(AppendError::Unknown(fault.words())),
                 });
                 let _ = reply.send(result);
             }

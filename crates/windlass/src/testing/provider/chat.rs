@@ -8,10 +8,17 @@ use super::data;
 
 const DONE: &str = "data: [DONE]\n\n";
 
-/// The frames of a scenario of this wire; `oai-flood-2000` is a text of so many chunks.
+/// More tokens than there are: twenty such figures do not fit 64 bits.
+const HUGE: u64 = 1_000_000_000_000_000_000;
+
+/// The frames of a scenario of this wire; `oai-flood-2000` is a text of so many chunks,
+/// `oai-calls500` a reply with so many calls.
 pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     if let Some(count) = name.strip_prefix("oai-flood-") {
         return Some(flood(count.parse().ok()?));
+    }
+    if let Some(count) = name.strip_prefix("oai-calls") {
+        return Some(many_calls(count.parse().ok()?));
     }
     let long_id = format!("call_{}__thought__{}", "a".repeat(80), "b".repeat(80));
     Some(match name {
@@ -85,6 +92,20 @@ fn endings(name: &str) -> Option<Vec<String>> {
             chunk(json!({"refusal": "not."}), None),
             chunk(json!({}), Some("stop")),
         ]),
+        "oai-garbage" => vec![
+            chunk(json!({"role": "assistant", "content": "so "}), None),
+            "data: {\"id\": nonsense\n\n".to_owned(),
+            DONE.to_owned(),
+        ],
+        "oai-hugeusage" => {
+            let mut frames = vec![
+                calls(&[call(Some(0), "call_A", "get_weather", r#"{"city":"Paris"}"#)]),
+                chunk(json!({}), Some("tool_calls")),
+            ];
+            frames.push(usage(HUGE, HUGE));
+            frames.push(DONE.to_owned());
+            frames
+        }
         "oai-errmid" => vec![
             chunk(json!({"role": "assistant", "content": "par"}), None),
             data(&json!({"error": {"message": "upstream overloaded", "type": "server_error", "code": 503}})),
@@ -134,14 +155,24 @@ fn flood(count: usize) -> Vec<String> {
     finished(frames)
 }
 
+fn many_calls(count: usize) -> Vec<String> {
+    let call = |index| call(Some(index), &format!("call_{index}"), "Glob", r#"{"pattern":"*.csv"}"#);
+    let all: Vec<Value> = (0..count).map(call).collect();
+    finished(vec![calls(&all), chunk(json!({}), Some("tool_calls"))])
+}
+
 fn finished(mut frames: Vec<String>) -> Vec<String> {
-    frames.push(data(&json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1,
-        "model": "gpt-x-2026", "choices": [], "usage": {
-            "prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050,
-            "prompt_tokens_details": {"cached_tokens": 896, "audio_tokens": 0},
-            "completion_tokens_details": {"reasoning_tokens": 30}}})));
+    frames.push(usage(1000, 50));
     frames.push(DONE.to_owned());
     frames
+}
+
+fn usage(prompt: u64, completion: u64) -> String {
+    data(&json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1,
+        "model": "gpt-x-2026", "choices": [], "usage": {
+            "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": 896, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 30}}}))
 }
 
 fn chunk(delta: Value, finish: Option<&str>) -> String {

@@ -2,8 +2,8 @@
 //!
 //! The first segment of a request's path names the scenario ([`scenario`]); suffixes change how the answer
 //! is carried: `@clean` closes the connection after the last frame, `@reset` breaks the chunked body off,
-//! `-429`, `-529`, `-502html`, `-html200` answer with a status or a page, `-noheaders` never answers, and
-//! `-stall` falls silent in the middle. Every request is kept for the test to read.
+//! `-429`, `-529`, `-502html`, `-html200` answer with a status or a page, `-noheaders` never answers, `-headers`
+//! sends headers without an end, `-plain` calls the stream plain text, and `-stall` falls silent in the middle. Every request is kept for the test to read.
 
 mod anthropic;
 mod chat;
@@ -183,10 +183,22 @@ async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) 
         wait_for_leave(stream, shared).await;
         return Ok(false);
     }
+    if name.ends_with("-headers") {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
+        // Until the client has enough of it.
+        while stream.write_all(b"x-more: and more\r\n").await.is_ok() {}
+        return Ok(false);
+    }
     let stalls = name.ends_with("-stall");
     let (plain, carried) = name.split_once('@').unwrap_or((name, ""));
-    let frames = if stalls { anthropic::beginning() } else { scenario(plain).unwrap_or_default() };
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nrequest-id: req_ok\r\nx-request-id: req_ok\r\n";
+    let frames = if stalls {
+        anthropic::beginning()
+    } else {
+        scenario(plain.trim_end_matches("-plain")).unwrap_or_default()
+    };
+    let kind = if name.ends_with("-plain") { "text/plain" } else { "text/event-stream" };
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nrequest-id: req_ok\r\nx-request-id: req_ok\r\n");
     if carried == "clean" {
         stream.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).await?;
         stream.write_all(frames.concat().as_bytes()).await?;

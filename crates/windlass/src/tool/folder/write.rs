@@ -6,10 +6,10 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt, Permissions};
+use cap_std::fs::{Dir, File, Permissions};
 
+use super::temporary::Temporary;
 use super::{FolderError, FolderPath, WorkingFolder, io_error, open_directory_at, refuse_irregular, show};
 
 /// What a write did.
@@ -55,10 +55,20 @@ impl WorkingFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(io_error("write", target, error)),
         };
+        self.cleared.clear(parent, &directory);
         let written = if permissions.is_some() { Written::Overwritten } else { Written::Created };
         replace(&directory, name, content, permissions)
             .map_err(|source| io_error("write", target, source))?;
         Ok(written)
+    }
+
+    /// Deletes what writers that died in the middle left in the folder itself. A directory below it is cleared
+    /// before something is written there: looking through all of them would take too long.
+    pub fn clear_leftovers(&self) {
+        let top = Path::new("");
+        if let Ok(directory) = self.open_directory(top) {
+            self.cleared.clear(top, &directory);
+        }
     }
 
     /// Opens a directory, making those that are missing.
@@ -91,18 +101,18 @@ impl WorkingFolder {
 }
 
 fn replace(directory: &Dir, name: &OsStr, content: &[u8], mode: Option<Permissions>) -> io::Result<()> {
-    let (temporary, mut file) = create_temporary(directory, mode.is_some())?;
+    let mut new = Temporary::create(directory, mode.is_some())?;
     let renamed = (|| {
-        file.write_all(content)?;
+        new.file.write_all(content)?;
         if let Some(mode) = mode {
-            file.set_permissions(mode)?;
+            File::from_std(new.file.try_clone()?).set_permissions(mode)?;
         }
-        file.sync_all()?;
-        directory.rename(&temporary, directory, name)
+        new.file.sync_all()?;
+        directory.rename(&new.name, directory, name)
     })();
     if renamed.is_err() {
         // The first error is the one to tell.
-        let _ = directory.remove_file(&temporary);
+        let _ = directory.remove_file(&new.name);
     }
     renamed?;
     match directory.try_clone()?.into_std_file().sync_all() {
@@ -111,30 +121,6 @@ fn replace(directory: &Dir, name: &OsStr, content: &[u8], mode: Option<Permissio
         synced => synced,
     }
 }
-
-/// Creates a file of an unused name in the directory, so that the rename stays on one file system.
-fn create_temporary(directory: &Dir, replaces: bool) -> io::Result<(String, File)> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    if replaces {
-        // Nobody may read the new content of a private file before it has that file's mode.
-        options.mode(0o600);
-    }
-    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
-    for _ in 0..MAX_NAMES {
-        let name = format!(".windlass-{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        match directory.open_with(&name, &options) {
-            Ok(file) => return Ok((name, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last)
-}
-
-/// Names tried before giving up: only what crashed processes left behind is in the way.
-const MAX_NAMES: usize = 100;
 
 #[cfg(test)]
 mod tests {
@@ -154,18 +140,5 @@ mod tests {
         let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left, ["taken"]);
         assert_eq!(fs::read_to_string(root.path().join("taken/old.txt")).unwrap(), "old");
-    }
-
-    #[test]
-    fn a_temporary_file_of_a_crashed_process_is_in_nobodys_way() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = WorkingFolder::open(root.path()).unwrap();
-        let directory = folder.open_directory(Path::new("")).unwrap();
-        let (first, _file) = create_temporary(&directory, false).unwrap();
-        let (process, number) = first.strip_suffix(".tmp").unwrap().rsplit_once('-').unwrap();
-        let next: u64 = number.parse::<u64>().unwrap() + 1;
-        fs::write(root.path().join(format!("{process}-{next}.tmp")), "left").unwrap();
-        let (second, _file) = create_temporary(&directory, false).unwrap();
-        assert_ne!(first, second);
     }
 }

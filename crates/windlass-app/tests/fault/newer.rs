@@ -1,0 +1,95 @@
+//! A store that a newer build has written to: said, with the version, and left as it is.
+
+use std::path::Path;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+
+use crate::cli::{TASK, User, lines};
+
+/// Runs a future to its end.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// Opens a store's database as it is.
+pub async fn database(store: &Path) -> SqliteConnection {
+    SqliteConnectOptions::new().filename(store.join("windlass.db")).connect().await.unwrap()
+}
+
+/// Changes a store's database.
+pub fn execute(store: &Path, sql: &'static str) {
+    wait(async {
+        let mut database = database(store).await;
+        sqlx::raw_sql(sql).execute(&mut database).await.unwrap();
+        database.close().await.unwrap();
+    });
+}
+
+/// Every row that holds what was recorded, as text.
+fn rows(store: &Path) -> Vec<String> {
+    const ROWS: &str = "SELECT position || ' ' || body FROM events \
+        UNION ALL SELECT run || ' ' || number || ' ' || coalesce(status, '') || ' ' || totals FROM runs \
+        UNION ALL SELECT number || ' ' || seq || ' ' || hex(bytes) FROM snapshots \
+        UNION ALL SELECT place || ' ' || id || ' ' || coalesce(input, '') FROM inbox \
+        UNION ALL SELECT hex(digest) || ' ' || hex(bytes) FROM blobs \
+        UNION ALL SELECT number || ' ' || thread || ' ' || head || ' ' || batch || ' ' || status FROM threads";
+    wait(async {
+        let mut database = database(store).await;
+        let mut rows: Vec<String> = sqlx::query_scalar(ROWS).fetch_all(&mut database).await.unwrap();
+        rows.sort();
+        rows
+    })
+}
+
+/// A newer build took the waiting run one event further.
+const NEWER_EVENT: &str = r#"
+    INSERT INTO events (position, body)
+        SELECT number << 32 | head + 1, '{"v":99,"at":1,"type":"thread.dreamt","dream":"of sheep"}'
+        FROM threads WHERE number = 2;
+    UPDATE threads SET head = head + 1 WHERE number = 2;"#;
+
+#[test]
+fn a_journal_of_a_newer_build_is_told_and_left_alone() {
+    let user = User::new();
+    user.run(&["run", "--yes", TASK]).exits(0);
+    user.run(&["run", TASK]).exits(3);
+    let threads = lines(&user.run(&["threads", "list", "--json"]).exits(0).out);
+    let (newest, older) = (threads[0]["thread"].as_str().unwrap(), threads[1]["thread"].as_str().unwrap());
+    let store = user.store();
+    execute(&store, NEWER_EVENT);
+    let before = rows(&store);
+    let named = format!("hint: the store is `{}`", store.display());
+    for asked in
+        [&["resume", "--yes"][..], &["cancel"], &["threads", "show", newest], &["threads", "export", newest]]
+    {
+        user.run(asked).exits(5).tells(&[
+            &format!("error: thread `{newest}`, event "),
+            "the event has version 99, and this build reads versions up to 1",
+            "hint: upgrade windlass",
+            &named,
+        ]);
+        assert_eq!(rows(&store), before, "{asked:?}");
+    }
+    // What this build can read, it still reads; and new work goes on beside it.
+    assert!(user.run(&["threads", "show", older]).exits(0).out.contains("Done. `insights.md`"));
+    assert!(user.run(&["threads", "list"]).exits(0).out.contains(newest));
+    user.run(&["run", "--yes", TASK]).exits(0);
+}
+
+#[test]
+fn a_store_of_a_newer_build_is_told_and_left_alone() {
+    let user = User::new();
+    user.run(&["run", "--yes", TASK]).exits(0);
+    let store = user.store();
+    execute(&store, "PRAGMA user_version = 99");
+    let before = rows(&store);
+    for asked in [&["resume"][..], &["threads", "list"], &["run", "--yes", TASK]] {
+        user.run(asked).exits(2).tells(&[
+            "error: the store has version 99, and this build knows versions up to ",
+            "hint: upgrade windlass",
+            &format!("hint: the store is `{}`", store.display()),
+        ]);
+    }
+    assert_eq!(rows(&store), before);
+}

@@ -1,0 +1,188 @@
+//! Which blobs may go: those that no thread names, once nobody can be about to name them.
+//!
+//! Names are recorded in the transaction that records what names them, so that nothing has to be read through.
+//! Every decision is made under the database's write lock, the deletion of a file included.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sqlx::SqliteConnection;
+use windlass_machine::Digest;
+
+use super::fault::{Fault, store_error};
+use super::raw::{Raw, Statement, Value};
+use crate::adapter::node::Node;
+use crate::port::journal::StoreError;
+
+/// How long a blob that nothing names is kept after it was stored: from there to the append that names it takes
+/// moments, or what a stopped process takes. (design: "Ports")
+pub(super) const LOOSE_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Blobs looked at in one change, so that others get the lock soon.
+const AT_ONCE: usize = 256;
+
+const USE: &str = "INSERT INTO uses (digest, number) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+const IS_USED: &str = "SELECT 1 FROM uses WHERE digest = ?1 LIMIT 1";
+const LOOSEN: &str =
+    "INSERT INTO loose (digest, since) VALUES (?1, ?2) ON CONFLICT (digest) DO UPDATE SET since = ?2";
+// What was stored within the last day stays under the time of that: somebody may be about to name it.
+const LOOSEN_THREAD: &str = "INSERT INTO loose (digest, since) SELECT digest, 0 FROM uses WHERE number = ?1 \
+    ON CONFLICT (digest) DO NOTHING";
+const FORGET_THREAD: &str = "DELETE FROM uses WHERE number = ?1";
+const NEXT: &str = "SELECT digest FROM loose WHERE since <= ?1 ORDER BY since LIMIT 1";
+const SETTLE: &str = "DELETE FROM loose WHERE digest = ?1";
+const DELETE_ROW: &str = "DELETE FROM blobs WHERE digest = ?1";
+
+/// The prepared statements of the collection.
+pub(super) struct Collection {
+    name: Statement,
+    is_used: Statement,
+    loosen: Statement,
+    loosen_thread: Statement,
+    forget_thread: Statement,
+    next: Statement,
+    settle: Statement,
+    delete_row: Statement,
+    files: PathBuf,
+}
+
+impl Collection {
+    /// Prepares every statement.
+    pub fn prepare(raw: &Arc<Raw>, node: &Node) -> Result<Self, Fault> {
+        Ok(Self {
+            name: raw.prepare(USE)?,
+            is_used: raw.prepare(IS_USED)?,
+            loosen: raw.prepare(LOOSEN)?,
+            loosen_thread: raw.prepare(LOOSEN_THREAD)?,
+            forget_thread: raw.prepare(FORGET_THREAD)?,
+            next: raw.prepare(NEXT)?,
+            settle: raw.prepare(SETTLE)?,
+            delete_row: raw.prepare(DELETE_ROW)?,
+            files: super::blob::folder(node.store()),
+        })
+    }
+
+    /// Records that a thread names a blob.
+    pub fn name(&mut self, number: i64, digest: &Digest) -> Result<(), Fault> {
+        self.name.run(&[Value::Blob(digest.as_bytes()), Value::Integer(number)]).map(drop)
+    }
+
+    /// Records that a blob was stored, and that nothing may name it yet.
+    pub fn loosen(&mut self, digest: &Digest, now_ms: u64) -> Result<(), Fault> {
+        self.loosen.run(&[Value::Blob(digest.as_bytes()), Value::number(now_ms)]).map(drop)
+    }
+
+    /// Takes back every name that a thread has given.
+    pub fn forget_thread(&mut self, number: i64) -> Result<(), Fault> {
+        self.loosen_thread.run(&[Value::Integer(number)])?;
+        self.forget_thread.run(&[Value::Integer(number)]).map(drop)
+    }
+
+    /// Deletes blobs that nothing names and that were not stored lately.
+    ///
+    /// A file goes before the transaction ends: whoever stores the same bytes says so in a transaction of its own
+    /// first, which is either before this one, so that the blob stays, or after the file is gone.
+    pub fn collect(&mut self, now_ms: u64) -> Result<(), Fault> {
+        let until = Value::number(now_ms.saturating_sub(LOOSE_KEPT_MS));
+        for _ in 0..AT_ONCE {
+            let Some(digest) = self.next.first(&[until], |row| row.blob(0))? else { break };
+            let key = [Value::Blob(&digest)];
+            if self.is_used.first(&key, |_| ())?.is_none() {
+                self.delete_row.run(&key)?;
+                if let Err(error) = self.delete_file(&digest) {
+                    tracing::warn!(%error, "a blob that nothing names could not be deleted");
+                    // Tried again a day later.
+                    self.loosen.run(&[key[0], Value::number(now_ms)])?;
+                    continue;
+                }
+            }
+            self.settle.run(&key)?;
+        }
+        Ok(())
+    }
+
+    fn delete_file(&self, digest: &[u8]) -> std::io::Result<()> {
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        match std::fs::remove_file(self.files.join(super::blob::place(&hex))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// The digests of the blobs that an event or an input names, in its encoded form.
+///
+/// Looking at the text finds what any present or future kind names; inside a string the quotes would be escaped. What
+/// a provider's own item calls a digest is found too, and keeps nothing that should go.
+pub(super) fn named(encoded: &str) -> impl Iterator<Item = Digest> + '_ {
+    const BEFORE: &str = "\"digest\":\"";
+    const DIGITS: usize = 64;
+    encoded.match_indices(BEFORE).filter_map(|(at, _)| {
+        let from = at + BEFORE.len();
+        Digest::from_hex(encoded.get(from..from + DIGITS)?)
+    })
+}
+
+/// Whether something may be collected.
+pub(super) async fn is_due(connection: &mut SqliteConnection, now_ms: u64) -> Result<bool, StoreError> {
+    let until = i64::try_from(now_ms.saturating_sub(LOOSE_KEPT_MS)).unwrap_or(i64::MAX);
+    sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM loose WHERE since <= ?1)")
+        .bind(until)
+        .fetch_one(connection)
+        .await
+        .map_err(store_error)
+}
+
+/// Records the names in everything that was written before names were recorded. Once, when the table is made.
+pub(super) async fn name_all(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    const TEXTS: [&str; 2] = [
+        "SELECT position, position >> 32, body FROM events WHERE position > ?1 ORDER BY position LIMIT 1000",
+        "SELECT place, number, coalesce(input, '') FROM inbox WHERE place > ?1 ORDER BY place LIMIT 1000",
+    ];
+    for sql in TEXTS {
+        let mut after = -1_i64;
+        loop {
+            let rows: Vec<(i64, i64, String)> =
+                sqlx::query_as(sql).bind(after).fetch_all(&mut *connection).await.map_err(store_error)?;
+            let Some(last) = rows.last() else { break };
+            after = last.0;
+            for (_, number, text) in &rows {
+                for digest in named(text) {
+                    let row = sqlx::query(USE).bind(digest.as_bytes().as_slice()).bind(number);
+                    row.execute(&mut *connection).await.map_err(store_error)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_machine::{BlobRef, Block, Content};
+
+    use super::*;
+
+    #[test]
+    fn every_way_of_naming_a_blob_is_seen() {
+        let blob = |seed: &str| BlobRef {
+            digest: Digest::of(seed.as_bytes()),
+            media_type: "text/plain".into(),
+            size_bytes: 1,
+            tokens: 1,
+        };
+        let blocks = [
+            Block::Text { text: Content::Blob(blob("text")), native: None },
+            Block::Image { blob: blob("image") },
+            Block::File { name: "a".into(), blob: blob("file") },
+        ];
+        let catalogue = serde_json::json!({"tools": blob("catalogue")});
+        let encoded = serde_json::to_string(&(blocks, catalogue)).unwrap();
+        let seeds = ["text", "image", "file", "catalogue"];
+        let wanted: Vec<_> = seeds.iter().map(|seed| Digest::of(seed.as_bytes())).collect();
+        assert_eq!(named(&encoded).collect::<Vec<_>>(), wanted);
+        let quoted = serde_json::to_string(&encoded).unwrap();
+        assert_eq!(named(&quoted).count(), 0, "a text about digests names none");
+        assert_eq!(named("\"digest\":\"beef").count() + named("\"digest\":\"").count(), 0);
+    }
+}

@@ -1,0 +1,110 @@
+//! Waiting for a run, also for one that waits itself behind another.
+//!
+//! It watches the thread like anybody else, and sees to it that somebody drives it.
+
+use futures::StreamExt;
+use windlass_machine::{Fact, InputId, ModelName, Queued, RunId, Seq, State, Totals};
+
+use crate::drive::watch::Update;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::outcome::Outcome;
+use crate::port::journal::{Recorded, RunRow, RunView, ThreadQuery, ThreadStatus};
+
+/// How often a waiter makes sure that the run is driven.
+const TEND_EVERY_MS: u64 = 1_000;
+
+/// Threads looked through for a run that has not begun: those with the newest activity, to which a message that was
+/// queued just now belongs.
+const THREADS: usize = 256;
+
+impl Engine {
+    /// Waits until a run has ended or waits for a person. Where the process that drives it dies meanwhile, this one
+    /// takes over.
+    ///
+    /// A run that is still queued is waited for from there on: until its turn has come and it has ended. A message
+    /// that the active run took in, because it was to steer it, ends with that run. Where the thread comes to rest
+    /// without taking the message, the outcome says [`Status::Queued`](crate::Status::Queued).
+    pub async fn wait(&self, run: &RunId) -> Result<Outcome, EngineError> {
+        let (row, mut queued) = self.find(run).await?;
+        let mut run = run.clone();
+        let mut updates = self.watch(&row.thread, Seq(row.view.from.0.saturating_sub(1)));
+        let mut active = false;
+        loop {
+            let clock = &self.deps.clock;
+            let update = tokio::select! {
+                biased;
+                update = updates.next() => update,
+                () = clock.sleep_ms(TEND_EVERY_MS) => {
+                    self.tend(&row.thread).await?;
+                    continue;
+                }
+            };
+            match update.ok_or_else(no_run(&run))?? {
+                Update::Event(Recorded { event, .. }) => match event.fact {
+                    Fact::MessageTaken { id } if queued.as_ref() == Some(&id) => {
+                        (queued, active) = (None, true);
+                        run = event.run.unwrap_or(run);
+                    }
+                    Fact::MessageWithdrawn { id } if queued.as_ref() == Some(&id) => {
+                        return Err(EngineError::NoRun(run));
+                    }
+                    Fact::RunStarted { .. } if event.run.as_ref() == Some(&run) => active = true,
+                    Fact::RunFinished { .. } if event.run.as_ref() == Some(&run) => {
+                        return self.status(&run).await;
+                    }
+                    _ => {} // tidy: the other kinds do not end a wait
+                },
+                Update::Status(ThreadStatus::Waiting) if active => return self.status(&run).await,
+                Update::Status(ThreadStatus::Idle) if queued.is_some() => return self.status(&run).await,
+                Update::Stopped { why } => {
+                    return Err(EngineError::Stopped { thread: row.thread, why: why.to_string() });
+                }
+                Update::Status(_) | Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => {}
+            }
+        }
+    }
+
+    /// A run's row, made up where the run is still queued.
+    pub(crate) async fn row(&self, run: &RunId) -> Result<RunRow, EngineError> {
+        Ok(self.find(run).await?.0)
+    }
+
+    /// Finds a run; where it has not begun, with the message that is to start it.
+    async fn find(&self, run: &RunId) -> Result<(RunRow, Option<InputId>), EngineError> {
+        if let Some(row) = self.deps.journal.run(run).await? {
+            return Ok((row, None));
+        }
+        let newest = ThreadQuery { limit: THREADS, ..ThreadQuery::default() };
+        for thread in self.deps.journal.threads(&newest).await? {
+            let machine = self.peek(&thread.thread).await?;
+            let state = machine.state();
+            if let Some((id, queued)) = state.queue.iter().find(|(_, queued)| queued.run == *run) {
+                let row = RunRow { thread: thread.thread, view: view(state, queued) };
+                return Ok((row, Some(id.clone())));
+            }
+        }
+        // It may have begun since it was first looked for.
+        let begun = self.deps.journal.run(run).await?;
+        begun.map(|row| (row, None)).ok_or_else(no_run(run))
+    }
+}
+
+fn no_run(run: &RunId) -> impl FnOnce() -> EngineError + use<> {
+    let run = run.clone();
+    move || EngineError::NoRun(run)
+}
+
+fn view(state: &State, queued: &Queued) -> RunView {
+    RunView {
+        run: queued.run.clone(),
+        agent: queued.agent.name.clone(),
+        // An agent names at least one model.
+        model: queued.agent.models.first().cloned().unwrap_or_else(|| ModelName::from("")),
+        status: None,
+        from: state.seq,
+        started_at: state.at,
+        finished_at: None,
+        totals: Totals::default(),
+    }
+}
