@@ -17,6 +17,7 @@ use crate::drive::{Deps, Letter, NewBlobs, Policy};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
 use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
+use crate::port::model::Ability;
 
 /// How often a waiter makes sure that the run is driven.
 const TEND_EVERY_MS: u64 = 1_000;
@@ -122,7 +123,22 @@ impl Engine {
         Ok((self.start_in(thread, task).await?, updates))
     }
 
+    /// Refuses an agent whose model is known to lack what it asks for. A name that does not resolve is for the run
+    /// to record. (SK-L13)
+    fn check(&self, agent: &AgentConfig) -> Result<(), EngineError> {
+        let Some(name) = agent.models.first() else { return Ok(()) };
+        let Ok(model) = self.deps.models.resolve(name) else { return Ok(()) };
+        let tools = !self.deps.registry.catalogue().is_empty();
+        let needed =
+            Ability::needed(&agent.settings).filter(|ability| tools || *ability != Ability::ToolCalls);
+        match model.info().lacks(needed) {
+            Some(lacking) => Err(EngineError::Config(lacking.refusal(name))),
+            None => Ok(()),
+        }
+    }
+
     async fn start_in(&self, thread: ThreadId, task: Task) -> Result<Started, EngineError> {
+        self.check(&task.agent)?;
         let run = RunId::from(self.fresh("run"));
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();
