@@ -20,6 +20,7 @@ const PHASES: &[Phase] = &[
     Phase { name: "tidy", run: |_| tidy::run(&[]) },
     Phase { name: "rows", run: |_| rows::run(&[]) },
     Phase { name: "clippy", run: |_| clippy() },
+    Phase { name: "clouds", run: clouds },
     Phase { name: "test", run: |extent| test::everything(extent, &["--profile".into(), "ci".into()]) },
     Phase { name: "docs", run: |_| docs() },
     Phase { name: "deny", run: |_| deny() },
@@ -61,6 +62,21 @@ fn clippy() -> Result<()> {
     let mut command = process::cargo();
     command.args(["clippy", "--all-targets"]).args(test::FEATURES).args(["--", "--deny", "warnings"]);
     process::run(&mut command)
+}
+
+/// Lints the features that a plain build leaves out, so that they keep compiling; with `--full` their tests over the
+/// wire run too, which means building the clouds' SDKs.
+fn clouds(extent: Extent) -> Result<()> {
+    let mut lint = process::cargo();
+    lint.args(["clippy", "--all-targets"]).args(test::CLOUDS).args(["--", "--deny", "warnings"]);
+    process::run(&mut lint)?;
+    if extent == Extent::Ordinary {
+        return Ok(());
+    }
+    install::cargo_tool(&install::NEXTEST)?;
+    let mut nextest = process::cargo();
+    nextest.args(["nextest", "run"]).args(test::CLOUDS).args(["--profile", "ci", "-E", "test(provider::)"]);
+    process::run(&mut nextest)
 }
 
 /// Only libraries: the product's binary bears the library's name, and cargo would write both to one place.

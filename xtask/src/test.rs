@@ -11,6 +11,9 @@ use crate::{install, process};
 /// The features that tests, lints and docs are built with, in one place so that all share one build.
 pub const FEATURES: &[&str] = &["--workspace", "--features", "windlass/testing"];
 
+/// The library with the features that a plain build leaves out: their SDKs take minutes to build.
+pub const CLOUDS: &[&str] = &["--package", "windlass", "--features", "testing,bedrock,vertex"];
+
 /// Debian packages that the tests need; none so far.
 const DEBIAN_PACKAGES: &[&str] = &[];
 

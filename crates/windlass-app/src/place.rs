@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
-use windlass::machine::{AutoRun, ModelName, RunId, ThreadId};
+use windlass::machine::{AutoRun, ModelName, ModelSettings, RunId, ThreadId};
 use windlass::port::journal::RunRow;
-use windlass::port::model::{Model, ModelError, Models};
+use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::tool::builtin::file_tools;
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Engine, Task};
@@ -187,9 +187,9 @@ impl Place {
             );
         }
         // The settings always name at least one model.
-        check_model(console, &self.models.now(), &agent.models[0])?;
+        check_model(console, &self.models.now(), &agent.models[0], &agent.settings)?;
         for fallback in &agent.models[1..] {
-            if let Err(error) = check_model(console, &self.models.now(), fallback) {
+            if let Err(error) = check_model(console, &self.models.now(), fallback, &agent.settings) {
                 console.warn(&format!("the fallback `{fallback}` cannot be used: {error}"), &[]);
             }
         }
@@ -242,28 +242,33 @@ impl Place {
     pub fn prepare(&mut self, console: &Console, model: &ModelName) -> anyhow::Result<()> {
         let ready = self.ground.reach(model).map_err(anyhow::Error::from).and_then(|()| {
             self.models.replace(self.ground.settings.catalog(std::slice::from_ref(model))?);
-            check_model(console, &self.models.now(), model)
+            check_model(console, &self.models.now(), model, &self.ground.settings.agent().settings)
         });
         ready.map_err(|error| crate::trouble::explain(&error).hint("the run is left as it is").into())
     }
 }
 
-/// Refuses a model that cannot be called or is known to lack tool calls; an unknown one only warns. (SK-L13)
-pub fn check_model(console: &Console, catalog: &ProviderCatalog, model: &ModelName) -> anyhow::Result<()> {
+/// Refuses a model that cannot be called or is known to lack what the agent needs: tool calls, and answers by a
+/// schema where the settings have one. An unknown one only warns. (SK-L13)
+pub fn check_model(
+    console: &Console,
+    catalog: &ProviderCatalog,
+    model: &ModelName,
+    settings: &ModelSettings,
+) -> anyhow::Result<()> {
     let resolved = catalog.resolve(model)?;
-    match resolved.info().tool_calls {
-        Some(true) => Ok(()),
-        Some(false) => {
-            Err(Trouble::usage(format!("model `{model}` cannot call tools, which an agent needs"))
-                .hint("choose another one with `--model provider/name`")
-                .into())
-        }
-        None => {
-            let hint = "say what it can in the configuration: `[providers.<name>.models.\"<model>\"]`";
-            console.warn(&format!("nothing is known of model `{model}`; it has to call tools"), &[hint]);
-            Ok(())
-        }
+    if let Some(ability) = resolved.info().lacks(Ability::needed(settings)) {
+        let hint = "choose another one with `--model provider/name`";
+        return Err(Trouble::usage(ability.refusal(model)).hint(hint).into());
     }
+    let hint = "say what it can in the configuration: `[providers.<name>.models.\"<model>\"]`";
+    if resolved.info().can(Ability::ToolCalls).is_none() {
+        console.warn(&format!("nothing is known of model `{model}`; it has to call tools"), &[hint]);
+    } else if settings.output_schema.is_some() && resolved.info().can(Ability::StructuredOutput).is_none() {
+        console
+            .warn(&format!("it is not known whether model `{model}` can be held to a JSON schema"), &[hint]);
+    }
+    Ok(())
 }
 
 /// The folder's file, where a person has trusted it or does so now.

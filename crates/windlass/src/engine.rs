@@ -15,6 +15,7 @@ use crate::drive::{Deps, Letter, NewBlobs, Policy};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
 use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
+use crate::port::model::Ability;
 
 /// How long a run that is picked up may take to read its inbox: a driver elsewhere looks each second.
 const TAKEN_WITHIN_MS: u64 = 3_000;
@@ -120,7 +121,22 @@ impl Engine {
         Ok((self.start_in(thread, task).await?, updates))
     }
 
+    /// Refuses an agent whose model is known to lack what it asks for. A name that does not resolve is for the run
+    /// to record. (SK-L13)
+    fn check(&self, agent: &AgentConfig) -> Result<(), EngineError> {
+        let Some(name) = agent.models.first() else { return Ok(()) };
+        let Ok(model) = self.deps.models.resolve(name) else { return Ok(()) };
+        let tools = !self.deps.registry.catalogue().is_empty();
+        let needed =
+            Ability::needed(&agent.settings).filter(|ability| tools || *ability != Ability::ToolCalls);
+        match model.info().lacks(needed) {
+            Some(lacking) => Err(EngineError::Config(lacking.refusal(name))),
+            None => Ok(()),
+        }
+    }
+
     async fn start_in(&self, thread: ThreadId, task: Task) -> Result<Started, EngineError> {
+        self.check(&task.agent)?;
         let run = RunId::from(self.fresh("run"));
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();

@@ -264,7 +264,7 @@ impl Chat<'_> {
             return Ok(());
         }
         let model = ModelName::from(name);
-        crate::place::check_model(self.console, &self.place.models.now(), &model)?;
+        crate::place::check_model(self.console, &self.place.models.now(), &model, &self.agent.settings)?;
         self.console.note(&format!("going on with `{model}`"));
         self.agent.models = vec![model];
         Ok(())

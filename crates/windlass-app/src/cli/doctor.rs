@@ -8,9 +8,9 @@ use serde::Serialize;
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::DEMO_MODEL;
 use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
-use windlass::machine::{ModelName, Reasoning};
+use windlass::machine::{ModelName, ModelSettings, Reasoning};
 use windlass::port::journal::Journal;
-use windlass::port::model::{ModelInfo, Models};
+use windlass::port::model::{Ability, ModelInfo, Models};
 use windlass::{AgentConfig, Engine, Status, Task};
 
 use super::{ModelFlags, PlaceFlags};
@@ -190,6 +190,7 @@ async fn model(ground: &mut Ground, online: bool) -> Vec<Check> {
         ModelSource::Key(key) => format!("because {key} is set"),
         ModelSource::Nothing => "a script: no key was found".to_owned(),
     };
+    let settings = ground.settings.agent().settings;
     let mut checks = Vec::new();
     if let Err(error) = ground.reach(&models[0]) {
         return vec![Check::broken("model", &error.into())];
@@ -201,7 +202,7 @@ async fn model(ground: &mut Ground, online: bool) -> Vec<Check> {
     for (nth, name) in models.iter().enumerate() {
         let (what, why) = if nth == 0 { ("model", why.as_str()) } else { ("fallback", "by configuration") };
         checks.push(match catalog.resolve(name) {
-            Ok(model) => known(what, name, model.info(), why),
+            Ok(model) => known(what, name, model.info(), &settings, why),
             Err(error) => Check::broken(what, &error.into()),
         });
     }
@@ -211,20 +212,30 @@ async fn model(ground: &mut Ground, online: bool) -> Vec<Check> {
     checks
 }
 
-fn known(what: &'static str, name: &ModelName, info: &ModelInfo, why: &str) -> Check {
-    let tools = match info.tool_calls {
+fn known(
+    what: &'static str,
+    name: &ModelName,
+    info: &ModelInfo,
+    settings: &ModelSettings,
+    why: &str,
+) -> Check {
+    if let Some(ability) = info.lacks(Ability::needed(settings)) {
+        return Check::new(what, State::Broken, ability.refusal(name))
+            .hint("choose another one with `--model provider/name`");
+    }
+    let tools = match info.can(Ability::ToolCalls) {
         Some(true) => "calls tools",
-        Some(false) => {
-            let message = format!("`{name}` cannot call tools, which an agent needs");
-            return Check::new(what, State::Broken, message)
-                .hint("choose another one with `--model provider/name`");
-        }
-        None => "not known whether it calls tools",
+        Some(false) | None => "not known whether it calls tools",
+    };
+    let schema = match info.can(Ability::StructuredOutput) {
+        Some(true) => ", answers by a schema",
+        Some(false) => ", answers by no schema",
+        None => ", not known whether by a schema",
     };
     let window = info.context_tokens.map(|tokens| format!(", {tokens} tokens")).unwrap_or_default();
     let price = if info.price.is_some() { "" } else { ", price not known" };
-    let message = format!("`{name}` ({why}): {tools}{window}{price}");
-    match info.tool_calls {
+    let message = format!("`{name}` ({why}): {tools}{schema}{window}{price}");
+    match info.can(Ability::ToolCalls) {
         None => Check::warning(what, message)
             .hint("say what it can in the configuration: `[providers.<name>.models.\"<model>\"]`"),
         Some(_) => Check::ok(what, message),

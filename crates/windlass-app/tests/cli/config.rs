@@ -73,6 +73,25 @@ fn a_model_that_cannot_call_tools_is_refused_and_an_unknown_one_only_warns() {
     assert!(said.err.contains("warning: nothing is known of model `own/other`"), "{said:#?}");
 }
 
+// rows: SK-L13
+#[test]
+fn doctor_says_what_a_model_can() {
+    let user = User::new();
+    user.configure(
+        "[providers.own]\nbase_url = 'http://127.0.0.1:9/v1'\n\
+        [providers.own.models.mute]\ntool_calls = false\n\
+        [providers.own.models.able]\ntool_calls = true\nstructured_output = true\n\
+        [providers.own.models.plain]\ntool_calls = true\nstructured_output = false\n",
+    );
+    let said = |model: &str, code: i32| user.run(&["doctor", "-m", model]).exits(code).out;
+    assert!(said("own/mute", 1).contains("model `own/mute` cannot call tools, which an agent needs"));
+    assert!(said("own/able", 0).contains(": calls tools, answers by a schema, price not known"));
+    assert!(said("own/plain", 0).contains(": calls tools, answers by no schema, price not known"));
+    let unknown = said("own/other", 0);
+    assert!(unknown.contains("! warning  model"), "{unknown}");
+    assert!(unknown.contains("not known whether it calls tools, not known whether by a schema"), "{unknown}");
+}
+
 #[test]
 fn a_missing_key_says_which_variable() {
     let user = User::new();

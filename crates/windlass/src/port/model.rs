@@ -10,7 +10,8 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use windlass_machine::{
-    Block, Content, Digest, FailureClass, MicroUsd, ModelName, ModelRequest, StopReason, ToolSpec, Usage,
+    Block, Content, Digest, FailureClass, MicroUsd, ModelName, ModelRequest, ModelSettings, StopReason,
+    ToolSpec, Usage,
 };
 
 /// A model of some provider.
@@ -69,6 +70,48 @@ pub struct ModelInfo {
     pub reasoning: Option<bool>,
     /// List price.
     pub price: Option<Price>,
+}
+
+/// What a run may ask of a model beyond text. (SK-L13)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ability {
+    /// To call tools.
+    ToolCalls,
+    /// To answer by a JSON schema.
+    StructuredOutput,
+}
+
+impl ModelInfo {
+    /// Whether the model has an ability; `None`: nobody knows.
+    pub fn can(&self, ability: Ability) -> Option<bool> {
+        match ability {
+            Ability::ToolCalls => self.tool_calls,
+            Ability::StructuredOutput => self.structured_output,
+        }
+    }
+
+    /// The first of these abilities that the model is known to lack. One that nobody knows of is not lacking.
+    pub fn lacks(&self, needed: impl IntoIterator<Item = Ability>) -> Option<Ability> {
+        needed.into_iter().find(|ability| self.can(*ability) == Some(false))
+    }
+}
+
+impl Ability {
+    /// What an agent with tools needs under these settings.
+    pub fn needed(settings: &ModelSettings) -> impl Iterator<Item = Self> + use<> {
+        let schema = settings.output_schema.is_some().then_some(Self::StructuredOutput);
+        [Self::ToolCalls].into_iter().chain(schema)
+    }
+
+    /// What is said of a model that lacks it.
+    pub fn refusal(self, model: &ModelName) -> String {
+        match self {
+            Self::ToolCalls => format!("model `{model}` cannot call tools, which an agent needs"),
+            Self::StructuredOutput => {
+                format!("model `{model}` cannot be held to a JSON schema, which this agent asks for")
+            }
+        }
+    }
 }
 
 /// List price in US dollars per million tokens.

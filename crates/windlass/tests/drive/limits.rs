@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use windlass::adapter::model::{KnownModel, ProviderCatalog, ProviderConfig};
 use windlass::machine::{
-    Annotations, Block, Content, EffectClass, Fact, FailureClass, INLINE_MAX_BYTES, Limits, RESULT_MAX_CHARS,
-    Seq, StopReason, ToolCall, Usage,
+    Annotations, Block, Content, EffectClass, Fact, FailureClass, INLINE_MAX_BYTES, Limits, ModelSettings,
+    RESULT_MAX_CHARS, Seq, StopReason, ToolCall, Usage,
 };
 use windlass::port::model::{ModelError, Reply};
 use windlass::port::tool::{OutputPart, ToolOutput};
@@ -145,6 +146,50 @@ async fn five_hundred_calls_at_once_are_bounded() {
     });
     let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Pure)]), task("go")).await;
     assert_eq!((outcome.data.as_deref(), counter.count()), (Some("500 results"), 128));
+}
+
+// rows: SK-L13
+#[tokio::test]
+async fn a_model_known_to_lack_what_is_asked_for_is_refused_at_the_start() {
+    let known =
+        |tool_calls, structured_output| KnownModel { tool_calls, structured_output, ..KnownModel::default() };
+    let models = [
+        ("mute".to_owned(), known(Some(false), None)),
+        ("plain".to_owned(), known(Some(true), Some(false))),
+        ("able".to_owned(), known(Some(true), Some(true))),
+    ];
+    let config = ProviderConfig {
+        base_url: Some("http://127.0.0.1:9/v1".to_owned()),
+        models: models.into(),
+        ..ProviderConfig::default()
+    };
+    let catalog = ProviderCatalog::builder().variables(|_| None).provider("own", config).build().unwrap();
+    let with_tools = || registry([Counter::default().tool("count", EffectClass::Pure)]);
+    let refused = |model: &'static str, tools: Registry, output_schema: Option<serde_json::Value>| {
+        let catalog = Arc::new(catalog.clone());
+        async move {
+            let engine = Engine::builder().models(catalog).tools(tools).build().await.unwrap();
+            let agent = AgentConfig {
+                settings: ModelSettings { output_schema, ..ModelSettings::default() },
+                ..AgentConfig::from(model)
+            };
+            let error = engine.start(Task { agent, ..task("go") }).await.err().map(|error| error.to_string());
+            assert_eq!(engine.runs(None, 9).await.unwrap().is_empty(), error.is_some(), "{model}");
+            error
+        }
+    };
+    let schema = || Some(serde_json::json!({"type": "object"}));
+    let no_schema = |model: &str| {
+        Some(format!("model `{model}` cannot be held to a JSON schema, which this agent asks for"))
+    };
+    let no_tools = Some("model `own/mute` cannot call tools, which an agent needs".to_owned());
+    assert_eq!(refused("own/mute", with_tools(), None).await, no_tools);
+    assert_eq!(refused("own/mute", Registry::new(), None).await, None);
+    assert_eq!(refused("own/plain", with_tools(), None).await, None);
+    assert_eq!(refused("own/plain", with_tools(), schema()).await, no_schema("own/plain"));
+    assert_eq!(refused("own/plain", Registry::new(), schema()).await, no_schema("own/plain"));
+    assert_eq!(refused("own/able", with_tools(), schema()).await, None);
+    assert_eq!(refused("own/unknown", with_tools(), schema()).await, None);
 }
 
 // rows: LM-X1, SK-G22

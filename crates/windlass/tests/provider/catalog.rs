@@ -80,6 +80,24 @@ fn what_is_missing_is_named_with_the_way_out() {
     insta::assert_snapshot!(check("openai/", &["OPENAI_API_KEY"], &[]), @r#"model name `openai/` has nothing after the provider"#);
 }
 
+#[cfg(not(any(feature = "bedrock", feature = "vertex")))]
+#[test]
+fn a_cloud_that_is_not_built_in_names_its_feature() {
+    for cloud in ["bedrock", "vertex"] {
+        let error = check(&format!("{cloud}/m"), &["AWS_REGION", "GOOGLE_CLOUD_PROJECT"], &[]);
+        let expected = format!(
+            "this build has no models of provider `{cloud}`\nbuild Windlass with its cargo feature: `--features {cloud}`"
+        );
+        assert_eq!(error, expected);
+    }
+    let config = ProviderConfig {
+        wire: Some(WireKind::Converse),
+        base_url: Some("http://localhost:1".to_owned()),
+        ..ProviderConfig::default()
+    };
+    assert!(check("house/m", &[], &[("house", config)]).contains("`--features bedrock`"));
+}
+
 // rows: SK-L12, SK-L13
 #[test]
 fn facts_come_from_the_catalogue_and_the_configuration() {

@@ -1,6 +1,8 @@
 //! The model adapter against a provider that replays hard cases of the real wires.
 
 mod anthropic;
+#[cfg(feature = "bedrock")]
+mod bedrock;
 mod catalog;
 mod chat;
 mod error;
@@ -8,6 +10,8 @@ mod other;
 mod replay;
 mod request;
 mod speed;
+#[cfg(feature = "vertex")]
+mod vertex;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -33,7 +37,7 @@ fn config(server: &ProviderServer, scenario: &str, kind: WireKind) -> ProviderCo
     ProviderConfig {
         wire: Some(kind),
         base_url: Some(match kind {
-            WireKind::Anthropic | WireKind::Gemini => base,
+            WireKind::Anthropic | WireKind::Gemini | WireKind::Converse => base,
             WireKind::OpenaiChat | WireKind::OpenaiResponses => format!("{base}/v1"),
         }),
         api_key: Some(Secret::new("test-key")),
@@ -48,6 +52,7 @@ fn kind_of(scenario: &str) -> WireKind {
         Some("anth") => WireKind::Anthropic,
         Some("resp") => WireKind::OpenaiResponses,
         Some("gem") => WireKind::Gemini,
+        Some("br") => WireKind::Converse,
         _ => WireKind::OpenaiChat,
     }
 }
@@ -59,6 +64,7 @@ fn name_of(kind: WireKind) -> &'static str {
         WireKind::OpenaiResponses => "openai/gpt-5.2",
         WireKind::OpenaiChat => "openai-compatible/model-x",
         WireKind::Gemini => "gemini/gemini-3.8-flash",
+        WireKind::Converse => "bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
     }
 }
 
@@ -72,8 +78,37 @@ fn model(
     let mut config = config(server, scenario, kind_of(scenario));
     edit(&mut config);
     let provider = name.split('/').next().unwrap();
-    let catalog = ProviderCatalog::builder().variables(|_| None).provider(provider, config).build().unwrap();
+    let catalog = ProviderCatalog::builder().variables(place).provider(provider, config).build().unwrap();
     catalog.resolve(&ModelName::from(name)).unwrap()
+}
+
+/// Runs one test of this program in a process of its own, where an SDK that reads the environment finds only this.
+#[cfg(any(feature = "bedrock", feature = "vertex"))]
+fn alone(test: &str, home: &std::path::Path, variables: &[(&str, &str)]) {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env_clear()
+        .env(ALONE, "yes")
+        .env("HOME", home)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{output:?}");
+}
+
+/// Says that a test runs in such a process.
+#[cfg(any(feature = "bedrock", feature = "vertex"))]
+const ALONE: &str = "WINDLASS_TEST_ALONE";
+
+/// Where the clouds' models are; no other variable is set.
+fn place(variable: &str) -> Option<String> {
+    match variable {
+        "AWS_REGION" => Some("eu-west-1".to_owned()),
+        "GOOGLE_CLOUD_PROJECT" => Some("house".to_owned()),
+        "GOOGLE_CLOUD_LOCATION" => Some("europe-west1".to_owned()),
+        _ => None,
+    }
 }
 
 fn tool(name: &str) -> ToolSpec {

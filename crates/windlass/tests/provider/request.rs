@@ -16,7 +16,7 @@ use windlass_machine::{
 use super::{ask, call, kind_of, model, name_of, read};
 
 /// Sends one request and shows what arrived.
-async fn sent(
+pub async fn sent(
     scenario: &str,
     name: &str,
     configure: impl FnOnce(&mut ProviderConfig),
@@ -47,7 +47,7 @@ fn without(mut body: Value, names: &[&str]) -> String {
     body.to_string()
 }
 
-// rows: SK-L2
+// rows: SK-L2, SK-C11
 #[tokio::test]
 async fn anthropic_marks_system_and_tools() {
     let request = sent(
@@ -66,6 +66,7 @@ async fn anthropic_marks_system_and_tools() {
     "#);
 }
 
+// rows: SK-C11
 #[tokio::test]
 async fn the_last_tool_carries_the_mark_of_its_age() {
     for (marks, expected) in [
@@ -79,6 +80,29 @@ async fn the_last_tool_carries_the_mark_of_its_age() {
         assert_eq!(body["tools"][0]["cache_control"], Value::Null);
         assert_eq!(body["system"][0]["cache_control"], expected);
     }
+}
+
+// rows: SK-C11
+#[tokio::test]
+async fn claude_behind_a_gateway_is_marked_on_the_chat_wire() {
+    let content = |name: &'static str, cache: CacheMarks| async move {
+        let stable = |call: &mut ModelCall| {
+            call.request.settings.cache = cache;
+            call.request.system.push(Content::from("Stable second part."));
+            call.request.tail = vec!["It is noon.".to_owned()];
+        };
+        let body = sent("oai-ok", name, |_| {}, stable).await.body;
+        let marks = body.to_string().matches("cache_control").count();
+        (body["messages"][0]["content"].clone(), marks)
+    };
+    let text = "Be brief.\n\nStable second part.";
+    let part = |mark: Value| json!([{"type": "text", "text": text, "cache_control": mark}]);
+    let claude = "openrouter/anthropic/claude-sonnet-4.5";
+    assert_eq!(content(claude, CacheMarks::Short).await, (part(json!({"type": "ephemeral"})), 1));
+    assert_eq!(content(claude, CacheMarks::Hour).await, (part(json!({"type": "ephemeral", "ttl": "1h"})), 1));
+    assert_eq!(content(claude, CacheMarks::Off).await.1, 0);
+    assert_eq!(content("openrouter/x-lab/y", CacheMarks::Short).await.1, 0);
+    assert_eq!(content("openai-compatible/anthropic/claude-y", CacheMarks::Short).await.1, 0);
 }
 
 // rows: SK-L2

@@ -9,7 +9,8 @@ use std::time::Duration;
 use rig_reqwest::ReqwestClient;
 use windlass_machine::{FailureClass, ModelName};
 
-use super::config::{ProviderConfig, Secret};
+use super::cloud::{self, Cloud};
+use super::config::{ProviderConfig, Secret, WireKind};
 use super::demo::{DEMO_MODEL, DemoModel};
 use super::preset::{self, Preset};
 use super::provider::{Endpoint, ProviderModel};
@@ -19,9 +20,10 @@ use crate::port::model::{Model, ModelError, Models};
 const DEFAULT_PROVIDER: &str = "openai";
 
 /// Time to open a connection. Providers answer in well under a second, or not at all.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+/// Finds a variable.
+pub(super) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Every provider that is configured or known by name, over one HTTP client.
 #[derive(Clone)]
@@ -31,6 +33,9 @@ pub struct ProviderCatalog {
     lookup: Lookup,
     resolved: Arc<Mutex<HashMap<ModelName, Arc<ProviderModel>>>>,
 }
+
+/// Where Vertex answers for everyone, as its SDK has it.
+const VERTEX_LOCATION: &str = "global";
 
 /// Resolved models that are kept. Names come from configurations and people, so they are few; beyond that they are
 /// resolved anew.
@@ -75,7 +80,9 @@ impl ProviderCatalog {
             .map(|name| ProviderStatus {
                 name: name.to_owned(),
                 key_variable: key_variables(name).swap_remove(0),
-                ready: self.endpoint(name).is_ok(),
+                ready: self.endpoint(name).is_ok_and(|endpoint| {
+                    endpoint.preset.cloud.is_none_or(|cloud| cloud.signed_in(&*self.lookup))
+                }),
             })
             .collect()
     }
@@ -92,6 +99,9 @@ impl ProviderCatalog {
             (None, Some(_)) => &preset::UNNAMED,
             (None, None) => return Err(unknown_provider(provider)),
         };
+        if let Some(cloud) = preset.cloud {
+            cloud.built_in()?;
+        }
         let config = configured.cloned().unwrap_or_default();
         let base_url = self.base_url(provider, preset, &config)?;
         let api_key = self.api_key(provider, preset, &config)?;
@@ -100,7 +110,16 @@ impl ProviderCatalog {
                 (self.lookup)("AZURE_API_VERSION").unwrap_or_else(|| preset::AZURE_API_VERSION.to_owned())
             })
         });
-        Ok(Endpoint { provider: provider.to_owned(), preset, config, base_url, api_key, api_version })
+        Ok(Endpoint {
+            provider: provider.to_owned(),
+            preset,
+            config,
+            base_url,
+            api_key,
+            api_version,
+            #[cfg(feature = "bedrock")]
+            lookup: Arc::clone(&self.lookup),
+        })
     }
 
     fn base_url(
@@ -108,20 +127,32 @@ impl ProviderCatalog {
         provider: &str,
         preset: &Preset,
         config: &ProviderConfig,
-    ) -> Result<String, ModelError> {
+    ) -> Result<Option<String>, ModelError> {
         let variable = format!("{}_BASE_URL", environment_name(provider));
         let azure = || (provider == "azure").then(|| (self.lookup)("AZURE_ENDPOINT")).flatten();
-        config
+        let address = config
             .base_url
             .clone()
             .or_else(|| (self.lookup)(&variable))
             .or_else(azure)
-            .or_else(|| preset.base_url.map(str::to_owned))
-            .ok_or_else(|| {
-                config_error(format!(
-                    "provider `{provider}` has no address: configure its `base_url` or set {variable}"
-                ))
-            })
+            .or_else(|| preset.base_url.map(str::to_owned));
+        match (preset.cloud, address) {
+            // The SDK knows the address of each region.
+            (Some(Cloud::Bedrock), address) => Ok(address),
+            (Some(Cloud::Vertex), host) => {
+                let project = (self.lookup)("GOOGLE_CLOUD_PROJECT").ok_or_else(|| {
+                    config_error(format!("provider `{provider}` has no project: set GOOGLE_CLOUD_PROJECT"))
+                })?;
+                let location = (self.lookup)("GOOGLE_CLOUD_LOCATION");
+                let location = location.as_deref().unwrap_or(VERTEX_LOCATION);
+                Ok(Some(cloud::vertex_address(host, &project, location)))
+            }
+            (None, Some(address)) => Ok(Some(address)),
+            (None, None) if config.wire == Some(WireKind::Converse) => Ok(None),
+            (None, None) => Err(config_error(format!(
+                "provider `{provider}` has no address: configure its `base_url` or set {variable}"
+            ))),
+        }
     }
 
     fn api_key(
@@ -159,7 +190,7 @@ impl Models for ProviderCatalog {
         if model.is_empty() {
             return Err(config_error(format!("model name `{name}` has nothing after the provider")));
         }
-        let model = Arc::new(ProviderModel::new(self.endpoint(provider)?, model, self.http.clone()));
+        let model = Arc::new(ProviderModel::new(self.endpoint(provider)?, model, self.http.clone())?);
         let mut resolved = self.resolved();
         if resolved.len() < RESOLVED_MAX {
             resolved.insert(name.clone(), model.clone());

@@ -41,6 +41,9 @@ pub enum WireKind {
     OpenaiChat,
     /// Gemini, `POST /v1beta/models/…:streamGenerateContent`.
     Gemini,
+    /// Bedrock's Converse, `POST /model/…/converse-stream`, signed and framed as AWS does. Needs the cargo
+    /// feature `bedrock`.
+    Converse,
 }
 
 impl WireKind {
@@ -51,6 +54,7 @@ impl WireKind {
             Self::OpenaiResponses => "openai-responses",
             Self::OpenaiChat => "openai-chat",
             Self::Gemini => "gemini",
+            Self::Converse => "bedrock-converse",
         }
     }
 }
@@ -105,7 +109,8 @@ pub struct ProviderConfig {
     pub stall_timeout: Duration,
     /// Whether unknown finish reasons are let through as they are, and options that a model lacks are dropped.
     pub lenient: bool,
-    /// Fields merged into each request's body, for what Windlass has no setting for.
+    /// Fields merged into each request's body, for what Windlass has no setting for; on Bedrock into the part that
+    /// goes to the model as it is.
     pub extra_body: Map<String, Value>,
     /// Facts about models, by the model's name without the provider.
     pub models: BTreeMap<String, KnownModel>,

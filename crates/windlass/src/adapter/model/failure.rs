@@ -27,7 +27,7 @@ pub(super) fn typed(error: &ProviderError) -> ModelError {
         | ProviderError::InvalidAuthentication(response)
         | ProviderError::CacheExpired { response, .. } => {
             let status = response.status.map(|status| status.as_u16());
-            let mut error = answered(status, &response.body);
+            let mut error = answered(status, response.code.as_deref(), &response.body);
             error.retry_after_ms = response.headers.as_ref().and_then(retry_after_ms);
             error
         }
@@ -64,6 +64,7 @@ fn link(error: &HttpError) -> ModelError {
         return ModelError::new(FailureClass::Malformed, shortened(&error.to_string()));
     };
     match inner.downcast_ref::<LinkError>() {
+        Some(LinkError::Unready(error)) => return ModelError::clone(error),
         Some(error @ LinkError::Stalled(_)) => {
             return ModelError::new(FailureClass::Timeout, error.to_string());
         }
@@ -91,13 +92,18 @@ fn link(error: &HttpError) -> ModelError {
     }
 }
 
-/// Types what a provider answered: an error status, or an error inside a stream.
-fn answered(status: Option<u16>, body: &str) -> ModelError {
+/// Types what a provider answered: an error status, or an error inside a stream. A `code` stands beside the body
+/// where a provider's SDK has taken the error apart.
+fn answered(status: Option<u16>, code: Option<&str>, body: &str) -> ModelError {
     let document = serde_json::from_str::<Value>(body).ok();
-    let told = document.as_ref().map(Told::read).unwrap_or_default();
+    let told = match (&document, code) {
+        (Some(document), _) => Told::read(document),
+        (None, Some(code)) => Told { words: code.to_owned(), message: body.to_owned(), status: None },
+        (None, None) => Told::default(),
+    };
     // Inside a stream the status stands in the error itself, where it stands anywhere.
     let effective = status.filter(|status| *status >= 400).or(told.status);
-    let html = document.is_none() && status == Some(200);
+    let html = document.is_none() && code.is_none() && status == Some(200);
     let class = if html {
         FailureClass::Malformed
     } else {
@@ -159,12 +165,18 @@ fn by_words(words: &str) -> Option<FailureClass> {
         "permission",
         "invalid_api_key",
         "unauthenticated",
+        "accessdenied",
+        "expiredtoken",
+        "unrecognizedclient",
     ]
     .iter()
     .any(|word| has(word))
     {
         Some(FailureClass::Auth)
-    } else if has("rate_limit") || has("resource_exhausted") || has("too_many_requests") {
+    } else if ["rate_limit", "resource_exhausted", "too_many_requests", "throttling"]
+        .iter()
+        .any(|word| has(word))
+    {
         Some(FailureClass::RateLimited)
     } else if has("not_found") {
         Some(FailureClass::InvalidRequest)
@@ -295,7 +307,7 @@ mod tests {
     fn answers_are_typed_by_word_and_status() {
         use FailureClass::*;
         let check = |status: u16, body: &str, expected: FailureClass| {
-            let error = answered((status != 0).then_some(status), body);
+            let error = answered((status != 0).then_some(status), None, body);
             assert_eq!(error.class, expected, "{status} {body}");
         };
         check(

@@ -150,9 +150,11 @@ fn system(call: &ModelCall, kind: WireKind) -> Result<Vec<RigMessage>, ModelErro
     Ok(match kind {
         // Many chat endpoints take one system message only.
         WireKind::OpenaiChat if !texts.is_empty() => vec![RigMessage::system(texts.join("\n\n"))],
-        WireKind::OpenaiChat | WireKind::Anthropic | WireKind::OpenaiResponses | WireKind::Gemini => {
-            texts.into_iter().map(RigMessage::system).collect()
-        }
+        WireKind::OpenaiChat
+        | WireKind::Anthropic
+        | WireKind::OpenaiResponses
+        | WireKind::Gemini
+        | WireKind::Converse => texts.into_iter().map(RigMessage::system).collect(),
     })
 }
 
@@ -207,6 +209,9 @@ fn tool_result(
     }
     if content.is_empty() {
         content.push(ToolResultContent::Text(Text::new("(no output)")));
+    } else if target.kind == WireKind::Gemini && !content.iter().any(is_text) {
+        // A result of pictures alone has no `response` on this wire, which Vertex refuses.
+        content.push(ToolResultContent::Text(Text::new("(see the picture)")));
     }
     Ok(RigResult {
         call: call_id(target, &result.call_id),
@@ -214,6 +219,10 @@ fn tool_result(
         content,
         is_error: result.error,
     })
+}
+
+fn is_text(content: &ToolResultContent) -> bool {
+    matches!(content, ToolResultContent::Text(_))
 }
 
 fn assistant_block(

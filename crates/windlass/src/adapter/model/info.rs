@@ -7,12 +7,14 @@ use rig_core::catalog::{Catalog, ModelSpec};
 use super::config::KnownModel;
 use crate::port::model::{ModelInfo, Price};
 
-/// Finds a model in the built-in catalogue, also by the name of a dated snapshot of it.
+/// Finds a model in the built-in catalogue, also by the name of a dated snapshot of it, or of its default version.
 pub(super) fn find(vendor: Option<&str>, model: &str) -> Option<&'static ModelSpec> {
     let vendor = vendor?;
     let catalog = Catalog::builtin();
     let exact = |model: &str| catalog.resolve(&format!("{vendor}/{model}"));
-    exact(model).or_else(|| model.match_indices("-20").filter_map(|(at, _)| exact(&model[..at])).last())
+    exact(model)
+        .or_else(|| exact(&format!("{model}@default")))
+        .or_else(|| model.match_indices("-20").filter_map(|(at, _)| exact(&model[..at])).last())
 }
 
 /// Puts together what is known. Unknown stays `None`. (SK-L13)
@@ -28,7 +30,8 @@ pub(super) fn describe(
         context_tokens: spec.and_then(|spec| spec.context_window).map(u64::from),
         max_output_tokens: spec.and_then(|spec| spec.max_output_tokens).map(u64::from),
         tool_calls: spec.map(|spec| spec.tools),
-        structured_output: spec.map(|spec| spec.structured_output),
+        // The list leaves the field out where nobody looked, and the library reads that as no.
+        structured_output: spec.and_then(|spec| spec.structured_output.then_some(true)),
         reasoning: spec.map(|spec| spec.reasoning.supported),
         price: spec.and_then(|spec| spec.pricing.as_ref()).map(|pricing| Price {
             input: pricing.input,

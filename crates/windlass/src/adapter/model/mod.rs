@@ -4,7 +4,10 @@
 //! reasons, stall time-outs, typed errors, compact storage of a provider's items) is added on top.
 //! It retries nothing and stores nothing.
 
+#[cfg(feature = "bedrock")]
+mod bedrock;
 mod catalog;
+mod cloud;
 mod config;
 mod demo;
 mod failure;
@@ -20,6 +23,8 @@ mod settings;
 mod stop;
 mod stream;
 mod transport;
+#[cfg(feature = "vertex")]
+mod vertex;
 mod wire;
 
 pub use catalog::{ProviderCatalog, ProviderCatalogBuilder, ProviderStatus};

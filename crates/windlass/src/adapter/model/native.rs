@@ -15,7 +15,7 @@ use super::config::WireKind;
 const WHOLE: &str = "$whole";
 
 /// Where items of the wires repeat a block's text.
-const TEXTS: [&str; 10] = [
+const TEXTS: [&str; 11] = [
     "/text",
     "/thinking",
     "/content/0/text",
@@ -26,10 +26,11 @@ const TEXTS: [&str; 10] = [
     "/reasoning",
     "/reasoning_details/0/text",
     "/thinking/0/text",
+    "/reasoningContent/reasoningText/text",
 ];
 
 /// Where items of the wires repeat a call's arguments as an object.
-const OBJECTS: [&str; 2] = ["/input", "/functionCall/args"];
+const OBJECTS: [&str; 3] = ["/input", "/functionCall/args", "/toolUse/input"];
 
 /// What a block says in our own fields.
 #[derive(Clone, Copy)]
@@ -119,11 +120,17 @@ fn frame(kind: WireKind, own: Own<'_>) -> Option<Value> {
         (WireKind::OpenaiChat, Own::Call { id, name, .. }) if is_plain_id(id) => {
             Some(json!({"id": id, "type": "function", "function": {"name": name, "arguments": null}}))
         }
+        (WireKind::Converse, Own::Call { id, name, .. }) if is_plain_id(id) => {
+            Some(json!({"toolUse": {"toolUseId": id, "name": name, "input": null}}))
+        }
         // Gemini's calls carry signatures that belong to their place, and responses have ids of their own.
         (WireKind::Gemini, Own::Call { .. } | Own::Reasoning(_))
         | (WireKind::OpenaiResponses, _)
-        | (WireKind::Anthropic | WireKind::OpenaiChat, Own::Call { .. } | Own::Reasoning(_))
-        | (WireKind::OpenaiChat, Own::Text(_)) => None,
+        | (
+            WireKind::Anthropic | WireKind::OpenaiChat | WireKind::Converse,
+            Own::Call { .. } | Own::Reasoning(_),
+        )
+        | (WireKind::OpenaiChat | WireKind::Converse, Own::Text(_)) => None,
     }
 }
 

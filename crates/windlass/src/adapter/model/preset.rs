@@ -2,6 +2,7 @@
 //!
 //! Addresses, variables and quirks only; no code depends on a name.
 
+use super::cloud::Cloud;
 use super::config::WireKind;
 
 /// What is known of a provider before anything is configured.
@@ -22,6 +23,10 @@ pub(super) struct Preset {
     pub reasoning_content: ReasoningContent,
     /// How an answer is held to a schema on the chat wire.
     pub schema: ChatSchema,
+    /// The models that take Anthropic's cache marks on the chat wire, by what their names begin with. (SK-C11)
+    pub marked: Option<&'static str>,
+    /// The cloud that it is, where people sign in instead of bringing a key.
+    pub cloud: Option<Cloud>,
 }
 
 /// What becomes of `reasoning_content` in assistant messages on the chat wire. (SK-L5)
@@ -56,6 +61,8 @@ const CHAT: Preset = Preset {
     dialect: None,
     reasoning_content: ReasoningContent::WhenSeen,
     schema: ChatSchema::Schema,
+    marked: None,
+    cloud: None,
 };
 
 const fn chat(name: &'static str, base_url: &'static str, keys: &'static [&'static str]) -> Preset {
@@ -113,7 +120,10 @@ static PRESETS: &[Preset] = &[
         reasoning_content: ReasoningContent::Strip,
         ..CHAT
     },
-    known("openrouter", "https://openrouter.ai/api/v1", &["OPENROUTER_API_KEY"]),
+    Preset {
+        marked: Some("anthropic/"),
+        ..known("openrouter", "https://openrouter.ai/api/v1", &["OPENROUTER_API_KEY"])
+    },
     Preset { key_optional: true, ..known("ollama", "http://localhost:11434/v1", &["OLLAMA_API_KEY"]) },
     known("cohere", "https://api.cohere.ai/compatibility/v1", &["COHERE_API_KEY", "CO_API_KEY"]),
     known("mistral", "https://api.mistral.ai", &["MISTRAL_API_KEY"]),
@@ -160,9 +170,26 @@ static PRESETS: &[Preset] = &[
     ),
     chat("deepinfra", "https://api.deepinfra.com/v1/openai", &["DEEPINFRA_API_KEY"]),
     Preset { name: "databricks", keys: &["DATABRICKS_API_KEY", "DATABRICKS_TOKEN"], ..CHAT },
-    // The cloud's OpenAI-compatible routes, with an API key or an access token of the account.
-    Preset { name: "bedrock", keys: &["BEDROCK_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"], ..CHAT },
-    Preset { name: "vertex", keys: &["VERTEX_API_KEY"], ..CHAT },
+    // The key is the cloud's API key; without one its SDK signs in as it does for every other program.
+    Preset {
+        name: "bedrock",
+        wire: WireKind::Converse,
+        keys: &["AWS_BEARER_TOKEN_BEDROCK"],
+        key_optional: true,
+        dialect: Some("aws_bedrock"),
+        cloud: Some(Cloud::Bedrock),
+        ..CHAT
+    },
+    // The key is an access token of the account. Claude there speaks its own wire.
+    Preset {
+        name: "vertex",
+        wire: WireKind::Gemini,
+        keys: &["VERTEX_ACCESS_TOKEN"],
+        key_optional: true,
+        dialect: Some("vertexai"),
+        cloud: Some(Cloud::Vertex),
+        ..CHAT
+    },
     chat("nvidia", "https://integrate.api.nvidia.com/v1", &["NVIDIA_API_KEY", "NVIDIA_NIM_API_KEY"]),
     chat("cerebras", "https://api.cerebras.ai/v1", &["CEREBRAS_API_KEY"]),
     chat("sambanova", "https://api.sambanova.ai/v1", &["SAMBANOVA_API_KEY"]),

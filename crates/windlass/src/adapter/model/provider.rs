@@ -2,6 +2,7 @@
 //!
 //! It retries nothing and keeps nothing between calls.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -15,15 +16,20 @@ use rig_core::message::{
     AssistantContent, Message as RigMessage, ToolChoice, ToolName as RigToolName, ToolResultContent,
     UserContent,
 };
+use rig_core::providers::anthropic::completion::claude_spec;
 use rig_reqwest::ReqwestClient;
 use windlass_machine::{FailureClass, ModelName, Origin};
 
+#[cfg(feature = "vertex")]
+use super::cloud::Cloud;
 use super::config::{Auth, ProviderConfig, Secret, WireKind};
 use super::history::{self, History, Target};
 use super::preset::{Preset, ReasoningContent};
 use super::settings::{self, Facts};
 use super::stream::ReplyStream;
 use super::transport::{Endings, Link, LinkOptions, bearer, sensitive};
+#[cfg(feature = "vertex")]
+use super::vertex::Route;
 use super::wire::Wire;
 use super::{info, schema};
 use crate::port::model::{Model, ModelCall, ModelError, ModelEvent, ModelInfo};
@@ -36,12 +42,23 @@ pub(super) struct Endpoint {
     pub preset: &'static Preset,
     /// What the configuration says of it.
     pub config: ProviderConfig,
-    /// The address.
-    pub base_url: String,
+    /// The address; `None` where the cloud's SDK knows it.
+    pub base_url: Option<String>,
     /// The key.
     pub api_key: Option<Secret>,
     /// `api-version` of Azure deployments.
     pub api_version: Option<String>,
+    /// Finds variables.
+    #[cfg(feature = "bedrock")]
+    pub lookup: super::catalog::Lookup,
+}
+
+impl Endpoint {
+    /// The wire that a model speaks here.
+    fn kind(&self, model: &str) -> WireKind {
+        let usual = || self.preset.cloud.map_or(self.preset.wire, |cloud| cloud.wire(model));
+        self.config.wire.unwrap_or_else(usual)
+    }
 }
 
 /// A model of a provider over HTTP.
@@ -55,25 +72,40 @@ pub(super) struct ProviderModel {
     wire: Wire,
     http: ReqwestClient,
     link: Result<Arc<LinkOptions>, ModelError>,
+    /// Whether the chat wire carries cache marks to it.
+    marked: bool,
 }
 
 impl ProviderModel {
-    /// Makes the model; talks to nobody.
-    pub(super) fn new(endpoint: Endpoint, model: &str, http: ReqwestClient) -> Self {
-        let kind = endpoint.config.wire.unwrap_or(endpoint.preset.wire);
+    /// Makes the model; talks to nobody. Fails where this build lacks its wire.
+    pub(super) fn new(mut endpoint: Endpoint, model: &str, http: ReqwestClient) -> Result<Self, ModelError> {
+        let kind = endpoint.kind(model);
         let name = format!("{}/{model}", endpoint.provider);
-        let spec = info::find(endpoint.preset.dialect, model);
-        Self {
-            info: info::describe(&name, kind.api(), spec, endpoint.config.models.get(model)),
+        let listed = info::find(endpoint.preset.dialect, model);
+        let mut spec = listed;
+        let link = link_options(&endpoint, kind, model).map(Arc::new);
+        let mut wire_name = Cow::Borrowed(model);
+        if let Some(cloud) = endpoint.preset.cloud {
+            wire_name = cloud.wire_name(model);
+            endpoint.base_url = endpoint.base_url.map(|address| cloud.wire_address(kind, &address));
+            if kind == WireKind::Anthropic {
+                // The price is the cloud's; of its quirks the maker's own row knows more.
+                spec = claude_spec(&wire_name).or(listed);
+            }
+        }
+        Ok(Self {
+            info: info::describe(&name, kind.api(), listed, endpoint.config.models.get(model)),
             kind,
             preset: endpoint.preset,
             spec,
             origin: Arc::new(Origin { api: kind.api().to_owned(), model: ModelName::new(name) }),
-            wire: Wire::new(kind, &endpoint, model),
+            wire: Wire::new(kind, &endpoint, &wire_name)?,
             http,
-            link: link_options(&endpoint).map(Arc::new),
+            link,
+            marked: kind == WireKind::OpenaiChat
+                && endpoint.preset.marked.is_some_and(|family| model.starts_with(family)),
             config: endpoint.config,
-        }
+        })
     }
 
     fn open(&self, call: &ModelCall) -> Result<ReplyStream, ModelError> {
@@ -106,7 +138,10 @@ impl ProviderModel {
             self.check_unrepaired(&history, tools);
         }
         request.chat_history = history.messages;
-        let link = Link::new(self.http.clone(), Arc::clone(&options), history.arguments);
+        let mut link = Link::new(self.http.clone(), Arc::clone(&options), history.arguments);
+        if self.marked {
+            link = link.with_marks(call.request.settings.cache);
+        }
         let remainder = link.remainder();
         let stream = self.wire.stream(request, call.request.settings.cache, link)?;
         Ok(ReplyStream::new(stream, self.kind, Arc::clone(&self.origin), remainder, options))
@@ -120,9 +155,10 @@ impl ProviderModel {
                     .map_err(|_| ModelError::new(FailureClass::InvalidRequest, "a tool has no name"))?;
                 let parameters = match self.kind {
                     WireKind::Gemini => schema::for_gemini(&tool.input_schema),
-                    WireKind::Anthropic | WireKind::OpenaiChat | WireKind::OpenaiResponses => {
-                        tool.input_schema.clone()
-                    }
+                    WireKind::Anthropic
+                    | WireKind::OpenaiChat
+                    | WireKind::OpenaiResponses
+                    | WireKind::Converse => tool.input_schema.clone(),
                 };
                 Ok(ToolDefinition::new(name, tool.description.clone(), parameters))
             })
@@ -209,13 +245,21 @@ fn is_plain(message: &RigMessage) -> bool {
     }
 }
 
-fn link_options(endpoint: &Endpoint) -> Result<LinkOptions, ModelError> {
+#[cfg_attr(
+    not(feature = "vertex"),
+    expect(unused_variables, reason = "only a cloud asks what is sent where")
+)]
+fn link_options(endpoint: &Endpoint, kind: WireKind, model: &str) -> Result<LinkOptions, ModelError> {
     let mut headers = HeaderMap::new();
     let mut removed = Vec::new();
     let key = endpoint.api_key.as_ref().map(Secret::expose);
+    let cloud = endpoint.preset.cloud;
     let moved = match (&endpoint.config.auth, key) {
-        (Auth::Provider, _) | (_, None) => None,
-        (Auth::Bearer, Some(key)) => Some(bearer(key).ok_or_else(|| bad_header("authorization"))?),
+        (Auth::Provider, Some(_)) if cloud.is_none() => None,
+        (_, None) => None,
+        (Auth::Provider | Auth::Bearer, Some(key)) => {
+            Some(bearer(key).ok_or_else(|| bad_header("authorization"))?)
+        }
         (Auth::Header(name), Some(key)) => Some(header(name, key)?),
     };
     if let Some((name, value)) = moved {
@@ -228,14 +272,27 @@ fn link_options(endpoint: &Endpoint) -> Result<LinkOptions, ModelError> {
         headers.insert(name, value);
     } else if key.is_none() {
         // Without a key the wire would send an empty one.
-        removed = vec![AUTHORIZATION, HeaderName::from_static("x-api-key")];
+        removed = vec![
+            AUTHORIZATION,
+            HeaderName::from_static("x-api-key"),
+            HeaderName::from_static("x-goog-api-key"),
+        ];
     }
     for (name, value) in &endpoint.config.headers {
         let (name, value) = header(name, value.expose())?;
         headers.insert(name, value);
     }
-    let stall_timeout = endpoint.config.stall_timeout;
-    Ok(LinkOptions { stall_timeout, headers, removed, endings: Endings::default() })
+    Ok(LinkOptions {
+        stall_timeout: endpoint.config.stall_timeout,
+        headers,
+        removed,
+        endings: Endings::default(),
+        #[cfg(feature = "vertex")]
+        route: match cloud {
+            Some(Cloud::Vertex) => Some(Route::new(endpoint, kind, model)?),
+            Some(Cloud::Bedrock) | None => None,
+        },
+    })
 }
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ModelError> {

@@ -41,8 +41,10 @@ impl Facts<'_> {
     fn library_maps_reasoning(&self) -> bool {
         match self.kind {
             WireKind::Anthropic => self.preset.dialect == Some("anthropic"),
-            WireKind::Gemini => true,
-            WireKind::OpenaiChat | WireKind::OpenaiResponses => self.preset.dialect.is_some(),
+            WireKind::Gemini | WireKind::Converse => true,
+            WireKind::OpenaiChat | WireKind::OpenaiResponses => {
+                self.preset.dialect.is_some() && self.preset.cloud.is_none()
+            }
         }
     }
 }
@@ -98,13 +100,37 @@ fn map_reasoning(
 ) {
     match (facts.kind, reasoning) {
         (WireKind::Anthropic, Some(wanted)) => {
-            let budget = match wanted {
-                RigReasoning::Budget { tokens } => tokens,
-                RigReasoning::Effort(effort) => budget_of(effort),
-                _ => return,
+            // In a cloud it is the maker's own model; behind another endpoint a name may mean anything.
+            let claude = facts.spec.filter(|_| facts.preset.cloud.is_some());
+            let levels = claude.filter(|spec| !spec.reasoning.levels.is_empty());
+            let budget = match (wanted, levels) {
+                (RigReasoning::Budget { tokens }, _) => tokens,
+                // Newer Claudes take a level.
+                (RigReasoning::Effort(effort), Some(spec)) => {
+                    if spec.compat.adaptive_thinking {
+                        body.insert("thinking".to_owned(), json!({"type": "adaptive"}));
+                    }
+                    body.insert("output_config".to_owned(), json!({"effort": effort.as_str()}));
+                    return;
+                }
+                (RigReasoning::Effort(effort), None) => budget_of(effort),
+                (RigReasoning::Off, _) => {
+                    if let Some(spec) = claude.filter(|spec| spec.reasoning.can_disable) {
+                        let off = spec.compat.thinking_off.as_deref().unwrap_or("disabled");
+                        body.insert("thinking".to_owned(), json!({"type": off}));
+                    }
+                    return;
+                }
+                // The library's enum is open.
+                (_, _) => return,
             };
             body.insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget}));
-            request.max_tokens.get_or_insert_with(|| (2 * u64::from(budget)).max(BUDGET_OUTPUT_MIN_TOKENS));
+            // A model that is known has a cap of its own, well above.
+            if claude.is_none() {
+                request
+                    .max_tokens
+                    .get_or_insert_with(|| (2 * u64::from(budget)).max(BUDGET_OUTPUT_MIN_TOKENS));
+            }
         }
         (WireKind::OpenaiChat, Some(RigReasoning::Effort(effort))) => {
             body.insert("reasoning_effort".to_owned(), effort.as_str().into());
@@ -112,7 +138,10 @@ fn map_reasoning(
         (WireKind::OpenaiResponses, Some(RigReasoning::Effort(effort))) => {
             body.insert("reasoning".to_owned(), json!({"effort": effort.as_str()}));
         }
-        (WireKind::OpenaiChat | WireKind::OpenaiResponses | WireKind::Gemini, Some(_) | None)
+        (
+            WireKind::OpenaiChat | WireKind::OpenaiResponses | WireKind::Gemini | WireKind::Converse,
+            Some(_) | None,
+        )
         | (WireKind::Anthropic, None) => {}
     }
 }
@@ -219,7 +248,9 @@ fn takes_temperature(reasoning: Option<RigReasoning>, facts: &Facts<'_>) -> bool
     match sampled {
         Some(Sampling::Never) => false,
         Some(Sampling::ReasoningOff) => !thinks(reasoning),
-        Some(_) | None => facts.kind != WireKind::Anthropic || !thinks(reasoning),
+        Some(_) | None => {
+            !matches!(facts.kind, WireKind::Anthropic | WireKind::Converse) || !thinks(reasoning)
+        }
     }
 }
 
@@ -235,7 +266,7 @@ fn output_schema(
     });
     match facts.kind {
         WireKind::Gemini if facts.tools && !gemini_3 => {}
-        WireKind::Anthropic | WireKind::OpenaiResponses | WireKind::Gemini => {
+        WireKind::Anthropic | WireKind::OpenaiResponses | WireKind::Gemini | WireKind::Converse => {
             let parsed = rig_core::schemars::Schema::try_from(wanted.clone()).map_err(|error| {
                 ModelError::new(
                     FailureClass::InvalidRequest,

@@ -19,6 +19,9 @@ pub(super) fn reason(kind: WireKind, response: &CompletionResponse) -> StopReaso
         }
         WireKind::OpenaiResponses => refused(&response.raw).then_some(StopReason::Refusal),
         WireKind::Gemini => raw("/candidates/0/finishReason").and_then(gemini),
+        WireKind::Converse => {
+            (raw("/stopReason") == Some("stop_sequence")).then_some(StopReason::StopSequence)
+        }
     };
     told.unwrap_or_else(|| normalized(response))
 }

@@ -19,12 +19,21 @@ use rig_core::http_client::{
     BoxedStream, Error, HttpClientExt, LazyBody, MultipartForm, Result, StreamingResponse,
 };
 use rig_reqwest::ReqwestClient;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Sleep;
+use windlass_machine::CacheMarks;
+
+use crate::port::model::ModelError;
 
 /// What went wrong below the protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum LinkError {
+    /// Nothing was sent: something is missing on this side.
+    #[cfg_attr(
+        not(any(feature = "bedrock", feature = "vertex")),
+        expect(dead_code, reason = "only a cloud is signed in to at the first call")
+    )]
+    Unready(Box<ModelError>),
     /// Nothing came for too long.
     Stalled(Duration),
     /// The body broke off after it had begun.
@@ -34,6 +43,7 @@ pub(super) enum LinkError {
 impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Unready(error) => error.fmt(f),
             Self::Stalled(limit) => write!(f, "no byte for {} ms", limit.as_millis()),
             Self::Cut(why) => write!(f, "the connection broke: {why}"),
         }
@@ -52,6 +62,9 @@ pub(super) struct LinkOptions {
     pub removed: Vec<HeaderName>,
     /// Bodies whose end is still on its way.
     pub endings: Endings,
+    /// Where the request goes instead, and who signs in there.
+    #[cfg(feature = "vertex")]
+    pub route: Option<super::vertex::Route>,
 }
 
 /// Bodies that were read as far as anybody needs, until their ends have come: one that is dropped before takes its
@@ -102,6 +115,7 @@ pub(super) struct Link {
     http: ReqwestClient,
     options: Arc<LinkOptions>,
     arguments: Arc<[CallArguments]>,
+    mark: Option<Value>,
     remainder: Remainder,
 }
 
@@ -160,7 +174,17 @@ impl Link {
     pub(super) fn new(http: ReqwestClient, options: Arc<LinkOptions>, arguments: Vec<CallArguments>) -> Self {
         let arguments =
             if arguments.iter().any(|call| call.exact.is_some()) { arguments } else { Vec::new() };
-        Self { http, options, arguments: arguments.into(), remainder: Remainder::default() }
+        Self { http, options, arguments: arguments.into(), mark: None, remainder: Remainder::default() }
+    }
+
+    /// Marks the instructions of a chat request for Anthropic's cache. (SK-C11)
+    pub(super) fn with_marks(mut self, marks: CacheMarks) -> Self {
+        self.mark = match marks {
+            CacheMarks::Off => None,
+            CacheMarks::Short => Some(json!({"type": "ephemeral"})),
+            CacheMarks::Hour => Some(json!({"type": "ephemeral", "ttl": "1h"})),
+        };
+        self
     }
 
     /// Where the rest of the body will be found.
@@ -177,11 +201,13 @@ impl Link {
         for (name, value) in &self.options.headers {
             parts.headers.insert(name, value.clone());
         }
-        let body = exact_arguments(body, &self.arguments);
+        let body = rewritten(body, &self.arguments, self.mark.as_ref());
         let request = Request::from_parts(parts, body);
         let stall = self.options.stall_timeout;
         let opening = async {
             self.options.endings.settle().await;
+            #[cfg(feature = "vertex")]
+            let request = self.redirected(request).await?;
             let response = self.http.send_streaming(request).await?;
             if is_event_stream(response.headers()) { Ok(response) } else { Err(not_a_stream(response).await) }
         };
@@ -192,6 +218,12 @@ impl Link {
         let (parts, body) = response.into_parts();
         let body: BoxedStream = Box::pin(Watched::new(body, stall, self.remainder()));
         Ok(Response::from_parts(parts, body))
+    }
+
+    #[cfg(feature = "vertex")]
+    async fn redirected(&self, request: Request<Bytes>) -> Result<Request<Bytes>> {
+        let Some(route) = &self.options.route else { return Ok(request) };
+        route.redirect(request).await.map_err(|error| Error::instance(LinkError::Unready(Box::new(error))))
     }
 }
 
@@ -275,13 +307,39 @@ async fn not_a_stream(response: StreamingResponse) -> Error {
     Error::non_success_with_details(parts.status, parts.headers, text)
 }
 
-/// Writes tool-call arguments of a chat request as the model wrote them: the wire re-serialises them, and
-/// other white space is another prefix for the provider's cache. Counts of calls that differ change nothing.
-fn exact_arguments(body: Bytes, calls: &[CallArguments]) -> Bytes {
-    if calls.is_empty() {
+/// Puts into a chat request what the wire has no setting for.
+fn rewritten(body: Bytes, calls: &[CallArguments], mark: Option<&Value>) -> Bytes {
+    if calls.is_empty() && mark.is_none() {
         return body;
     }
     let Ok(mut request) = serde_json::from_slice::<Value>(&body) else { return body };
+    exact_arguments(&mut request, calls);
+    if let Some(mark) = mark {
+        mark_instructions(&mut request, mark);
+    }
+    request.to_string().into()
+}
+
+/// Marks the last part of the system message. Tools come before it in Anthropic's prompt, so that the one mark
+/// covers both; gateways document it for parts of messages only.
+fn mark_instructions(request: &mut Value, mark: &Value) {
+    let system = request
+        .get_mut("messages")
+        .and_then(Value::as_array_mut)
+        .and_then(|messages| messages.first_mut())
+        .filter(|message| message.get("role").and_then(Value::as_str) == Some("system"));
+    let Some(content) = system.and_then(|message| message.get_mut("content")) else { return };
+    if let Value::String(text) = content {
+        *content = json!([{"type": "text", "text": text}]);
+    }
+    if let Some(Value::Object(part)) = content.as_array_mut().and_then(|parts| parts.last_mut()) {
+        part.insert("cache_control".to_owned(), mark.clone());
+    }
+}
+
+/// Writes tool-call arguments of a chat request as the model wrote them: the wire re-serialises them, and
+/// other white space is another prefix for the provider's cache. Counts of calls that differ change nothing.
+fn exact_arguments(request: &mut Value, calls: &[CallArguments]) {
     let mut sent: Vec<&mut Value> = request
         .get_mut("messages")
         .and_then(Value::as_array_mut)
@@ -291,7 +349,7 @@ fn exact_arguments(body: Bytes, calls: &[CallArguments]) -> Bytes {
         .flatten()
         .collect();
     if sent.len() != calls.len() {
-        return body;
+        return;
     }
     for (item, call) in sent.iter_mut().zip(calls) {
         let Some((exact, arguments)) = call.exact.as_ref().zip(item.pointer_mut("/function/arguments"))
@@ -304,7 +362,6 @@ fn exact_arguments(body: Bytes, calls: &[CallArguments]) -> Bytes {
             *arguments = Value::String(exact.clone());
         }
     }
-    request.to_string().into()
 }
 
 /// A body that fails once nothing has come for the whole limit.
@@ -421,7 +478,7 @@ mod tests {
             r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}]}"#,
         );
         let calls = [CallArguments { id: "a".into(), exact: Some(r#"{ "x": 1 }"#.into()) }];
-        let sent: Value = serde_json::from_slice(&exact_arguments(body, &calls)).unwrap();
+        let sent: Value = serde_json::from_slice(&rewritten(body, &calls, None)).unwrap();
         assert_eq!(sent.pointer("/messages/0/tool_calls/0/function/arguments").unwrap(), r#"{ "x": 1 }"#);
     }
 }

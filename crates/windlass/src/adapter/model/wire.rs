@@ -16,6 +16,10 @@ use rig_core::providers::openai::wire::{self as openai, Chat, Dialect};
 use rig_core::streaming::CompletionStream;
 use windlass_machine::CacheMarks;
 
+#[cfg(feature = "bedrock")]
+use super::bedrock::Converse;
+#[cfg(not(feature = "bedrock"))]
+use super::cloud::Cloud;
 use super::config::WireKind;
 use super::failure;
 use super::provider::Endpoint;
@@ -29,7 +33,7 @@ const COMPATIBLE: Dialect = Dialect::gateway("openai-compatible", "", "");
 /// A messages endpoint that is not Anthropic's.
 const MESSAGES_COMPATIBLE: anthropic::Dialect = anthropic::compatible("anthropic-compatible", "", "", None);
 
-/// One model's wire, ready to encode.
+/// One model's wire, ready to encode. Behind a pointer, because it is cloned for every call.
 #[derive(Clone)]
 pub(super) enum Wire {
     /// Anthropic messages.
@@ -40,24 +44,30 @@ pub(super) enum Wire {
     Responses(Arc<Responses>),
     /// Gemini.
     Gemini(Arc<GenerateContent>),
+    /// Bedrock.
+    #[cfg(feature = "bedrock")]
+    Converse(Arc<Converse>),
 }
 
 impl Wire {
-    /// Builds the wire of a model at an endpoint.
-    pub(super) fn new(kind: WireKind, endpoint: &Endpoint, model: &str) -> Self {
+    /// Builds the wire of a model at an endpoint. Fails where this build lacks the wire.
+    pub(super) fn new(kind: WireKind, endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
+        let base_url = endpoint.base_url.as_deref().unwrap_or_default();
         let key = endpoint.api_key.as_ref().map_or("", |key| key.expose()).to_owned();
-        match kind {
+        Ok(match kind {
             WireKind::Anthropic => {
                 let own = endpoint.preset.dialect == Some(anthropic::ANTHROPIC.name);
                 let dialect = if own { &anthropic::ANTHROPIC } else { &MESSAGES_COMPATIBLE };
-                let config = AnthropicConfig::with_key(dialect, key).with_base_url(&endpoint.base_url);
-                let cap = dialect.default_max_tokens(model).unwrap_or(UNKNOWN_MODEL_OUTPUT_TOKENS);
+                let config = AnthropicConfig::with_key(dialect, key).with_base_url(base_url);
+                // Claude in a cloud is the same model; behind another endpoint a name may mean anything.
+                let namesake = if endpoint.preset.cloud.is_some() { &anthropic::ANTHROPIC } else { dialect };
+                let cap = namesake.default_max_tokens(model).unwrap_or(UNKNOWN_MODEL_OUTPUT_TOKENS);
                 Self::Anthropic(Arc::new(messages(config, model, cap)))
             }
             WireKind::OpenaiChat | WireKind::OpenaiResponses => {
                 let dialect = endpoint.preset.dialect.and_then(openai::by_name).unwrap_or(&COMPATIBLE);
                 let mut config = OpenAIConfig::with_key(dialect, key)
-                    .with_base_url(base_for(&endpoint.base_url, dialect.quirks.completion_path));
+                    .with_base_url(base_for(base_url, dialect.quirks.completion_path));
                 if let Some(version) = &endpoint.api_version {
                     config = config.with_api_version(version);
                 }
@@ -68,11 +78,15 @@ impl Wire {
                 }
             }
             WireKind::Gemini => {
-                let base = endpoint.base_url.trim_end_matches('/').trim_end_matches("/v1beta");
+                let base = base_url.trim_end_matches('/').trim_end_matches("/v1beta");
                 let config = GeminiConfig::new(key).with_base_url(base);
                 Self::Gemini(Arc::new(GenerateContent::new(config, model)))
             }
-        }
+            #[cfg(feature = "bedrock")]
+            WireKind::Converse => Self::Converse(Arc::new(Converse::new(endpoint, model)?)),
+            #[cfg(not(feature = "bedrock"))]
+            WireKind::Converse => return Err(Cloud::Bedrock.left_out()),
+        })
     }
 
     /// The library's view of whom a history is sent to.
@@ -82,6 +96,8 @@ impl Wire {
             Self::Chat(wire) => &**wire,
             Self::Responses(wire) => &**wire,
             Self::Gemini(wire) => &**wire,
+            #[cfg(feature = "bedrock")]
+            Self::Converse(wire) => wire.target(),
         }
     }
 
@@ -105,6 +121,8 @@ impl Wire {
             Self::Chat(wire) => Model::new(Chat::clone(wire), link).stream(request),
             Self::Responses(wire) => Model::new(Responses::clone(wire), link).stream(request),
             Self::Gemini(wire) => Model::new(GenerateContent::clone(wire), link).stream(request),
+            #[cfg(feature = "bedrock")]
+            Self::Converse(wire) => return wire.stream(request, cache),
         };
         opened.map_err(|error| failure::typed(&error))
     }

@@ -3,9 +3,11 @@
 //! The first segment of a request's path names the scenario ([`scenario`]); suffixes change how the answer
 //! is carried: `@clean` closes the connection after the last frame, `@reset` breaks the chunked body off,
 //! `-429`, `-529`, `-502html`, `-html200` answer with a status or a page, `-noheaders` never answers, `-headers`
-//! sends headers without an end, `-plain` calls the stream plain text, and `-stall` falls silent in the middle. Every request is kept for the test to read.
+//! sends headers without an end, `-plain` calls the stream plain text, and `-stall` falls silent in the middle.
+//! Every request is kept for the test to read.
 
 mod anthropic;
+mod bedrock;
 mod chat;
 mod gemini;
 mod responses;
@@ -191,22 +193,19 @@ async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) 
     }
     let stalls = name.ends_with("-stall");
     let (plain, carried) = name.split_once('@').unwrap_or((name, ""));
-    let frames = if stalls {
-        anthropic::beginning()
-    } else {
-        scenario(plain.trim_end_matches("-plain")).unwrap_or_default()
-    };
-    let kind = if name.ends_with("-plain") { "text/plain" } else { "text/event-stream" };
-    let head =
-        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nrequest-id: req_ok\r\nx-request-id: req_ok\r\n");
+    let (content_type, frames) = frames(plain, stalls);
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nrequest-id: req_ok\r\nx-request-id: req_ok\r\n"
+    );
     if carried == "clean" {
         stream.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).await?;
-        stream.write_all(frames.concat().as_bytes()).await?;
+        stream.write_all(&frames.concat()).await?;
         return Ok(false);
     }
     stream.write_all(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes()).await?;
     for frame in frames {
-        stream.write_all(format!("{:x}\r\n{frame}\r\n", frame.len()).as_bytes()).await?;
+        let chunk = [format!("{:x}\r\n", frame.len()).as_bytes(), &frame, b"\r\n"].concat();
+        stream.write_all(&chunk).await?;
         stream.flush().await?;
     }
     if stalls {
@@ -217,6 +216,18 @@ async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) 
     }
     stream.write_all(b"0\r\n\r\n").await?;
     Ok(true)
+}
+
+/// The type and the frames of a scenario's body.
+fn frames(name: &str, stalls: bool) -> (&'static str, Vec<Vec<u8>>) {
+    if name.starts_with("br-") {
+        let frames = if stalls { Some(bedrock::beginning()) } else { bedrock::frames(name) };
+        return (bedrock::CONTENT_TYPE, frames.unwrap_or_default());
+    }
+    let scenario = || scenario(name.trim_end_matches("-plain")).unwrap_or_default();
+    let frames = if stalls { anthropic::beginning() } else { scenario() };
+    let content_type = if name.ends_with("-plain") { "text/plain" } else { "text/event-stream" };
+    (content_type, frames.into_iter().map(String::into_bytes).collect())
 }
 
 /// Returns once the client has closed its side.
@@ -233,8 +244,11 @@ fn whole_answer(name: &str) -> Option<(&'static str, &'static str, String)> {
         x-ratelimit-remaining-requests: 0\r\n";
     const HTML: &str = "content-type: text/html\r\n";
     let anthropic = name.starts_with("anth");
+    let bedrock = name.starts_with("br-");
     let error = |anthropic_type: &str, openai_code: &str, message: &str| {
-        if anthropic {
+        if bedrock {
+            serde_json::json!({"message": message})
+        } else if anthropic {
             serde_json::json!({"type": "error", "error": {"type": anthropic_type, "message": message}})
         } else {
             serde_json::json!({"error": {"message": message, "type": "requests", "code": openai_code}})
@@ -242,7 +256,13 @@ fn whole_answer(name: &str) -> Option<(&'static str, &'static str, String)> {
         .to_string()
     };
     let ends = |suffix: &str| name.ends_with(suffix);
-    if ends("-429") {
+    if bedrock && ends("-toolong") {
+        let body = r#"{"__type":"ValidationException","message":"Input is too long for requested model."}"#;
+        Some(("400 Bad Request", JSON, body.to_owned()))
+    } else if bedrock && ends("-403") {
+        let body = r#"{"__type":"AccessDeniedException","message":"You have no access to the model."}"#;
+        Some(("403 Forbidden", JSON, body.to_owned()))
+    } else if ends("-429") {
         Some(("429 Too Many Requests", LATER, error("rate_limit_error", "rate_limit_exceeded", "Too many")))
     } else if ends("-529") {
         Some(("529 Overloaded", JSON, error("overloaded_error", "overloaded", "Overloaded")))
