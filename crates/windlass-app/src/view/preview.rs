@@ -19,7 +19,7 @@ pub fn lines(tool: &str, arguments: &str, folder: &Path, paint: Paint) -> Vec<St
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     match (tool, text("file_path"), text("content"), text("old_string"), text("new_string")) {
         ("Write", Some(path), Some(content), _, _) => match existing(folder, path) {
-            Some(old) if old == content => vec![format!("{path}: no change")],
+            Some(old) if old == content => vec![format!("{}: no change", shown(path).replace('\n', "␊"))],
             Some(old) => diff(&old, content, paint),
             None => content.lines().map(|line| added(line, paint)).collect(),
         },
@@ -134,6 +134,16 @@ mod tests {
         + 2
           three
         "#);
+    }
+
+    #[test]
+    fn a_path_cannot_steer_the_screen_or_write_a_line_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = "odd\u{1b}[2J\u{9b}\n[a]pproved";
+        std::fs::write(folder.path().join(path), "same").unwrap();
+        let call = serde_json::json!({"file_path": path, "content": "same"}).to_string();
+        let lines = lines("Write", &call, folder.path(), Paint::Plain);
+        assert_eq!(lines, ["odd␛[2J\\u{9b}␊[a]pproved: no change"]);
     }
 
     #[test]
