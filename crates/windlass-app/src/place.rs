@@ -15,7 +15,7 @@ use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Engine, Task};
 
 use crate::cli::{ModelFlags, PlaceFlags};
-use crate::config::{self, ConfigFile, Flags, ModelSource, Settings};
+use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
 use crate::console::Console;
 use crate::paths::UserPaths;
 use crate::trouble::Trouble;
@@ -114,8 +114,17 @@ impl Ground {
     }
 
     /// Applies `--base-url` and `--api-key-env` to a model's provider.
-    pub fn reach(&mut self, model: &ModelName) -> Result<(), Trouble> {
-        self.settings.reach(model, &self.flags, &config::environment)
+    pub fn reach(&mut self, console: &Console, model: &ModelName) -> Result<(), Trouble> {
+        let flags = self.settings.beside(model, self.flags.clone(), &config::environment);
+        let secrets = self.settings.reach(model, &flags, &config::environment)?;
+        // What a later command has to be told, wherever it is typed.
+        (self.model.base_url, self.model.api_key_env) = (flags.base_url, flags.api_key_env);
+        if let Secrets::Withheld { address } = secrets {
+            let provider = config::provider_of(model);
+            let what = format!("the configured key and headers of `{provider}` are not sent to `{address}`");
+            console.warn(&what, &["`--api-key-env NAME` names the variable with the key for that address"]);
+        }
+        Ok(())
     }
 
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
@@ -223,7 +232,7 @@ impl Place {
 
     /// Makes a run's model callable before the run is picked up: a missing key must not end the run.
     pub fn prepare(&mut self, console: &Console, model: &ModelName) -> anyhow::Result<()> {
-        let ready = self.ground.reach(model).map_err(anyhow::Error::from).and_then(|()| {
+        let ready = self.ground.reach(console, model).map_err(anyhow::Error::from).and_then(|()| {
             self.models.replace(self.ground.settings.catalog(std::slice::from_ref(model))?);
             check_model(console, &self.models.now(), model)
         });

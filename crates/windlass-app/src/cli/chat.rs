@@ -72,7 +72,7 @@ enum Next {
 pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
     let models = ground.settings.models.clone();
-    ground.reach(&models[0])?;
+    ground.reach(console, &models[0])?;
     let (consent, auto_run) = super::run::consent(args.yes);
     let place = ground.open(&models, auto_run).await?;
     let agent = place.agent(console)?;

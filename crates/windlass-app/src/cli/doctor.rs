@@ -94,7 +94,7 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
                 checks.push(check);
             }
             checks.push(keys(&ground));
-            checks.extend(model(&mut ground, args.online).await);
+            checks.extend(model(console, &mut ground, args.online).await);
             checks.extend(store(&ground).await);
         }
     }
@@ -182,7 +182,7 @@ fn keys(ground: &Ground) -> Check {
     Check::ok("keys", ready.join(", "))
 }
 
-async fn model(ground: &mut Ground, online: bool) -> Vec<Check> {
+async fn model(console: &Console, ground: &mut Ground, online: bool) -> Vec<Check> {
     let models = ground.settings.models.clone();
     let why = match ground.settings.source {
         ModelSource::Flag => "by flag or variable".to_owned(),
@@ -191,7 +191,7 @@ async fn model(ground: &mut Ground, online: bool) -> Vec<Check> {
         ModelSource::Nothing => "a script: no key was found".to_owned(),
     };
     let mut checks = Vec::new();
-    if let Err(error) = ground.reach(&models[0]) {
+    if let Err(error) = ground.reach(console, &models[0]) {
         return vec![Check::broken("model", &error.into())];
     }
     let catalog = match ground.settings.catalog(&models) {
