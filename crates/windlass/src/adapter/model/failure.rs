@@ -24,6 +24,11 @@ pub(super) fn typed(error: &ProviderError) -> ModelError {
         | ProviderError::InvalidAuthentication(response)
         | ProviderError::CacheExpired { response, .. } => {
             let status = response.status.map(|status| status.as_u16());
+            if let Some(redirected) =
+                response.headers.as_ref().and_then(|headers| redirected(status, headers))
+            {
+                return redirected;
+            }
             let mut error = answered(status, &response.body);
             error.retry_after_ms = response.headers.as_ref().and_then(retry_after_ms);
             error
@@ -83,6 +88,19 @@ fn link(error: &HttpError) -> ModelError {
         }
         None => ModelError::new(FailureClass::Transient, shortened(&cause)),
     }
+}
+
+/// A redirect is followed by nobody: the key would go wherever it points.
+fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Option<ModelError> {
+    let status = status.filter(|status| (300..400).contains(status))?;
+    let target = headers.get(http::header::LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    // A query may hold what was sent.
+    let target = target.as_deref().and_then(|target| target.split(['?', '#']).next()).unwrap_or("nowhere");
+    let message = format!(
+        "HTTP {status}: the provider redirects to `{}`, where the key is not sent; configure the `base_url` that is meant",
+        shortened(target)
+    );
+    Some(ModelError { status: Some(status), ..ModelError::new(FailureClass::Config, message) })
 }
 
 /// Types what a provider answered: an error status, or an error inside a stream.
