@@ -30,7 +30,8 @@ pub(super) fn typed(error: &ProviderError) -> ModelError {
                 return redirected;
             }
             let mut error = answered(status, &response.body);
-            error.retry_after_ms = response.headers.as_ref().and_then(retry_after_ms);
+            error.retry_after_ms =
+                response.headers.as_ref().and_then(retry_after_ms).or_else(|| retry_info_ms(&response.body));
             error
         }
         ProviderError::Truncated => {
@@ -239,6 +240,16 @@ fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
     Some(until.saturating_sub(now).as_millis() as u64)
 }
 
+/// Reads Gemini's hint, which stands in the body: `google.rpc.RetryInfo` with a delay of `"34s"` or `"0.5s"`.
+/// <https://cloud.google.com/apis/design/errors#error_details>
+fn retry_info_ms(body: &str) -> Option<u64> {
+    let document: Value = serde_json::from_str(body).ok()?;
+    let details = document.get("error")?.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    Some((seconds.max(0.0) * 1000.0) as u64)
+}
+
 /// Reads an HTTP date in its preferred form, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7),
 /// as time since 1970.
 fn http_date(text: &str) -> Option<Duration> {
@@ -251,6 +262,10 @@ fn http_date(text: &str) -> Option<Duration> {
     let year: u64 = words.next()?.parse().ok()?;
     let mut clock = words.next()?.splitn(3, ':').map(|part| part.parse::<u64>().ok());
     let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    // Four digits, as the form has it; the sums below cannot overflow then.
+    if year > 9_999 || day > 31 || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
     // Days since the epoch by counting years from March, so that the leap day is a year's last.
     let (shifted_year, shifted_month) =
         if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
@@ -291,6 +306,29 @@ mod tests {
         );
         check(&[("retry-after", "soon")], None);
         assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(784_111_777)));
+        let max = u64::MAX;
+        for odd in [
+            format!("{max} Mar 2026 00:00:00"),
+            format!("01 Mar {max} 00:00:00"),
+            format!("01 Mar 2026 {max}:0:0"),
+        ] {
+            assert_eq!(http_date(&format!("Sun, {odd} GMT")), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_delay_in_the_body_is_read() {
+        let check = |delay: &str, expected: Option<u64>| {
+            let body = serde_json::json!({"error": {"code": 429, "details": [
+                {"@type": "type.googleapis.com/google.rpc.QuotaFailure"},
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
+            ]}});
+            assert_eq!(retry_info_ms(&body.to_string()), expected, "{delay}");
+        };
+        check("34s", Some(34_000));
+        check("0.5s", Some(500));
+        check("34", None);
+        assert_eq!(retry_info_ms("slow down"), None);
     }
 
     #[test]
