@@ -177,7 +177,7 @@ impl Engine {
     /// Waits until a run has ended or waits for a person. Where the process that drives it dies meanwhile, this one
     /// takes over.
     pub async fn wait(&self, run: &RunId) -> Result<Outcome, EngineError> {
-        let row = self.row(run).await?;
+        let row = self.run_row(run).await?;
         let mut updates = self.watch(&row.thread, Seq(row.view.from.0.saturating_sub(1)));
         let mut active = false;
         loop {
@@ -222,7 +222,7 @@ impl Engine {
     /// Picks a run up where it stands, unless another live process has it. An answer that was left for it is taken
     /// first, so that what it seems to wait for is what it waits for.
     pub async fn resume(&self, run: &RunId) -> Result<RunRow, EngineError> {
-        let row = self.row(run).await?;
+        let row = self.run_row(run).await?;
         if row.view.status.is_none() {
             self.deps.open(&row.thread).await?;
             let clock = &self.deps.clock;
@@ -282,7 +282,7 @@ impl Engine {
 
     /// Asks a run to end.
     pub async fn cancel(&self, run: &RunId, by: Principal) -> Result<Seq, EngineError> {
-        let row = self.row(run).await?;
+        let row = self.run_row(run).await?;
         self.send(&row.thread, Input::Cancel { run: Some(run.clone()), by }).await
     }
 
@@ -357,7 +357,8 @@ impl Engine {
         self.deps.restore(thread, &head).await
     }
 
-    pub(crate) async fn row(&self, run: &RunId) -> Result<RunRow, EngineError> {
+    /// One run.
+    pub async fn run_row(&self, run: &RunId) -> Result<RunRow, EngineError> {
         self.deps.journal.run(run).await?.ok_or_else(|| EngineError::NoRun(run.clone()))
     }
 
