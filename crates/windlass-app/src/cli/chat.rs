@@ -157,10 +157,9 @@ impl Chat<'_> {
         let open = self.place.engine.runs(None, TURNS).await?;
         for row in open.iter().filter(|row| row.view.status.is_none()) {
             let flags = self.place.ground.same_flags();
-            self.console.hint(&format!(
-                "run {} has not ended; `windlass resume{flags}` goes on with it",
-                row.view.run
-            ));
+            let run = &row.view.run;
+            self.console
+                .hint(&format!("`windlass resume {run}{flags}` goes on with a run that has not ended"));
         }
         Ok(())
     }
