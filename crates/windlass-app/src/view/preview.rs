@@ -1,6 +1,7 @@
 //! A call as a person judges it: every argument, and for files what would change.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
@@ -8,8 +9,11 @@ use windlass::tool::WorkingFolder;
 
 use crate::console::{Paint, shown};
 
-/// A diff of larger files costs more than it tells.
+/// A diff of larger texts costs more than it tells.
 const DIFF_MAX_BYTES: u64 = 512 * 1024;
+
+/// Time for a diff; texts that have little in common take long, and Ctrl-C has to wait for it.
+const DIFF_MAX_TIME: Duration = Duration::from_millis(200);
 
 /// Lines of a preview, nothing left out that the call would do.
 pub fn lines(tool: &str, arguments: &str, folder: &Path, paint: Paint) -> Vec<String> {
@@ -82,7 +86,12 @@ fn existing(folder: &Path, path: &str) -> Option<String> {
 }
 
 fn diff(old: &str, new: &str, paint: Paint) -> Vec<String> {
-    let diff = TextDiff::from_lines(old, new);
+    if old.len().max(new.len()) as u64 > DIFF_MAX_BYTES {
+        let gone = old.lines().map(|line| removed(line, paint));
+        return gone.chain(new.lines().map(|line| added(line, paint))).collect();
+    }
+    // What is not compared in time counts as replaced.
+    let diff = TextDiff::configure().timeout(DIFF_MAX_TIME).diff_lines(old, new);
     let mut lines = Vec::new();
     for (nth, group) in diff.grouped_ops(2).iter().enumerate() {
         if nth > 0 {
@@ -91,13 +100,17 @@ fn diff(old: &str, new: &str, paint: Paint) -> Vec<String> {
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
             let line = change.value().trim_end_matches('\n');
             lines.push(match change.tag() {
-                ChangeTag::Delete => paint.red(&format!("- {}", shown(line))).into_owned(),
+                ChangeTag::Delete => removed(line, paint),
                 ChangeTag::Insert => added(line, paint),
                 ChangeTag::Equal => format!("  {}", shown(line)),
             });
         }
     }
     lines
+}
+
+fn removed(line: &str, paint: Paint) -> String {
+    paint.red(&format!("- {}", shown(line))).into_owned()
 }
 
 fn added(line: &str, paint: Paint) -> String {
@@ -157,6 +170,20 @@ mod tests {
         + 2␛[2J
         "#
         );
+    }
+
+    #[test]
+    fn a_diff_ends_whatever_the_texts() {
+        let text = |seed: u64, lines: u64| -> String {
+            let word = |nth: u64| (nth ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
+            (0..lines).map(|nth| format!("{:x}\n", word(nth))).collect()
+        };
+        // Nearly every line differs, and none is unique: without a limit this takes minutes.
+        let lines = diff(&text(1, 200_000), &text(7, 200_000), Paint::Plain);
+        assert!(lines.iter().any(|line| line.starts_with("- ")));
+        // Beyond the limit of size both sides are shown whole.
+        let large = text(3, 300_000);
+        assert_eq!(diff(&large, "x\n", Paint::Plain).len(), 300_001);
     }
 
     #[test]
