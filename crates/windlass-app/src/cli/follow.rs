@@ -307,7 +307,8 @@ impl<'a> Follow<'a> {
         let line = match typed {
             Typed::Line(line) => line,
             Typed::End => {
-                if self.chat.is_none() && self.question.is_some() {
+                // Without a question it means nothing: what is typed during a run only adds to it.
+                if self.question.is_some() {
                     self.console.note("");
                     return Ok(Some(self.leave(Exit::Waiting)));
                 }
