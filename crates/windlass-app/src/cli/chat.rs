@@ -196,6 +196,7 @@ impl Chat<'_> {
         let sight = Sight::of(self.console, OutputFlags::default());
         let ids = (started.thread, started.run);
         let mut follow = Follow::new(self.console, &self.place, &mut self.signals, ids, sight, self.consent);
+        follow = follow.of_message();
         if self.console.can_ask() {
             follow = follow.in_chat(self.agent.clone());
         }

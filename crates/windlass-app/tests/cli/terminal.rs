@@ -164,6 +164,42 @@ fn what_is_typed_during_a_run_is_sent_after_it() {
 }
 
 #[test]
+fn a_chat_goes_on_with_a_thread_whose_run_waits() {
+    let user = User::new();
+    user.run(&["run", TASK]).exits(3);
+    let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let mut terminal = Terminal::start(&user, &["chat", "--thread", &thread]);
+    terminal.until("› ").enter("hello\r").until(APPROVE).enter("a\n").until("approved once");
+    terminal.until("› hello").until("I am the demo model").until("› ").enter("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+}
+
+#[test]
+fn a_message_behind_a_run_that_is_stopped_is_not_sent() {
+    let user = User::new();
+    user.run(&["run", TASK]).exits(3);
+    let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let mut terminal = Terminal::start(&user, &["chat", "--thread", &thread]);
+    terminal.until("› ").enter("hello\r").until(APPROVE).enter("s\n").until("not sent: hello");
+    terminal.until("› ").enter("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(count(&user.events(), "message.withdrawn"), 1);
+}
+
+#[test]
+fn ctrl_d_at_a_question_leaves_the_run_and_before_it_does_nothing() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["run", TASK]);
+    terminal.until(APPROVE).enter("\x04").until("the run is kept as it is");
+    assert_eq!(terminal.end().0, Some(3));
+    let mut terminal = Terminal::start(&user, &["chat"]);
+    terminal.until("› ").enter(&format!("{TASK}\r")).until("… ").enter("\x04").until(APPROVE);
+    terminal.enter("a\n").until("Done. `insights.md`").until("› ").enter("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
 fn ctrl_c_twice_leaves_a_chat() {
     let user = User::new();
     let mut terminal = Terminal::start(&user, &["chat"]);

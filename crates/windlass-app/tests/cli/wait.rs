@@ -94,3 +94,18 @@ fn in_a_pipe_chat_ends_where_a_run_waits() {
     let said = super::said(child.wait_with_output().unwrap()).exits(3);
     assert!(said.err.contains("waiting: the run waits for an answer"), "{said:#?}");
 }
+
+#[test]
+fn in_a_pipe_chat_says_what_its_thread_waits_for() {
+    let user = User::new();
+    let (run, interrupt) = waiting(&user);
+    let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let chat = ["chat", "--thread", &thread];
+    let mut child = user.command(&chat).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    let said = super::said(child.wait_with_output().unwrap()).exits(3);
+    assert!(said.err.contains(&format!("`windlass answer {run} {interrupt} approve|deny`")), "{said:#?}");
+    // The message stays where it is, and its turn comes after that run.
+    user.run(&["answer", &run, &interrupt, "approve"]).exits(0);
+    assert_eq!(count(&user.events(), "message.taken"), 1);
+}
