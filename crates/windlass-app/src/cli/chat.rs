@@ -16,7 +16,7 @@ use super::{ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::{Console, first_line, shown};
 use crate::paths::private_directory;
 use crate::place::{Ask, Ground, Place};
-use crate::signals::Signals;
+use crate::signals::{Screen, Signal, Signals};
 use crate::trouble::{Exit, report};
 use crate::view::preview::plural;
 use crate::view::transcript;
@@ -99,11 +99,19 @@ impl Chat<'_> {
         loop {
             // The editor blocks its thread, and comes back with what was typed.
             let Some(mut asked) = editor.take() else { return Ok(Exit::Done) };
-            let (back, typed) = tokio::task::spawn_blocking(move || {
+            let screen = Screen::now();
+            let reading = tokio::task::spawn_blocking(move || {
                 let typed = asked.readline("› ");
                 (asked, typed)
-            })
-            .await?;
+            });
+            let (back, typed) = tokio::select! {
+                read = reading => read?,
+                signal = self.signals.next() => {
+                    // The editor cannot be called back: what it did to the terminal is undone for it.
+                    screen.restore(self.console);
+                    return Ok(left(signal));
+                }
+            };
             let editor_back = editor.insert(back);
             let line = match typed {
                 Ok(line) => line,
@@ -138,7 +146,10 @@ impl Chat<'_> {
             let read = tokio::task::spawn_blocking(move || {
                 std::io::stdin().lock().read_line(&mut line).map(|_| line)
             });
-            let line = read.await??;
+            let line = tokio::select! {
+                read = read => read??,
+                signal = self.signals.next() => return Ok(left(signal)),
+            };
             if line.is_empty() {
                 return Ok(last);
             }
@@ -268,6 +279,14 @@ impl Chat<'_> {
         self.console.note(&format!("going on with `{model}`"));
         self.agent.models = vec![model];
         Ok(())
+    }
+}
+
+/// How a chat ends that is told to while nothing runs.
+fn left(signal: Signal) -> Exit {
+    match signal {
+        Signal::Interrupt => Exit::Interrupted,
+        Signal::End(code) => Exit::Signal(code),
     }
 }
 

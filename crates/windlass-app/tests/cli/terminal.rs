@@ -61,6 +61,25 @@ impl Terminal {
         self
     }
 
+    fn signal(&mut self, signal: i32) -> &mut Self {
+        // SAFETY: a plain system call about a child that has not been waited for.
+        let sent = unsafe { libc::kill(i32::try_from(self.child.id()).unwrap(), signal) };
+        assert_eq!(sent, 0);
+        self
+    }
+
+    /// The terminal's flags for lines, echo and output.
+    fn modes(&self) -> (libc::tcflag_t, libc::tcflag_t, libc::tcflag_t) {
+        use std::os::fd::AsRawFd;
+        let mut modes = std::mem::MaybeUninit::<libc::termios>::uninit();
+        // SAFETY: the pointer is valid for the call, which fills what it points to.
+        let modes = unsafe {
+            assert_eq!(libc::tcgetattr(self.screen.as_raw_fd(), modes.as_mut_ptr()), 0);
+            modes.assume_init()
+        };
+        (modes.c_lflag, modes.c_iflag, modes.c_oflag)
+    }
+
     /// Reads to the end; the exit code and everything that was on the screen.
     fn end(&mut self) -> (Option<i32>, String) {
         let mut bytes = [0; 4096];
@@ -197,6 +216,20 @@ fn ctrl_d_at_a_question_leaves_the_run_and_before_it_does_nothing() {
     terminal.until("› ").enter(&format!("{TASK}\r")).until("… ").enter("\x04").until(APPROVE);
     terminal.enter("a\n").until("Done. `insights.md`").until("› ").enter("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn a_signal_ends_a_chat_at_its_prompt_and_leaves_the_terminal_as_it_was() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["chat"]);
+    let before = terminal.modes();
+    terminal.until("› ");
+    while terminal.modes() == before {
+        std::thread::yield_now();
+    }
+    terminal.signal(libc::SIGTERM).until("\x1b[?2004l");
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(143));
+    assert_eq!(terminal.modes(), before);
 }
 
 #[test]

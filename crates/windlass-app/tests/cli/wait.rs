@@ -109,3 +109,22 @@ fn in_a_pipe_chat_says_what_its_thread_waits_for() {
     user.run(&["answer", &run, &interrupt, "approve"]).exits(0);
     assert_eq!(count(&user.events(), "message.taken"), 1);
 }
+
+#[cfg(unix)]
+#[test]
+fn in_a_pipe_chat_heeds_signals_while_it_reads() {
+    for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
+        let user = User::new();
+        let mut child = user.command(&["chat"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        // Once the first line is answered, it reads the next one.
+        let mut lines = child.stdin.take().unwrap();
+        lines.write_all(b"hello\n").unwrap();
+        let mut answer = String::new();
+        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut out, &mut answer).unwrap();
+        // SAFETY: a plain system call about a child that has not been waited for.
+        unsafe { libc::kill(i32::try_from(child.id()).unwrap(), signal) };
+        let ended = child.wait().unwrap().code();
+        assert!(answer.contains("demo model") && ended == Some(code), "{answer} {ended:?}");
+    }
+}
