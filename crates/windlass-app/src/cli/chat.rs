@@ -13,7 +13,7 @@ use windlass::machine::{Fact, ModelName, RunId, Seq, Surface, ThreadId};
 
 use super::follow::{Consent, End, Follow, From, Sight};
 use super::{ModelFlags, OutputFlags, PlaceFlags};
-use crate::console::{Console, first_line, shown};
+use crate::console::{Console, first_line, shown, shown_line};
 use crate::paths::private_directory;
 use crate::place::{Ask, Ground, Place};
 use crate::signals::{Screen, Signal, Signals};
@@ -89,7 +89,7 @@ impl Chat<'_> {
     async fn on_terminal(&mut self) -> anyhow::Result<Exit> {
         let folder = std::path::absolute(&self.place.ground.folder)?;
         let paint = self.console.paint;
-        let line = format!("{} in {}", self.agent.models[0], folder.display());
+        let line = format!("{} in {}", self.agent.models[0], shown_line(&folder.display().to_string()));
         self.console.note(&format!("{} {}", paint.bold("windlass"), paint.dim(&line)));
         self.console.note(&paint.dim("/help lists the commands"));
         self.open_runs().await?;

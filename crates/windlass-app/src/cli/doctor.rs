@@ -104,7 +104,7 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
     let broken = checks.iter().any(|check| check.state == State::Broken);
     if args.json {
         let report = serde_json::json!({"ok": !broken, "checks": checks});
-        console.out_line(&report.to_string());
+        console.out_json(&report.to_string());
     } else {
         checks.iter().for_each(|check| print(console, check));
     }

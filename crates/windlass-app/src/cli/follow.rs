@@ -184,7 +184,7 @@ impl<'a> Follow<'a> {
         let engine = &self.place.engine;
         match (&mut self.sight, &update) {
             (Sight::Lines, update) => {
-                self.console.out_line(&events::update(engine, update).await?.to_string());
+                self.console.out_json(&events::update(engine, update).await?.to_string());
             }
             (Sight::People(live), Update::Event(recorded)) if recorded.seq <= past => {
                 live.past(engine, recorded).await?;
@@ -292,7 +292,7 @@ impl<'a> Follow<'a> {
     fn show_end(&mut self, outcome: &Outcome) {
         match &mut self.sight {
             Sight::People(live) => live.end(outcome),
-            Sight::Lines => self.console.out_line(&events::outcome(outcome).to_string()),
+            Sight::Lines => self.console.out_json(&events::outcome(outcome).to_string()),
         }
     }
 
@@ -337,7 +337,7 @@ impl<'a> Follow<'a> {
                 live.pause();
                 waits(self.console, self.place, &outcome);
             }
-            Sight::Lines => self.console.out_line(&events::outcome(&outcome).to_string()),
+            Sight::Lines => self.console.out_json(&events::outcome(&outcome).to_string()),
         }
         Ok(Some(End::Outcome(Box::new(outcome))))
     }
@@ -480,7 +480,7 @@ pub fn conclude(console: &Console, output: OutputFlags, end: End) -> anyhow::Res
             if output.json {
                 let text =
                     serde_json::to_string(&*outcome).map_err(|error| explain(&anyhow::Error::from(error)))?;
-                console.out_line(&text);
+                console.out_json(&text);
             }
             Ok(Exit::of(&outcome))
         }

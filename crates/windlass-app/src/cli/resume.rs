@@ -77,7 +77,7 @@ async fn finished(
 ) -> anyhow::Result<Exit> {
     let outcome = place.engine.status(run).await?;
     if args.output.stream_json {
-        console.out_line(&events::outcome(&outcome).to_string());
+        console.out_json(&events::outcome(&outcome).to_string());
     } else {
         console.note(&console.paint.dim(&format!("run {run} has ended already")));
         let show = match (args.output.json, console.out_terminal) {

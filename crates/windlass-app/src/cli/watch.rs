@@ -121,7 +121,7 @@ impl Watch<'_> {
     async fn show(&mut self, update: &Update) -> anyhow::Result<()> {
         let engine = &self.place.engine;
         match &mut self.sight {
-            Sight::Lines => self.console.out_line(&events::update(engine, update).await?.to_string()),
+            Sight::Lines => self.console.out_json(&events::update(engine, update).await?.to_string()),
             Sight::People(live) => live.update(engine, update).await?,
         }
         Ok(())
@@ -134,7 +134,7 @@ impl Watch<'_> {
 
     fn ended(&mut self, outcome: Outcome) -> End {
         match &mut self.sight {
-            Sight::Lines => self.console.out_line(&events::outcome(&outcome).to_string()),
+            Sight::Lines => self.console.out_json(&events::outcome(&outcome).to_string()),
             Sight::People(live) => live.end(&outcome),
         }
         End::Outcome(Box::new(outcome))

@@ -7,7 +7,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use windlass::tool::WorkingFolder;
 
-use crate::console::{Paint, shown};
+use crate::console::{Paint, shown, shown_line};
 
 /// A diff of larger texts costs more than it tells.
 const DIFF_MAX_BYTES: u64 = 512 * 1024;
@@ -23,7 +23,7 @@ pub fn lines(tool: &str, arguments: &str, folder: &Path, paint: Paint) -> Vec<St
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     match (tool, text("file_path"), text("content"), text("old_string"), text("new_string")) {
         ("Write", Some(path), Some(content), _, _) => match existing(folder, path) {
-            Some(old) if old == content => vec![format!("{}: no change", shown(path).replace('\n', "␊"))],
+            Some(old) if old == content => vec![format!("{}: no change", shown_line(path))],
             Some(old) => diff(&old, content, paint),
             None => content.lines().map(|line| added(line, paint)).collect(),
         },

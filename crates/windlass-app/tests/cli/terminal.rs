@@ -183,6 +183,23 @@ fn what_is_typed_during_a_run_is_sent_after_it() {
 }
 
 #[test]
+fn an_export_to_the_screen_steers_nothing_and_one_to_a_file_is_whole() {
+    let user = User::new();
+    let task = "odd \u{1b}[2J\u{9b}2J text";
+    user.run(&["run", task]).exits(0);
+    for arguments in [&["threads", "export", "--markdown"][..], &["threads", "export"], &["threads", "list"]]
+    {
+        let (code, seen) = Terminal::start(&user, arguments).end();
+        assert_eq!(code, Some(0), "{seen}");
+        assert!(!seen.contains("\u{1b}[2J") && !seen.contains('\u{9b}') && seen.contains("odd"), "{seen}");
+    }
+    user.run(&["threads", "export", "--markdown", "-o", "out.md"]).exits(0);
+    assert!(user.read("out.md").contains(task));
+    let json = user.run(&["threads", "export"]).exits(0).out;
+    assert!(!json.contains('\u{9b}') && json.contains("odd \\u001b[2J\\u009b2J text"), "{json}");
+}
+
+#[test]
 fn a_chat_goes_on_with_a_thread_whose_run_waits() {
     let user = User::new();
     user.run(&["run", TASK]).exits(3);
@@ -207,15 +224,15 @@ fn a_message_behind_a_run_that_is_stopped_is_not_sent() {
 }
 
 #[test]
-fn ctrl_d_at_a_question_leaves_the_run_and_before_it_does_nothing() {
+fn ctrl_d_at_a_question_leaves_the_run_as_it_is() {
     let user = User::new();
     let mut terminal = Terminal::start(&user, &["run", TASK]);
     terminal.until(APPROVE).enter("\x04").until("the run is kept as it is");
     assert_eq!(terminal.end().0, Some(3));
     let mut terminal = Terminal::start(&user, &["chat"]);
-    terminal.until("› ").enter(&format!("{TASK}\r")).until("… ").enter("\x04").until(APPROVE);
-    terminal.enter("a\n").until("Done. `insights.md`").until("› ").enter("/quit\r");
-    assert_eq!(terminal.end().0, Some(0));
+    terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x04");
+    terminal.until("the run is kept as it is");
+    assert_eq!(terminal.end().0, Some(3));
 }
 
 #[test]
