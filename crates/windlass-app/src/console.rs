@@ -69,6 +69,11 @@ impl Console {
         self.out(&format!("{text}\n"));
     }
 
+    /// Writes a line of JSON to standard output.
+    pub fn out_json(&self, json: &str) {
+        self.out(&format!("{}\n", tame_json(json)));
+    }
+
     /// The same console without standard error.
     pub fn muted(mut self) -> Self {
         self.muted = true;
@@ -91,7 +96,7 @@ impl Console {
 
     /// Writes a warning, and what to do about it on lines of their own.
     pub fn warn(&self, text: &str, hints: &[&str]) {
-        self.note(&format!("{} {text}", self.paint.yellow("warning:")));
+        self.note(&format!("{} {}", self.paint.yellow("warning:"), shown_line(text)));
         for hint in hints {
             self.hint(hint);
         }
@@ -99,7 +104,7 @@ impl Console {
 
     /// Writes what to do next.
     pub fn hint(&self, text: &str) {
-        self.note(&format!("{} {text}", self.paint.cyan("hint:")));
+        self.note(&format!("{} {}", self.paint.cyan("hint:"), shown_line(text)));
     }
 }
 
@@ -170,6 +175,31 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// A name or a path for a terminal, on one line whatever it holds.
+pub fn shown_line(text: &str) -> Cow<'_, str> {
+    match shown(text) {
+        text if text.contains('\n') => Cow::Owned(text.replace('\n', "␊")),
+        text => text,
+    }
+}
+
+/// JSON as a terminal may show it: what would steer the screen is escaped, which means the same to every reader.
+/// Such characters stand in strings only, and those below U+0020 are escaped already.
+pub fn tame_json(json: &str) -> Cow<'_, str> {
+    let wild = |c: char| c >= '\x7f' && (c.is_control() || is_direction(c));
+    if !json.contains(wild) {
+        return Cow::Borrowed(json);
+    }
+    let mut tame = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            _ if wild(c) => tame.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ => tame.push(c),
+        }
+    }
+    Cow::Owned(tame)
+}
+
 /// Characters that turn the direction of what follows, by which text can look like another.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
@@ -194,6 +224,15 @@ mod tests {
         assert_eq!(shown("\x1b[2Jgone\x07"), "␛[2Jgone␇");
         assert_eq!(shown("a\r\nb"), "a\nb");
         assert_eq!(shown("a\u{202e}b\u{9b}c"), "a\\u{202e}b\\u{9b}c");
+    }
+
+    #[test]
+    fn lines_and_json_are_tamed_too() {
+        assert_eq!(shown_line("a\nb\u{9b}"), "a␊b\\u{9b}");
+        let value = serde_json::json!({"a\u{9b}": "\u{1b}[2J\u{7f}\u{85}\u{202e} ä 🙂\n"});
+        let tame = tame_json(&value.to_string()).into_owned();
+        assert_eq!(tame, r#"{"a\u009b":"\u001b[2J\u007f\u0085\u202e ä 🙂\n"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&tame).unwrap(), value);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Keyboard {
 pub enum Typed {
     /// A line, without its end.
     Line(String),
-    /// Ctrl-D: nothing more will come.
+    /// Ctrl-D. On a terminal more may come after it.
     End,
 }
 
@@ -40,7 +40,7 @@ impl Keyboard {
         Self { lines, stop, thread: Some(thread) }
     }
 
-    /// The next line; after Ctrl-D it never comes.
+    /// The next line; once the terminal is gone it never comes.
     pub async fn next(&mut self) -> Typed {
         match self.lines.recv().await {
             Some(typed) => typed,
@@ -62,31 +62,45 @@ impl Drop for Keyboard {
 
 fn read(sender: &mpsc::Sender<Typed>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        if !is_ready() {
-            continue;
-        }
-        let mut line = String::new();
-        let typed = match std::io::stdin().read_line(&mut line) {
-            Ok(0) | Err(_) => Typed::End,
-            Ok(_) => Typed::Line(line.trim_end_matches(['\n', '\r']).to_owned()),
+        let gone = match look() {
+            Look::Nothing => continue,
+            Look::Line => false,
+            Look::Gone => true,
         };
-        let ended = typed == Typed::End;
-        if sender.blocking_send(typed).is_err() || ended {
+        let mut line = String::new();
+        let (typed, gone) = match std::io::stdin().read_line(&mut line) {
+            Ok(0) => (Typed::End, gone),
+            Ok(_) => (Typed::Line(line.trim_end_matches(['\n', '\r']).to_owned()), false),
+            Err(_) => (Typed::End, true),
+        };
+        if sender.blocking_send(typed).is_err() || gone {
             return;
         }
     }
 }
 
+/// What there is to read.
+enum Look {
+    Nothing,
+    Line,
+    /// At most what was typed before the terminal went.
+    Gone,
+}
+
 /// Whether a line can be read without waiting. In a terminal's line mode a read brings one whole line.
 #[cfg(unix)]
-fn is_ready() -> bool {
+fn look() -> Look {
     let mut wanted = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid `pollfd`, and the count says one.
     let ready = unsafe { libc::poll(&mut wanted, 1, NOTICE_MS) };
-    ready > 0
+    match ready {
+        ..=0 => Look::Nothing,
+        _ if wanted.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 => Look::Gone,
+        _ => Look::Line,
+    }
 }
 
 #[cfg(not(unix))]
-fn is_ready() -> bool {
-    true
+fn look() -> Look {
+    Look::Line
 }

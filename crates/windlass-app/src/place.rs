@@ -8,21 +8,21 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
 use windlass::machine::{AutoRun, ModelName, ModelSettings, RunId, ThreadId};
-use windlass::port::journal::RunRow;
+use windlass::port::journal::{RunRow, ThreadQuery, ThreadStatus};
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::tool::builtin::file_tools;
 use windlass::tool::{Registry, WorkingFolder};
-use windlass::{AgentConfig, Engine, Task};
+use windlass::{AgentConfig, Engine, EngineError, Task};
 
 use crate::cli::{ModelFlags, PlaceFlags};
-use crate::config::{self, ConfigFile, Flags, ModelSource, Settings};
+use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
 use crate::console::Console;
 use crate::paths::UserPaths;
 use crate::trouble::Trouble;
 use crate::trust::{FolderFile, Standing, Trusted};
 
-/// Runs looked at to find one by a part of its id, or the newest unfinished one.
-const RUNS: usize = 1_000;
+/// Rows read at a time. By a part of its id a run is found among the newest so many.
+const PAGE: usize = 1_000;
 
 /// What a report of a failure says of the place that it happened in.
 pub struct Opened {
@@ -130,8 +130,17 @@ impl Ground {
     }
 
     /// Applies `--base-url` and `--api-key-env` to a model's provider.
-    pub fn reach(&mut self, model: &ModelName) -> Result<(), Trouble> {
-        self.settings.reach(model, &self.flags, &config::environment)
+    pub fn reach(&mut self, console: &Console, model: &ModelName) -> Result<(), Trouble> {
+        let flags = self.settings.beside(model, self.flags.clone(), &config::environment);
+        let secrets = self.settings.reach(model, &flags, &config::environment)?;
+        // What a later command has to be told, wherever it is typed.
+        (self.model.base_url, self.model.api_key_env) = (flags.base_url, flags.api_key_env);
+        if let Secrets::Withheld { address } = secrets {
+            let provider = config::provider_of(model);
+            let what = format!("the configured key and headers of `{provider}` are not sent to `{address}`");
+            console.warn(&what, &["`--api-key-env NAME` names the variable with the key for that address"]);
+        }
+        Ok(())
     }
 
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
@@ -205,16 +214,38 @@ impl Place {
 
     /// Finds a run by its id or the end of it; without one, the newest that has not ended.
     pub async fn find_run(&self, id: Option<&str>) -> anyhow::Result<RunRow> {
-        let rows = self.engine.runs(None, RUNS).await?;
         let Some(id) = id else {
-            let open = rows.into_iter().find(|row| row.view.status.is_none());
-            return open.ok_or_else(|| self.nothing_open().into());
+            return self.newest_open().await?.ok_or_else(|| self.nothing_open().into());
         };
+        match self.engine.run_row(&RunId::from(id)).await {
+            Err(EngineError::NoRun(_)) => {}
+            found => return Ok(found?),
+        }
+        let rows = self.engine.runs(None, PAGE).await?;
         let mut found = rows.into_iter().filter(|row| names(id, row.view.run.as_str()));
         match (found.next(), found.next()) {
             (Some(row), None) => Ok(row),
             (Some(_), Some(_)) => Err(several("run", id).into()),
-            (None, _) => Err(windlass::EngineError::NoRun(RunId::from(id)).into()),
+            (None, _) => Err(EngineError::NoRun(RunId::from(id)).into()),
+        }
+    }
+
+    /// The newest run that has not ended. Where the newest runs all have, the threads at work tell.
+    async fn newest_open(&self) -> Result<Option<RunRow>, EngineError> {
+        let open = |rows: Vec<RunRow>| rows.into_iter().find(|row| row.view.status.is_none());
+        if let Some(row) = open(self.engine.runs(None, PAGE).await?) {
+            return Ok(Some(row));
+        }
+        let mut newest: Option<RunRow> = None;
+        let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
+        loop {
+            let threads = self.engine.threads(&query).await?;
+            let Some(last) = threads.last() else { return Ok(newest) };
+            query.before = Some((last.view.updated_at, last.thread.clone()));
+            for thread in threads.iter().filter(|thread| thread.view.status != ThreadStatus::Idle) {
+                let row = open(self.engine.runs(Some(&thread.thread), PAGE).await?);
+                newest = newest.into_iter().chain(row).max_by_key(|row| row.view.started_at);
+            }
         }
     }
 
@@ -225,22 +256,33 @@ impl Place {
 
     /// Finds a thread by its id or the end of it; without one, the newest.
     pub async fn find_thread(&self, id: Option<&str>) -> anyhow::Result<ThreadId> {
-        let query = windlass::port::journal::ThreadQuery { limit: RUNS, ..Default::default() };
-        let rows = self.engine.threads(&query).await?;
-        let mut found = rows.into_iter().filter(|row| id.is_none_or(|id| names(id, row.thread.as_str())));
-        match (found.next(), id, found.next()) {
-            (Some(row), None, _) | (Some(row), Some(_), None) => Ok(row.thread),
-            (Some(_), Some(id), Some(_)) => Err(several("thread", id).into()),
-            (None, Some(id), _) => Err(windlass::EngineError::NoThread(ThreadId::from(id)).into()),
-            (None, None, _) => {
-                Err(Trouble::usage("there is no thread yet").hint("`windlass run` starts one").into())
-            }
+        let Some(id) = id else {
+            let newest = self.engine.threads(&ThreadQuery { limit: 1, ..ThreadQuery::default() }).await?;
+            let none = || Trouble::usage("there is no thread yet").hint("`windlass run` starts one");
+            return newest.into_iter().next().map(|row| row.thread).ok_or_else(|| none().into());
+        };
+        match self.engine.thread(&ThreadId::from(id)).await {
+            Err(EngineError::NoThread(_)) => {}
+            found => return Ok(found?.thread),
+        }
+        let mut found = Vec::new();
+        let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
+        while found.len() < 2 {
+            let threads = self.engine.threads(&query).await?;
+            let Some(last) = threads.last() else { break };
+            query.before = Some((last.view.updated_at, last.thread.clone()));
+            found.extend(threads.into_iter().map(|row| row.thread).filter(|it| names(id, it.as_str())));
+        }
+        match (found.pop(), found.pop()) {
+            (Some(thread), None) => Ok(thread),
+            (Some(_), Some(_)) => Err(several("thread", id).into()),
+            (None, _) => Err(EngineError::NoThread(ThreadId::from(id)).into()),
         }
     }
 
     /// Makes a run's model callable before the run is picked up: a missing key must not end the run.
     pub fn prepare(&mut self, console: &Console, model: &ModelName) -> anyhow::Result<()> {
-        let ready = self.ground.reach(model).map_err(anyhow::Error::from).and_then(|()| {
+        let ready = self.ground.reach(console, model).map_err(anyhow::Error::from).and_then(|()| {
             self.models.replace(self.ground.settings.catalog(std::slice::from_ref(model))?);
             check_model(console, &self.models.now(), model, &self.ground.settings.agent().settings)
         });

@@ -70,7 +70,9 @@ impl Exit {
     /// What a run's outcome means for the process.
     pub fn of(outcome: &Outcome) -> Self {
         match outcome.status {
-            Status::Done | Status::Queued | Status::Running => Self::Done,
+            Status::Done => Self::Done,
+            // Whoever asks for a code asks about an end: this one was told too early, which must not look like one.
+            Status::Queued | Status::Running => Self::Engine,
             Status::Failed => Self::Failed,
             Status::Paused => Self::Waiting,
             Status::Cancelled => Self::Cancelled,

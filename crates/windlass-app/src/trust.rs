@@ -3,6 +3,7 @@
 //! The list lies in the user's data directory, where an agent's file tools never reach.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -75,7 +76,10 @@ fn name(folder: &Path) -> String {
 impl Trusted {
     /// Reads the list.
     pub fn load(user: &UserPaths) -> Result<Self, Trouble> {
-        let path = user.data.join("trusted.json");
+        Self::read(user.data.join("trusted.json"))
+    }
+
+    fn read(path: PathBuf) -> Result<Self, Trouble> {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -101,15 +105,27 @@ impl Trusted {
 
     /// Notes a person's word.
     pub fn trust(&mut self, file: &FolderFile) -> Result<(), Trouble> {
-        self.folders.insert(file.folder.clone(), file.digest.clone());
-        self.save()
+        self.change(|folders| folders.insert(file.folder.clone(), file.digest.clone())).map(drop)
     }
 
     /// Takes it back; says whether there was any.
     pub fn revoke(&mut self, folder: &Path) -> Result<bool, Trouble> {
-        let known = self.folders.remove(&name(folder)).is_some();
+        let folder = name(folder);
+        self.change(|folders| folders.remove(&folder).is_some())
+    }
+
+    /// Changes the list as it is now, with nobody else at it: while a person was asked, another process may have
+    /// written it, and what was taken back then must stay so.
+    fn change<T>(&mut self, change: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> Result<T, Trouble> {
+        if let Some(directory) = self.path.parent() {
+            private_directory(directory)?;
+        }
+        let lock = File::create(self.path.with_extension("lock")).map_err(|error| self.unwritten(&error))?;
+        lock.lock().map_err(|error| self.unwritten(&error))?;
+        *self = Self::read(std::mem::take(&mut self.path))?;
+        let changed = change(&mut self.folders);
         self.save()?;
-        Ok(known)
+        Ok(changed)
     }
 
     /// Every folder in the list.
@@ -119,16 +135,15 @@ impl Trusted {
 
     /// Replaces the list in one piece, so that a crash leaves the old one.
     fn save(&self) -> Result<(), Trouble> {
-        let failed = |error: std::io::Error| {
-            Trouble::engine(format!("cannot write `{}`: {error}", self.path.display()))
-                .hint("give this user write access, or make room on the disk")
-        };
-        if let Some(directory) = self.path.parent() {
-            private_directory(directory)?;
-        }
+        let failed = |error: std::io::Error| self.unwritten(&error);
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
         let fresh = self.path.with_extension(format!("{}.new", std::process::id()));
         write_private(&fresh, &text).and_then(|()| std::fs::rename(&fresh, &self.path)).map_err(failed)
+    }
+
+    fn unwritten(&self, error: &std::io::Error) -> Trouble {
+        Trouble::engine(format!("cannot write `{}`: {error}", self.path.display()))
+            .hint("give this user write access, or make room on the disk")
     }
 }
 
@@ -144,4 +159,29 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file = options.open(path)?;
     file.write_all(format!("{text}\n").as_bytes())?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_back_while_a_person_is_asked_stays_so() {
+        let base = tempfile::tempdir().unwrap();
+        let user = UserPaths { config: base.path().join("config"), data: base.path().join("data") };
+        let file = |name: &str| {
+            let folder = base.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join(CONFIG_FILE), "relaxed = true\n").unwrap();
+            FolderFile::read(&folder).unwrap().unwrap()
+        };
+        let (old, new) = (file("old"), file("new"));
+        Trusted::load(&user).unwrap().trust(&old).unwrap();
+        // One process asks about a folder, and meanwhile another one takes its trust in the other back.
+        let mut asking = Trusted::load(&user).unwrap();
+        assert!(Trusted::load(&user).unwrap().revoke(&base.path().join("old")).unwrap());
+        asking.trust(&new).unwrap();
+        let now = Trusted::load(&user).unwrap();
+        assert_eq!((now.standing(&old), now.standing(&new)), (Standing::Unknown, Standing::Trusted));
+    }
 }

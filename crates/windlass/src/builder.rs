@@ -2,7 +2,7 @@
 //!
 //! It wires ports together and decides nothing else.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 
 use windlass_machine::AutoRun;
@@ -119,7 +119,7 @@ impl Builder {
     pub async fn build(self) -> Result<Engine, EngineError> {
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
         if let (Some(store), Some(folder)) = (&self.store, &self.folder) {
-            keep_apart(store, folder.path())?;
+            keep_apart(store, folder)?;
         }
         if let Some(folder) = self.folder.clone() {
             // Beside everything else: nothing depends on it.
@@ -169,34 +169,15 @@ impl Builder {
 
 type Opened = (Arc<dyn Journal>, Arc<dyn Blobs>, Arc<dyn Bus>);
 
-/// An agent that can write into its own store could forge what was approved. (design: "Configuration and secrets")
-fn keep_apart(store: &Path, folder: &Path) -> Result<(), EngineError> {
-    let whole = |path: &Path| {
-        // A path that does not exist yet is known by the part that does; what follows is taken by its words.
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let known = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
-        let (rest, mut whole) = match &known {
-            Some((known, whole)) => (path.strip_prefix(known).unwrap_or(&path), whole.clone()),
-            None => (path.as_path(), PathBuf::new()),
-        };
-        for part in rest.components() {
-            match part {
-                Component::ParentDir => {
-                    whole.pop();
-                }
-                Component::CurDir => {}
-                Component::Normal(_) | Component::RootDir | Component::Prefix(_) => whole.push(part),
-            }
-        }
-        whole
-    };
-    let (store, folder) = (whole(store), whole(folder));
-    if store.starts_with(&folder) {
+/// An agent that can write into its own store could forge what was approved: there the folder must refuse its tools.
+/// (design: "Configuration and secrets")
+fn keep_apart(store: &Path, folder: &WorkingFolder) -> Result<(), EngineError> {
+    if folder.offers(store) {
         return Err(EngineError::Config(format!(
             "the store `{}` lies inside the working folder `{}`, where the agent's tools could change it; \
              choose a place outside",
             store.display(),
-            folder.display()
+            folder.path().display()
         )));
     }
     Ok(())
@@ -209,12 +190,31 @@ mod tests {
     #[test]
     fn a_store_inside_the_folder_is_found_however_it_is_written() {
         let base = tempfile::tempdir().unwrap();
-        let folder = base.path().join("folder");
-        std::fs::create_dir(&folder).unwrap();
+        let path = base.path().join("folder");
+        std::fs::create_dir(&path).unwrap();
+        let folder = WorkingFolder::open(&path).unwrap();
         let inside = |store: &str| keep_apart(&base.path().join(store), &folder).is_err();
         assert!(inside("folder") && inside("folder/kept") && inside("missing/../folder/kept"));
         assert!(!inside("kept") && !inside("folder-2") && !inside("folder/../kept"));
         // Relative to where the process runs, and not there yet.
-        assert!(keep_apart(Path::new("not-there-yet"), &std::env::current_dir().unwrap()).is_err());
+        let here = WorkingFolder::open(".").unwrap();
+        assert!(keep_apart(Path::new("not-there-yet"), &here).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_store_may_lie_where_the_folder_refuses_its_tools() {
+        let base = tempfile::tempdir().unwrap();
+        let home = base.path().join("home");
+        std::fs::create_dir_all(home.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", home.join("link")).unwrap();
+        // Neither of the two exists yet, and the way there goes over a link.
+        let folder = WorkingFolder::open(&home).unwrap().with_store(home.join("link/data/windlass"));
+        assert!(keep_apart(&home.join("real/data/windlass/1"), &folder).is_ok());
+        assert!(keep_apart(&home.join("link/data/windlass/1"), &folder).is_ok());
+        assert!(keep_apart(&home.join("link/data/other"), &folder).is_err());
+        for path in ["link/data/windlass/1/windlass.db", "real/data/windlass/1/windlass.db"] {
+            assert!(folder.resolve(path).is_err(), "{path}");
+        }
     }
 }

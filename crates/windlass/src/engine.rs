@@ -199,7 +199,7 @@ impl Engine {
     /// Picks a run up where it stands, unless another live process has it. An answer that was left for it is taken
     /// first, so that what it seems to wait for is what it waits for.
     pub async fn resume(&self, run: &RunId) -> Result<RunRow, EngineError> {
-        let row = self.row(run).await?;
+        let row = self.run_row(run).await?;
         if row.view.status.is_none() {
             self.deps.open(&row.thread).await?;
             let clock = &self.deps.clock;
@@ -259,7 +259,7 @@ impl Engine {
 
     /// Asks a run to end.
     pub async fn cancel(&self, run: &RunId, by: Principal) -> Result<Seq, EngineError> {
-        let row = self.row(run).await?;
+        let row = self.run_row(run).await?;
         self.send(&row.thread, Input::Cancel { run: Some(run.clone()), by }).await
     }
 
@@ -332,6 +332,11 @@ impl Engine {
         let head = self.deps.journal.head(thread).await?;
         let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
         Ok(self.deps.restore(thread, &head).await?.machine)
+    }
+
+    /// One run.
+    pub async fn run_row(&self, run: &RunId) -> Result<RunRow, EngineError> {
+        self.deps.journal.run(run).await?.ok_or_else(|| EngineError::NoRun(run.clone()))
     }
 
     /// A fresh id with a readable prefix: the time in milliseconds and 35 random bits, five bits a letter, so that ids

@@ -45,7 +45,7 @@ impl Engine {
 
     /// How a run stands.
     pub async fn status(&self, run: &RunId) -> Result<Outcome, EngineError> {
-        let row = self.row(run).await?;
+        let row = self.run_row(run).await?;
         match row.view.status {
             Some(status) => self.ended(row, status).await,
             None => self.active(row).await,

@@ -35,10 +35,10 @@ pub struct AnswerArgs {
     #[command(flatten)]
     output: OutputFlags,
     /// Another address for the model's provider
-    #[arg(long, value_name = "URL", env = "WINDLASS_BASE_URL", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// The variable that holds that provider's key
-    #[arg(long, value_name = "NAME", env = "WINDLASS_API_KEY_ENV", hide_env = true)]
+    #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     #[command(flatten)]
     place: PlaceFlags,

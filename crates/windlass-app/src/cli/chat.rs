@@ -13,10 +13,10 @@ use windlass::machine::{Fact, ModelName, RunId, Seq, Surface, ThreadId};
 
 use super::follow::{Consent, End, Follow, From, Sight};
 use super::{ModelFlags, OutputFlags, PlaceFlags};
-use crate::console::{Console, first_line, shown};
+use crate::console::{Console, first_line, shown, shown_line};
 use crate::paths::private_directory;
 use crate::place::{Ask, Ground, Place};
-use crate::signals::Signals;
+use crate::signals::{Screen, Signal, Signals};
 use crate::trouble::{Exit, report};
 use crate::view::preview::plural;
 use crate::view::transcript;
@@ -72,7 +72,7 @@ enum Next {
 pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
     let models = ground.settings.models.clone();
-    ground.reach(&models[0])?;
+    ground.reach(console, &models[0])?;
     let (consent, auto_run) = super::run::consent(args.yes);
     let place = ground.open(&models, auto_run).await?;
     let agent = place.agent(console)?;
@@ -89,7 +89,7 @@ impl Chat<'_> {
     async fn on_terminal(&mut self) -> anyhow::Result<Exit> {
         let folder = std::path::absolute(&self.place.ground.folder)?;
         let paint = self.console.paint;
-        let line = format!("{} in {}", self.agent.models[0], folder.display());
+        let line = format!("{} in {}", self.agent.models[0], shown_line(&folder.display().to_string()));
         self.console.note(&format!("{} {}", paint.bold("windlass"), paint.dim(&line)));
         self.console.note(&paint.dim("/help lists the commands"));
         self.open_runs().await?;
@@ -99,11 +99,19 @@ impl Chat<'_> {
         loop {
             // The editor blocks its thread, and comes back with what was typed.
             let Some(mut asked) = editor.take() else { return Ok(Exit::Done) };
-            let (back, typed) = tokio::task::spawn_blocking(move || {
+            let screen = Screen::now();
+            let reading = tokio::task::spawn_blocking(move || {
                 let typed = asked.readline("› ");
                 (asked, typed)
-            })
-            .await?;
+            });
+            let (back, typed) = tokio::select! {
+                read = reading => read?,
+                signal = self.signals.next() => {
+                    // The editor cannot be called back: what it did to the terminal is undone for it.
+                    screen.restore(self.console);
+                    return Ok(left(signal));
+                }
+            };
             let editor_back = editor.insert(back);
             let line = match typed {
                 Ok(line) => line,
@@ -138,7 +146,10 @@ impl Chat<'_> {
             let read = tokio::task::spawn_blocking(move || {
                 std::io::stdin().lock().read_line(&mut line).map(|_| line)
             });
-            let line = read.await??;
+            let line = tokio::select! {
+                read = read => read??,
+                signal = self.signals.next() => return Ok(left(signal)),
+            };
             if line.is_empty() {
                 return Ok(last);
             }
@@ -157,10 +168,9 @@ impl Chat<'_> {
         let open = self.place.engine.runs(None, TURNS).await?;
         for row in open.iter().filter(|row| row.view.status.is_none()) {
             let flags = self.place.ground.same_flags();
-            self.console.hint(&format!(
-                "run {} has not ended; `windlass resume{flags}` goes on with it",
-                row.view.run
-            ));
+            let run = &row.view.run;
+            self.console
+                .hint(&format!("`windlass resume {run}{flags}` goes on with a run that has not ended"));
         }
         Ok(())
     }
@@ -197,6 +207,7 @@ impl Chat<'_> {
         let sight = Sight::of(self.console, OutputFlags::default());
         let ids = (started.thread, started.run);
         let mut follow = Follow::new(self.console, &self.place, &mut self.signals, ids, sight, self.consent);
+        follow = follow.of_message();
         if self.console.can_ask() {
             follow = follow.in_chat(self.agent.clone());
         }
@@ -268,6 +279,14 @@ impl Chat<'_> {
         self.console.note(&format!("going on with `{model}`"));
         self.agent.models = vec![model];
         Ok(())
+    }
+}
+
+/// How a chat ends that is told to while nothing runs.
+fn left(signal: Signal) -> Exit {
+    match signal {
+        Signal::Interrupt => Exit::Interrupted,
+        Signal::End(code) => Exit::Signal(code),
     }
 }
 

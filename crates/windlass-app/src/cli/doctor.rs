@@ -8,10 +8,10 @@ use serde::Serialize;
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::DEMO_MODEL;
 use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
-use windlass::machine::{ModelName, ModelSettings, Reasoning};
+use windlass::machine::{Fact, ModelName, ModelSettings, Reasoning, Seq};
 use windlass::port::journal::Journal;
 use windlass::port::model::{Ability, ModelInfo, Models};
-use windlass::{AgentConfig, Engine, Status, Task};
+use windlass::{AgentConfig, Engine, Task};
 
 use super::{ModelFlags, PlaceFlags};
 use crate::config::ModelSource;
@@ -23,6 +23,9 @@ use crate::trust::{FolderFile, Standing, Trusted};
 
 /// Providers on this machine, which need no key.
 const LOCAL: &[&str] = &["ollama", "llamacpp", "vllm", "lmstudio", "openai-compatible"];
+
+/// Events looked at for the reply: a run of one step has fewer.
+const EVENTS: usize = 64;
 
 /// Runs looked at for unfinished ones.
 const RUNS: usize = 1_000;
@@ -94,14 +97,14 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
                 checks.push(check);
             }
             checks.push(keys(&ground));
-            checks.extend(model(&mut ground, args.online).await);
+            checks.extend(model(console, &mut ground, args.online).await);
             checks.extend(store(&ground).await);
         }
     }
     let broken = checks.iter().any(|check| check.state == State::Broken);
     if args.json {
         let report = serde_json::json!({"ok": !broken, "checks": checks});
-        console.out_line(&report.to_string());
+        console.out_json(&report.to_string());
     } else {
         checks.iter().for_each(|check| print(console, check));
     }
@@ -182,7 +185,7 @@ fn keys(ground: &Ground) -> Check {
     Check::ok("keys", ready.join(", "))
 }
 
-async fn model(ground: &mut Ground, online: bool) -> Vec<Check> {
+async fn model(console: &Console, ground: &mut Ground, online: bool) -> Vec<Check> {
     let models = ground.settings.models.clone();
     let why = match ground.settings.source {
         ModelSource::Flag => "by flag or variable".to_owned(),
@@ -192,7 +195,7 @@ async fn model(ground: &mut Ground, online: bool) -> Vec<Check> {
     };
     let settings = ground.settings.agent().settings;
     let mut checks = Vec::new();
-    if let Err(error) = ground.reach(&models[0]) {
+    if let Err(error) = ground.reach(console, &models[0]) {
         return vec![Check::broken("model", &error.into())];
     }
     let catalog = match ground.settings.catalog(&models) {
@@ -250,20 +253,25 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
     agent.limits.max_steps = 1;
     let asked = async {
         let engine = Engine::builder().models(models).build().await?;
-        engine.run(Task::new(agent, "Reply with the one word: ready")).await
+        let outcome = engine.run(Task::new(agent, "Reply with the one word: ready")).await?;
+        let events = engine.events(&outcome.meta.thread_id, Seq::default(), EVENTS).await?;
+        anyhow::Ok((outcome, events))
     };
     match asked.await {
-        Ok(outcome) if outcome.status == Status::Done => {
+        // A model that thinks may use the cap up before its first word: that it replied is what is asked here.
+        Ok((outcome, events))
+            if events.iter().any(|it| matches!(it.event.fact, Fact::StepReplied { .. })) =>
+        {
             Check::ok("online", format!("`{name}` answered in {} ms", outcome.meta.duration_ms))
         }
-        Ok(outcome) => {
+        Ok((outcome, _)) => {
             let why = outcome.errors.first();
             let message =
                 why.map_or("no answer".to_owned(), |why| format!("{} (`{}`)", why.message, why.code));
             Check::new("online", State::Broken, format!("`{name}`: {message}"))
                 .hint("look at the key, the address (`--base-url`) and the network")
         }
-        Err(error) => Check::broken("online", &error.into()),
+        Err(error) => Check::broken("online", &error),
     }
 }
 
@@ -301,4 +309,53 @@ async fn store(ground: &Ground) -> Vec<Check> {
         Err(error) => checks.push(Check::broken("runs", &error.into())),
     }
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use futures::stream::{self, BoxStream};
+    use windlass::machine::{FailureClass, StopReason, Usage};
+    use windlass::port::model::{Model, ModelCall, ModelError, ModelEvent, Reply};
+
+    use super::*;
+
+    /// A model that always does the same.
+    struct Stub(Result<StopReason, FailureClass>, ModelInfo);
+
+    impl Model for Stub {
+        fn info(&self) -> &ModelInfo {
+            &self.1
+        }
+
+        fn stream(&self, _call: ModelCall) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+            let event = match self.0.clone() {
+                Ok(stop) => {
+                    let reply = Reply { blocks: Vec::new(), stop, usage: Usage::default(), model: None };
+                    Ok(ModelEvent::Finished(Box::new(reply)))
+                }
+                Err(class) => Err(ModelError::new(class, "no")),
+            };
+            stream::iter([event]).boxed()
+        }
+    }
+
+    struct Stubs(Arc<Stub>);
+
+    impl Models for Stubs {
+        fn resolve(&self, _name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+            Ok(self.0.clone())
+        }
+    }
+
+    async fn check(ends: Result<StopReason, FailureClass>) -> State {
+        ping(Arc::new(Stubs(Arc::new(Stub(ends, ModelInfo::default())))), &"stub/m".into()).await.state
+    }
+
+    #[tokio::test]
+    async fn any_reply_shows_that_a_model_is_there() {
+        assert!(check(Ok(StopReason::MaxTokens)).await == State::Ok);
+        assert!(check(Ok(StopReason::Refusal)).await == State::Ok);
+        assert!(check(Err(FailureClass::Auth)).await == State::Broken);
+    }
 }

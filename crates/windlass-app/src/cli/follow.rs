@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use windlass::machine::{Answer, Fact, Input, InterruptId, InterruptKind, Principal, RunId, Seq, ThreadId};
+use windlass::machine::{
+    Answer, Fact, Input, InterruptId, InterruptKind, Principal, Queued, RunId, Seq, State, ThreadId,
+};
 use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
 
@@ -82,6 +84,8 @@ pub struct Follow<'a> {
     run: RunId,
     sight: Sight,
     consent: Consent,
+    /// Whether its message is taken back where the thread comes to rest before it.
+    takes_back: bool,
     /// In a chat: who gets what is typed meanwhile.
     chat: Option<AgentConfig>,
     keyboard: Option<Keyboard>,
@@ -119,6 +123,7 @@ impl<'a> Follow<'a> {
             run,
             sight,
             consent,
+            takes_back: false,
             chat: None,
             keyboard: None,
             open: Vec::new(),
@@ -127,6 +132,12 @@ impl<'a> Follow<'a> {
             looks: 0,
             interrupts: 0,
         }
+    }
+
+    /// The run's message was sent just now. Where it waits behind a run that does not end well, it is not sent.
+    pub fn of_message(mut self) -> Self {
+        self.takes_back = true;
+        self
     }
 
     /// What a person types meanwhile is sent to this agent.
@@ -138,12 +149,15 @@ impl<'a> Follow<'a> {
 
     /// Follows until the run has ended, waits for someone who is not here, or is left.
     pub async fn follow_through(mut self, from: From) -> anyhow::Result<End> {
+        // The run may wait behind another one, which has asked long before.
+        let open = self.place.engine.interrupts(&self.thread).await?;
+        self.open = open.into_iter().map(|open| open.interrupt).collect();
         let mut updates = self.place.engine.watch(&self.thread, from.after);
         let (mut tick, mut tend) = (tokio::time::interval(TICK), tokio::time::interval(TEND));
         loop {
             let ended = tokio::select! {
                 biased;
-                signal = self.signals.next() => self.signalled(signal),
+                signal = self.signals.next() => self.signalled(signal).await?,
                 typed = typed(&mut self.keyboard) => self.typed(typed).await?,
                 update = updates.next() => match update {
                     Some(update) => self.update(update?, from.past).await?,
@@ -171,7 +185,7 @@ impl<'a> Follow<'a> {
         let engine = &self.place.engine;
         match (&mut self.sight, &update) {
             (Sight::Lines, update) => {
-                self.console.out_line(&events::update(engine, update).await?.to_string());
+                self.console.out_json(&events::update(engine, update).await?.to_string());
             }
             (Sight::People(live), Update::Event(recorded)) if recorded.seq <= past => {
                 live.past(engine, recorded).await?;
@@ -184,7 +198,12 @@ impl<'a> Follow<'a> {
                     return Ok(Some(end));
                 }
             }
-            Update::Status(status) => self.waiting = status == ThreadStatus::Waiting,
+            Update::Status(status) => {
+                self.waiting = status == ThreadStatus::Waiting;
+                if status == ThreadStatus::Idle && self.takes_back {
+                    return self.at_rest().await;
+                }
+            }
             Update::Stopped { why } => {
                 return Err(EngineError::Stopped { thread: self.thread.clone(), why: why.to_string() }.into());
             }
@@ -204,6 +223,7 @@ impl<'a> Follow<'a> {
     async fn event(&mut self, recorded: Recorded) -> anyhow::Result<Option<End>> {
         let mine = recorded.event.run.as_ref() == Some(&self.run);
         match recorded.event.fact {
+            Fact::InterruptOpened { interrupt, .. } if self.open.contains(&interrupt) => {}
             Fact::InterruptOpened { interrupt, .. } => self.open.push(interrupt),
             Fact::InterruptClosed { interrupt, .. } => {
                 self.open.retain(|open| *open != interrupt);
@@ -233,9 +253,36 @@ impl<'a> Follow<'a> {
         Ok(Some(End::Outcome(Box::new(outcome))))
     }
 
-    /// After a run that did not end well, what was typed meanwhile is not sent behind the person's back.
-    async fn unqueue(&self, state: &windlass::machine::State) -> anyhow::Result<()> {
-        for (id, queued) in &state.queue {
+    /// The thread has come to rest. Where the run's message still waits, the run before it did not end well, and
+    /// nothing would ever send it.
+    async fn at_rest(&mut self) -> anyhow::Result<Option<End>> {
+        let machine = self.place.engine.peek(&self.thread).await?;
+        let state = machine.state();
+        let (None, Some(last), true) = (&state.run, &state.last, self.is_queued(state)) else {
+            return Ok(None);
+        };
+        let outcome = self.place.engine.status(&last.run).await?;
+        self.show_end(&outcome);
+        self.unqueue(state).await?;
+        Ok(Some(End::Outcome(Box::new(outcome))))
+    }
+
+    fn is_queued(&self, state: &State) -> bool {
+        state.queue.iter().any(|(_, queued)| queued.run == self.run)
+    }
+
+    /// The run that is at work in the thread: the one that is followed, or one before it.
+    async fn at_work(&self) -> Result<RunId, EngineError> {
+        let machine = self.place.engine.peek(&self.thread).await?;
+        let active = machine.state().run.as_ref().filter(|_| self.is_queued(machine.state()));
+        Ok(active.map_or_else(|| self.run.clone(), |run| run.id.clone()))
+    }
+
+    /// After a run that did not end well, what was typed meanwhile is not sent behind the person's back. In a pipe
+    /// that is one message; others may be another process's.
+    async fn unqueue(&self, state: &State) -> anyhow::Result<()> {
+        let ours = |queued: &Queued| self.chat.is_some() || queued.run == self.run;
+        for (id, queued) in state.queue.iter().filter(|(_, queued)| ours(queued)) {
             self.place.engine.send(&self.thread, Input::Withdraw { id: id.clone() }).await?;
             let text = queued.message.plain_text();
             self.console.note(&format!("not sent: {}", first_line(&shown(&text), ECHO_CHARS)));
@@ -246,7 +293,7 @@ impl<'a> Follow<'a> {
     fn show_end(&mut self, outcome: &Outcome) {
         match &mut self.sight {
             Sight::People(live) => live.end(outcome),
-            Sight::Lines => self.console.out_line(&events::outcome(outcome).to_string()),
+            Sight::Lines => self.console.out_json(&events::outcome(outcome).to_string()),
         }
     }
 
@@ -282,7 +329,7 @@ impl<'a> Follow<'a> {
             self.looks += 1;
             return Ok(None);
         }
-        let outcome = self.place.engine.status(&self.run).await?;
+        let outcome = self.place.engine.status(&self.at_work().await?).await?;
         if outcome.status != Status::Paused {
             return Ok(None);
         }
@@ -291,7 +338,7 @@ impl<'a> Follow<'a> {
                 live.pause();
                 waits(self.console, self.place, &outcome);
             }
-            Sight::Lines => self.console.out_line(&events::outcome(&outcome).to_string()),
+            Sight::Lines => self.console.out_json(&events::outcome(&outcome).to_string()),
         }
         Ok(Some(End::Outcome(Box::new(outcome))))
     }
@@ -308,7 +355,8 @@ impl<'a> Follow<'a> {
         let line = match typed {
             Typed::Line(line) => line,
             Typed::End => {
-                if self.chat.is_none() && self.question.is_some() {
+                // Without a question it means nothing: what is typed during a run only adds to it.
+                if self.question.is_some() {
                     self.console.note("");
                     return Ok(Some(self.leave(Exit::Waiting)));
                 }
@@ -320,7 +368,7 @@ impl<'a> Follow<'a> {
             Reply::Again => {}
             Reply::Stop => {
                 self.question = None;
-                self.cancel();
+                self.cancel().await?;
             }
             Reply::Answer(answer, said) => {
                 let interrupt = question.interrupt.interrupt.clone();
@@ -349,8 +397,8 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    fn signalled(&mut self, signal: Signal) -> Option<End> {
-        match signal {
+    async fn signalled(&mut self, signal: Signal) -> anyhow::Result<Option<End>> {
+        Ok(match signal {
             Signal::End(code) => Some(self.leave(Exit::Signal(code))),
             Signal::Interrupt if self.interrupts > 0 => Some(self.leave(Exit::Interrupted)),
             Signal::Interrupt => {
@@ -360,21 +408,23 @@ impl<'a> Follow<'a> {
                 }
                 self.console.note("\nstopping the run; Ctrl-C again leaves it as it is");
                 self.question = None;
-                self.cancel();
+                self.cancel().await?;
                 None
             }
-        }
+        })
     }
 
     /// Records the wish to stop. The run's end comes as an event; a refusal means that it ended by itself.
-    fn cancel(&self) {
-        let (engine, run, console) = (self.place.engine.clone(), self.run.clone(), self.console.clone());
+    async fn cancel(&self) -> Result<(), EngineError> {
+        let run = self.at_work().await?;
+        let (engine, console) = (self.place.engine.clone(), self.console.clone());
         tokio::spawn(async move {
             match engine.cancel(&run, Principal::from("local")).await {
                 Ok(_) | Err(EngineError::Rejected(_)) => {}
                 Err(error) => console.note(&format!("not stopped: {error}")),
             }
         });
+        Ok(())
     }
 
     fn leave(&mut self, exit: Exit) -> End {
@@ -436,7 +486,7 @@ pub fn conclude(console: &Console, output: OutputFlags, end: End) -> anyhow::Res
             if output.json {
                 let text =
                     serde_json::to_string(&*outcome).map_err(|error| explain(&anyhow::Error::from(error)))?;
-                console.out_line(&text);
+                console.out_json(&text);
             }
             Ok(Exit::of(&outcome))
         }

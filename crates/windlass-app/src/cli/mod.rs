@@ -90,13 +90,13 @@ impl PlaceFlags {
 #[derive(Args, Clone, Debug, Default)]
 pub struct ModelFlags {
     /// The model, as `provider/name`
-    #[arg(long, short, value_name = "MODEL", env = "WINDLASS_MODEL", hide_env = true)]
+    #[arg(long, short, value_name = "MODEL", env = crate::config::MODEL, hide_env = true)]
     pub model: Option<String>,
     /// Another address for the model's provider
-    #[arg(long, value_name = "URL", env = "WINDLASS_BASE_URL", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,
     /// The variable that holds that provider's key
-    #[arg(long, value_name = "NAME", env = "WINDLASS_API_KEY_ENV", hide_env = true)]
+    #[arg(long, value_name = "NAME")]
     pub api_key_env: Option<String>,
     /// At most so many steps (model calls) in a run
     #[arg(long, value_name = "N", env = "WINDLASS_MAX_STEPS", hide_env = true,

@@ -26,10 +26,10 @@ pub struct ResumeArgs {
     #[command(flatten)]
     output: OutputFlags,
     /// Another address for the model's provider
-    #[arg(long, value_name = "URL", env = "WINDLASS_BASE_URL", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// The variable that holds that provider's key
-    #[arg(long, value_name = "NAME", env = "WINDLASS_API_KEY_ENV", hide_env = true)]
+    #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     #[command(flatten)]
     place: PlaceFlags,
@@ -77,7 +77,7 @@ async fn finished(
 ) -> anyhow::Result<Exit> {
     let outcome = place.engine.status(run).await?;
     if args.output.stream_json {
-        console.out_line(&events::outcome(&outcome).to_string());
+        console.out_json(&events::outcome(&outcome).to_string());
     } else {
         console.note(&console.paint.dim(&format!("run {run} has ended already")));
         let show = match (args.output.json, console.out_terminal) {

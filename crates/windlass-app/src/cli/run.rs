@@ -42,7 +42,7 @@ pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
     let text = task_text(args)?;
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
     let models = ground.settings.models.clone();
-    ground.reach(&models[0])?;
+    ground.reach(console, &models[0])?;
     let (consent, auto_run) = consent(args.yes);
     let place = ground.open(&models, auto_run).await?;
     let agent = place.agent(console)?;

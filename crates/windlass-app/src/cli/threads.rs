@@ -11,7 +11,7 @@ use windlass::port::clock::Clock;
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
 use super::{ModelFlags, PlaceFlags};
-use crate::console::{Console, first_line, shown};
+use crate::console::{Console, first_line, shown, shown_line, tame_json};
 use crate::place::{Ask, Ground, Place};
 use crate::trouble::{Exit, Trouble};
 use crate::view::events::recorded;
@@ -107,7 +107,7 @@ fn list(console: &Console, rows: &[ThreadRow], json: bool) {
     if json {
         for row in rows {
             if let Ok(line) = serde_json::to_string(row) {
-                console.out_line(&line);
+                console.out_json(&line);
             }
         }
         return;
@@ -181,20 +181,21 @@ async fn export(
     } else {
         let mut lines = String::new();
         for event in transcript::events(&place.engine, thread).await? {
-            lines.push_str(&recorded(&place.engine, &event).await?.to_string());
+            lines.push_str(&tame_json(&recorded(&place.engine, &event).await?.to_string()));
             lines.push('\n');
         }
         lines
     };
     let Some(path) = output else {
-        console.out(&text);
+        // A file gets the text as it is, and so does whoever reads it through a pipe.
+        console.out(&if console.out_terminal { shown(&text) } else { text.into() });
         return Ok(());
     };
     std::fs::write(path, text).map_err(|error| {
         Trouble::engine(format!("cannot write `{}`: {error}", path.display()))
             .hint("name another file with `--output`")
     })?;
-    console.note(&format!("written to `{}`", path.display()));
+    console.note(&format!("written to `{}`", shown_line(&path.display().to_string())));
     Ok(())
 }
 

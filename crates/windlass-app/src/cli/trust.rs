@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::console::{Console, shown};
+use crate::console::{Console, shown, shown_line};
 use crate::paths::{CONFIG_FILE, UserPaths};
 use crate::trouble::{Exit, Trouble};
 use crate::trust::{FolderFile, Standing, Trusted};
@@ -38,15 +38,17 @@ pub fn run(console: &Console, args: &TrustArgs) -> anyhow::Result<Exit> {
             true => "no longer trusted",
             false => "was not trusted",
         };
-        console.note(&format!("`{}` {said}", folder.display()));
+        console.note(&format!("`{}` {said}", shown_line(&folder.display().to_string())));
         return Ok(Exit::Done);
     }
     let Some(file) = FolderFile::read(&folder)? else {
         return Err(Trouble::usage(format!("there is no `{CONFIG_FILE}` in `{}`", folder.display())).into());
     };
     let standing = trusted.standing(&file);
+    let path = file.path.display().to_string();
+    let path = shown_line(&path);
     if standing == Standing::Trusted {
-        console.note(&format!("`{}` is already trusted", file.path.display()));
+        console.note(&format!("`{path}` is already trusted"));
         return Ok(Exit::Done);
     }
     // A file that cannot be read is said before anyone is asked to trust it.
@@ -61,7 +63,7 @@ pub fn run(console: &Console, args: &TrustArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Failed);
     }
     trusted.trust(&file)?;
-    console.note(&format!("`{}` is trusted until it changes", file.path.display()));
+    console.note(&format!("`{path}` is trusted until it changes"));
     Ok(Exit::Done)
 }
 
@@ -75,7 +77,7 @@ fn list(console: &Console, trusted: &Trusted) {
             Ok(None) => "file is gone",
             Err(_) => "unreadable",
         };
-        console.out_line(&format!("{standing:<18}{folder}"));
+        console.out_line(&format!("{standing:<18}{}", shown_line(folder)));
     }
     if !any {
         console.note("no folder is trusted");
@@ -88,7 +90,7 @@ pub fn ask(console: &Console, file: &FolderFile, standing: Standing) -> bool {
         Standing::Changed => "has changed since it was trusted",
         Standing::Unknown | Standing::Trusted => "sets up Windlass in this folder",
     };
-    console.note(&format!("`{}` {why}:\n", shown(&file.path.display().to_string())));
+    console.note(&format!("`{}` {why}:\n", shown_line(&file.path.display().to_string())));
     for line in shown(&file.text).lines() {
         console.note(&format!("  {} {line}", console.paint.dim("│")));
     }

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use futures::StreamExt;
-use windlass::Update;
 use windlass::machine::{Fact, Seq};
 use windlass::port::journal::{RunRow, ThreadStatus};
+use windlass::{Outcome, Status, Update};
 
 use super::follow::{End, Sight, conclude};
 use super::{ModelFlags, OutputFlags, PlaceFlags};
@@ -91,15 +91,21 @@ impl Watch<'_> {
                 return Err(windlass::EngineError::NoRun(self.row.view.run.clone()).into());
             };
             self.show(&update).await?;
+            if until_waiting && matches!(update, Update::Status(ThreadStatus::Waiting)) {
+                // It was so when it was told; by now somebody may have answered, or it is another run that waits.
+                let outcome = self.place.engine.status(&self.row.view.run).await?;
+                if outcome.status == Status::Paused {
+                    return Ok(self.ended(outcome));
+                }
+            }
             let over = match &update {
                 Update::Event(recorded) => {
                     let mine = recorded.event.run.as_ref() == Some(&self.row.view.run);
                     let finished = mine && matches!(recorded.event.fact, Fact::RunFinished { .. });
                     finished || self.has_ended() && recorded.seq >= self.head
                 }
-                Update::Status(status) => until_waiting && *status == ThreadStatus::Waiting,
                 // Another process may drive it on at any time.
-                Update::Stopped { .. } => false,
+                Update::Stopped { .. } | Update::Status(_) => false,
                 Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => false,
             };
             if over {
@@ -115,7 +121,7 @@ impl Watch<'_> {
     async fn show(&mut self, update: &Update) -> anyhow::Result<()> {
         let engine = &self.place.engine;
         match &mut self.sight {
-            Sight::Lines => self.console.out_line(&events::update(engine, update).await?.to_string()),
+            Sight::Lines => self.console.out_json(&events::update(engine, update).await?.to_string()),
             Sight::People(live) => live.update(engine, update).await?,
         }
         Ok(())
@@ -123,11 +129,15 @@ impl Watch<'_> {
 
     async fn outcome(&mut self) -> anyhow::Result<End> {
         let outcome = self.place.engine.status(&self.row.view.run).await?;
+        Ok(self.ended(outcome))
+    }
+
+    fn ended(&mut self, outcome: Outcome) -> End {
         match &mut self.sight {
-            Sight::Lines => self.console.out_line(&events::outcome(&outcome).to_string()),
+            Sight::Lines => self.console.out_json(&events::outcome(&outcome).to_string()),
             Sight::People(live) => live.end(&outcome),
         }
-        Ok(End::Outcome(Box::new(outcome)))
+        End::Outcome(Box::new(outcome))
     }
 
     fn left(&mut self, signal: Signal) -> Exit {

@@ -1,15 +1,19 @@
 //! A call as a person judges it: every argument, and for files what would change.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use windlass::tool::WorkingFolder;
 
-use crate::console::{Paint, shown};
+use crate::console::{Paint, shown, shown_line};
 
-/// A diff of larger files costs more than it tells.
+/// A diff of larger texts costs more than it tells.
 const DIFF_MAX_BYTES: u64 = 512 * 1024;
+
+/// Time for a diff; texts that have little in common take long, and Ctrl-C has to wait for it.
+const DIFF_MAX_TIME: Duration = Duration::from_millis(200);
 
 /// Lines of a preview, nothing left out that the call would do.
 pub fn lines(tool: &str, arguments: &str, folder: &Path, paint: Paint) -> Vec<String> {
@@ -19,7 +23,7 @@ pub fn lines(tool: &str, arguments: &str, folder: &Path, paint: Paint) -> Vec<St
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     match (tool, text("file_path"), text("content"), text("old_string"), text("new_string")) {
         ("Write", Some(path), Some(content), _, _) => match existing(folder, path) {
-            Some(old) if old == content => vec![format!("{path}: no change")],
+            Some(old) if old == content => vec![format!("{}: no change", shown_line(path))],
             Some(old) => diff(&old, content, paint),
             None => content.lines().map(|line| added(line, paint)).collect(),
         },
@@ -110,7 +114,12 @@ fn existing(folder: &Path, path: &str) -> Option<String> {
 }
 
 fn diff(old: &str, new: &str, paint: Paint) -> Vec<String> {
-    let diff = TextDiff::from_lines(old, new);
+    if old.len().max(new.len()) as u64 > DIFF_MAX_BYTES {
+        let gone = old.lines().map(|line| removed(line, paint));
+        return gone.chain(new.lines().map(|line| added(line, paint))).collect();
+    }
+    // What is not compared in time counts as replaced.
+    let diff = TextDiff::configure().timeout(DIFF_MAX_TIME).diff_lines(old, new);
     let mut lines = Vec::new();
     for (nth, group) in diff.grouped_ops(2).iter().enumerate() {
         if nth > 0 {
@@ -119,13 +128,17 @@ fn diff(old: &str, new: &str, paint: Paint) -> Vec<String> {
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
             let line = change.value().trim_end_matches('\n');
             lines.push(match change.tag() {
-                ChangeTag::Delete => paint.red(&format!("- {}", shown(line))).into_owned(),
+                ChangeTag::Delete => removed(line, paint),
                 ChangeTag::Insert => added(line, paint),
                 ChangeTag::Equal => format!("  {}", shown(line)),
             });
         }
     }
     lines
+}
+
+fn removed(line: &str, paint: Paint) -> String {
+    paint.red(&format!("- {}", shown(line))).into_owned()
 }
 
 fn added(line: &str, paint: Paint) -> String {
@@ -165,6 +178,16 @@ mod tests {
     }
 
     #[test]
+    fn a_path_cannot_steer_the_screen_or_write_a_line_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = "odd\u{1b}[2J\u{9b}\n[a]pproved";
+        std::fs::write(folder.path().join(path), "same").unwrap();
+        let call = serde_json::json!({"file_path": path, "content": "same"}).to_string();
+        let lines = lines("Write", &call, folder.path(), Paint::Plain);
+        assert_eq!(lines, ["odd␛[2J\\u{9b}␊[a]pproved: no change"]);
+    }
+
+    #[test]
     fn an_edit() {
         insta::assert_snapshot!(
             check("Edit", r#"{"file_path":"old.md","old_string":"two","new_string":"2\u001b[2J","replace_all":true}"#),
@@ -200,6 +223,20 @@ mod tests {
         assert_eq!(write("a.md", "one"), "now: `a.md` has another content");
         assert_eq!(write("b.md", "one"), "now: `b.md` does not exist");
         assert_eq!(evidence("Send", r#"{"file_path":"a.md"}"#, folder.path()), None);
+    }
+
+    #[test]
+    fn a_diff_ends_whatever_the_texts() {
+        let text = |seed: u64, lines: u64| -> String {
+            let word = |nth: u64| (nth ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
+            (0..lines).map(|nth| format!("{:x}\n", word(nth))).collect()
+        };
+        // Nearly every line differs, and none is unique: without a limit this takes minutes.
+        let lines = diff(&text(1, 200_000), &text(7, 200_000), Paint::Plain);
+        assert!(lines.iter().any(|line| line.starts_with("- ")));
+        // Beyond the limit of size both sides are shown whole.
+        let large = text(3, 300_000);
+        assert_eq!(diff(&large, "x\n", Paint::Plain).len(), 300_001);
     }
 
     #[test]

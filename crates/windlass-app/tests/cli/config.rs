@@ -120,6 +120,20 @@ fn the_store_is_private_and_never_inside_the_folder() {
 }
 
 #[test]
+fn the_home_directory_is_a_working_folder_like_any_other() {
+    let user = User::new();
+    std::fs::create_dir(user.home()).unwrap();
+    std::fs::write(user.home().join("data.csv"), "city,people\nRome,3\nOslo,1\n").unwrap();
+    let home = user.home().display().to_string();
+    user.run(&["run", "--yes", "--dir", &home, TASK]).exits(0);
+    assert!(user.home().join("insights.md").exists());
+    assert!(user.run(&["threads", "list", "--dir", &home]).exits(0).out.contains("Read data.csv"));
+    // Elsewhere below it the tools could reach the store.
+    let error = check(&user, &["run", "--dir", &home, "--store", &format!("{home}/kept"), TASK]);
+    assert!(error.contains("lies inside the working folder"), "{error}");
+}
+
+#[test]
 fn doctor_says_what_is_wrong_and_never_shows_a_key() {
     let user = User::new();
     let said = user.run(&["doctor"]).exits(0);

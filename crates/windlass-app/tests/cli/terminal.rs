@@ -65,6 +65,25 @@ impl Terminal {
         self
     }
 
+    fn signal(&mut self, signal: i32) -> &mut Self {
+        // SAFETY: a plain system call about a child that has not been waited for.
+        let sent = unsafe { libc::kill(i32::try_from(self.child.id()).unwrap(), signal) };
+        assert_eq!(sent, 0);
+        self
+    }
+
+    /// The terminal's flags for lines, echo and output.
+    fn modes(&self) -> (libc::tcflag_t, libc::tcflag_t, libc::tcflag_t) {
+        use std::os::fd::AsRawFd;
+        let mut modes = std::mem::MaybeUninit::<libc::termios>::uninit();
+        // SAFETY: the pointer is valid for the call, which fills what it points to.
+        let modes = unsafe {
+            assert_eq!(libc::tcgetattr(self.screen.as_raw_fd(), modes.as_mut_ptr()), 0);
+            modes.assume_init()
+        };
+        (modes.c_lflag, modes.c_iflag, modes.c_oflag)
+    }
+
     /// Reads to the end; the exit code and everything that was on the screen.
     pub fn end(&mut self) -> (Option<i32>, String) {
         let mut bytes = [0; 4096];
@@ -165,6 +184,73 @@ fn what_is_typed_during_a_run_is_sent_after_it() {
     assert_eq!(code, Some(0), "{seen}");
     let events = user.events();
     assert_eq!((count(&events, "message.queued"), count(&events, "run.finished")), (1, 2));
+}
+
+#[test]
+fn an_export_to_the_screen_steers_nothing_and_one_to_a_file_is_whole() {
+    let user = User::new();
+    let task = "odd \u{1b}[2J\u{9b}2J text";
+    user.run(&["run", task]).exits(0);
+    for arguments in [&["threads", "export", "--markdown"][..], &["threads", "export"], &["threads", "list"]]
+    {
+        let (code, seen) = Terminal::start(&user, arguments).end();
+        assert_eq!(code, Some(0), "{seen}");
+        assert!(!seen.contains("\u{1b}[2J") && !seen.contains('\u{9b}') && seen.contains("odd"), "{seen}");
+    }
+    user.run(&["threads", "export", "--markdown", "-o", "out.md"]).exits(0);
+    assert!(user.read("out.md").contains(task));
+    let json = user.run(&["threads", "export"]).exits(0).out;
+    assert!(!json.contains('\u{9b}') && json.contains("odd \\u001b[2J\\u009b2J text"), "{json}");
+}
+
+#[test]
+fn a_chat_goes_on_with_a_thread_whose_run_waits() {
+    let user = User::new();
+    user.run(&["run", TASK]).exits(3);
+    let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let mut terminal = Terminal::start(&user, &["chat", "--thread", &thread]);
+    terminal.until("› ").enter("hello\r").until(APPROVE).enter("a\n").until("approved once");
+    terminal.until("› hello").until("I am the demo model").until("› ").enter("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+}
+
+#[test]
+fn a_message_behind_a_run_that_is_stopped_is_not_sent() {
+    let user = User::new();
+    user.run(&["run", TASK]).exits(3);
+    let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let mut terminal = Terminal::start(&user, &["chat", "--thread", &thread]);
+    terminal.until("› ").enter("hello\r").until(APPROVE).enter("s\n").until("not sent: hello");
+    terminal.until("› ").enter("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(count(&user.events(), "message.withdrawn"), 1);
+}
+
+#[test]
+fn ctrl_d_at_a_question_leaves_the_run_as_it_is() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["run", TASK]);
+    terminal.until(APPROVE).enter("\x04").until("the run is kept as it is");
+    assert_eq!(terminal.end().0, Some(3));
+    let mut terminal = Terminal::start(&user, &["chat"]);
+    terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x04");
+    terminal.until("the run is kept as it is");
+    assert_eq!(terminal.end().0, Some(3));
+}
+
+#[test]
+fn a_signal_ends_a_chat_at_its_prompt_and_leaves_the_terminal_as_it_was() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["chat"]);
+    let before = terminal.modes();
+    terminal.until("› ");
+    while terminal.modes() == before {
+        std::thread::yield_now();
+    }
+    terminal.signal(libc::SIGTERM).until("\x1b[?2004l");
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(143));
+    assert_eq!(terminal.modes(), before);
 }
 
 #[test]

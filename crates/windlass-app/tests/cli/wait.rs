@@ -94,3 +94,37 @@ fn in_a_pipe_chat_ends_where_a_run_waits() {
     let said = super::said(child.wait_with_output().unwrap()).exits(3);
     assert!(said.err.contains("waiting: the run waits for an answer"), "{said:#?}");
 }
+
+#[test]
+fn in_a_pipe_chat_says_what_its_thread_waits_for() {
+    let user = User::new();
+    let (run, interrupt) = waiting(&user);
+    let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let chat = ["chat", "--thread", &thread];
+    let mut child = user.command(&chat).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    let said = super::said(child.wait_with_output().unwrap()).exits(3);
+    assert!(said.err.contains(&format!("`windlass answer {run} {interrupt} approve|deny`")), "{said:#?}");
+    // The message stays where it is, and its turn comes after that run.
+    user.run(&["answer", &run, &interrupt, "approve"]).exits(0);
+    assert_eq!(count(&user.events(), "message.taken"), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn in_a_pipe_chat_heeds_signals_while_it_reads() {
+    for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
+        let user = User::new();
+        let mut child = user.command(&["chat"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        // Once the first line is answered, it reads the next one.
+        let mut lines = child.stdin.take().unwrap();
+        lines.write_all(b"hello\n").unwrap();
+        let mut answer = String::new();
+        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut out, &mut answer).unwrap();
+        // SAFETY: a plain system call about a child that has not been waited for.
+        unsafe { libc::kill(i32::try_from(child.id()).unwrap(), signal) };
+        let ended = child.wait().unwrap().code();
+        assert!(answer.contains("demo model") && ended == Some(code), "{answer} {ended:?}");
+    }
+}

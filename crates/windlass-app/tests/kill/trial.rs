@@ -50,7 +50,9 @@ enum Life {
 /// A command against the local model server.
 pub fn command(user: &User, base_url: &str, arguments: &[&str]) -> Command {
     let mut command = user.command(arguments);
-    command.env("OPENAI_API_KEY", "none").env("WINDLASS_BASE_URL", base_url);
+    command.env("OPENAI_API_KEY", "none");
+    // The address goes with the model that is named beside it, also where a run is picked up.
+    command.env("WINDLASS_MODEL", MODEL).env("WINDLASS_BASE_URL", base_url);
     command
 }
 

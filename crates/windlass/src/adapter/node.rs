@@ -97,7 +97,10 @@ impl Drop for Node {
 pub(crate) async fn opening(store: &Path) -> Result<File, StoreError> {
     const TRIES: usize = 500;
     const PAUSE: Duration = Duration::from_millis(10);
-    let lock = File::create(store.join("opening")).map_err(|error| unusable(store, error))?;
+    let failed = |error| unusable(store, error);
+    let lock = File::create(store.join("opening")).map_err(failed)?;
+    // A folder that was there before may be open to readers. SQLite gives its log the mode of the database.
+    private_file(&store.join("windlass.db")).map_err(failed)?;
     for _ in 0..TRIES {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
@@ -114,16 +117,57 @@ pub fn socket_path(nodes: &Path, id: &str) -> PathBuf {
     nodes.join(format!("{id}.sock"))
 }
 
-/// Makes a folder that only its owner may enter.
+/// Makes a folder that only its owner may enter. One that exists is left as it is, and refused where others could
+/// change what lies in it.
 pub(crate) fn private_folder(folder: &Path) -> Result<(), StoreError> {
-    fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
-            .map_err(|error| unusable(folder, error))?;
+    let failed = |error| unusable(folder, error);
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent).map_err(failed)?;
     }
+    let mut maker = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
+    match maker.create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => refuse_shared(folder),
+        made => made.map_err(failed),
+    }
+}
+
+#[cfg(unix)]
+fn refuse_shared(folder: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::MetadataExt;
+    const OTHERS_WRITE: u32 = 0o022;
+    let found = fs::metadata(folder).map_err(|error| unusable(folder, error))?;
+    // SAFETY: a plain system call that cannot fail.
+    let user = unsafe { libc::geteuid() };
+    // What belongs to root is root's to change in any case.
+    let foreign = found.uid() != user && found.uid() != 0;
+    if !foreign && found.mode() & OTHERS_WRITE == 0 {
+        return Ok(());
+    }
+    let why = format!(
+        "other users can change what lies in `{}`; name a folder that does not exist yet, which is then made for \
+         this user alone, or take their rights away",
+        folder.display()
+    );
+    Err(StoreError::Refused { why })
+}
+
+#[cfg(not(unix))]
+fn refuse_shared(_folder: &Path) -> Result<(), StoreError> {
     Ok(())
+}
+
+/// Makes a file that only its owner may read, unless it exists.
+fn private_file(path: &Path) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn lock_path(nodes: &Path, id: &str) -> PathBuf {
@@ -180,4 +224,35 @@ fn refuse_network_file_system(folder: &Path) -> Result<(), StoreError> {
 #[cfg(not(target_os = "linux"))]
 fn refuse_network_file_system(_folder: &Path) -> Result<(), StoreError> {
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_was_there_keeps_its_mode_and_one_that_others_write_to_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let with = |name: &str, mode: u32| {
+            let folder = base.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            folder
+        };
+        let fresh = base.path().join("deep/fresh");
+        private_folder(&fresh).unwrap();
+        assert_eq!(mode(&fresh), 0o700);
+        let read = with("read", 0o755);
+        private_folder(&read).unwrap();
+        assert_eq!(mode(&read), 0o755);
+        let shared = with("shared", 0o1777);
+        let refused = private_folder(&shared).unwrap_err().to_string();
+        assert!(refused.starts_with("other users can change what lies in `"), "{refused}");
+        assert_eq!(mode(&shared), 0o1777);
+        private_file(&read.join("windlass.db")).unwrap();
+        assert_eq!(mode(&read.join("windlass.db")), 0o600);
+    }
 }

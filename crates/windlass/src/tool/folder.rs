@@ -179,15 +179,13 @@ impl WorkingFolder {
 
     /// Names the engine's store, a directory or a file; one outside the folder changes nothing.
     pub fn with_store(mut self, store: impl AsRef<Path>) -> Self {
-        let store = store.as_ref();
-        // A store that does not exist yet is known by its parent.
-        let known = fs::canonicalize(store).or_else(|_| {
-            let parent = store.parent().unwrap_or(Path::new("."));
-            fs::canonicalize(parent).map(|parent| parent.join(store.file_name().unwrap_or_default()))
-        });
-        let absolute = known.or_else(|_| std::path::absolute(store)).unwrap_or_else(|_| store.to_owned());
-        self.store = self.inside(&absolute).map(Path::to_owned);
+        self.store = self.inside(&real_path(store.as_ref())).map(Path::to_owned);
         self
+    }
+
+    /// Whether a path lies where tools could change it: inside the folder, and not in what it knows as the store.
+    pub(crate) fn offers(&self, path: &Path) -> bool {
+        self.inside(&real_path(path)).is_some_and(|inside| !self.is_store(inside))
     }
 
     /// The folder's absolute path, as people and models see it.
@@ -360,6 +358,27 @@ impl WorkingFolder {
         })?;
         Ok((directory, name.to_owned()))
     }
+}
+
+/// A path without links. One that does not exist yet is known by the part that does; what follows is taken by its
+/// words.
+fn real_path(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
+    let (rest, mut real) = match &known {
+        Some((known, real)) => (path.strip_prefix(known).unwrap_or(&path), real.clone()),
+        None => (path.as_path(), PathBuf::new()),
+    };
+    for part in rest.components() {
+        match part {
+            Component::ParentDir => {
+                real.pop();
+            }
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => real.push(part),
+        }
+    }
+    real
 }
 
 /// The longest path taken: Linux's `PATH_MAX`.

@@ -45,6 +45,15 @@ async fn statuses_are_typed() {
 }
 
 #[tokio::test]
+async fn a_redirect_is_told_and_not_followed() {
+    let told = "error Config: HTTP 307: the provider redirects to `http://elsewhere.invalid/login`, where the key \
+                is not sent; configure the `base_url` that is meant [307]";
+    assert_eq!(failure("anth-ok-307").await, told);
+    assert_eq!(failure("oai-ok-307").await, told);
+    assert_eq!(failure("gem-ok-307").await, told);
+}
+
+#[tokio::test]
 async fn a_success_that_is_no_stream_is_read() {
     assert_eq!(
         failure("anth-ok-html200").await,

@@ -149,7 +149,7 @@ async fn gemini_gets_its_key_in_a_header_and_a_clean_schema() {
     assert_eq!(request.path, "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse");
     assert_eq!(request.header("x-goog-api-key"), Some("test-key"));
     insta::assert_snapshot!(request.body, @r#"
-    {"contents":[{"parts":[{"text":"What is the weather?","thought":false}],"role":"user"}],"generationConfig":{"thinkingConfig":{"thinkingBudget":4096,"includeThoughts":true}},"safetySettings":null,"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"systemInstruction":{"parts":[{"text":"Be brief.","thought":false}],"role":"model"},"tools":[{"functionDeclarations":[{"name":"get_weather","description":"the get_weather tool","parametersJsonSchema":{"type":"object","properties":{"a":{"type":"integer"}}}},{"name":"get_time","description":"the get_time tool","parametersJsonSchema":{"type":"object","properties":{"city":{"type":"string"}}}}],"codeExecution":null}]}
+    {"contents":[{"parts":[{"text":"What is the weather?","thought":false}],"role":"user"}],"generationConfig":{"thinkingConfig":{"thinkingBudget":4096,"includeThoughts":true}},"safetySettings":null,"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"systemInstruction":{"parts":[{"text":"Be brief.","thought":false}],"role":"model"},"tools":[{"functionDeclarations":[{"name":"get_weather","description":"the get_weather tool","parametersJsonSchema":{"type":"object","properties":{"a":{"anyOf":[{"type":"null"},{"type":"integer"}]}},"additionalProperties":false}},{"name":"get_time","description":"the get_time tool","parametersJsonSchema":{"type":"object","properties":{"city":{"type":"string"}}}}],"codeExecution":null}]}
     "#);
 }
 

@@ -95,3 +95,10 @@ fn edits_of_one_file_beside_each_other_lose_nothing() {
     });
     assert_eq!(desk.text("song.txt"), lines.concat().replace("line", "verse"));
 }
+
+#[test]
+fn a_file_that_would_grow_beyond_the_limit_is_left_alone() {
+    let before = "a".repeat(1024 * 1024);
+    let answer = "error: `song.txt` would grow to more than 52428800 bytes; replace less at a time";
+    check(&before, "a", &"b".repeat(100), true, answer, &before);
+}

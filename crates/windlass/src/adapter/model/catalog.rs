@@ -206,7 +206,8 @@ impl ProviderCatalogBuilder {
         self
     }
 
-    /// Uses the caller's HTTP client: proxies, certificates, middleware of its own. (LM-G7)
+    /// Uses the caller's HTTP client: proxies, certificates, middleware of its own. (LM-G7) Its redirect policy
+    /// counts too: one that leaves the host takes the keys in providers' own headers along.
     pub fn http_client(mut self, client: reqwest::Client) -> Self {
         self.http = Some(client);
         self
@@ -225,6 +226,9 @@ impl ProviderCatalogBuilder {
             None => reqwest::Client::builder()
                 .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
                 .connect_timeout(CONNECT_TIMEOUT)
+                // The client takes only `Authorization` off where a redirect leaves the host: a key in a header of
+                // another name would go along.
+                .redirect(reqwest::redirect::Policy::none())
                 .build()
                 .map_err(|error| config_error(format!("cannot build the HTTP client: {error}")))?,
         };

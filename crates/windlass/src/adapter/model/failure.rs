@@ -27,8 +27,14 @@ pub(super) fn typed(error: &ProviderError) -> ModelError {
         | ProviderError::InvalidAuthentication(response)
         | ProviderError::CacheExpired { response, .. } => {
             let status = response.status.map(|status| status.as_u16());
+            if let Some(redirected) =
+                response.headers.as_ref().and_then(|headers| redirected(status, headers))
+            {
+                return redirected;
+            }
             let mut error = answered(status, response.code.as_deref(), &response.body);
-            error.retry_after_ms = response.headers.as_ref().and_then(retry_after_ms);
+            error.retry_after_ms =
+                response.headers.as_ref().and_then(retry_after_ms).or_else(|| retry_info_ms(&response.body));
             error
         }
         ProviderError::Truncated => {
@@ -90,6 +96,19 @@ fn link(error: &HttpError) -> ModelError {
         }
         None => ModelError::new(FailureClass::Transient, shortened(&cause)),
     }
+}
+
+/// A redirect is followed by nobody: the key would go wherever it points.
+fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Option<ModelError> {
+    let status = status.filter(|status| (300..400).contains(status))?;
+    let target = headers.get(http::header::LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    // A query may hold what was sent.
+    let target = target.as_deref().and_then(|target| target.split(['?', '#']).next()).unwrap_or("nowhere");
+    let message = format!(
+        "HTTP {status}: the provider redirects to `{}`, where the key is not sent; configure the `base_url` that is meant",
+        shortened(target)
+    );
+    Some(ModelError { status: Some(status), ..ModelError::new(FailureClass::Config, message) })
 }
 
 /// Types what a provider answered: an error status, or an error inside a stream. A `code` stands beside the body
@@ -239,6 +258,16 @@ fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
     Some(until.saturating_sub(now).as_millis() as u64)
 }
 
+/// Reads Gemini's hint, which stands in the body: `google.rpc.RetryInfo` with a delay of `"34s"` or `"0.5s"`.
+/// <https://cloud.google.com/apis/design/errors#error_details>
+fn retry_info_ms(body: &str) -> Option<u64> {
+    let document: Value = serde_json::from_str(body).ok()?;
+    let details = document.get("error")?.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    Some((seconds.max(0.0) * 1000.0) as u64)
+}
+
 /// Reads an HTTP date in its preferred form, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7),
 /// as time since 1970.
 fn http_date(text: &str) -> Option<Duration> {
@@ -251,6 +280,10 @@ fn http_date(text: &str) -> Option<Duration> {
     let year: u64 = words.next()?.parse().ok()?;
     let mut clock = words.next()?.splitn(3, ':').map(|part| part.parse::<u64>().ok());
     let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    // Four digits, as the form has it; the sums below cannot overflow then.
+    if year > 9_999 || day > 31 || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
     // Days since the epoch by counting years from March, so that the leap day is a year's last.
     let (shifted_year, shifted_month) =
         if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
@@ -301,6 +334,29 @@ mod tests {
         );
         check(&[("retry-after", "soon")], None);
         assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(784_111_777)));
+        let max = u64::MAX;
+        for odd in [
+            format!("{max} Mar 2026 00:00:00"),
+            format!("01 Mar {max} 00:00:00"),
+            format!("01 Mar 2026 {max}:0:0"),
+        ] {
+            assert_eq!(http_date(&format!("Sun, {odd} GMT")), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_delay_in_the_body_is_read() {
+        let check = |delay: &str, expected: Option<u64>| {
+            let body = serde_json::json!({"error": {"code": 429, "details": [
+                {"@type": "type.googleapis.com/google.rpc.QuotaFailure"},
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
+            ]}});
+            assert_eq!(retry_info_ms(&body.to_string()), expected, "{delay}");
+        };
+        check("34s", Some(34_000));
+        check("0.5s", Some(500));
+        check("34", None);
+        assert_eq!(retry_info_ms("slow down"), None);
     }
 
     #[test]

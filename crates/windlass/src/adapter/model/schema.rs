@@ -4,42 +4,38 @@
 
 use serde_json::{Map, Value};
 
-/// Cleans a tool's schema for Gemini, which knows a subset: of alternatives the first that is not null stays,
-/// unknown keywords go, and a missing type becomes `string`. (SK-C18)
+/// Makes a tool's schema one for Gemini. It goes out as `parametersJsonSchema`, which reads JSON Schema, alternatives
+/// and all: only `$schema`, which it refuses, and `nullable`, which is OpenAPI's and which no tool here heeds, are
+/// dropped; a root without a type is an object. (SK-C18)
 pub(super) fn for_gemini(schema: &Value) -> Value {
-    let Value::Object(schema) = schema else { return schema.clone() };
-    let mut clean = Map::new();
-    for (key, value) in schema {
-        match key.as_str() {
-            "additionalProperties" | "nullable" | "$schema" | "anyOf" | "oneOf" | "allOf" => {}
-            "properties" => {
-                let properties = value.as_object().into_iter().flatten();
-                let properties = properties.map(|(name, schema)| (name.clone(), for_gemini(schema)));
-                clean.insert(key.clone(), Value::Object(properties.collect()));
-            }
-            "items" => {
-                clean.insert(key.clone(), for_gemini(value));
-            }
-            "type" => {
-                clean.insert(key.clone(), single_type(value));
-            }
-            _ => {
-                clean.insert(key.clone(), value.clone());
-            }
+    let mut clean = without_dialect(schema);
+    if let Value::Object(root) = &mut clean {
+        root.entry("type").or_insert_with(|| "object".into());
+    }
+    clean
+}
+
+fn without_dialect(schema: &Value) -> Value {
+    match schema {
+        Value::Object(members) => {
+            let kept = members.iter().filter(|(key, _)| !matches!(key.as_str(), "$schema" | "nullable"));
+            Value::Object(kept.map(|(key, value)| (key.clone(), keyword(key, value))).collect())
         }
+        Value::Array(schemas) => Value::Array(schemas.iter().map(without_dialect).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
     }
-    let alternatives = ["anyOf", "oneOf", "allOf"].iter().find_map(|key| schema.get(*key)?.as_array());
-    let chosen = alternatives.into_iter().flatten().find(|option| option.get("type") != Some(&"null".into()));
-    if let Some(Value::Object(chosen)) = chosen.map(for_gemini) {
-        for (key, value) in chosen {
-            clean.entry(key).or_insert(value);
+}
+
+/// A keyword's value: names are the author's own, and values are no schemas.
+fn keyword(key: &str, value: &Value) -> Value {
+    match (key, value) {
+        ("properties" | "patternProperties" | "$defs" | "definitions", Value::Object(named)) => {
+            let cleaned = named.iter().map(|(name, schema)| (name.clone(), without_dialect(schema)));
+            Value::Object(cleaned.collect::<Map<_, _>>())
         }
+        ("enum" | "const" | "default" | "example" | "examples", value) => value.clone(),
+        (_, value) => without_dialect(value),
     }
-    if !clean.contains_key("type") && !clean.contains_key("$ref") {
-        let kind = if clean.contains_key("properties") { "object" } else { "string" };
-        clean.insert("type".to_owned(), kind.into());
-    }
-    Value::Object(clean)
 }
 
 /// Whether OpenAI's strict mode takes the schema: every object is closed and demands all its properties.
@@ -67,11 +63,6 @@ pub(super) fn is_strict(schema: &Value) -> bool {
     })
 }
 
-fn single_type(kind: &Value) -> Value {
-    let first = kind.as_array().and_then(|kinds| kinds.iter().find(|kind| *kind != "null"));
-    first.unwrap_or(kind).clone()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -80,26 +71,34 @@ mod tests {
 
     // rows: SK-C18
     #[test]
-    fn gemini_gets_a_plain_schema() {
+    fn gemini_loses_nothing_that_it_reads() {
+        let kept = json!({
+            "anyOf": [{"type": "null"}, {"type": "integer"}, {"$ref": "#/$defs/e"}],
+            "description": "d"
+        });
+        let named = json!({"type": ["string", "null"], "enum": [{"nullable": true}]});
         let schema = json!({
-            "type": "object",
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
             "additionalProperties": false,
             "properties": {
-                "a": {"anyOf": [{"type": "null"}, {"type": "integer", "nullable": true}], "description": "d"},
-                "b": {"description": "no type"},
-                "c": {"type": ["string", "null"]},
-                "d": {"type": "array", "items": {"oneOf": [{"type": "object", "properties": {"e": {}}}]}}
+                "a": kept,
+                "nullable": {"type": "integer", "nullable": true},
+                "c": named,
+                "d": {"type": "array", "items": {"oneOf": [{"$schema": "x", "properties": {"e": {}}}]}}
             },
+            "$defs": {"e": {"type": "boolean", "nullable": false}},
             "required": ["a"]
         });
         let expected = json!({
             "type": "object",
+            "additionalProperties": false,
             "properties": {
-                "a": {"description": "d", "type": "integer"},
-                "b": {"description": "no type", "type": "string"},
-                "c": {"type": "string"},
-                "d": {"type": "array", "items": {"type": "object", "properties": {"e": {"type": "string"}}}}
+                "a": kept,
+                "nullable": {"type": "integer"},
+                "c": named,
+                "d": {"type": "array", "items": {"oneOf": [{"properties": {"e": {}}}]}}
             },
+            "$defs": {"e": {"type": "boolean"}},
             "required": ["a"]
         });
         assert_eq!(for_gemini(&schema), expected);

@@ -2,8 +2,8 @@
 //!
 //! The first segment of a request's path names the scenario ([`scenario`]); suffixes change how the answer
 //! is carried: `@clean` closes the connection after the last frame, `@reset` breaks the chunked body off,
-//! `-429`, `-529`, `-502html`, `-html200` answer with a status or a page, `-noheaders` never answers, `-headers`
-//! sends headers without an end, `-plain` calls the stream plain text, and `-stall` falls silent in the middle.
+//! `-307`, `-429`, `-529`, `-502html`, `-html200` answer with a status or a page, `-noheaders` never answers,
+//! `-headers` sends headers without an end, `-plain` calls the stream plain text, and `-stall` falls silent in the middle.
 //! Every request is kept for the test to read.
 
 mod anthropic;
@@ -242,6 +242,7 @@ fn whole_answer(name: &str) -> Option<(&'static str, &'static str, String)> {
     const JSON: &str = "content-type: application/json\r\nrequest-id: req_1\r\n";
     const LATER: &str = "content-type: application/json\r\nrequest-id: req_1\r\nretry-after: 7\r\n\
         x-ratelimit-remaining-requests: 0\r\n";
+    const MOVED: &str = "location: http://elsewhere.invalid/login?from=here\r\n";
     const HTML: &str = "content-type: text/html\r\n";
     let anthropic = name.starts_with("anth");
     let bedrock = name.starts_with("br-");
@@ -282,6 +283,8 @@ fn whole_answer(name: &str) -> Option<(&'static str, &'static str, String)> {
         Some(("400 Bad Request", JSON, error("invalid_request_error", "invalid_value", "bad field")))
     } else if ends("-500") {
         Some(("500 Internal Server Error", JSON, error("api_error", "server_error", "Internal")))
+    } else if ends("-307") {
+        Some(("307 Temporary Redirect", MOVED, String::new()))
     } else if ends("-502html") {
         Some(("502 Bad Gateway", HTML, "<html>bad gateway</html>".to_owned()))
     } else if ends("-html200") {

@@ -76,6 +76,13 @@ fn apply(folder: &WorkingFolder, arguments: &EditArguments) -> Answer {
         }
         _ => {}
     }
+    // Many short matches and a long replacement would make more than there is memory.
+    let grown = to.len().saturating_sub(from.len()).saturating_mul(matches.len());
+    if old.len().saturating_add(grown) as u64 > MAX_SIZE_BYTES {
+        return Err(Refusal(format!(
+            "`{path}` would grow to more than {MAX_SIZE_BYTES} bytes; replace less at a time"
+        )));
+    }
     let new = old.replace(&from, &to);
     folder.write(&path, new.as_bytes())?;
     // Where the nth replacement starts in the new text: each one before it moved it by as much.

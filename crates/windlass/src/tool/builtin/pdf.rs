@@ -3,7 +3,10 @@
 //! A hostile file can make it panic, loop or recurse without end. It runs in a thread of its own
 //! with a time limit, panics are caught page by page, and the two known endless recursions (a page
 //! tree and drawn forms that contain themselves) are looked for first, because a stack that
-//! overflows ends the process. No text recognition: a scanned page has no text.
+//! overflows ends the process. What streams unpack to is bounded before the parser unpacks them
+//! (`pdf/unpack.rs`). No text recognition: a scanned page has no text.
+
+mod unpack;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
@@ -29,6 +32,8 @@ const MAX_PAGE_TREE_DEPTH: usize = 64;
 const MAX_FORM_DEPTH: usize = 12;
 /// Forms drawn on one page, counted as often as they are drawn.
 const MAX_FORMS: usize = 2000;
+/// A page's drawing is a few hundred kilobytes; that of a dense map is some megabytes.
+const MAX_DRAWN_BYTES: usize = 16 * 1024 * 1024;
 const MAX_TEXT_BYTES: usize = 2 * 1024 * 1024;
 
 static READERS: Mutex<usize> = Mutex::new(0);
@@ -104,10 +109,11 @@ impl Drop for Slot {
 }
 
 fn extract(bytes: &[u8], first: u64, count: Option<u64>, stop: &CancellationToken) -> Result<String, String> {
-    let mut document = Document::load_mem(bytes).map_err(|error| error.to_string())?;
+    let mut document = unpack::load(bytes)?;
     if document.is_encrypted() {
         document.decrypt("").map_err(|_| "it needs a password".to_owned())?;
     }
+    unpack::empty_oversized(&mut document);
     let pages = document.get_pages();
     let total = pages.len() as u64;
     if total == 0 {
@@ -167,12 +173,32 @@ fn refuse_recursion(document: &Document, page: ObjectId) -> Result<(), String> {
             Err(_) => break,
         }
     }
+    let mut held = 0;
+    for part in document.get_page_contents(page) {
+        if let Ok(part) = document.get_object(part).and_then(Object::as_stream) {
+            held = hold(held, part)?;
+        }
+    }
     let content = document.get_page_content(page).map_err(|error| error.to_string())?;
     let mut forms = 0;
     match resources {
-        Some(resources) => walk_forms(document, &content, resources, 0, &mut forms),
+        Some(resources) => walk_forms(document, &content, resources, Drawn { depth: 0, held }, &mut forms),
         None => Ok(()),
     }
+}
+
+/// What is being drawn at once: forms within each other, and their bytes, which the parser holds many times over.
+#[derive(Clone, Copy)]
+struct Drawn {
+    depth: usize,
+    held: usize,
+}
+
+fn hold(held: usize, stream: &Stream) -> Result<usize, String> {
+    unpack::size(stream, MAX_DRAWN_BYTES)
+        .map(|size| held + size)
+        .filter(|held| *held <= MAX_DRAWN_BYTES)
+        .ok_or_else(|| format!("what it draws unpacks to more than {MAX_DRAWN_BYTES} bytes"))
 }
 
 /// Goes through what a content draws, as the parser will, but counts.
@@ -180,7 +206,7 @@ fn walk_forms(
     document: &Document,
     content: &[u8],
     resources: &Dictionary,
-    depth: usize,
+    outer: Drawn,
     forms: &mut usize,
 ) -> Result<(), String> {
     let Ok(content) = Content::decode(content) else { return Ok(()) };
@@ -192,12 +218,13 @@ fn walk_forms(
             continue;
         };
         *forms += 1;
-        if depth >= MAX_FORM_DEPTH || *forms > MAX_FORMS {
+        if outer.depth >= MAX_FORM_DEPTH || *forms > MAX_FORMS {
             return Err("it draws too many forms within each other".to_owned());
         }
+        let held = hold(outer.held, form)?;
         let inner = dictionary(document, &form.dict, b"Resources").unwrap_or(resources);
         let bytes = form.decompressed_content().unwrap_or_else(|_| form.content.clone());
-        walk_forms(document, &bytes, inner, depth + 1, forms)?;
+        walk_forms(document, &bytes, inner, Drawn { depth: outer.depth + 1, held }, forms)?;
     }
     Ok(())
 }

@@ -83,7 +83,9 @@ impl WorkingFolder {
             directory = if is_missing {
                 match directory.create_dir(name) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-                    Ok(()) | Err(_) => {}
+                    // Its name is on the disk before the file's is.
+                    Ok(()) => sync(&directory).map_err(failed)?,
+                    Err(_) => {}
                 }
                 open_directory_at(&directory, name).map_err(failed)?
             } else {
@@ -115,6 +117,11 @@ fn replace(directory: &Dir, name: &OsStr, content: &[u8], mode: Option<Permissio
         let _ = directory.remove_file(&new.name);
     }
     renamed?;
+    sync(directory)
+}
+
+/// Puts a directory's names on the disk.
+fn sync(directory: &Dir) -> io::Result<()> {
     match directory.try_clone()?.into_std_file().sync_all() {
         // Some file systems cannot sync a directory and say so.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
