@@ -334,11 +334,6 @@ impl Engine {
         Ok(self.deps.restore(thread, &head).await?.machine)
     }
 
-    /// One run.
-    pub async fn run_row(&self, run: &RunId) -> Result<RunRow, EngineError> {
-        self.deps.journal.run(run).await?.ok_or_else(|| EngineError::NoRun(run.clone()))
-    }
-
     /// A fresh id with a readable prefix: the time in milliseconds and 35 random bits, five bits a letter, so that ids
     /// are short and sort by time.
     fn fresh(&self, prefix: &str) -> String {

@@ -94,7 +94,7 @@ impl Engine {
 
     /// A run that the fold does not know as active: it has ended since its row was read, or not begun.
     async fn not_active(&self, row: RunRow) -> Result<Outcome, EngineError> {
-        let row = self.row(&row.view.run).await?;
+        let row = self.run_row(&row.view.run).await?;
         if let Some(status) = row.view.status {
             return self.ended(row, status).await;
         }
@@ -189,7 +189,7 @@ mod tests {
         let engine = Engine::builder().models(Arc::new(models)).build().await.unwrap();
         let outcome = engine.run(Task::new("test/scripted".into(), "hi")).await.unwrap();
         // The row as it was read just before the run ended.
-        let mut row = engine.row(&outcome.run_id).await.unwrap();
+        let mut row = engine.run_row(&outcome.run_id).await.unwrap();
         (row.view.status, row.view.finished_at) = (None, None);
         let seen = engine.active(row).await.unwrap();
         assert_eq!((seen.status, seen.data), (Status::Done, outcome.data));

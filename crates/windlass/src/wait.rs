@@ -65,8 +65,8 @@ impl Engine {
         }
     }
 
-    /// A run's row, made up where the run is still queued.
-    pub(crate) async fn row(&self, run: &RunId) -> Result<RunRow, EngineError> {
+    /// One run; what its row will say where it is still queued.
+    pub async fn run_row(&self, run: &RunId) -> Result<RunRow, EngineError> {
         Ok(self.find(run).await?.0)
     }
 

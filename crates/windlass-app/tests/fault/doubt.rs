@@ -69,7 +69,8 @@ impl Doubt {
 
 fn command(user: &User, server: &ModelServer, arguments: &[&str]) -> Command {
     let mut command = user.command(arguments);
-    command.env("OPENAI_API_KEY", "none").env("WINDLASS_BASE_URL", server.base_url());
+    command.env("OPENAI_API_KEY", "none");
+    command.env("WINDLASS_MODEL", MODEL).env("WINDLASS_BASE_URL", server.base_url());
     command
 }
 

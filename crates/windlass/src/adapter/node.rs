@@ -138,6 +138,9 @@ fn refuse_shared(folder: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::MetadataExt;
     const OTHERS_WRITE: u32 = 0o022;
     let found = fs::metadata(folder).map_err(|error| unusable(folder, error))?;
+    if !found.is_dir() {
+        return Err(unusable(folder, io::ErrorKind::NotADirectory.into()));
+    }
     // SAFETY: a plain system call that cannot fail.
     let user = unsafe { libc::geteuid() };
     // What belongs to root is root's to change in any case.

@@ -145,7 +145,7 @@ impl Writer {
     /// Appends.
     pub async fn append(&self, append: PreparedAppend) -> Result<Seq, AppendError> {
         if let Some(mut group) = self.idle() {
-            let unknown = |fault: Fault| AppendError::Unknown(fault.message);
+            let unknown = |fault: Fault| AppendError::Unknown(fault.words());
             let appended = group.commit_alone(|changes| changes.append(&append), unknown);
             self.tidy(&group);
             return appended;
