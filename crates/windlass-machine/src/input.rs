@@ -106,6 +106,29 @@ pub enum Input {
     Tick,
 }
 
+impl Input {
+    /// Whether only the driver may send it, of what it has in flight or of its policy.
+    pub fn is_the_drivers(&self) -> bool {
+        match self {
+            Self::ModelReplied(_)
+            | Self::ModelFailed(_)
+            | Self::ModelStopped { .. }
+            | Self::ToolReturned { .. }
+            | Self::ToolStopped { .. }
+            | Self::Lost(_)
+            | Self::Rejudge { .. }
+            | Self::Tick => true,
+            Self::Message(_)
+            | Self::Withdraw { .. }
+            | Self::Cancel { .. }
+            | Self::Answered { .. }
+            | Self::Title { .. }
+            | Self::SwitchModel { .. }
+            | Self::Note { .. } => false,
+        }
+    }
+}
+
 /// A message for the agent, with the run that it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewMessage {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use windlass_machine::{
-    Agent, Answer, AutoRun, BlobRef, Content, Digest, Input, InputId, InterruptId, Limits, Machine, Message,
-    ModelName, ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId, WhenBusy,
+    Agent, Answer, AutoRun, BlobRef, Content, Digest, Fact, Input, InputId, InterruptId, Limits, Machine,
+    Message, ModelName, ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId,
+    WhenBusy,
 };
 
 use crate::drive::watch::{Begin, Update};
@@ -22,6 +23,9 @@ const TAKEN_WITHIN_MS: u64 = 3_000;
 
 /// How often that is looked at.
 const TAKEN_LOOK_EVERY_MS: u64 = 10;
+
+/// Events that a message leads to before any that belongs to its run.
+const BEGINNING: usize = 8;
 
 /// A durable engine over one store. Cheap to clone. Runs in progress go on until the
 /// runtime ends; whatever is then unfinished is found in the journal.
@@ -54,7 +58,8 @@ pub struct Task {
     pub message: Message,
     /// The thread; `None` makes one.
     pub thread: Option<ThreadId>,
-    /// The sender's id of the message, by which a repeated send is recognised; `None` draws one.
+    /// The sender's id of the message, by which a repeated send to the same thread is recognised for 24 h: it returns
+    /// what the first led to. `None` draws one.
     pub id: Option<InputId>,
     /// Who asks.
     pub by: Principal,
@@ -138,6 +143,7 @@ impl Engine {
     async fn start_in(&self, thread: ThreadId, task: Task) -> Result<Started, EngineError> {
         self.check(&task.agent)?;
         let run = RunId::from(self.fresh("run"));
+        let named = task.id.is_some();
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();
         let agent = self.pin(task.agent, &mut blobs).await?;
@@ -155,8 +161,18 @@ impl Engine {
             when_busy: task.when_busy,
         }));
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
-        let seq = self.deps.send(&thread, &id, letter).await??;
-        Ok(Started { thread, run, seq })
+        if !named {
+            let seq = self.deps.send(&thread, &id, letter).await??;
+            return Ok(Started { thread, run, seq });
+        }
+        let seq = self.deps.post(&thread, &id, letter).await??;
+        // A message that was sent before has led to the run of then.
+        let events = self.deps.journal.read(&thread, Seq(seq.0.saturating_sub(1)), BEGINNING).await?;
+        let begun = events.into_iter().find_map(|recorded| match recorded.event.fact {
+            Fact::MessageQueued { queued, .. } => Some(queued.run),
+            _ => recorded.event.run, // tidy: what a run begins with is stamped with it
+        });
+        Ok(Started { thread, run: begun.unwrap_or(run), seq })
     }
 
     fn fresh_thread(&self) -> ThreadId {
@@ -211,13 +227,14 @@ impl Engine {
         Ok(row)
     }
 
-    /// Picks up every thread that needs a driver and has none; says which.
-    pub async fn recover(&self) -> Result<Vec<ThreadId>, EngineError> {
-        let threads = self.deps.journal.unattended().await?;
-        for thread in &threads {
-            self.deps.open(thread).await?;
+    /// Picks up every thread that needs a driver and has none; says which, and which could not be opened and why.
+    pub async fn recover(&self) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
+        let mut recovered = Vec::new();
+        for thread in self.deps.journal.unattended().await? {
+            let opened = self.deps.open(&thread).await.map(drop);
+            recovered.push((thread, opened));
         }
-        Ok(threads)
+        Ok(recovered)
     }
 
     /// Answers an interrupt.
@@ -265,6 +282,10 @@ impl Engine {
 
     /// Sends an input to a thread's owner and waits until its outcome is durable.
     pub async fn send(&self, thread: &ThreadId, input: Input) -> Result<Seq, EngineError> {
+        if input.is_the_drivers() {
+            let what = "only a thread's driver may report that".to_owned();
+            return Err(windlass_machine::Reject::Invalid { what }.into());
+        }
         if self.deps.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }

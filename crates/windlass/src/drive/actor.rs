@@ -11,7 +11,8 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Attempt, CallKey, Command, Event, Fact, Input, InputId, Machine, Phase, RunId, Seq, ThreadId, Timestamp,
+    Attempt, CallKey, Command, Event, Fact, Input, InputId, Machine, Phase, Reject, RunId, Seq, ThreadId,
+    Timestamp,
 };
 
 use super::append::{NotAppended, append};
@@ -49,6 +50,8 @@ pub(super) struct Actor {
     pub timer: Option<(Timestamp, BoxFuture<'static, ()>)>,
     /// When the last event was folded, by the clock that never jumps.
     pub event_ms: u64,
+    /// Inbox rows that no machine is asked about, with the reason.
+    pub refused: Vec<(InputId, String)>,
     /// Position of the newest `step.started`.
     pub step_seq: Seq,
     /// The step whose open calls were last judged again, and by which policy.
@@ -209,8 +212,13 @@ impl Actor {
         for mail in mails {
             match mail {
                 Mail::Input(letter) => letters.push(*letter),
-                Mail::Landed(letter) => {
+                Mail::Landed(mut letter) => {
                     self.landed(&letter.input);
+                    if let Input::ModelReplied(replied) = &mut letter.input {
+                        // The policy may have changed since the reply was read.
+                        let policy = self.deps.policy();
+                        (replied.view.version, replied.view.auto_run) = (policy.version(), policy.auto_run);
+                    }
                     letters.push(*letter);
                 }
                 Mail::Inbox => self.inbox = true,
@@ -246,9 +254,15 @@ impl Actor {
         let rows = self.deps.journal.inbox(&self.thread, MAILBOX).await.map_err(Ended::Store)?;
         self.inbox = rows.len() == MAILBOX;
         let mut letters = Vec::with_capacity(rows.len());
-        for (id, mut input) in rows {
-            self.look_up(&mut input);
-            letters.push(Letter { row: Some(id), ..Letter::plain(input) });
+        for (id, input) in rows {
+            match input {
+                Ok(mut input) if !input.is_the_drivers() => {
+                    self.look_up(&mut input);
+                    letters.push(Letter { row: Some(id), ..Letter::plain(input) });
+                }
+                Ok(_) => self.refused.push((id, "only a thread's driver may report that".to_owned())),
+                Err(why) => self.refused.push((id, format!("the input cannot be read: {why}"))),
+            }
         }
         Ok(letters)
     }
@@ -263,6 +277,10 @@ impl Actor {
     /// One round: decide every letter, append once, publish, act.
     async fn round(&mut self, letters: Vec<Letter>) -> Result<(), Ended> {
         let mut round = Round::default();
+        round.consumed.extend(self.refused.drain(..).map(|(id, what)| {
+            tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
+            (id, InboxOutcome::Rejected(Reject::Invalid { what }))
+        }));
         let expected = self.machine.state().seq;
         self.rejudge(&mut round);
         for letter in letters {

@@ -71,7 +71,7 @@ impl Deps {
                     let Some(Mail::Input(letter)) = mail else {
                         return Err(EngineError::Pending { thread: thread.clone(), node });
                     };
-                    return self.post(thread, id, *letter, node).await;
+                    return self.post(thread, id, *letter).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -80,33 +80,39 @@ impl Deps {
         outcome.await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    /// Leaves an input in the inbox of a thread that another process drives.
-    async fn post(
+    /// Brings an input through its thread's inbox, which takes the same id once however often it is sent.
+    pub(crate) async fn post(
         self: &Arc<Self>,
         thread: &ThreadId,
         id: &InputId,
         letter: Letter,
-        node: String,
     ) -> Result<Accepted, EngineError> {
         for (blob, bytes) in letter.blobs {
             self.blobs.put(&blob, bytes).await?;
         }
-        self.leave(thread, id, &letter.input).await?;
-        let until = self.clock.now().plus_ms(ANSWER_WITHIN_MS);
+        let mut posted = Some(self.leave(thread, id, &letter.input).await?);
+        let from_ms = self.clock.monotonic_ms();
+        let mut pause_ms = 1;
         loop {
-            match self.journal.posted(thread, id).await? {
+            match posted {
                 Some(Posted::Consumed(InboxOutcome::Accepted(seq))) => return Ok(Ok(seq)),
                 Some(Posted::Consumed(InboxOutcome::Rejected(reject))) => return Ok(Err(reject)),
                 Some(Posted::Waiting) | None => {}
             }
-            if self.clock.now() >= until {
+            // The owner may have died meanwhile: then this process takes over and finds the row.
+            let node = match self.open(thread).await? {
+                Driver::Here(mailbox) => {
+                    let _ = mailbox.send(Mail::Inbox).await;
+                    "this process".to_owned()
+                }
+                Driver::Elsewhere { node } => node,
+            };
+            if self.clock.monotonic_ms().saturating_sub(from_ms) >= ANSWER_WITHIN_MS {
                 return Err(EngineError::Pending { thread: thread.clone(), node });
             }
-            self.clock.sleep_ms(LOOK_EVERY_MS).await;
-            // The owner may have died meanwhile: then this process takes over and finds the row.
-            if let Driver::Here(mailbox) = self.open(thread).await? {
-                let _ = mailbox.send(Mail::Inbox).await;
-            }
+            self.clock.sleep_ms(pause_ms).await;
+            pause_ms = LOOK_EVERY_MS.min(2 * pause_ms);
+            posted = self.journal.posted(thread, id).await?;
         }
     }
 
@@ -224,6 +230,7 @@ impl Deps {
             calling: None,
             in_flight: Vec::new(),
             answered: Vec::new(),
+            refused: Vec::new(),
             timer: None,
             event_ms: self.clock.monotonic_ms(),
             step_seq: Seq::default(),
@@ -286,7 +293,7 @@ impl Deps {
             this.give_back_kept().await;
             let threads = match woken {
                 Some(thread) => vec![thread],
-                None if attend || !this.actors().is_empty() => match this.journal.waiting_inboxes().await {
+                None if attend || !this.actors().is_empty() => match this.waiting(attend).await {
                     Ok(threads) => threads,
                     Err(error) => {
                         tracing::warn!(%error, "the inboxes could not be read");
@@ -299,6 +306,16 @@ impl Deps {
                 this.poke(&thread, attend).await;
             }
         }
+    }
+
+    /// Threads whose inbox has rows; with `attend`, also those that go on and that nobody drives.
+    async fn waiting(&self, attend: bool) -> Result<Vec<ThreadId>, StoreError> {
+        let mut threads = self.journal.waiting_inboxes().await?;
+        if attend {
+            let unattended = self.journal.unattended().await?;
+            threads.extend(unattended.into_iter().filter(|thread| self.actor(thread).is_none()));
+        }
+        Ok(threads)
     }
 
     async fn poke(self: &Arc<Self>, thread: &ThreadId, attend: bool) {

@@ -54,6 +54,10 @@ pub(super) fn weight(event: &Event) -> usize {
             message.blocks.iter().map(block_weight).sum()
         }
         Fact::ToolFinished { content, .. } => content.iter().map(block_weight).sum(),
+        Fact::RunStarted { agent, .. } => {
+            agent.instructions.iter().map(|text| text.inline().map_or(128, str::len)).sum()
+        }
+        Fact::Note { data, .. } => data.to_string().len(),
         _ => 0, // tidy: the other kinds are small
     };
     256 + content

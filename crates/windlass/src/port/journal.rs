@@ -42,7 +42,7 @@ pub trait Journal: Send + Sync {
     async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError>;
 
     /// Reads up to `limit` inputs that nobody has consumed, in order.
-    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Input)>, StoreError>;
+    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Left)>, StoreError>;
 
     /// Threads whose inbox holds something that nobody has consumed, whoever owns them.
     async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError>;
@@ -81,6 +81,9 @@ pub struct Epoch(pub u64);
 /// Id of a batch, drawn by the driver, by which it recognises its own append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BatchId(pub u64);
+
+/// An input as it was found in an inbox; the error says why it cannot be read: a newer build has left it, perhaps.
+pub type Left = Result<Input, String>;
 
 /// What a claim brings.
 #[derive(Clone, Debug, PartialEq, Eq)]

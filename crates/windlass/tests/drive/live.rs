@@ -341,7 +341,7 @@ async fn what_comes_too_late_is_refused_with_words() {
     assert_eq!(late.to_string(), format!("too late: run `{}` is closed", outcome.run_id));
     let answer = engine.answer(&thread, &"nonsense".into(), Answer::Approve, Principal::from("ann")).await;
     assert_eq!(answer.unwrap_err().to_string(), "an open interrupt `nonsense` does not exist in this thread");
-    let nothing = engine.send(&"nowhere".into(), Input::Tick).await.unwrap_err();
+    let nothing = engine.send(&"nowhere".into(), Input::Withdraw { id: "m".into() }).await.unwrap_err();
     assert_eq!(nothing.to_string(), "thread `nowhere` does not exist in this store");
     assert_eq!(engine.events(&thread, Seq(0), 100).await.unwrap(), before);
 }

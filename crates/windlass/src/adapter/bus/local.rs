@@ -30,20 +30,39 @@ pub(super) struct Local {
     wakes: Arc<Wakes>,
 }
 
+/// Where a signal comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Here,
+    Elsewhere,
+}
+
 /// A thread that streams or is followed; any other costs nothing.
 #[derive(Default)]
 struct Channel {
     ring: Option<Box<Ring>>,
-    followers: Vec<(u64, Queue)>,
+    followers: Vec<Followed>,
+}
+
+/// One follower.
+struct Followed {
+    number: u64,
+    queue: Queue,
+    /// Whether it is another process.
+    is_far: bool,
 }
 
 impl Channel {
     fn is_idle(&self) -> bool {
         self.ring.is_none() && self.followers.is_empty()
     }
-    fn tell(&self, signal: Signal) {
-        for (_, queue) in &self.followers {
-            queue.push(signal.clone());
+    /// What came from another process is not sent on to one: two that take a thread over from each other would send
+    /// it round and round.
+    fn tell(&self, signal: &Signal, from: Source) {
+        for follower in &self.followers {
+            if from == Source::Here || !follower.is_far {
+                follower.queue.push(signal.clone());
+            }
         }
     }
 }
@@ -57,10 +76,19 @@ struct Wakes {
 impl Local {
     /// Tells the thread's followers, and keeps fragments for those who come later.
     pub fn publish(&self, thread: &ThreadId, signal: Signal) {
+        self.publish_from(Source::Here, thread, signal);
+    }
+
+    /// The same for what another process has told.
+    pub fn relay(&self, thread: &ThreadId, signal: Signal) {
+        self.publish_from(Source::Elsewhere, thread, signal);
+    }
+
+    fn publish_from(&self, from: Source, thread: &ThreadId, signal: Signal) {
         let mut shard = self.shard(thread);
         let Signal::Delta { seq, number, attempt, delta } = &signal else {
             if let Some(channel) = shard.get(thread) {
-                channel.tell(signal);
+                channel.tell(&signal, from);
             }
             return;
         };
@@ -69,11 +97,11 @@ impl Local {
             None => shard.entry(thread.clone()).or_default(),
         };
         match channel.ring.get_or_insert_default().push(*seq, *attempt, *number, delta) {
-            Pushed::Next => channel.tell(signal),
+            Pushed::Next => channel.tell(&signal, from),
             Pushed::Repeated => {}
             Pushed::AfterGap => {
-                channel.tell(Signal::Lagged);
-                channel.tell(signal);
+                channel.tell(&Signal::Lagged, from);
+                channel.tell(&signal, from);
             }
         }
     }
@@ -92,12 +120,21 @@ impl Local {
     /// Follows: under one lock the fragments so far are copied and the queue is set up, so that nothing
     /// falls between.
     pub fn follow(self: &Arc<Self>, thread: &ThreadId) -> BoxStream<'static, Signal> {
+        self.follow_for(thread, false)
+    }
+
+    /// The same for another process.
+    pub fn follow_from_afar(self: &Arc<Self>, thread: &ThreadId) -> BoxStream<'static, Signal> {
+        self.follow_for(thread, true)
+    }
+
+    fn follow_for(self: &Arc<Self>, thread: &ThreadId, is_far: bool) -> BoxStream<'static, Signal> {
         let number = self.followers.fetch_add(1, Ordering::Relaxed);
         let queue = Queue::default();
         let ring = {
             let mut shard = self.shard(thread);
             let channel = shard.entry(thread.clone()).or_default();
-            channel.followers.push((number, queue.clone()));
+            channel.followers.push(Followed { number, queue: queue.clone(), is_far });
             channel.ring.clone()
         };
         let (local, thread) = (Arc::clone(self), thread.clone());
@@ -108,19 +145,20 @@ impl Local {
     fn unfollow(&self, thread: &ThreadId, number: u64) {
         let mut shard = self.shard(thread);
         if let Entry::Occupied(mut entry) = shard.entry(thread.clone()) {
-            entry.get_mut().followers.retain(|(known, _)| *known != number);
+            entry.get_mut().followers.retain(|follower| follower.number != number);
             if entry.get().is_idle() {
                 entry.remove();
             }
         }
     }
 
-    /// Threads that somebody follows.
+    /// Threads that somebody in this process follows.
     pub fn followed(&self) -> Vec<ThreadId> {
         let mut threads = Vec::new();
         for shard in &self.shards {
             let shard = locked(shard);
-            let followed = shard.iter().filter(|(_, channel)| !channel.followers.is_empty());
+            let followed =
+                shard.iter().filter(|(_, channel)| channel.followers.iter().any(|follower| !follower.is_far));
             threads.extend(followed.map(|(thread, _)| thread.clone()));
         }
         threads

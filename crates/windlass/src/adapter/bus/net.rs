@@ -112,7 +112,7 @@ pub(super) async fn relay(nodes: &Path, id: &str, thread: &ThreadId, local: &Loc
         if read == 0 || line.last() != Some(&b'\n') {
             return Ok(());
         }
-        local.publish(thread, serde_json::from_slice::<Signal>(&line)?);
+        local.relay(thread, serde_json::from_slice::<Signal>(&line)?);
     }
 }
 
@@ -169,7 +169,7 @@ async fn answer(stream: UnixStream, local: &Arc<Local>, followers: &Semaphore) -
     };
     // Without room the connection ends, and the other node looks into the journal each second.
     let Ok(_room) = followers.try_acquire() else { return Ok(()) };
-    let mut signals = local.follow(&thread);
+    let mut signals = local.follow_from_afar(&thread);
     let mut rest = [0; 1];
     loop {
         let signal = tokio::select! {

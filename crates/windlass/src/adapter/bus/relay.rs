@@ -163,7 +163,7 @@ impl Relays {
         }
         // Also beside a relay: what was appended before it was connected, nobody else tells.
         if head > followed.head {
-            self.local.publish(&thread, Signal::Appended { seq: head, events: Arc::from([]), status: None });
+            self.local.relay(&thread, Signal::Appended { seq: head, events: Arc::from([]), status: None });
         }
         followed.head = head;
     }

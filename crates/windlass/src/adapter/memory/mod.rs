@@ -17,8 +17,8 @@ use self::state::State;
 use crate::port::blob::Blobs;
 use crate::port::clock::Clock;
 use crate::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, Journal, Posted, Recorded, RunRow, StoreError, StoredSnapshot,
-    ThreadQuery, ThreadRow,
+    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunRow, StoreError,
+    StoredSnapshot, ThreadQuery, ThreadRow,
 };
 
 /// One node's view of a store in memory.
@@ -161,7 +161,7 @@ impl Journal for MemoryStore {
         self.state().post(thread, id, input, self.clock.now())
     }
 
-    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Input)>, StoreError> {
+    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Left)>, StoreError> {
         Ok(self.readable()?.inbox(thread, limit))
     }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use windlass_machine::{BlobRef, Digest, Input, InputId, RunId, Seq, ThreadId, Timestamp};
 
 use crate::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, InboxOutcome, Posted, RunRow, RunView, StoreError,
+    AppendError, Batch, Claim, Epoch, Head, InboxOutcome, Left, Posted, RunRow, RunView, StoreError,
     StoredSnapshot, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
 };
 
@@ -216,11 +216,11 @@ impl State {
     }
 
     /// See [`Journal::inbox`](crate::port::journal::Journal::inbox).
-    pub fn inbox(&self, id: &ThreadId, limit: usize) -> Vec<(InputId, Input)> {
+    pub fn inbox(&self, id: &ThreadId, limit: usize) -> Vec<(InputId, Left)> {
         let Some(thread) = self.known(id) else { return Vec::new() };
         let mut rows: Vec<_> = thread.inbox.iter().filter(|(_, row)| row.outcome.is_none()).collect();
         rows.sort_by_key(|(_, row)| row.place);
-        rows.into_iter().take(limit).map(|(id, row)| (id.clone(), row.input.clone())).collect()
+        rows.into_iter().take(limit).map(|(id, row)| (id.clone(), Ok(row.input.clone()))).collect()
     }
 
     /// See [`Journal::posted`](crate::port::journal::Journal::posted).

@@ -30,8 +30,8 @@ use super::node::{Node, opening, private_folder};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::clock::Clock;
 use crate::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, Journal, Posted, Recorded, RunRow, StoreError, StoredSnapshot,
-    ThreadQuery, ThreadRow,
+    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunRow, StoreError,
+    StoredSnapshot, ThreadQuery, ThreadRow,
 };
 
 /// How a store is opened.
@@ -207,7 +207,7 @@ impl Journal for SqliteStore {
         }
     }
 
-    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Input)>, StoreError> {
+    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Left)>, StoreError> {
         read::inbox(&self.readers, thread, limit).await
     }
 

@@ -4,15 +4,13 @@
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqlitePool};
-use windlass_machine::{
-    Event, Input, InputId, ModelName, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals,
-};
+use windlass_machine::{Event, InputId, ModelName, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
 use super::fault::{damaged, store_error};
 use super::write::{OUTCOME_KEPT_MS, posted};
 use crate::adapter::node::Node;
 use crate::port::journal::{
-    BatchId, Epoch, Head, Posted, Recorded, RunRow, RunView, StoreError, StoredSnapshot, ThreadQuery,
+    BatchId, Epoch, Head, Left, Posted, Recorded, RunRow, RunView, StoreError, StoredSnapshot, ThreadQuery,
     ThreadRow, ThreadStatus, ThreadView,
 };
 
@@ -90,7 +88,7 @@ pub(super) async fn inbox(
     pool: &SqlitePool,
     thread: &ThreadId,
     limit: usize,
-) -> Result<Vec<(InputId, Input)>, StoreError> {
+) -> Result<Vec<(InputId, Left)>, StoreError> {
     const INBOX: &str = "SELECT id, input FROM threads JOIN inbox USING (number) \
         WHERE thread = ?1 AND deleted = 0 AND consumed_at IS NULL ORDER BY place LIMIT ?2";
     let rows: Vec<(String, String)> = sqlx::query_as(INBOX)
@@ -99,11 +97,10 @@ pub(super) async fn inbox(
         .fetch_all(pool)
         .await
         .map_err(store_error)?;
-    let decode = |(id, input): (String, String)| match serde_json::from_str(&input) {
-        Ok(input) => Ok((InputId::from(id), input)),
-        Err(error) => Err(damaged(&format!("thread `{thread}`, inbox row `{id}`: {error}"))),
+    let decode = |(id, input): (String, String)| {
+        (InputId::from(id), serde_json::from_str(&input).map_err(|error| error.to_string()))
     };
-    rows.into_iter().map(decode).collect()
+    Ok(rows.into_iter().map(decode).collect())
 }
 
 /// What became of an input.

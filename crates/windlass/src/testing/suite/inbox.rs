@@ -26,7 +26,7 @@ pub(super) async fn inputs_come_in_order(subject: JournalSubject) {
         assert_eq!(posted, Posted::Waiting);
     }
     let all = subject.first.inbox(&thread(), 10).await.unwrap();
-    let wanted: Vec<_> = ["c", "a", "b"].iter().map(|id| (InputId::from(*id), titled(id))).collect();
+    let wanted: Vec<_> = ["c", "a", "b"].iter().map(|id| (InputId::from(*id), Ok(titled(id)))).collect();
     assert_eq!(all, wanted);
     assert_eq!(subject.first.inbox(&thread(), 2).await.unwrap(), wanted[..2]);
     assert_eq!(subject.first.inbox(&"another".into(), 2).await.unwrap(), vec![]);
@@ -39,7 +39,7 @@ pub(super) async fn the_same_id_is_taken_once(subject: JournalSubject) {
         assert_eq!(posted, Posted::Waiting);
     }
     let waiting = subject.first.inbox(&thread(), 10).await.unwrap();
-    assert_eq!(waiting, [(InputId::from("a"), titled("first"))]);
+    assert_eq!(waiting, [(InputId::from("a"), Ok(titled("first")))]);
     // The same id in another thread is another input.
     claimed(&*subject.first, &"thread-2".into()).await;
     subject.first.post(&"thread-2".into(), &"a".into(), &titled("third")).await.unwrap();
@@ -64,7 +64,7 @@ pub(super) async fn consumption_gives_the_outcome(subject: JournalSubject) {
     }
     assert_eq!(journal.posted(&thread(), &"c".into()).await.unwrap(), Some(Posted::Waiting));
     assert_eq!(journal.posted(&thread(), &"d".into()).await.unwrap(), None);
-    assert_eq!(journal.inbox(&thread(), 10).await.unwrap(), [(InputId::from("c"), titled("c"))]);
+    assert_eq!(journal.inbox(&thread(), 10).await.unwrap(), [(InputId::from("c"), Ok(titled("c")))]);
 }
 
 pub(super) async fn a_row_is_consumed_once(subject: JournalSubject) {
@@ -108,7 +108,7 @@ pub(super) async fn only_a_message_makes_a_thread(subject: JournalSubject) {
     assert_eq!(journal.head(&thread()).await.unwrap(), None);
     assert_eq!(journal.post(&thread(), &"b".into(), &message("b")).await.unwrap(), Posted::Waiting);
     assert_eq!(journal.head(&thread()).await.unwrap().map(|head| head.seq), Some(Seq(0)));
-    assert_eq!(journal.inbox(&thread(), 10).await.unwrap(), [(InputId::from("b"), message("b"))]);
+    assert_eq!(journal.inbox(&thread(), 10).await.unwrap(), [(InputId::from("b"), Ok(message("b")))]);
     assert_eq!(journal.unattended().await.unwrap(), [thread()]);
 }
 

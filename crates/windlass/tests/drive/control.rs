@@ -1,0 +1,102 @@
+//! What reaches a thread from outside: sent twice, unreadable, in the driver's place, or after a crash.
+
+use std::sync::Arc;
+
+use sqlx::{Connection, SqliteConnection};
+use windlass::adapter::clock::SystemClock;
+use windlass::adapter::memory::MemoryStore;
+use windlass::machine::{EffectClass, Input, Principal, Seq};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::{FunctionTool, Registry};
+use windlass::{Engine, Status, Task};
+
+use super::{Counter, Text, memory, registry, stored, task};
+
+fn writes_once() -> ScriptedModels {
+    ScriptedModels::new(|call| match results(call) {
+        0 => Line::tool("write", r#"{"text":"x"}"#),
+        _ => Line::Say("written".into()),
+    })
+}
+
+#[tokio::test]
+async fn a_task_that_is_sent_again_leads_to_the_run_of_the_first() {
+    let written = Counter::default();
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    let engine = memory(&writes_once(), tools).build().await.unwrap();
+    let task = Task { thread: Some("t1".into()), id: Some("m1".into()), ..task("go") };
+    let sent = futures::future::join_all((0..3).map(|_| engine.start(task.clone()))).await;
+    let first = sent[0].as_ref().unwrap();
+    assert!(sent.iter().all(|sent| sent.as_ref().unwrap() == first), "{sent:?}");
+    assert_eq!(engine.wait(&first.run).await.unwrap().status, Status::Done);
+    // Also when the run is over, and nobody drives the thread.
+    assert_eq!(engine.start(task).await.unwrap(), *first);
+    assert_eq!(engine.runs(Some(&"t1".into()), 10).await.unwrap().len(), 1);
+    assert_eq!(written.count(), 1);
+}
+
+#[tokio::test]
+async fn nobody_speaks_for_the_driver() {
+    let models = ScriptedModels::new(|_| Line::Say("hello".into()));
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let outcome = engine.run(task("go")).await.unwrap();
+    let refused = engine.send(&outcome.meta.thread_id, Input::Tick).await.unwrap_err();
+    assert_eq!(refused.to_string(), "only a thread's driver may report that");
+}
+
+#[tokio::test]
+async fn an_input_that_cannot_be_read_is_refused_and_holds_nothing_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let models = ScriptedModels::new(|_| Line::Say("hello".into()));
+    let engine = stored(folder.path(), &models, Registry::new()).build().await.unwrap();
+    let to = |text: &str| Task { thread: Some("t1".into()), ..task(text) };
+    engine.run(to("first")).await.unwrap();
+    let path = format!("sqlite://{}", folder.path().join("windlass.db").display());
+    let mut database = SqliteConnection::connect(&path).await.unwrap();
+    let left = "INSERT INTO inbox (number, id, input) SELECT number, 'new', '{\"input\":\"of_tomorrow\"}' FROM threads";
+    sqlx::raw_sql(left).execute(&mut database).await.unwrap();
+    assert_eq!(engine.run(to("second")).await.unwrap().status, Status::Done);
+    let outcome: String = sqlx::query_scalar("SELECT outcome FROM inbox WHERE id = 'new'")
+        .fetch_one(&mut database)
+        .await
+        .unwrap();
+    assert!(outcome.contains("cannot be read") && outcome.contains("of_tomorrow"), "{outcome}");
+}
+
+/// Drives a run until its tool hangs, and dies there.
+fn die_in_a_tool(store: &MemoryStore) -> windlass::Started {
+    let hangs = FunctionTool::new("write", "hangs", |_, _: Text| std::future::pending::<String>());
+    let tools = registry([hangs.effect_class(EffectClass::Idempotent)]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let engine = over(store, tools).await;
+        let started = engine.start(Task { thread: Some("t1".into()), ..task("go") }).await.unwrap();
+        let begun = |events: &[windlass::port::journal::Recorded]| {
+            events.iter().any(|recorded| recorded.event.encode().contains("tool.started"))
+        };
+        while !begun(&engine.events(&started.thread, Seq(0), 100).await.unwrap()) {
+            tokio::task::yield_now().await;
+        }
+        started
+    })
+}
+
+async fn over(store: &MemoryStore, tools: Registry) -> Engine {
+    let store = Arc::new(store.clone());
+    memory(&writes_once(), tools).ports(store.clone(), store).build().await.unwrap()
+}
+
+#[test]
+fn a_cancel_of_a_crashed_run_starts_nothing_again() {
+    let store = MemoryStore::new(Arc::new(SystemClock::new()));
+    let started = die_in_a_tool(&store);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let again = Counter::default();
+        let tools = registry([again.tool("write", EffectClass::Idempotent)]);
+        let engine = over(&store.restarted(), tools).await;
+        engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
+        assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Cancelled);
+        assert_eq!(again.count(), 0);
+    });
+}
