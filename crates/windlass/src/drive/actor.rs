@@ -9,14 +9,11 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use windlass_machine::{
-    Attempt, CallKey, Command, Event, Fact, Input, InputId, Machine, Phase, Reject, RunId, Seq, ThreadId,
-    Timestamp,
-};
+use windlass_machine::{Event, Fact, Input, InputId, Machine, Phase, Reject, Seq, ThreadId, Timestamp};
 
 use super::append::{NotAppended, append};
-use super::execute::{ModelWork, Place, ToolWork, call_model, call_tool, panic_text};
+use super::execute::panic_text;
+use super::flight::InFlight;
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
@@ -39,13 +36,7 @@ pub(super) struct Actor {
     pub sender: mpsc::Sender<Mail>,
     /// Whether the inbox has rows that were not read.
     pub inbox: bool,
-    /// The model call in flight. It is carried out by the actor itself: each of its fragments would otherwise wake
-    /// one task more, and a run waits for its model most of the time.
-    pub calling: Option<Calling>,
-    /// Tool calls in flight.
-    pub in_flight: Vec<Flight>,
-    /// Tool calls that answered at once.
-    pub answered: Vec<Letter>,
+    pub in_flight: InFlight,
     /// What the machine waits for by the clock.
     pub timer: Option<(Timestamp, BoxFuture<'static, ()>)>,
     /// When the last event was folded, by the clock that never jumps.
@@ -58,22 +49,6 @@ pub(super) struct Actor {
     pub rejudged: Option<(Seq, u64)>,
     pub since_snapshot: usize,
     pub snapshot_bytes: usize,
-}
-
-/// A model call in flight.
-pub(super) struct Calling {
-    attempt: Attempt,
-    cancel: CancellationToken,
-    reply: BoxFuture<'static, Letter>,
-}
-
-/// A tool call in flight, in a task of its own unless it answered at once.
-pub(super) struct Flight {
-    call: CallKey,
-    start: u32,
-    cancel: CancellationToken,
-    /// None where it has answered.
-    task: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// What one round has decided.
@@ -114,7 +89,7 @@ impl Actor {
     pub(super) async fn run(mut self) {
         let driven = AssertUnwindSafe(self.drive()).catch_unwind().await;
         let ended = driven.unwrap_or_else(|panic| Ended::Crashed(panic_text(&*panic)));
-        self.in_flight.iter().flat_map(|flight| &flight.task).for_each(tokio::task::JoinHandle::abort);
+        self.in_flight.abort();
         match &ended {
             Ended::Idle => {}
             Ended::Fenced => tracing::warn!(thread = %self.thread, "another process drives the thread now"),
@@ -168,7 +143,7 @@ impl Actor {
     /// Waits for mail, for the model or for the deadline, then drains the mailbox.
     async fn wait(&mut self) -> Vec<Mail> {
         let mut mails: Vec<Mail> =
-            self.answered.drain(..).map(|letter| Mail::Landed(Box::new(letter))).collect();
+            self.in_flight.answered().map(|letter| Mail::Landed(Box::new(letter))).collect();
         if mails.is_empty() {
             mails.extend(self.next_mail().await);
         }
@@ -190,7 +165,7 @@ impl Actor {
         tokio::select! {
             biased;
             mail = self.mailbox.recv() => mail,
-            letter = replied(&mut self.calling) => Some(Mail::Landed(Box::new(letter))),
+            letter = self.in_flight.replied() => Some(Mail::Landed(Box::new(letter))),
             () = elapsed(&mut self.timer) => {
                 self.timer = None;
                 let is_due = self.machine.due_in_ms(self.now()) == Some(0);
@@ -213,7 +188,7 @@ impl Actor {
             match mail {
                 Mail::Input(letter) => letters.push(*letter),
                 Mail::Landed(mut letter) => {
-                    self.landed(&letter.input);
+                    self.in_flight.landed(&letter.input);
                     if let Input::ModelReplied(replied) = &mut letter.input {
                         // The policy may have changed since the reply was read.
                         let policy = self.deps.policy();
@@ -234,7 +209,7 @@ impl Actor {
         }
         let begun = self.machine.unfinished().into_iter();
         let overtaken: Vec<_> = begun
-            .filter(|command| !self.is_in_flight(command))
+            .filter(|command| !self.in_flight.has(command))
             .map(|command| Letter::plain(Input::Lost(command)))
             .collect();
         if overtaken.is_empty() { Ok(()) } else { self.round(overtaken).await }
@@ -293,7 +268,7 @@ impl Actor {
             // Whoever asked may be gone.
             let _ = reply.send(Ok(outcome));
         }
-        self.act();
+        self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq);
         Ok(())
     }
 
@@ -405,79 +380,10 @@ impl Actor {
         }
     }
 
-    /// Compares what is wanted with what is in flight: starts what is missing, stops what is no longer wanted.
-    fn act(&mut self) {
-        let wanted = self.machine.wants();
-        if let Some(calling) = &self.calling
-            && !wanted.iter().any(|command| is_model(command, calling))
-        {
-            calling.cancel.cancel();
-        }
-        for flight in &self.in_flight {
-            if !wanted.iter().any(|command| is_tool(command, flight)) {
-                flight.cancel.cancel();
-            }
-        }
-        let missing: Vec<Command> =
-            wanted.into_iter().filter(|command| !self.is_in_flight(command)).collect();
-        let alone = missing.len() == 1;
-        for command in missing {
-            self.start(command, alone);
-        }
-    }
-
-    fn is_in_flight(&self, command: &Command) -> bool {
-        self.calling.as_ref().is_some_and(|calling| is_model(command, calling))
-            || self.in_flight.iter().any(|flight| is_tool(command, flight))
-    }
-
-    /// Starts a command. A tool call that nothing else starts with may answer at once: then it needs no task.
-    fn start(&mut self, command: Command, alone: bool) {
-        let Some(run) = self.machine.state().run.as_ref().map(|run| run.id.clone()) else { return };
-        let cancel = CancellationToken::new();
-        let place = self.place(run);
-        match command {
-            Command::CallModel { attempt, .. } => {
-                // One that is being stopped comes to its end first.
-                let (None, Some(request)) = (&self.calling, self.machine.request()) else { return };
-                let work = ModelWork {
-                    attempt,
-                    seq: self.step_seq,
-                    request,
-                    digest: self.machine.request_digest(),
-                    cancel: cancel.clone(),
-                };
-                self.calling = Some(Calling { attempt, cancel, reply: call_model(place, work).boxed() });
-            }
-            Command::CallTool { call, start, tool, effect, arguments, timeout_ms, class: _ } => {
-                let work = ToolWork { call, tool, effect, arguments, timeout_ms, cancel: cancel.clone() };
-                let mut returned = call_tool(place, work).boxed();
-                let answer = if alone { (&mut returned).now_or_never() } else { None };
-                let task = answer.is_none().then(|| tokio::spawn(send(self.sender.clone(), returned)));
-                self.answered.extend(answer);
-                self.in_flight.push(Flight { call, start, cancel, task });
-            }
-        }
-    }
-
-    fn place(&self, run: RunId) -> Place {
-        Place { deps: self.deps.clone(), thread: self.thread.clone(), run }
-    }
-
     /// The thread's time.
     fn now(&self) -> Timestamp {
         let since_event_ms = self.deps.clock.monotonic_ms().saturating_sub(self.event_ms);
         self.machine.now(self.deps.clock.now(), since_event_ms)
-    }
-
-    /// Takes what became of a command out of what is in flight.
-    fn landed(&mut self, input: &Input) {
-        match input {
-            Input::ToolReturned { call, .. } | Input::ToolStopped { call, .. } => {
-                self.in_flight.retain(|flight| flight.call != *call);
-            }
-            _ => self.calling = None, // tidy: nothing but model calls and tool calls lands
-        }
     }
 
     /// Writes a snapshot where the events since the last one outweigh it; never awaited.
@@ -497,10 +403,7 @@ impl Actor {
     }
 
     fn is_idle(&self) -> bool {
-        self.calling.is_none()
-            && self.in_flight.is_empty()
-            && self.machine.deadline().is_none()
-            && self.machine.wants().is_empty()
+        self.in_flight.is_empty() && self.machine.deadline().is_none() && self.machine.wants().is_empty()
     }
 
     /// Leaves the register of actors, unless mail has come in the meantime.
@@ -544,32 +447,11 @@ impl Actor {
     }
 }
 
-/// Sends what became of a tool call.
-async fn send(mailbox: mpsc::Sender<Mail>, returned: BoxFuture<'static, Letter>) {
-    // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
-    let _ = mailbox.send(Mail::Landed(Box::new(returned.await))).await;
-}
-
-async fn replied(calling: &mut Option<Calling>) -> Letter {
-    match calling {
-        Some(calling) => (&mut calling.reply).await,
-        None => std::future::pending().await,
-    }
-}
-
 async fn elapsed(timer: &mut Option<(Timestamp, BoxFuture<'static, ()>)>) {
     match timer {
         Some((_, timer)) => timer.await,
         None => std::future::pending().await,
     }
-}
-
-fn is_model(command: &Command, calling: &Calling) -> bool {
-    matches!(command, Command::CallModel { attempt, .. } if *attempt == calling.attempt)
-}
-
-fn is_tool(command: &Command, flight: &Flight) -> bool {
-    matches!(command, Command::CallTool { call, start, .. } if (*call, *start) == (flight.call, flight.start))
 }
 
 fn ends_reply(fact: &Fact) -> bool {

@@ -7,6 +7,7 @@ mod actor;
 mod append;
 mod execute;
 mod fill;
+mod flight;
 mod owner;
 mod row;
 mod view;

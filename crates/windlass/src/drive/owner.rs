@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, ThreadId};
 
 use super::actor::Actor;
+use super::flight::InFlight;
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
 use crate::error::EngineError;
 use crate::port::journal::{Claim, Epoch, Head, InboxOutcome, Posted, StoreError};
@@ -227,9 +228,7 @@ impl Deps {
             mailbox,
             sender: sender.clone(),
             inbox,
-            calling: None,
-            in_flight: Vec::new(),
-            answered: Vec::new(),
+            in_flight: InFlight::new(sender.clone()),
             refused: Vec::new(),
             timer: None,
             event_ms: self.clock.monotonic_ms(),

@@ -1,0 +1,147 @@
+//! What a thread has in flight: one model call, and the tool calls of a step.
+//!
+//! It starts and stops; what is wanted and what an answer means, others decide.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use windlass_machine::{Attempt, CallKey, Command, Input, Machine, Seq, ThreadId};
+
+use super::execute::{ModelWork, Place, ToolWork, call_model, call_tool};
+use super::{Deps, Letter, Mail};
+
+/// Everything in flight.
+pub(super) struct InFlight {
+    /// The model call. The actor itself carries it out: each of its fragments would otherwise wake one task more, and a
+    /// run waits for its model most of the time.
+    model: Option<ModelFlight>,
+    tools: Vec<ToolFlight>,
+    /// Answers of tool calls that came at once.
+    answered: Vec<Letter>,
+    mailbox: mpsc::Sender<Mail>,
+}
+
+struct ModelFlight {
+    attempt: Attempt,
+    cancel: CancellationToken,
+    reply: BoxFuture<'static, Letter>,
+}
+
+/// A tool call, in a task of its own unless it has answered at once.
+struct ToolFlight {
+    call: CallKey,
+    start: u32,
+    cancel: CancellationToken,
+    task: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl InFlight {
+    /// Nothing yet; tools that take their time send their answers to this mailbox.
+    pub(super) fn new(mailbox: mpsc::Sender<Mail>) -> Self {
+        Self { model: None, tools: Vec::new(), answered: Vec::new(), mailbox }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.model.is_none() && self.tools.is_empty()
+    }
+
+    /// Whether a command is being carried out.
+    pub(super) fn has(&self, command: &Command) -> bool {
+        self.model.as_ref().is_some_and(|flight| flight.carries(command))
+            || self.tools.iter().any(|flight| flight.carries(command))
+    }
+
+    /// Compares what is wanted with what is in flight: starts what is missing, stops what is no longer wanted.
+    pub(super) fn follow(&mut self, machine: &Machine, deps: &Arc<Deps>, thread: &ThreadId, step: Seq) {
+        let wanted = machine.wants();
+        let cancel_model =
+            self.model.iter().filter(|flight| !wanted.iter().any(|command| flight.carries(command)));
+        cancel_model.for_each(|flight| flight.cancel.cancel());
+        let cancel_tools =
+            self.tools.iter().filter(|flight| !wanted.iter().any(|command| flight.carries(command)));
+        cancel_tools.for_each(|flight| flight.cancel.cancel());
+        let missing: Vec<Command> = wanted.into_iter().filter(|command| !self.has(command)).collect();
+        let Some(run) = machine.state().run.as_ref() else { return };
+        let alone = missing.len() == 1;
+        for command in missing {
+            let place = Place { deps: deps.clone(), thread: thread.clone(), run: run.id.clone() };
+            let cancel = CancellationToken::new();
+            match command {
+                Command::CallModel { attempt, .. } => {
+                    // One that is being stopped comes to its end first.
+                    let (None, Some(request)) = (&self.model, machine.request()) else { continue };
+                    let digest = machine.request_digest();
+                    let work = ModelWork { attempt, seq: step, request, digest, cancel: cancel.clone() };
+                    self.model =
+                        Some(ModelFlight { attempt, cancel, reply: call_model(place, work).boxed() });
+                }
+                Command::CallTool { call, start, tool, effect, arguments, timeout_ms, class: _ } => {
+                    let work = ToolWork { call, tool, effect, arguments, timeout_ms, cancel: cancel.clone() };
+                    let task = self.begin(call_tool(place, work).boxed(), alone);
+                    self.tools.push(ToolFlight { call, start, cancel, task });
+                }
+            }
+        }
+    }
+
+    /// Begins a tool call. One that nothing else starts with may answer at once: then it needs no task.
+    fn begin(
+        &mut self,
+        mut returned: BoxFuture<'static, Letter>,
+        alone: bool,
+    ) -> Option<tokio::task::JoinHandle<()>> {
+        if alone && let Some(letter) = (&mut returned).now_or_never() {
+            self.answered.push(letter);
+            return None;
+        }
+        let mailbox = self.mailbox.clone();
+        Some(tokio::spawn(async move {
+            // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
+            let _ = mailbox.send(Mail::Landed(Box::new(returned.await))).await;
+        }))
+    }
+
+    /// Answers that have come at once.
+    pub(super) fn answered(&mut self) -> impl Iterator<Item = Letter> + '_ {
+        self.answered.drain(..)
+    }
+
+    /// Waits for the model; for ever where none is called.
+    pub(super) async fn replied(&mut self) -> Letter {
+        match &mut self.model {
+            Some(flight) => (&mut flight.reply).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes out what an answer reports.
+    pub(super) fn landed(&mut self, input: &Input) {
+        match input {
+            Input::ToolReturned { call, .. } | Input::ToolStopped { call, .. } => {
+                self.tools.retain(|flight| flight.call != *call);
+            }
+            _ => self.model = None, // tidy: nothing but model calls and tool calls lands
+        }
+    }
+
+    /// Drops everything where it stands.
+    pub(super) fn abort(&mut self) {
+        self.model = None;
+        self.tools.drain(..).filter_map(|flight| flight.task).for_each(|task| task.abort());
+    }
+}
+
+impl ModelFlight {
+    fn carries(&self, command: &Command) -> bool {
+        matches!(command, Command::CallModel { attempt, .. } if *attempt == self.attempt)
+    }
+}
+
+impl ToolFlight {
+    fn carries(&self, command: &Command) -> bool {
+        matches!(command, Command::CallTool { call, start, .. } if (*call, *start) == (self.call, self.start))
+    }
+}
