@@ -86,6 +86,7 @@ fn batch(thread: &ThreadId, expected: Seq, epoch: windlass::port::journal::Epoch
         id: BatchId(expected.0 + 1),
         events: (vec![event(replied), event(started)]).into(),
         blobs: Vec::new(),
+        is_new: false,
         consumed: Vec::new(),
         thread_view: ThreadView {
             workspace: "default".to_owned(),

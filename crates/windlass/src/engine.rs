@@ -143,7 +143,7 @@ impl Engine {
     async fn start_in(&self, thread: ThreadId, task: Task) -> Result<Started, EngineError> {
         self.check(&task.agent)?;
         let run = RunId::from(self.fresh("run"));
-        let named = task.id.is_some();
+        let (named, is_fresh) = (task.id.is_some(), task.thread.is_none());
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();
         let agent = self.pin(task.agent, &mut blobs).await?;
@@ -162,7 +162,10 @@ impl Engine {
         }));
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
         if !named {
-            let seq = self.deps.send(&thread, &id, letter).await??;
+            let seq = match is_fresh {
+                true => self.deps.send_first(&thread, letter).await??,
+                false => self.deps.send(&thread, &id, letter).await??,
+            };
             return Ok(Started { thread, run, seq });
         }
         let seq = self.deps.post(&thread, &id, letter).await??;

@@ -31,6 +31,8 @@ pub(super) struct Actor {
     pub deps: Arc<Deps>,
     pub thread: ThreadId,
     pub epoch: Epoch,
+    /// Whether the store has not heard of the thread.
+    pub is_new: bool,
     pub machine: Machine,
     pub mailbox: mpsc::Receiver<Mail>,
     pub sender: mpsc::Sender<Mail>,
@@ -346,6 +348,7 @@ impl Actor {
         let batch = Batch {
             thread: self.thread.clone(),
             epoch: self.epoch,
+            is_new: self.is_new,
             expected,
             id: BatchId(self.deps.clock.random()),
             events: events.clone(),
@@ -356,6 +359,7 @@ impl Actor {
         };
         match append(&self.deps, batch).await {
             Ok(seq) => {
+                self.is_new = false;
                 let status = Some(row::status(self.machine.state()));
                 let replied = events.iter().any(|event| ends_reply(&event.fact));
                 self.deps.bus.publish(&self.thread, Signal::Appended { seq, events, status });

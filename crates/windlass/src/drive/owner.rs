@@ -35,6 +35,13 @@ pub(crate) struct Restored {
     snapshot_bytes: usize,
 }
 
+/// What an actor begins with beside the thread.
+struct Opened {
+    is_new: bool,
+    inbox: bool,
+    first: Option<Mail>,
+}
+
 /// Where a thread is driven.
 pub(crate) enum Driver {
     /// Here.
@@ -77,8 +84,23 @@ impl Deps {
                 Err(error) => return Err(error),
             }
         }
-        let stopped = || EngineError::Stopped { thread: thread.clone(), why: "its driver went away".into() };
-        outcome.await.unwrap_or_else(|_| Err(stopped()))
+        outcome.await.unwrap_or_else(|_| Err(gone(thread)))
+    }
+
+    /// Brings a message to a thread that is made for it: nobody else knows its id, so nobody has to be asked for it.
+    pub(crate) async fn send_first(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        mut letter: Letter,
+    ) -> Result<Accepted, EngineError> {
+        let (reply, outcome) = oneshot::channel();
+        letter.reply = Some(reply);
+        let machine = Machine::restore(thread.clone(), None, [])?;
+        let restored = Restored { machine, since_snapshot: 0, snapshot_bytes: 0 };
+        let first = Some(Mail::Input(Box::new(letter)));
+        let head = Head { epoch: Epoch(1), ..Head::default() };
+        self.start(thread, head, restored, Opened { is_new: true, inbox: false, first });
+        outcome.await.unwrap_or_else(|_| Err(gone(thread)))
     }
 
     /// Brings an input through its thread's inbox, which takes the same id once however often it is sent.
@@ -151,7 +173,10 @@ impl Deps {
         match self.journal.claim(thread).await? {
             Claim::Held { node } => Ok(Driver::Elsewhere { node }),
             Claim::Taken { head, inbox } => match self.restore(thread, &head).await {
-                Ok(restored) => Ok(Driver::Here(self.start(thread, head, restored, inbox, first.take()))),
+                Ok(restored) => {
+                    let opened = Opened { is_new: false, inbox, first: first.take() };
+                    Ok(Driver::Here(self.start(thread, head, restored, opened)))
+                }
                 Err(error) => {
                     // Another process, perhaps of a newer build, can do what this one cannot.
                     self.give_back(thread, head.epoch).await;
@@ -214,12 +239,11 @@ impl Deps {
         thread: &ThreadId,
         head: Head,
         restored: Restored,
-        inbox: bool,
-        first: Option<Mail>,
+        opened: Opened,
     ) -> mpsc::Sender<Mail> {
         let (sender, mailbox) = mpsc::channel(MAILBOX);
         // The mailbox is empty.
-        first.into_iter().for_each(|mail| drop(sender.try_send(mail)));
+        opened.first.into_iter().for_each(|mail| drop(sender.try_send(mail)));
         let actor = Actor {
             deps: self.clone(),
             thread: thread.clone(),
@@ -227,7 +251,8 @@ impl Deps {
             machine: restored.machine,
             mailbox,
             sender: sender.clone(),
-            inbox,
+            is_new: opened.is_new,
+            inbox: opened.inbox,
             in_flight: InFlight::new(sender.clone()),
             refused: Vec::new(),
             timer: None,
@@ -324,6 +349,10 @@ impl Deps {
             tracing::warn!(%thread, %error, "the thread could not be opened");
         }
     }
+}
+
+fn gone(thread: &ThreadId) -> EngineError {
+    EngineError::Stopped { thread: thread.clone(), why: "its driver went away".into() }
 }
 
 /// Locks by thread, so that one thread is opened once at a time.

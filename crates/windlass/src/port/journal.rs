@@ -120,6 +120,9 @@ pub struct Batch {
     pub thread: ThreadId,
     /// The owner's fencing number.
     pub epoch: Epoch,
+    /// Whether the thread is made by this batch and taken in epoch 1, without a claim: nobody else can know its id.
+    /// A thread that exists fences the batch.
+    pub is_new: bool,
     /// The last position before this batch.
     pub expected: Seq,
     /// The batch's own id.

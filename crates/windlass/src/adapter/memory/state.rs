@@ -128,6 +128,12 @@ impl State {
 
     /// See [`Journal::append`](crate::port::journal::Journal::append).
     pub fn append(&mut self, batch: Batch, node: &str, now: Timestamp) -> Result<Seq, AppendError> {
+        if batch.is_new {
+            if let Some(known) = self.threads.get(&batch.thread) {
+                return Err(AppendError::Fenced { current: known.head.epoch });
+            }
+            self.claim(&batch.thread, node, now);
+        }
         let Some(thread) = self.threads.get_mut(&batch.thread).filter(|thread| !thread.deleted) else {
             return Err(AppendError::Failed(no_thread(&batch.thread)));
         };

@@ -26,6 +26,8 @@ const HEAD: &str = "SELECT number, deleted, epoch, node, head, batch, status FRO
 const CLAIM: &str = "UPDATE threads SET deleted = 0, epoch = epoch + 1, node = ?2 WHERE number = ?1";
 const CREATE: &str = "INSERT INTO threads (thread, created_at, updated_at) VALUES (?1, ?2, ?2) \
     ON CONFLICT (thread) DO UPDATE SET deleted = 0, created_at = ?2, updated_at = ?2";
+const MAKE: &str = "INSERT INTO threads (thread, created_at, updated_at, epoch, node) VALUES (?1, ?2, ?2, 1, ?3) \
+    ON CONFLICT (thread) DO NOTHING RETURNING number, deleted, epoch, node, head, batch, status";
 const RELEASE: &str = "UPDATE threads SET node = NULL WHERE thread = ?1 AND epoch = ?2 AND node = ?3";
 const DELETE: &str = "UPDATE threads SET deleted = 1, epoch = epoch + 1, node = NULL, head = 0, batch = 0, \
     deadline = NULL, interrupts = 0, workspace = '', folder = NULL, title = NULL, title_lower = NULL \
@@ -62,6 +64,7 @@ pub(super) struct Changes {
     head: Statement,
     claim: Statement,
     create: Statement,
+    make: Statement,
     release: Statement,
     view: Statement,
     indexed: Statement,
@@ -90,6 +93,7 @@ impl Changes {
             head: raw.prepare(HEAD)?,
             claim: raw.prepare(CLAIM)?,
             create: raw.prepare(CREATE)?,
+            make: raw.prepare(MAKE)?,
             release: raw.prepare(RELEASE)?,
             view: raw.prepare(VIEW)?,
             indexed: raw.prepare(INDEXED)?,
@@ -119,7 +123,8 @@ impl Changes {
     /// Appends a batch where its epoch and expected position are still the thread's.
     pub fn append(&mut self, append: &PreparedAppend) -> Result<Seq, AppendError> {
         let batch = &append.batch;
-        let found = self.known(&batch.thread).map_err(AppendError::Failed)?;
+        let found = if batch.is_new { self.made(&batch.thread) } else { self.known(&batch.thread) };
+        let found = found.map_err(AppendError::Failed)?;
         if found.head.epoch != batch.epoch || found.node.as_deref() != Some(self.node.id()) {
             return Err(AppendError::Fenced { current: found.head.epoch });
         }
@@ -127,6 +132,20 @@ impl Changes {
             return Err(AppendError::Conflict { head: found.head.seq });
         }
         self.append_rows(found.number, append).map_err(AppendError::Failed)
+    }
+
+    /// Makes a thread that this node drives from the start; one that exists belongs to somebody else.
+    fn made(&mut self, thread: &ThreadId) -> Result<Found, StoreError> {
+        let node = Value::Text(self.node.id());
+        let row = [Value::Text(thread.as_str()), Value::number(self.clock.now().0), node];
+        match self.make.first(&row, Found::read)? {
+            Some(made) => Ok(made),
+            None => self
+                .head
+                .first(&[row[0]], Found::read)?
+                .map(|found| Found { node: None, ..found })
+                .ok_or_else(|| super::fault::damaged("a thread is there and is not")),
+        }
     }
 
     fn append_rows(&mut self, number: i64, append: &PreparedAppend) -> Result<Seq, StoreError> {

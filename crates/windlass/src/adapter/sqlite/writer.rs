@@ -144,6 +144,10 @@ impl Writer {
 
     /// Appends.
     pub async fn append(&self, append: PreparedAppend) -> Result<Seq, AppendError> {
+        if append.batch.is_new {
+            // Where it fails, a thread is given back that was never taken: see `write`.
+            self.driven.fetch_add(1, Ordering::Relaxed);
+        }
         if let Some(mut group) = self.idle() {
             let unknown = |fault: Fault| AppendError::Unknown(fault.words());
             let appended = group.commit_alone(|changes| changes.append(&append), unknown);

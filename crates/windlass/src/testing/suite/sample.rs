@@ -28,6 +28,7 @@ pub fn batch(thread: &ThreadId, head: Head, notes: &[&str]) -> Batch {
     Batch {
         thread: thread.clone(),
         epoch: head.epoch,
+        is_new: false,
         expected: head.seq,
         id: BatchId(head.seq.0 + notes.len() as u64),
         events: notes.iter().map(|text| note(text)).collect(),
