@@ -8,7 +8,7 @@ use windlass_machine::{BlobRef, Digest, InputId, Seq, ThreadId};
 use super::JournalSubject;
 use super::sample::{batch, claimed, head, texts, view};
 use crate::port::journal::{
-    AppendError, BatchId, Claim, Epoch, InboxOutcome, StoreError, StoredSnapshot, ThreadStatus,
+    AppendError, Batch, BatchId, Claim, Epoch, InboxOutcome, StoreError, StoredSnapshot, ThreadStatus,
 };
 
 fn thread() -> ThreadId {
@@ -116,6 +116,19 @@ pub(super) async fn a_held_thread_is_not_taken(subject: JournalSubject) {
     assert_eq!(subject.first.append(batch(&thread(), start, &["a"])).await.unwrap(), Seq(1));
     let foreign = subject.second.append(batch(&thread(), head(1, 1), &["x"])).await.unwrap_err();
     assert!(matches!(foreign, AppendError::Fenced { .. }), "{foreign:?}");
+}
+
+pub(super) async fn a_thread_is_made_by_its_first_append(subject: JournalSubject) {
+    let first = Batch { is_new: true, ..batch(&thread(), head(0, 1), &["a"]) };
+    assert_eq!(subject.first.append(first.clone()).await.unwrap(), Seq(1));
+    assert!(matches!(subject.second.claim(&thread()).await.unwrap(), Claim::Held { .. }));
+    assert_eq!(subject.first.append(batch(&thread(), head(1, 1), &["b"])).await.unwrap(), Seq(2));
+    // Whoever has an id that is not new does not get the thread of another.
+    for other in [subject.first, subject.second] {
+        let refused = other.append(first.clone()).await.unwrap_err();
+        assert!(matches!(refused, AppendError::Fenced { current: Epoch(1) }), "{refused:?}");
+        assert_eq!(texts(&*other, &thread(), 0, 10).await, ["a", "b"]);
+    }
 }
 
 pub(super) async fn a_released_thread_is_taken(subject: JournalSubject) {

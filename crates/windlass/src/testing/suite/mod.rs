@@ -53,6 +53,7 @@ pub async fn journal_suite<F: Future<Output = JournalSubject>>(make: impl Fn() -
         journal::an_empty_batch_moves_only_the_batch_id,
         journal::a_held_thread_is_not_taken,
         journal::a_released_thread_is_taken,
+        journal::a_thread_is_made_by_its_first_append,
         journal::a_dead_nodes_thread_is_taken_at_once,
         journal::the_newest_snapshot_stays,
         journal::an_active_thread_is_not_deleted,
