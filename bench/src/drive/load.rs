@@ -65,6 +65,8 @@ pub struct Figures {
     pub resident_kib: u64,
     /// KiB resident at most.
     pub resident_peak_kib: u64,
+    /// KiB resident after the last run.
+    pub resident_after_kib: u64,
     /// Bytes that the measured runs left in the journal.
     pub journal_bytes: Option<u64>,
 }
@@ -79,7 +81,8 @@ struct Finished {
 
 pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: &Load) -> Result<Figures> {
     let script = Script::parse(&settings.model);
-    let tokens = tokens_of(&script);
+    // A run that waits has not said anything.
+    let tokens = if settings.waits { 0 } else { tokens_of(&script) };
     for _ in 0..load.warmup {
         play(&*driver, tokens, machine::monotonic_ns()).await.outcome.context("a warm-up run failed")?;
     }
@@ -88,7 +91,7 @@ pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: 
     let (cpu_before, start_ns) = (machine::cpu_seconds(), machine::monotonic_ns());
     let mut finished = play_all(&driver, tokens, load, start_ns).await?;
     let (wall_s, cpu_s) = (milliseconds_since(start_ns) / 1e3, machine::cpu_seconds() - cpu_before);
-    let resident_peak_kib = machine::resident_peak_kib();
+    let (resident_peak_kib, resident_after_kib) = (machine::resident_peak_kib(), machine::resident_kib());
     let journal_after = driver.journal_bytes().await?;
 
     let mut ttft_ms: Vec<f64> = finished.iter().filter_map(|run| run.ttft_ms).collect();
@@ -106,6 +109,7 @@ pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: 
         ttft_p99_ms: quantile(&mut ttft_ms, 0.99),
         resident_kib,
         resident_peak_kib,
+        resident_after_kib,
         journal_bytes: journal_after.zip(journal_before).map(|(after, before)| after.saturating_sub(before)),
         error: finished.drain(..).find_map(|run| run.outcome.err()).map(|error| format!("{error:#}")),
     })

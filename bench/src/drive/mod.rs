@@ -66,6 +66,9 @@ pub struct Settings {
     /// How much of a conversation goes into a request
     #[arg(long, value_enum, default_value_t = Window::Default)]
     pub window: Window,
+    /// Have the first call of each run ask a person, and count a run that waits for one as played (Windlass only)
+    #[arg(long)]
+    pub waits: bool,
     /// An empty folder for what the program stores
     #[arg(long)]
     pub folder: PathBuf,

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use windlass::adapter::model::{ProviderCatalog, ProviderConfig, Secret};
 use windlass::machine::{Annotations, Fact, Limits, Seq, ThreadId};
-use windlass::port::journal::Recorded;
+use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::port::model::Delta;
 use windlass::tool::{FunctionTool, Registry};
 use windlass::{AgentConfig, Engine, Task, Update};
@@ -31,13 +31,14 @@ struct Windlass {
     engine: Engine,
     agent: AgentConfig,
     threads: Mutex<Vec<ThreadId>>,
+    waits: bool,
 }
 
 /// Opens the engine on a new store in `settings.folder`, with the one tool of [`TOOL_NAME`], chat completions at
 /// `settings.base_url` and the window of `settings.window`. Each run is a thread of its own.
 pub(super) async fn start(settings: &Settings) -> Result<Box<dyn Driver>> {
     let echo = FunctionTool::new(TOOL_NAME, TOOL_DESCRIPTION, |_, echo: Echo| async move { echo.text });
-    let pure = Annotations { read_only_hint: true, ..Annotations::default() };
+    let pure = Annotations { read_only_hint: !settings.waits, ..Annotations::default() };
     let provider = ProviderConfig {
         base_url: Some(settings.base_url.clone()),
         api_key: Some(Secret::new("none")),
@@ -56,7 +57,7 @@ pub(super) async fn start(settings: &Settings) -> Result<Box<dyn Driver>> {
     }
     let model = format!("openai-chat/{}", settings.model);
     let agent = AgentConfig { limits, ..AgentConfig::from(model.as_str()) };
-    Ok(Box::new(Windlass { engine, agent, threads: Mutex::default() }))
+    Ok(Box::new(Windlass { engine, agent, threads: Mutex::default(), waits: settings.waits }))
 }
 
 #[async_trait]
@@ -77,6 +78,7 @@ impl Driver for Windlass {
                     Fact::RunFinished { error, .. } => bail!("the run failed: {error:?}"),
                     _ => {}
                 },
+                Update::Status(ThreadStatus::Waiting) if self.waits => return Ok(String::new()),
                 Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } | Update::Status(_) => {}
                 Update::Stopped { why } => bail!("driving stopped: {why}"),
             }

@@ -4,7 +4,7 @@
 
 use super::budget::{Budget, grouped};
 use super::samples::{Sample, Samples};
-use super::workload::{SLOW_IDEAL_S, SLOW_RUNS, SLOW_TOKEN_MS, Workload};
+use super::workload::{SLOW_IDEAL_S, SLOW_RUNS, SLOW_TOKEN_MS, WAITING_RUNS, Workload};
 use crate::drive::Program;
 
 /// What stands where nothing was measured.
@@ -92,12 +92,16 @@ fn loads(samples: &Samples) -> Vec<Row> {
 
 fn process(samples: &Samples) -> Vec<Row> {
     let cold = medians(samples, Workload::Cold, |sample| sample.first_request_ms);
+    let waiting = |sample: &Sample| {
+        let kib = sample.figures.resident_after_kib.saturating_sub(sample.figures.resident_kib);
+        Some(kib as f64 / WAITING_RUNS as f64)
+    };
     let idle = |sample: &Sample| Some(sample.figures.resident_kib as f64 * 1024.0 / 1e6);
     vec![
         Row::new("start of the process to its first request, ms", cold, 1).budget(Budget::AtMost(50.0)),
         Row::new("resident when idle, MB", medians(samples, Workload::Steps, idle), 1)
             .budget(Budget::AtMost(40.0)),
-        Row::new("resident for each waiting run, KiB", [None; 3], 1),
+        Row::new("resident for each waiting run, KiB", medians(samples, Workload::Waiting, waiting), 1),
     ]
 }
 

@@ -9,6 +9,8 @@ use clap::ValueEnum;
 
 use crate::drive::Program;
 
+/// Runs of the workload whose runs wait.
+pub(super) const WAITING_RUNS: usize = 1000;
 /// Streams of the workload with slow streams.
 pub(super) const SLOW_RUNS: usize = 1000;
 /// Wait before each of its tokens.
@@ -34,6 +36,8 @@ pub enum Workload {
     AtOnce,
     /// 1,000 streams at once, of 200 tokens, 20 ms apart
     Slow,
+    /// 1,000 runs that wait for a person
+    Waiting,
     /// From the start of the process to its first request
     Cold,
 }
@@ -47,13 +51,14 @@ struct Shape {
 }
 
 impl Workload {
-    pub(super) const ALL: [Workload; 7] = [
+    pub(super) const ALL: [Workload; 8] = [
         Workload::Steps,
         Workload::Long,
         Workload::LongUnwindowed,
         Workload::Chunks,
         Workload::AtOnce,
         Workload::Slow,
+        Workload::Waiting,
         Workload::Cold,
     ];
 
@@ -65,6 +70,7 @@ impl Workload {
             Workload::Chunks => "chunks",
             Workload::AtOnce => "at-once",
             Workload::Slow => "slow",
+            Workload::Waiting => "waiting",
             Workload::Cold => "cold",
         }
     }
@@ -74,14 +80,15 @@ impl Workload {
             (Workload::Cold, true) => 3,
             (_, true) => 1,
             (Workload::Cold, false) => 15,
-            (Workload::Slow, false) => 3,
+            (Workload::Slow | Workload::Waiting, false) => 3,
             (_, false) => 7,
         }
     }
 
-    /// The bare client and rig have no window, so they play the long run once, under the other name.
+    /// The bare client and rig have no window, so they play the long run once, under the other name; and nobody to
+    /// wait for.
     pub(super) fn concerns(self, program: Program) -> bool {
-        self != Workload::Long || program == Program::Windlass
+        !matches!(self, Workload::Long | Workload::Waiting) || program == Program::Windlass
     }
 
     fn shape(self, is_quick: bool) -> Shape {
@@ -92,6 +99,7 @@ impl Workload {
             Workload::Chunks => ("stream-2000", few(20), 1, 2),
             Workload::AtOnce => ("loop-20", 200, 200, 1),
             Workload::Slow => ("delay20ms-200", SLOW_RUNS, SLOW_RUNS, 1),
+            Workload::Waiting => ("loop-20", WAITING_RUNS, 8, 1),
             Workload::Cold => ("stream-1", 1, 1, 0),
         };
         Shape { model, runs, concurrency, warmup }
@@ -117,6 +125,7 @@ impl Workload {
         match self {
             Workload::LongUnwindowed => add("--window", "off"),
             Workload::Chunks => add("--core", CORE),
+            Workload::Waiting => arguments.push("--waits".into()),
             Workload::Steps | Workload::Long | Workload::AtOnce | Workload::Slow | Workload::Cold => {}
         }
         arguments
