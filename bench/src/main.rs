@@ -1,4 +1,5 @@
-//! `windlass-bench`: serves scripts as a model, drives one program against it, or runs the whole table.
+//! `windlass-bench`: serves scripts as a model, drives one program against it, runs the whole table, or
+//! plays Windlass for a harness from outside.
 //!
 //! The figures are explained in the README of this package.
 
@@ -7,7 +8,7 @@ use std::io::{Read, Write};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
-use windlass_bench::drive::{self, Load, Program, Settings};
+use windlass_bench::drive::{self, Load, Peer, Program, Settings};
 use windlass_bench::server::ModelServer;
 use windlass_bench::{machine, table};
 
@@ -25,6 +26,8 @@ enum Command {
     Serve(Serve),
     /// Play runs with one program in this process and tell the figures, as a JSON line
     Drive(Drive),
+    /// Play Windlass for a harness from outside, which tells in the environment what to play
+    Peer(Peer),
     /// Measure every program with every workload and print the table
     Run(table::Options),
 }
@@ -58,6 +61,10 @@ fn main() -> Result<()> {
         Command::Drive(arguments) => {
             let figures = drive::drive(arguments.program, &arguments.settings, &arguments.load)?;
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&figures)?)?;
+            Ok(())
+        }
+        Command::Peer(peer) => {
+            writeln!(std::io::stdout(), "{}", drive::play_peer(&peer)?)?;
             Ok(())
         }
         Command::Run(options) => table::run(&options),

@@ -71,57 +71,85 @@ pub struct Figures {
     pub journal_bytes: Option<u64>,
 }
 
+/// What happened between the warm-up and the last text.
+pub(super) struct Section {
+    pub(super) finished: Vec<Finished>,
+    pub(super) wall_s: f64,
+    pub(super) cpu_s: f64,
+    pub(super) resident_before_kib: u64,
+    pub(super) resident_after_kib: u64,
+    pub(super) resident_peak_kib: u64,
+}
+
 /// One run, as a worker saw it.
-struct Finished {
-    outcome: Result<()>,
-    took_ms: f64,
-    ttft_ms: Option<f64>,
-    chunks: u64,
+pub(super) struct Finished {
+    /// Tokens in the text that it ended with.
+    pub(super) tokens: Result<usize>,
+    pub(super) took_ms: f64,
+    pub(super) ttft_ms: Option<f64>,
+    pub(super) chunks: u64,
+    /// When the tool was called; runs at the same time are mixed.
+    pub(super) tool_calls_ns: Vec<u64>,
 }
 
 pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: &Load) -> Result<Figures> {
     let script = Script::parse(&settings.model);
     // A run that waits has not said anything.
     let tokens = if settings.waits { 0 } else { tokens_of(&script) };
-    for _ in 0..load.warmup {
-        play(&*driver, tokens, machine::monotonic_ns()).await.outcome.context("a warm-up run failed")?;
-    }
+    warm_up(&*driver, load).await?;
     let journal_before = driver.journal_bytes().await?;
-    let resident_kib = machine::resident_kib();
-    let (cpu_before, start_ns) = (machine::cpu_seconds(), machine::monotonic_ns());
-    let mut finished = play_all(&driver, tokens, load, start_ns).await?;
-    let (wall_s, cpu_s) = (milliseconds_since(start_ns) / 1e3, machine::cpu_seconds() - cpu_before);
-    let (resident_peak_kib, resident_after_kib) = (machine::resident_peak_kib(), machine::resident_kib());
+    let section = play_section(&driver, load).await?;
     let journal_after = driver.journal_bytes().await?;
 
-    let mut ttft_ms: Vec<f64> = finished.iter().filter_map(|run| run.ttft_ms).collect();
-    let mut run_ms: Vec<f64> = finished.iter().map(|run| run.took_ms).collect();
+    let mut ttft_ms: Vec<f64> = section.finished.iter().filter_map(|run| run.ttft_ms).collect();
+    let mut run_ms: Vec<f64> = section.finished.iter().map(|run| run.took_ms).collect();
+    let chunks = section.finished.iter().map(|run| run.chunks).sum();
+    let outcomes: Vec<Result<()>> =
+        section.finished.into_iter().map(|run| check(run.tokens?, tokens)).collect();
     Ok(Figures {
         runs: load.runs,
-        completed: finished.iter().filter(|run| run.outcome.is_ok()).count(),
+        completed: outcomes.iter().filter(|outcome| outcome.is_ok()).count(),
         steps: steps_of(&script) * load.runs as u64,
-        wall_s,
-        cpu_s,
+        wall_s: section.wall_s,
+        cpu_s: section.cpu_s,
         cpu_total_s: machine::cpu_seconds(),
-        chunks: finished.iter().map(|run| run.chunks).sum(),
+        chunks,
         run_ms: quantile(&mut run_ms, 0.5).unwrap_or_default(),
         ttft_ms: quantile(&mut ttft_ms, 0.5),
         ttft_p99_ms: quantile(&mut ttft_ms, 0.99),
-        resident_kib,
-        resident_peak_kib,
-        resident_after_kib,
+        resident_kib: section.resident_before_kib,
+        resident_peak_kib: section.resident_peak_kib,
+        resident_after_kib: section.resident_after_kib,
         journal_bytes: journal_after.zip(journal_before).map(|(after, before)| after.saturating_sub(before)),
-        error: finished.drain(..).find_map(|run| run.outcome.err()).map(|error| format!("{error:#}")),
+        error: outcomes.into_iter().find_map(Result::err).map(|error| format!("{error:#}")),
+    })
+}
+
+/// Plays the runs that nobody measures.
+pub(super) async fn warm_up(driver: &dyn Driver, load: &Load) -> Result<()> {
+    for _ in 0..load.warmup {
+        play(driver, machine::monotonic_ns()).await.tokens.context("a warm-up run failed")?;
+    }
+    Ok(())
+}
+
+/// Plays the runs that count.
+pub(super) async fn play_section(driver: &Arc<dyn Driver>, load: &Load) -> Result<Section> {
+    let resident_before_kib = machine::resident_kib();
+    let (cpu_before, start_ns) = (machine::cpu_seconds(), machine::monotonic_ns());
+    let finished = play_all(driver, load, start_ns).await?;
+    Ok(Section {
+        finished,
+        wall_s: milliseconds_since(start_ns) / 1e3,
+        cpu_s: machine::cpu_seconds() - cpu_before,
+        resident_before_kib,
+        resident_after_kib: machine::resident_kib(),
+        resident_peak_kib: machine::resident_peak_kib(),
     })
 }
 
 /// Workers take the next run as soon as they are free.
-async fn play_all(
-    driver: &Arc<dyn Driver>,
-    tokens: usize,
-    load: &Load,
-    start_ns: u64,
-) -> Result<Vec<Finished>> {
+async fn play_all(driver: &Arc<dyn Driver>, load: &Load, start_ns: u64) -> Result<Vec<Finished>> {
     let started = Arc::new(AtomicUsize::new(0));
     let mut workers = JoinSet::new();
     for _ in 0..load.concurrency {
@@ -129,7 +157,7 @@ async fn play_all(
         workers.spawn(async move {
             let mut finished = Vec::new();
             while started.fetch_add(1, Relaxed) < runs {
-                finished.push(play(&*driver, tokens, start_ns).await);
+                finished.push(play(&*driver, start_ns).await);
             }
             finished
         });
@@ -141,18 +169,15 @@ async fn play_all(
     Ok(finished)
 }
 
-async fn play(driver: &dyn Driver, tokens: usize, start_ns: u64) -> Finished {
+async fn play(driver: &dyn Driver, start_ns: u64) -> Finished {
     let (probe, run_start_ns) = (RunProbe::default(), machine::monotonic_ns());
-    let outcome = match driver.run(&probe).await {
-        Ok(text) => check(&text, tokens),
-        Err(error) => Err(error),
-    };
+    let tokens = driver.run(&probe).await.map(|text| text.matches("tok").count());
     let ttft_ms = probe.first_ns().map(|first_ns| first_ns.saturating_sub(start_ns) as f64 / 1e6);
-    Finished { outcome, took_ms: milliseconds_since(run_start_ns), ttft_ms, chunks: probe.chunks() }
+    let took_ms = milliseconds_since(run_start_ns);
+    Finished { tokens, took_ms, ttft_ms, chunks: probe.chunks(), tool_calls_ns: driver.take_tool_calls_ns() }
 }
 
-fn check(text: &str, tokens: usize) -> Result<()> {
-    let found = text.matches(" tok").count();
+fn check(found: usize, tokens: usize) -> Result<()> {
     if found != tokens {
         bail!("the text has {found} tokens instead of {tokens}");
     }
@@ -180,7 +205,7 @@ fn milliseconds_since(start_ns: u64) -> f64 {
 }
 
 /// The value below which this share of the values lies.
-fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
+pub(super) fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let index = (share * values.len() as f64) as usize;
     values.get(index.min(values.len().saturating_sub(1))).copied()

@@ -5,6 +5,7 @@
 
 mod bare;
 mod load;
+mod peer;
 mod probe;
 mod rig;
 mod windlass;
@@ -15,8 +16,10 @@ use anyhow::Result;
 use async_trait::async_trait;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 pub use self::load::{Figures, Load};
+pub use self::peer::Peer;
 pub use self::probe::RunProbe;
 
 use crate::machine;
@@ -54,6 +57,15 @@ pub enum Window {
     Off,
 }
 
+/// Who reads what a run says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// A consumer gets every piece of text as it comes. The bare client and `rig` know only this.
+    Stream,
+    /// Somebody waits for the whole answer.
+    Invoke,
+}
+
 /// What a program needs to know to start.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
@@ -69,6 +81,9 @@ pub struct Settings {
     /// Have the first call of each run ask a person, and count a run that waits for one as played (Windlass only)
     #[arg(long)]
     pub waits: bool,
+    /// Who reads what a run says
+    #[arg(long, value_enum, default_value_t = Mode::Stream)]
+    pub mode: Mode,
     /// An empty folder for what the program stores
     #[arg(long)]
     pub folder: PathBuf,
@@ -77,13 +92,19 @@ pub struct Settings {
 /// A program, started and ready for runs.
 #[async_trait]
 pub trait Driver: Send + Sync {
-    /// Plays one new run from its first message to its last text, streaming, and returns that text. Every
-    /// piece of text goes to the probe at the moment when a consumer of the stream would have it.
+    /// Plays one new run from its first message to its last text and returns that text. Where the mode is to
+    /// stream, every piece of text goes to the probe at the moment when a consumer of the stream would have it.
     async fn run(&self, probe: &RunProbe) -> Result<String>;
 
     /// Bytes that all runs so far have left in the journal; none where there is no journal.
     async fn journal_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
+    }
+
+    /// Takes the times of the tool's calls since the last taking, by the monotonic clock; empty where nobody
+    /// notes them.
+    fn take_tool_calls_ns(&self) -> Vec<u64> {
+        Vec::new()
     }
 }
 
@@ -122,14 +143,25 @@ impl Program {
 /// # Errors
 /// Where the program cannot be started or a warm-up run fails. A run that fails later is counted.
 pub fn drive(program: Program, settings: &Settings, load: &Load) -> Result<Figures> {
-    machine::raise_open_files_limit();
     if let Some(core) = load.core {
         // Before the runtime starts: its threads inherit the core, and their number follows from it.
         machine::pin_to_core(core)?;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let driver = program.start(settings).await?;
         load::measure(driver.into(), settings, load).await
     })
+}
+
+/// Plays Windlass for a harness from outside and tells the figures in its words.
+///
+/// # Errors
+/// Where the store cannot be opened or a warm-up run fails. A run that fails later is counted.
+pub fn play_peer(peer: &Peer) -> Result<Value> {
+    runtime()?.block_on(peer.play())
+}
+
+fn runtime() -> Result<Runtime> {
+    machine::raise_open_files_limit();
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }

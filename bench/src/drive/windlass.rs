@@ -1,8 +1,9 @@
 //! Windlass with its durable SQLite store, in the settings' folder.
 //!
-//! A consumer watches each run as a person would: it gets every fragment, and the events between them.
+//! A consumer watches each run as a person would: it gets every fragment, and the events between them. Where
+//! the mode is to wait for the answer, nobody watches.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 use async_trait::async_trait;
@@ -12,9 +13,10 @@ use windlass::machine::{Annotations, Fact, Limits, Seq, ThreadId};
 use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::port::model::Delta;
 use windlass::tool::{FunctionTool, Registry};
-use windlass::{AgentConfig, Engine, Task, Update};
+use windlass::{AgentConfig, Engine, Status, Task, Update};
 
-use super::{Driver, PROMPT, RunProbe, Settings, TOOL_DESCRIPTION, TOOL_NAME, Window};
+use super::{Driver, Mode, PROMPT, RunProbe, Settings, TOOL_DESCRIPTION, TOOL_NAME, Window};
+use crate::machine;
 
 /// Whether the table measures it.
 pub(super) const IS_WRITTEN: bool = true;
@@ -30,6 +32,8 @@ struct Echo {
 struct Windlass {
     engine: Engine,
     agent: AgentConfig,
+    mode: Mode,
+    tool_calls_ns: Arc<Mutex<Vec<u64>>>,
     threads: Mutex<Vec<ThreadId>>,
     waits: bool,
 }
@@ -37,7 +41,12 @@ struct Windlass {
 /// Opens the engine on a new store in `settings.folder`, with the one tool of [`TOOL_NAME`], chat completions at
 /// `settings.base_url` and the window of `settings.window`. Each run is a thread of its own.
 pub(super) async fn start(settings: &Settings) -> Result<Box<dyn Driver>> {
-    let echo = FunctionTool::new(TOOL_NAME, TOOL_DESCRIPTION, |_, echo: Echo| async move { echo.text });
+    let tool_calls_ns = Arc::new(Mutex::new(Vec::new()));
+    let noted = tool_calls_ns.clone();
+    let echo = FunctionTool::new(TOOL_NAME, TOOL_DESCRIPTION, move |_, echo: Echo| {
+        lock(&noted).push(machine::monotonic_ns());
+        async move { echo.text }
+    });
     let pure = Annotations { read_only_hint: !settings.waits, ..Annotations::default() };
     let provider = ProviderConfig {
         base_url: Some(settings.base_url.clone()),
@@ -57,17 +66,14 @@ pub(super) async fn start(settings: &Settings) -> Result<Box<dyn Driver>> {
     }
     let model = format!("openai-chat/{}", settings.model);
     let agent = AgentConfig { limits, ..AgentConfig::from(model.as_str()) };
-    Ok(Box::new(Windlass { engine, agent, threads: Mutex::default(), waits: settings.waits }))
+    let (mode, waits) = (settings.mode, settings.waits);
+    Ok(Box::new(Windlass { engine, agent, mode, waits, tool_calls_ns, threads: Mutex::default() }))
 }
 
-#[async_trait]
-impl Driver for Windlass {
-    async fn run(&self, probe: &RunProbe) -> Result<String> {
-        let task = Task::new(self.agent.clone(), PROMPT);
+impl Windlass {
+    async fn watch(&self, task: Task, probe: &RunProbe) -> Result<String> {
         let (started, mut updates) = self.engine.start_watched(task).await?;
-        if let Ok(mut threads) = self.threads.lock() {
-            threads.push(started.thread.clone());
-        }
+        lock(&self.threads).push(started.thread);
         let mut said = String::new();
         while let Some(update) = updates.next().await {
             match update? {
@@ -86,8 +92,33 @@ impl Driver for Windlass {
         bail!("the stream ended before the run")
     }
 
+    async fn wait(&self, task: Task) -> Result<String> {
+        let outcome = self.engine.run(task).await?;
+        lock(&self.threads).push(outcome.meta.thread_id);
+        match outcome.status {
+            Status::Done => Ok(outcome.data.unwrap_or_default()),
+            status => bail!("the run ended as {status:?}: {:?}", outcome.errors),
+        }
+    }
+}
+
+/// Locks; what a panicking thread left behind is a list as good as any.
+fn lock<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl Driver for Windlass {
+    async fn run(&self, probe: &RunProbe) -> Result<String> {
+        let task = Task::new(self.agent.clone(), PROMPT);
+        match self.mode {
+            Mode::Stream => self.watch(task, probe).await,
+            Mode::Invoke => self.wait(task).await,
+        }
+    }
+
     async fn journal_bytes(&self) -> Result<Option<u64>> {
-        let threads = self.threads.lock().map(|threads| threads.clone()).unwrap_or_default();
+        let threads = lock(&self.threads).clone();
         let mut bytes = 0;
         for thread in threads {
             let mut after = Seq(0);
@@ -99,5 +130,9 @@ impl Driver for Windlass {
             }
         }
         Ok(Some(bytes))
+    }
+
+    fn take_tool_calls_ns(&self) -> Vec<u64> {
+        std::mem::take(&mut *lock(&self.tool_calls_ns))
     }
 }
