@@ -295,8 +295,9 @@ fn exact_arguments(call: &ModelCall, asked: &ToolCall, exact: bool) -> Result<Ca
     let parsed = serde_json::from_str::<serde_json::Value>(written).ok().filter(serde_json::Value::is_object);
     // What is no JSON object stays as the library repairs it: providers refuse such a history.
     let encoded = parsed.map(|parsed| parsed.to_string());
-    let differs = encoded.is_some_and(|encoded| encoded != written);
-    Ok(CallArguments { id: asked.id.clone(), exact: (exact && differs).then(|| written.to_owned()) })
+    let differs = encoded.as_ref().is_some_and(|encoded| encoded != written);
+    let exact = (exact && differs).then(|| written.to_owned());
+    Ok(CallArguments { id: asked.id.clone(), encoded, exact })
 }
 
 fn same_origin(message: &Message, origin: &Origin) -> bool {
