@@ -13,7 +13,7 @@ use windlass_machine::{
     StopReason, Surface, Timestamp, ToolCall, ToolResult, Usage, View, WhenBusy,
 };
 
-use super::{answered, ask, call, kind_of, model, name_of, read};
+use super::{ask, call, kind_of, model, name_of, read};
 
 /// Sends one request and shows what arrived.
 pub async fn sent(
@@ -124,47 +124,6 @@ async fn chat_asks_for_a_stream_with_usage() {
     insta::assert_snapshot!(request.body, @r#"
     {"model":"gpt-4.1","messages":[{"role":"system","content":[{"type":"text","text":"Be brief."}]},{"role":"user","content":[{"type":"text","text":"What is the weather?"},{"type":"text","text":"It is noon."}]}],"tools":[{"type":"function","function":{"name":"get_weather","description":"the get_weather tool","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}},{"type":"function","function":{"name":"get_time","description":"the get_time tool","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}],"tool_choice":"auto","temperature":0.5,"max_tokens":100,"stream_options":{"include_usage":true},"stream":true}
     "#);
-}
-
-/// The history in a request's body, without the tail. On the chat wire a text alone is its part alone.
-fn history(body: &Value, field: &str) -> Vec<Value> {
-    let mut items = body[field].as_array().unwrap().clone();
-    for content in items.iter_mut().filter_map(|item| item.get_mut("content")) {
-        if let Value::String(text) = content {
-            *content = json!([{"type": "text", "text": text}]);
-        }
-    }
-    match items.last_mut().unwrap()["content"].as_array_mut() {
-        Some(parts) if parts.len() > 1 => drop(parts.pop()),
-        _ => drop(items.pop()),
-    }
-    items
-}
-
-// rows: SK-C10
-#[tokio::test]
-async fn openai_requests_extend_the_ones_before_them() {
-    for (scenario, name, field) in
-        [("oai-ok", "openai-chat/gpt-4.1", "messages"), ("resp-ok", "openai/gpt-5.2", "input")]
-    {
-        let server = ProviderServer::start().await.unwrap();
-        let model = model(&server, scenario, name, |_| {});
-        let mut messages = ask();
-        for time in ["It is noon.", "It is one.", "It is two."] {
-            let mut call = call(name, messages.clone());
-            call.request.tail = vec![time.to_owned()];
-            let reply = read(&*model, call).await.1.unwrap();
-            messages = answered(messages, &reply);
-        }
-        let bodies: Vec<Value> = server.requests().into_iter().map(|request| request.body).collect();
-        for pair in bodies.windows(2) {
-            let (before, after) = (history(&pair[0], field), history(&pair[1], field));
-            assert!(before.len() < after.len());
-            assert_eq!(before, after[..before.len()], "{scenario}");
-            assert_eq!(without(pair[0].clone(), &[field]), without(pair[1].clone(), &[field]));
-        }
-        assert!(!bodies[2].to_string().contains("cache"), "nothing is sent for it");
-    }
 }
 
 #[tokio::test]
