@@ -259,6 +259,48 @@ fn started(agent: Agent) -> Machine {
     machine
 }
 
+fn second(machine: &mut Machine) {
+    let new = fixture::new_message("m2", "Do that", "r2", Arc::new(fixture::agent()));
+    take(machine, &Input::Message(Box::new(new)));
+}
+
+// rows: SK-G5
+#[test]
+fn a_run_begins_with_nothing_of_the_one_before() {
+    let mut machine = started(fixture::agent());
+    let fresh = machine.state().run.clone().unwrap();
+    let cut = vec![Block::text("cut")];
+    take(&mut machine, &reply(fresh.attempt, cut, StopReason::MaxTokens, View::default()));
+    let view = View { calls: vec![known(EffectClass::Once, false, as_asked("{}"))], ..View::default() };
+    let attempt = Attempt { step: 2, attempt: 1 };
+    take(&mut machine, &reply(attempt, vec![fixture::call("c", "Pay", "{}")], StopReason::ToolCalls, view));
+    assert!(machine.state().run.as_ref().unwrap().is_waiting());
+    take(&mut machine, &Input::Cancel { run: None, by: "ann".into() });
+    second(&mut machine);
+    let run = machine.state().run.as_ref().unwrap();
+    let (from, first_message) = (run.from, run.first_message);
+    assert_eq!(*run, Run { id: "r2".into(), from, first_message, ..fresh });
+}
+
+// rows: SK-G5
+#[test]
+fn a_run_that_is_cancelled_before_anything_was_started_asks_no_model() {
+    let mut machine = started(fixture::agent());
+    take(
+        &mut machine,
+        &reply(Attempt { step: 1, attempt: 1 }, vec![Block::text("done")], StopReason::End, View::default()),
+    );
+    second(&mut machine);
+    // In one append with the message: the driver starts what is wanted only after it.
+    take(&mut machine, &Input::Cancel { run: Some("r2".into()), by: "ann".into() });
+    assert_eq!(machine.wants(), []);
+    for command in machine.unfinished() {
+        take(&mut machine, &Input::Lost(command));
+    }
+    let last = machine.state().last.clone().unwrap();
+    assert_eq!((last.run, last.status), ("r2".into(), RunStatus::Cancelled));
+}
+
 // rows: SK-G22
 #[test]
 fn a_run_has_25_steps_by_default() {

@@ -36,7 +36,7 @@ fn check(seed: u64) -> Option<(u32, bool)> {
     Some((wild.reference.doubts + crashed.reference.doubts, certain))
 }
 
-// rows: SK-G3, SK-G11, SK-G12, SK-C14, SK-C15
+// rows: SK-G3, SK-G11, SK-G12, SK-C10, SK-C14, SK-C15
 #[test]
 fn random_crash_schedules() {
     let count =

@@ -11,6 +11,7 @@ fn check(user: &User, arguments: &[&str]) -> String {
         .replace(&user.home().display().to_string(), "HOME")
 }
 
+// rows: LM-G9
 #[test]
 fn an_unknown_key_is_named_with_its_line_and_the_likely_one() {
     let user = User::new();

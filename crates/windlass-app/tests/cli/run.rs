@@ -22,7 +22,7 @@ fn the_demo_writes_a_file_and_says_that_it_is_a_script() {
     assert!(!said.out.contains('\x1b') && !said.err.contains('\x1b'));
 }
 
-// rows: LM-R3
+// rows: LM-R3, LM-G9
 #[test]
 fn json_is_one_flat_outcome() {
     let user = User::new();

@@ -82,7 +82,7 @@ fn run_and_die(store: &MemoryStore, counts: &Counts, nth: usize, fault: AppendFa
     })
 }
 
-// rows: LM-A7, SK-G16
+// rows: LM-A7, SK-G16, WT-X4
 #[test]
 fn goes_on_after_dying_at_any_append() {
     let mut deaths = 0;
@@ -215,6 +215,7 @@ fn a_watcher_sees_nothing_that_is_not_in_the_journal() {
     }
 }
 
+// rows: WT-X4
 #[tokio::test]
 async fn a_sender_is_not_told_before_the_append() {
     let store = MemoryStore::new(Arc::new(SystemClock::new()));

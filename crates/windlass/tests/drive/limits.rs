@@ -7,13 +7,13 @@ use std::sync::Arc;
 use windlass::adapter::model::{KnownModel, ProviderCatalog, ProviderConfig};
 use windlass::machine::{
     Annotations, Block, Content, EffectClass, Fact, FailureClass, INLINE_MAX_BYTES, Limits, ModelSettings,
-    RESULT_MAX_CHARS, Seq, StopReason, ToolCall, Usage,
+    RESULT_MAX_CHARS, RunError, RunStatus, Seq, StopReason, ToolCall, Usage,
 };
 use windlass::port::model::{ModelError, Reply};
 use windlass::port::tool::{OutputPart, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry};
-use windlass::{AgentConfig, Engine, Outcome, Status, Task};
+use windlass::{AgentConfig, Engine, ErrorInfo, Outcome, Status, Task};
 
 use super::{Counter, Text, memory, registry, task};
 
@@ -73,12 +73,53 @@ async fn a_tool_that_panics_is_an_error_or_in_doubt() {
     assert!(matches!(outcome.meta.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
 }
 
+// rows: WT-X8
+#[tokio::test]
+async fn a_tool_that_panics_leaves_its_neighbours_alone() {
+    let counter = Counter::default();
+    let panics = FunctionTool::new("bad", "panics", |_, _: Text| async {
+        if true {
+            panic!("boom");
+        }
+        "never"
+    });
+    let pure = Annotations { read_only_hint: true, ..Annotations::default() };
+    let tools = registry([
+        counter.tool("note", EffectClass::Pure),
+        panics.annotations(pure),
+        counter.tool("write", EffectClass::Once),
+    ]);
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 => {
+            let calls = ["note", "bad", "write"].map(|name| (name.to_owned(), r#"{"text":"x"}"#.to_owned()));
+            Line::Call(String::new(), calls.into())
+        }
+        _ => Line::Say(heard(call)),
+    });
+    let (_, outcome) = run(&models, tools, task("go")).await;
+    assert_eq!(outcome.data.as_deref(), Some("said xStopped: it crashed: boomsaid x"));
+    assert_eq!((outcome.status, counter.count()), (Status::Done, 2));
+}
+
+// rows: SK-G20, CF-5
 #[tokio::test]
 async fn a_model_that_panics_fails_the_run() {
     let models = ScriptedModels::new(|_: &windlass::port::model::ModelCall| panic!("boom"));
-    let (_, outcome) = run(&models, Registry::new(), task("go")).await;
+    let (engine, outcome) = run(&models, Registry::new(), task("go")).await;
     assert_eq!(outcome.status, Status::Failed);
-    assert!(format!("{outcome:?}").contains("the model's adapter crashed: boom"), "{outcome:?}");
+    // A code and one line in plain words: where it happened is for the log.
+    let (code, message) = ("ERR_STREAM_PARSE".to_owned(), "the model's adapter crashed: boom".to_owned());
+    assert_eq!(
+        outcome.errors,
+        [ErrorInfo { code: code.clone(), message: message.clone(), retryable: false }]
+    );
+    // Whoever looks or watches later is told the same.
+    assert_eq!(engine.status(&outcome.run_id).await.unwrap().errors, outcome.errors);
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let end = &events.last().unwrap().event;
+    assert_eq!(end.run.as_ref(), Some(&outcome.run_id));
+    let Fact::RunFinished { status: RunStatus::Failed, error, .. } = &end.fact else { panic!("{end:?}") };
+    assert_eq!(*error, Some(RunError { code, message, retryable: false }));
 }
 
 #[tokio::test(start_paused = true)]

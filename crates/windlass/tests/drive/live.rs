@@ -5,9 +5,13 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
-use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Input, InterruptKind, Principal, Seq, WhenBusy};
+use windlass::adapter::clock::ManualClock;
+use windlass::machine::{
+    Answer, AutoRun, Block, EffectClass, Fact, Input, InterruptKind, MicroUsd, Principal, RunStatus, Seq,
+    StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
+};
 use windlass::port::journal::{StoreError, ThreadStatus};
-use windlass::port::model::Delta;
+use windlass::port::model::{Delta, Reply};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::Registry;
 use windlass::{Status, Task, Update};
@@ -87,11 +91,12 @@ async fn tells_the_model_of_a_denial() {
     assert_eq!(counter.count(), 0);
 }
 
+// rows: WT-X5
 #[tokio::test]
 async fn a_watcher_rebuilds_every_text() {
     let models = ScriptedModels::new(|call| match results(call) {
         0 => Line::Call("let me look ".into(), vec![("note".into(), r#"{"text":"1"}"#.into())]),
-        _ => Line::Say("all is well today".into()),
+        _ => Line::Say("all is well\n\n- today \n".into()),
     });
     let tools = registry([Counter::default().tool("note", EffectClass::Pure)]);
     let engine = memory(&models, tools).build().await.unwrap();
@@ -102,7 +107,7 @@ async fn a_watcher_rebuilds_every_text() {
     let started = engine.start(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap();
     let (live, recorded, next) = watcher.await.unwrap();
     assert_eq!(live, recorded);
-    assert_eq!(live, "let me look all is well today");
+    assert_eq!(live, "let me look all is well\n\n- today \n");
     assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Done);
     // Late: the same events from the journal.
     let again = engine.events(&thread, Seq(0), 100).await.unwrap();
@@ -228,6 +233,76 @@ async fn fragments_are_shown_and_never_recorded() {
         recorded.push(engine.events(&outcome.meta.thread_id, Seq(0), 1000).await.unwrap().len());
     }
     assert_eq!(recorded[0], recorded[1], "a long reply is as many events as a short one");
+}
+
+// rows: SK-G18
+#[tokio::test]
+async fn a_run_is_sent_its_message_and_the_journal_knows_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let heard = ScriptedModels::new(|call| {
+        let texts = call.request.messages.iter().map(|message| message.plain_text());
+        Line::Say(texts.collect::<Vec<_>>().join("|"))
+    });
+    let mut said = Vec::new();
+    for text in ["one", "two", "three"] {
+        let engine = super::stored(folder.path(), &heard, Registry::new()).build().await.unwrap();
+        let outcome = engine.run(Task { thread: Some("t1".into()), ..task(text) }).await.unwrap();
+        said.push(outcome.data.unwrap());
+    }
+    assert_eq!(said, ["one", "one|one|two", "one|one|two|one|one|two|three"]);
+}
+
+// rows: SK-C12
+#[tokio::test]
+async fn cached_tokens_are_recorded_and_shown() {
+    let models = ScriptedModels::new(|call| {
+        let usage = Usage { input: Some(2_000), output: Some(5), cached: Some(1_024), ..Usage::default() };
+        let (blocks, stop) = match results(call) {
+            0 => {
+                let asked = r#"{"text":"x"}"#.into();
+                let call = ToolCall { id: "c".into(), name: "note".into(), asked, native: None };
+                (vec![Block::ToolCall(call)], StopReason::ToolCalls)
+            }
+            _ => (vec![Block::text("done")], StopReason::End),
+        };
+        Line::Reply(Reply { blocks, stop, usage, model: None })
+    });
+    let tools = registry([Counter::default().tool("note", EffectClass::Pure)]);
+    let engine = memory(&models, tools).build().await.unwrap();
+    let outcome = engine.run(task("go")).await.unwrap();
+    assert_eq!(outcome.meta.tokens_used.cache_read_input, Some(2_048));
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let cached = events.iter().filter_map(|recorded| match &recorded.event.fact {
+        Fact::StepReplied { usage, .. } => Some(usage.cached),
+        _ => None,
+    });
+    assert_eq!(cached.collect::<Vec<_>>(), [Some(1_024); 2]);
+}
+
+// rows: SK-G14
+#[tokio::test]
+async fn the_end_of_a_run_is_recorded_once_with_its_figures() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let slow = clock.clone();
+    let models = ScriptedModels::new(move |call| {
+        slow.advance_ms(700);
+        match results(call) {
+            0 => Line::tool("note", r#"{"text":"x"}"#),
+            _ => Line::Say("done".into()),
+        }
+    });
+    let tools = registry([Counter::default().tool("note", EffectClass::Pure)]);
+    let engine = memory(&models, tools).clock(clock).build().await.unwrap();
+    let outcome = engine.run(task("go")).await.unwrap();
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let ends = events.iter().filter_map(|recorded| match &recorded.event.fact {
+        Fact::RunFinished { status, totals, .. } => Some((recorded.event.run.clone(), *status, *totals)),
+        _ => None,
+    });
+    let usage = Usage { input: Some(20), output: Some(10), ..Usage::default() };
+    let totals = Totals { steps: 2, calls: 1, usage, cost: Some(MicroUsd(40)), duration_ms: 1_400 };
+    assert_eq!(ends.collect::<Vec<_>>(), [(Some(outcome.run_id), RunStatus::Done, totals)]);
+    assert_eq!(outcome.meta.duration_ms, 1_400);
 }
 
 // rows: SK-ST4, ZE-P8

@@ -3,6 +3,7 @@
 
 use super::transcript;
 
+// rows: LM-L3
 #[tokio::test]
 async fn thinking_text_and_two_calls() {
     insta::assert_snapshot!(transcript("anth-ok").await, @r#"

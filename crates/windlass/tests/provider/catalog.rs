@@ -5,7 +5,10 @@ use std::time::Duration;
 use windlass::adapter::model::{DemoModel, KnownModel, ProviderCatalog, ProviderConfig, Secret, WireKind};
 use windlass::port::model::{ModelInfo, Models, Price};
 use windlass::testing::provider::ProviderServer;
+use windlass::{AgentConfig, Engine, Task};
 use windlass_machine::{FailureClass, Message, ModelName, Role, StopReason, ToolSpec};
+
+use super::ALONE;
 
 /// Resolves a name with these variables and configurations and shows what came of it.
 fn check(name: &str, variables: &[&'static str], providers: &[(&str, ProviderConfig)]) -> String {
@@ -59,6 +62,30 @@ fn names_resolve_to_providers() {
     let own =
         ProviderConfig { base_url: Some("http://localhost:1/v1".to_owned()), ..ProviderConfig::default() };
     assert_eq!(check("house/m", &[], &[("house", own)]), "house/m over openai-chat");
+}
+
+// rows: LM-G2
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_in_the_environment_is_all_that_an_engine_needs() {
+    let server = ProviderServer::start().await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let url = server.url("anth-unknown");
+    let variables = [("ANTHROPIC_API_KEY", "key-of-the-house"), ("ANTHROPIC_BASE_URL", url.as_str())];
+    tokio::task::block_in_place(|| {
+        super::alone("provider::catalog::an_engine_without_options", home.path(), &variables);
+    });
+    assert_eq!(server.requests()[0].header("x-api-key"), Some("key-of-the-house"));
+}
+
+/// The process of the test above.
+#[tokio::test]
+async fn an_engine_without_options() {
+    if std::env::var_os(ALONE).is_none() {
+        return;
+    }
+    let engine = Engine::builder().build().await.unwrap();
+    let task = Task::new(AgentConfig::from("anthropic/claude-haiku-4-5"), "Look.");
+    assert_eq!(engine.run(task).await.unwrap().data.as_deref(), Some("Look."));
 }
 
 // rows: SK-L1

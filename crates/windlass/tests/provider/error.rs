@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::adapter::model::WireKind;
+use windlass::adapter::model::{ProviderConfig, WireKind};
 use windlass::testing::provider::ProviderServer;
 use windlass_machine::{Effort, FailureClass, ModelSettings, Reasoning};
 
@@ -18,7 +18,7 @@ async fn failure(scenario: &str) -> String {
     last
 }
 
-// rows: SK-L6, SK-L7, SK-L8
+// rows: SK-L6, SK-L7, SK-L8, OV-8
 #[tokio::test]
 async fn statuses_are_typed() {
     assert_eq!(
@@ -130,9 +130,10 @@ async fn a_cut_stream_is_no_end() {
     );
 }
 
-// rows: SK-L2
+// rows: SK-L2, WT-L13
 #[tokio::test]
 async fn silence_times_out() {
+    assert_eq!(ProviderConfig::default().stall_timeout, Duration::from_secs(120));
     assert_eq!(failure("anth-ok-noheaders").await, r#"error Timeout: no byte for 400 ms"#);
     assert_eq!(failure("anth-ok-stall").await, r#"error Timeout: no byte for 400 ms"#);
 }

@@ -83,7 +83,6 @@ fn model(
 }
 
 /// Runs one test of this program in a process of its own, where an SDK that reads the environment finds only this.
-#[cfg(any(feature = "bedrock", feature = "vertex"))]
 fn alone(test: &str, home: &std::path::Path, variables: &[(&str, &str)]) {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -98,7 +97,6 @@ fn alone(test: &str, home: &std::path::Path, variables: &[(&str, &str)]) {
 }
 
 /// Says that a test runs in such a process.
-#[cfg(any(feature = "bedrock", feature = "vertex"))]
 const ALONE: &str = "WINDLASS_TEST_ALONE";
 
 /// Where the clouds' models are; no other variable is set.

@@ -1,6 +1,6 @@
 //! The second step: what goes back to the provider of the first.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass::adapter::model::WireKind;
 use windlass::testing::provider::ProviderServer;
 
@@ -143,6 +143,52 @@ async fn gemini_signatures_go_back() {
         {"functionCall":{"id":"g2","name":"get_time","args":{"tz":"CET"}}}
         {"parts":[{"functionResponse":{"name":"get_weather","id":"g1","response":{"result":"ok"}},"thought":false},{"functionResponse":{"name":"get_time","id":"g2","response":{"result":"ok"}},"thought":false}],"role":"user"}
     "#);
+}
+
+/// The history in a request's body, without the tail. On the chat wire a text alone is its part alone.
+fn history(body: &Value, field: &str) -> Vec<Value> {
+    let mut items = body[field].as_array().unwrap().clone();
+    for content in items.iter_mut().filter_map(|item| item.get_mut("content")) {
+        if let Value::String(text) = content {
+            *content = json!([{"type": "text", "text": text}]);
+        }
+    }
+    match items.last_mut().unwrap()["content"].as_array_mut() {
+        Some(parts) if parts.len() > 1 => drop(parts.pop()),
+        _ => drop(items.pop()),
+    }
+    items
+}
+
+// rows: SK-C10
+#[tokio::test]
+async fn openai_requests_extend_the_ones_before_them() {
+    for (scenario, name, field) in
+        [("oai-ok", "openai-chat/gpt-4.1", "messages"), ("resp-ok", "openai/gpt-5.2", "input")]
+    {
+        let server = ProviderServer::start().await.unwrap();
+        let model = model(&server, scenario, name, |_| {});
+        let mut messages = ask();
+        for time in ["It is noon.", "It is one.", "It is two."] {
+            let mut call = call(name, messages.clone());
+            call.request.tail = vec![time.to_owned()];
+            let reply = read(&*model, call).await.1.unwrap();
+            messages = answered(messages, &reply);
+        }
+        let bodies: Vec<Value> = server.requests().into_iter().map(|request| request.body).collect();
+        for pair in bodies.windows(2) {
+            let (before, after) = (history(&pair[0], field), history(&pair[1], field));
+            assert!(before.len() < after.len());
+            assert_eq!(before, after[..before.len()], "{scenario}");
+            let others = |body: &Value| {
+                let mut body = body.clone();
+                body.as_object_mut().unwrap().shift_remove(field);
+                body.to_string()
+            };
+            assert_eq!(others(&pair[0]), others(&pair[1]), "{scenario}");
+        }
+        assert!(!bodies[2].to_string().contains("cache"), "nothing is sent for it");
+    }
 }
 
 /// Starts at Anthropic with interleaved thinking, takes a step at another provider, and returns.
