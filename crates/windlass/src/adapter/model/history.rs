@@ -13,7 +13,7 @@ use windlass_machine::{Block, Content, FailureClass, Message, Native, Origin, Ro
 use super::config::WireKind;
 use super::media;
 use super::native::{self, Own};
-use super::transport::CallArguments;
+use super::rewrite::CallArguments;
 use crate::port::model::{ModelCall, ModelError};
 
 /// Whom the history is for.

@@ -18,6 +18,7 @@ mod native;
 mod preset;
 mod provider;
 mod reply;
+mod rewrite;
 mod schema;
 mod settings;
 mod stop;
