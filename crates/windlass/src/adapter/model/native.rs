@@ -61,7 +61,10 @@ impl<'a> Own<'a> {
 /// Makes of a provider's item what is stored beside the block; `None` where the block alone is enough.
 pub(super) fn keep(kind: WireKind, origin: &Arc<Origin>, own: Own<'_>, item: Value) -> Option<Arc<Native>> {
     let hollowed = hollow(&item, own.text());
-    if frame(kind, own).is_some_and(|frame| same_bytes(&frame, &hollowed)) {
+    // On the chat wire the library writes plain calls anew, whatever order their fields came in.
+    let any_order = kind == WireKind::OpenaiChat;
+    let is_plain = |frame: Value| if any_order { frame == hollowed } else { same_bytes(&frame, &hollowed) };
+    if frame(kind, own).is_some_and(is_plain) {
         return None;
     }
     let exact = same_bytes(&restore(&hollowed, own.text()), &item);
@@ -190,6 +193,9 @@ mod tests {
         );
         let item = r#"{"id":"a","type":"function","function":{"name":"f","arguments":"{ \"x\":1.50 }"}}"#;
         assert_eq!(check(WireKind::OpenaiChat, call, item), "nothing");
+        let other_order =
+            r#"{"function":{"arguments":"{ \"x\":1.50 }","name":"f"},"id":"a","type":"function"}"#;
+        assert_eq!(check(WireKind::OpenaiChat, call, other_order), "nothing");
     }
 
     #[test]
