@@ -19,8 +19,8 @@ use crate::port::model::Delta;
 /// Events read from the journal at a time.
 const PAGE: usize = 256;
 
-/// How long a watcher trusts a silent bus before it looks into the journal itself: the owner may be in a process
-/// whose signals do not reach this one.
+/// How often a watcher asks itself whether anything was told since; if not, it looks into the journal itself: the owner
+/// may be in a process whose signals do not reach this one. A silent bus is trusted for one to two of these.
 const LOOK_EVERY_MS: u64 = 1_000;
 
 /// What a watcher sees.
