@@ -53,6 +53,25 @@ pub(crate) enum Driver {
     },
 }
 
+/// Why mail was not delivered.
+enum Undelivered {
+    /// Another live process, this node, drives the thread.
+    Elsewhere(String),
+    Failed(EngineError),
+}
+
+impl Undelivered {
+    fn into_error(self, thread: &ThreadId) -> EngineError {
+        match self {
+            Self::Elsewhere(node) => {
+                let why = format!("node `{node}` took it over");
+                EngineError::Stopped { thread: thread.clone(), why }
+            }
+            Self::Failed(error) => error,
+        }
+    }
+}
+
 impl Deps {
     /// Brings an input to its thread's owner and waits until its outcome is durable.
     pub(crate) async fn send(
@@ -63,28 +82,31 @@ impl Deps {
     ) -> Result<Accepted, EngineError> {
         let (reply, outcome) = oneshot::channel();
         letter.reply = Some(reply);
-        let mut mail = Some(Mail::Input(Box::new(letter)));
+        match self.deliver(thread, Mail::Input(Box::new(letter))).await {
+            Ok(()) => outcome.await.unwrap_or_else(|_| Err(gone(thread))),
+            Err((Mail::Input(letter), Undelivered::Elsewhere(_))) => self.post(thread, id, *letter).await,
+            Err((_, why)) => Err(why.into_error(thread)),
+        }
+    }
+
+    /// Puts mail into the mailbox of a thread's actor, and starts one where nobody drives the thread. What cannot be
+    /// delivered comes back.
+    async fn deliver(self: &Arc<Self>, thread: &ThreadId, mail: Mail) -> Result<(), (Mail, Undelivered)> {
+        let mut mail = Some(mail);
         loop {
-            match self.open_with(thread, &mut mail).await {
-                // Present unless the actor that was started has it, and put back where the mailbox was closed.
-                Ok(Driver::Here(mailbox)) => match mail.take() {
-                    Some(letter) => match mailbox.send(letter).await {
-                        Ok(()) => break,
-                        // The actor retired in between: open the thread again.
-                        Err(mpsc::error::SendError(back)) => mail = Some(back),
-                    },
-                    None => break,
+            let opened = self.open_with(thread, &mut mail).await;
+            // The actor that was started has it.
+            let Some(back) = mail.take() else { return Ok(()) };
+            match opened {
+                Ok(Driver::Here(mailbox)) => match mailbox.send(back).await {
+                    Ok(()) => return Ok(()),
+                    // The actor retired in between: open the thread again.
+                    Err(mpsc::error::SendError(back)) => mail = Some(back),
                 },
-                Ok(Driver::Elsewhere { node }) => {
-                    let Some(Mail::Input(letter)) = mail else {
-                        return Err(EngineError::Pending { thread: thread.clone(), node });
-                    };
-                    return self.post(thread, id, *letter).await;
-                }
-                Err(error) => return Err(error),
+                Ok(Driver::Elsewhere { node }) => return Err((back, Undelivered::Elsewhere(node))),
+                Err(error) => return Err((back, Undelivered::Failed(error))),
             }
         }
-        outcome.await.unwrap_or_else(|_| Err(gone(thread)))
     }
 
     /// Brings a message to a thread that is made for it: nobody else knows its id, so nobody has to be asked for it.
@@ -203,29 +225,10 @@ impl Deps {
 
     /// Brings mail that an actor could not take to the next one.
     pub(super) async fn forward(self: &Arc<Self>, thread: &ThreadId, mail: Mail) {
-        let mut mail = Some(mail);
-        while mail.is_some() {
-            let opened = self.open_with(thread, &mut mail).await;
-            let Some(back) = mail.take() else { return };
-            let error = match opened {
-                Ok(Driver::Here(mailbox)) => match mailbox.send(back).await {
-                    Ok(()) => return,
-                    Err(mpsc::error::SendError(back)) => {
-                        mail = Some(back);
-                        continue;
-                    }
-                },
-                Ok(Driver::Elsewhere { node }) => EngineError::Stopped {
-                    thread: thread.clone(),
-                    why: format!("node `{node}` took it over"),
-                },
-                Err(error) => error,
-            };
-            if let Mail::Input(letter) = back
-                && let Some(reply) = letter.reply
-            {
-                let _ = reply.send(Err(error));
-            }
+        if let Err((Mail::Input(letter), why)) = self.deliver(thread, mail).await
+            && let Some(reply) = letter.reply
+        {
+            let _ = reply.send(Err(why.into_error(thread)));
         }
     }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
+use sqlx::Connection;
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Principal, Seq, ThreadId};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry, WorkingFolder};
@@ -53,6 +54,56 @@ async fn an_answer_that_was_left_is_taken_up_by_a_server() {
     let finished = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::RunFinished { .. }));
     while !finished(&updates.next().await.unwrap().unwrap()) {}
     assert_eq!(ask.status(&outcome.run_id).await.unwrap().data.as_deref(), Some("written"));
+}
+
+#[test]
+fn a_server_takes_up_what_a_dead_process_left_without_being_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = runtime();
+    let written = Counter::default();
+    let tools = registry([written.tool("write", EffectClass::Idempotent)]);
+    let attending = server
+        .block_on(async { stored(folder.path(), &asks(), tools).attend(Attend::All).build().await.unwrap() });
+    let dying = runtime();
+    let started = dying.block_on(async {
+        let hangs = FunctionTool::new("write", "hangs", |_, _: Text| std::future::pending::<String>());
+        let tools = registry([hangs.effect_class(EffectClass::Idempotent)]);
+        let engine = stored(folder.path(), &asks(), tools).build().await.unwrap();
+        let started = engine.start(task("go")).await.unwrap();
+        let begun = |events: Vec<windlass::port::journal::Recorded>| {
+            events.iter().any(|recorded| matches!(recorded.event.fact, Fact::ToolStarted { .. }))
+        };
+        while !begun(engine.events(&started.thread, Seq(0), 100).await.unwrap()) {
+            tokio::task::yield_now().await;
+        }
+        started
+    });
+    drop(dying);
+    server.block_on(async {
+        // Watched only: whoever waits for a run would take it up.
+        let mut updates = attending.watch(&started.thread, Seq(0));
+        let finished = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::RunFinished { .. }));
+        while !finished(&updates.next().await.unwrap().unwrap()) {}
+    });
+    assert_eq!(written.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_that_cannot_be_opened_is_left_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let models = ScriptedModels::new(|_| Line::Say("hello".into()));
+    let engine = stored(folder.path(), &models, Registry::new()).build().await.unwrap();
+    let outcome = engine.run(task("go")).await.unwrap();
+    let path = format!("sqlite://{}", folder.path().join("windlass.db").display());
+    let mut database = sqlx::SqliteConnection::connect(&path).await.unwrap();
+    let newer = "UPDATE events SET body = replace(body, '\"v\":1', '\"v\":99')";
+    sqlx::raw_sql(newer).execute(&mut database).await.unwrap();
+    let again = Task { thread: Some(outcome.meta.thread_id.clone()), ..task("again") };
+    engine.start(again).await.unwrap_err();
+    let holder: Option<String> =
+        sqlx::query_scalar("SELECT node FROM threads").fetch_one(&mut database).await.unwrap();
+    assert_eq!(holder, None);
 }
 
 /// A tool that waits until it is let go.
