@@ -2,12 +2,14 @@
 //!
 //! Nothing here runs; the running thing is a run in a thread.
 
+use std::collections::BTreeMap;
+
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::id::{ModelName, ToolName};
-use crate::message::{BlobRef, Content};
+use crate::message::{BlobRef, Content, MicroUsd};
 
 /// An agent as a run is pinned to it. Large parts are named by digest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -135,6 +137,15 @@ pub struct Limits {
     /// Starts of one repeatable call (pure, idempotent, keyed) that crashes interrupt, and of a keyed one that hangs.
     /// Default 3; then it is in doubt.
     pub max_call_starts: u32,
+    /// Times in a row that the same call may bring the same result before the run is stopped for a person to look.
+    /// Default 4; 0: no such limit.
+    pub max_same_calls: u32,
+    /// Calls of one tool in a run, by the tool's name. Default: no limit.
+    pub max_calls: BTreeMap<ToolName, u32>,
+    /// Tokens of a run, prompts and replies together. Default 0: no limit.
+    pub max_tokens: u64,
+    /// Money of a run in millionths of a US dollar. Default 0: no limit.
+    pub max_cost: MicroUsd,
 }
 
 impl Serialize for Limits {
@@ -157,6 +168,10 @@ impl Serialize for Limits {
         put(&mut map, "window_messages", &self.window_messages, &usual.window_messages)?;
         put(&mut map, "max_queued", &self.max_queued, &usual.max_queued)?;
         put(&mut map, "max_call_starts", &self.max_call_starts, &usual.max_call_starts)?;
+        put(&mut map, "max_same_calls", &self.max_same_calls, &usual.max_same_calls)?;
+        put(&mut map, "max_calls", &self.max_calls, &usual.max_calls)?;
+        put(&mut map, "max_tokens", &self.max_tokens, &usual.max_tokens)?;
+        put(&mut map, "max_cost", &self.max_cost, &usual.max_cost)?;
         map.end()
     }
 }
@@ -172,6 +187,10 @@ impl Default for Limits {
             window_messages: 40,
             max_queued: 100,
             max_call_starts: 3,
+            max_same_calls: 4,
+            max_calls: BTreeMap::new(),
+            max_tokens: 0,
+            max_cost: MicroUsd(0),
         }
     }
 }
@@ -214,6 +233,11 @@ pub enum EffectClass {
     Idempotent,
     /// The far side knows the effect id: repeat with the same one.
     Keyed,
+    /// Never repeat by itself, but a read may find whether it was done.
+    Reconcile {
+        /// How long it is looked for; then it is in doubt.
+        wait_ms: u64,
+    },
     /// Never repeat by itself: an unknown outcome is in doubt, and a person decides.
     Once,
 }

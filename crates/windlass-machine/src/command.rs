@@ -5,11 +5,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::agent::EffectClass;
+use crate::event::Answer;
 use crate::id::{Attempt, CallKey, EffectId, ModelName, ToolName};
 use crate::message::Content;
 
 /// What should be in flight.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
     /// A model call; `Machine::request` builds what is sent.
@@ -35,5 +36,45 @@ pub enum Command {
         arguments: Content,
         /// How long it may take, in milliseconds.
         timeout_ms: u64,
+        /// What people said to what the call asked, with what the tool wanted back.
+        reply: Option<Box<Replied>>,
     },
+    /// A look at what a call would do, without doing it.
+    PreviewTool {
+        /// Which call.
+        call: CallKey,
+        /// How often it was looked at before.
+        round: u32,
+        /// The tool.
+        tool: ToolName,
+        /// The arguments that would be sent.
+        arguments: Content,
+        /// How long it may take, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// A read that may tell the outcome of a dispatched call.
+    Reconcile {
+        /// Which call.
+        call: CallKey,
+        /// Which try.
+        attempt: u32,
+        /// The tool that was called.
+        tool: ToolName,
+        /// The effect's stable id.
+        effect: EffectId,
+        /// The arguments that were sent.
+        arguments: Content,
+        /// How long it may take, in milliseconds.
+        timeout_ms: u64,
+    },
+}
+
+/// A reply on its way to the tool that asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Replied {
+    /// What was said.
+    pub answer: Answer,
+    /// What the tool wanted back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Content>,
 }

@@ -10,14 +10,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::run::{Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode, Surface, Totals};
+pub use self::run::{
+    AtLimit, Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode, Surface, Totals,
+};
 use crate::agent::{Agent, EffectClass};
 use crate::id::{
     Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, ThreadId,
     Timestamp, ToolName,
 };
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::FailureClass;
+use crate::policy::{FailureClass, Terms};
 
 /// The version that this code writes.
 pub const VERSION: u32 = 1;
@@ -49,6 +51,8 @@ pub enum Fact {
         /// The folder that its tools work in, as the user named it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
+        /// Whose it is: who may answer what it asks, unless a rule names others.
+        owner: Principal,
     },
     /// The thread has a title.
     #[serde(rename = "thread.titled")]
@@ -96,6 +100,8 @@ pub enum Fact {
         /// How it behaves.
         #[serde(default, skip_serializing_if = "RunOptions::is_default")]
         options: RunOptions,
+        /// Who it works for.
+        by: Principal,
     },
     /// A run ended.
     #[serde(rename = "run.finished")]
@@ -192,6 +198,58 @@ pub enum Fact {
         arguments: Option<Content>,
         /// The version of the policy that it was judged by.
         view: u64,
+        /// What an approval of the call is bound to: the tool, its server and schema, the arguments, and everything
+        /// that the engine adds.
+        approval: Digest,
+        /// Whether a person is shown what the call would do before they are asked.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        previews: bool,
+    },
+    /// A grant let a call through; one of its uses is spent.
+    #[serde(rename = "grant.used")]
+    GrantUsed {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// The grant's id.
+        grant: String,
+    },
+    /// A person changed a call's arguments.
+    #[serde(rename = "call.edited")]
+    CallEdited {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// The arguments that will be sent.
+        arguments: Content,
+        /// What an approval of the call is bound to from now on.
+        approval: Digest,
+        /// Who.
+        by: Principal,
+    },
+    /// What a call would do is about to be looked up, without doing it.
+    #[serde(rename = "call.previewing")]
+    CallPreviewing {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// Whether it was approved already: the same preview starts it, another one asks again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        recheck: bool,
+        /// The terms of the approval that is asked for then.
+        #[serde(default, skip_serializing_if = "Terms::is_default")]
+        terms: Terms,
+    },
+    /// What a call would do is known.
+    #[serde(rename = "call.previewed")]
+    CallPreviewed {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// What it would do, for people.
+        preview: Content,
+        /// Digest of that text.
+        digest: Digest,
     },
     /// The run waits for an outside reply.
     #[serde(rename = "interrupt.opened")]
@@ -200,9 +258,34 @@ pub enum Fact {
         interrupt: InterruptId,
         /// What is asked.
         kind: InterruptKind,
-        /// The call that waits for it.
-        #[serde(flatten)]
-        call: CallKey,
+        /// The call that waits for it; `None` where the run as a whole does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallKey>,
+        /// Whose reply counts, how many are needed, and what silence means.
+        #[serde(default, skip_serializing_if = "Terms::is_default")]
+        terms: Terms,
+    },
+    /// One of several approvals that are needed came.
+    #[serde(rename = "interrupt.voted")]
+    InterruptVoted {
+        /// Which.
+        interrupt: InterruptId,
+        /// Who approved.
+        by: Principal,
+    },
+    /// Nobody has replied for the time after which a rule says to remind them.
+    #[serde(rename = "interrupt.reminded")]
+    InterruptReminded {
+        /// Which.
+        interrupt: InterruptId,
+    },
+    /// Nobody has replied for the time after which a rule lets others reply, too.
+    #[serde(rename = "interrupt.escalated")]
+    InterruptEscalated {
+        /// Which.
+        interrupt: InterruptId,
+        /// Who may reply from now on, too.
+        to: Vec<String>,
     },
     /// The outside reply came, or is no longer needed.
     #[serde(rename = "interrupt.closed")]
@@ -242,6 +325,38 @@ pub enum Fact {
         /// From dispatch to the tool's answer, in milliseconds; 0 where the tool gave none.
         #[serde(default)]
         duration_ms: u64,
+    },
+    /// A dispatched call cannot go on without an outside reply; an interrupt follows.
+    #[serde(rename = "tool.parked")]
+    ToolParked {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// What the tool wants back with the reply.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<Content>,
+    },
+    /// A dispatched call's outcome is unknown, and a read is about to be made that may tell it.
+    #[serde(rename = "tool.reconciling")]
+    ToolReconciling {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// Which try, counted from 1.
+        attempt: u32,
+        /// When it is in doubt if nothing was found by then.
+        until: Timestamp,
+    },
+    /// The read did not tell a call's outcome.
+    #[serde(rename = "tool.unresolved")]
+    ToolUnresolved {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// What was read, in plain words.
+        reason: String,
+        /// When it is read again.
+        retry_at: Timestamp,
     },
     /// A dispatched call's outcome is unknown.
     #[serde(rename = "tool.in_doubt")]
@@ -283,6 +398,9 @@ pub enum Fact {
         limit: String,
         /// Its figure.
         figure: u64,
+        /// What is used of it already, where the store keeps count: nothing that draws on it is started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<Refused>,
     },
     /// The host program's own data; the model never sees it.
     #[serde(rename = "note")]
@@ -307,21 +425,106 @@ pub enum Verdict {
 }
 
 /// What an interrupt asks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {
     /// May this call run?
     Approval {
         /// The tool.
         tool: ToolName,
-        /// Digest of the arguments that will be sent.
-        arguments: Digest,
+        /// What the approval is bound to.
+        approval: Digest,
+        /// What the call would do, where the tool can tell beforehand.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        preview: Option<Content>,
+    },
+    /// The host program's hook wants somebody to look at this call.
+    Hook {
+        /// The tool.
+        tool: ToolName,
+        /// Why.
+        reason: String,
+    },
+    /// The agent or a tool's server asks something.
+    Question(Box<Question>),
+    /// Somebody has to sign in at a tool's server first.
+    SignIn {
+        /// The server.
+        server: String,
+        /// Where.
+        url: String,
+    },
+    /// The call is done by a runner of the host program, which replies with its result. (LM-B5)
+    Handoff {
+        /// Which runner.
+        runner: String,
     },
     /// A dispatched call's outcome is unknown: was it done?
     InDoubt {
         /// The tool.
         tool: ToolName,
     },
+    /// A limit is reached: go on with a higher one, or stop?
+    Limit(Box<LimitAsked>),
+}
+
+/// A question to people. (WT-H1)
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Question {
+    /// A short name of the point in the work, given by the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+    /// What is asked.
+    pub summary: String,
+    /// Values to approve or change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<Value>,
+    /// Choices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// Whether an answer in one's own words is taken.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub free_input: bool,
+    /// A JSON schema of the values that are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+}
+
+/// A limit that is reached, and what was to be done next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitAsked {
+    /// Its name.
+    pub limit: String,
+    /// Its figure.
+    pub figure: u64,
+    /// What is used of it.
+    pub used: u64,
+    /// What goes on when it is raised; absent for a limit on a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
+}
+
+/// What a run goes on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Next {
+    /// Another step.
+    Step(StepMode),
+    /// Another try at the same step.
+    Retry,
+}
+
+/// A budget that the store keeps count of and that has no room for what was to be started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// What is used or reserved of it.
+    pub taken: u64,
+    /// What was wanted.
+    pub wanted: u64,
+    /// Who may raise it; empty: the thread's owner.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<String>,
 }
 
 /// A reply to an interrupt.
@@ -330,18 +533,25 @@ pub enum InterruptKind {
 pub enum Answer {
     /// The call may run.
     Approve,
-    /// The call may not run.
+    /// The call may run with other arguments.
+    Edit {
+        /// Those, as JSON.
+        arguments: Content,
+    },
+    /// The call may not run; the question is declined.
     Deny {
         /// Told to the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// What was asked for.
+    Reply(Box<Reply>),
     /// The call in doubt was done, with this result.
     Done {
         /// Told to the model.
         result: String,
     },
-    /// The call in doubt was not done: dispatch it again.
+    /// The call in doubt was not done: dispatch it again. The limit was raised elsewhere: try again.
     Retry,
     /// The call in doubt counts as failed.
     Fail {
@@ -349,8 +559,30 @@ pub enum Answer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// The run ended before a reply came.
+    /// The limit is this for the rest of the run.
+    Raise {
+        /// The new figure.
+        to: u64,
+    },
+    /// The limit stays, and the run ends.
+    Stop,
+    /// The run ended before a reply came, or what was asked has changed.
     Withdrawn,
+}
+
+/// A reply to a question. (WT-H6)
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reply {
+    /// One of the options.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selected: Option<String>,
+    /// In one's own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The values that were asked for, or those of `params` that are to be others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values: Option<Value>,
 }
 
 /// How a call came to its result.
@@ -370,6 +602,8 @@ pub enum Outcome {
     InDoubt,
     /// A person told its result.
     Told,
+    /// Its outcome was lost, and a read found it.
+    Reconciled,
 }
 
 impl Outcome {
@@ -390,6 +624,8 @@ pub enum CancelReason {
     RolledBack,
     /// Its time is up.
     RunTimeout,
+    /// Another limit of it was reached, and nobody raises it.
+    Limit,
 }
 
 /// An event that this code cannot read.

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::agent::{Agent, Annotations, EffectClass};
 use crate::command::Command;
-use crate::event::{Answer, RunOptions};
+use crate::event::{Answer, InterruptKind, Refused, RunOptions};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId};
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::{AutoRun, FailureClass};
+use crate::policy::{FailureClass, Policy, Terms};
 
 /// What arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,16 +32,15 @@ pub enum Input {
         /// Whose wish.
         by: Principal,
     },
-    /// A reply to an interrupt.
+    /// Replies to interrupts: all of them count, or none.
     Answered {
-        /// Which.
-        interrupt: InterruptId,
-        /// The reply.
-        answer: Answer,
-        /// Whose.
-        by: Principal,
-        /// The policy now, with the open calls judged by it.
-        #[serde(default)]
+        /// What was said to which.
+        answers: Vec<Given>,
+        /// Who.
+        by: Party,
+        /// The policy now, with the open calls as they stand; an edited one with its new arguments. The driver looks it
+        /// up when it takes the input.
+        #[serde(skip)]
         view: View,
     },
     /// The thread gets a title.
@@ -87,6 +86,48 @@ pub enum Input {
         /// From dispatch to the end, in milliseconds.
         duration_ms: u64,
     },
+    /// A tool cannot go on without an outside reply: its call is parked, and started again with the reply.
+    ToolAsked {
+        /// Which call.
+        call: CallKey,
+        /// What it asks: a question, a sign-in or a hand-off.
+        kind: Box<InterruptKind>,
+        /// What silence means, for example.
+        terms: Terms,
+        /// What the tool wants back.
+        state: Option<Content>,
+    },
+    /// What a call would do is known.
+    Previewed {
+        /// Which call.
+        call: CallKey,
+        /// Which look.
+        round: u32,
+        /// What it would do, or why that cannot be told.
+        preview: Content,
+        /// Digest of that text.
+        digest: Digest,
+    },
+    /// A read was made that may tell a call's outcome.
+    Reconciled {
+        /// Which call.
+        call: CallKey,
+        /// Which try.
+        attempt: u32,
+        /// What the read found, where that says that the call was done.
+        found: Option<Vec<Block>>,
+        /// What was read otherwise, in plain words.
+        reason: String,
+    },
+    /// A budget that the store keeps count of had no room for what was to be started: nothing was written.
+    LimitRefused {
+        /// Its name.
+        limit: String,
+        /// Its figure.
+        figure: u64,
+        /// How it stands.
+        refused: Refused,
+    },
     /// A dispatched call ended without a result that can be recorded: it hung or was no longer wanted and was killed,
     /// it crashed, or its result could not be kept. What that means is decided by its effect class.
     ToolStopped {
@@ -96,7 +137,12 @@ pub enum Input {
         reason: String,
     },
     /// Something was in flight, and the process that had it is gone.
-    Lost(Command),
+    Lost {
+        /// What.
+        command: Command,
+        /// The policy now, with the open calls as they stand.
+        view: View,
+    },
     /// The policy changed: open calls that have not started are judged again.
     Rejudge {
         /// The policy now.
@@ -115,7 +161,11 @@ impl Input {
             | Self::ModelStopped { .. }
             | Self::ToolReturned { .. }
             | Self::ToolStopped { .. }
-            | Self::Lost(_)
+            | Self::ToolAsked { .. }
+            | Self::Previewed { .. }
+            | Self::Reconciled { .. }
+            | Self::LimitRefused { .. }
+            | Self::Lost { .. }
             | Self::Rejudge { .. }
             | Self::Tick => true,
             Self::Message(_)
@@ -207,13 +257,42 @@ pub struct ModelFailed {
     pub partial: Option<Content>,
 }
 
+/// What was said to one interrupt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Given {
+    /// Which.
+    pub interrupt: InterruptId,
+    /// The reply.
+    pub answer: Answer,
+    /// What the sender saw: an approval counts for that alone. `None`: whatever the interrupt is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Digest>,
+}
+
+/// Who sends an input, as whoever let them in knows them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Party {
+    /// Their name.
+    pub principal: Principal,
+    /// The tenant that they act in.
+    pub workspace: String,
+    /// Their roles there; an `admin` may reply wherever no rule names others.
+    #[serde(default)]
+    pub roles: Vec<String>,
+}
+
+/// The role that may reply in everybody's threads, where no rule names others.
+pub const ADMIN: &str = "admin";
+
 /// What the gate needs to know from outside the thread, read just before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct View {
-    /// The policy's version; a newer one sends [`Input::Rejudge`] before a call starts.
+    /// The version of policy and tools; another one sends [`Input::Rejudge`] before a call starts.
     pub version: u64,
-    /// Which calls run without asking.
-    pub auto_run: AutoRun,
+    /// The policy.
+    pub policy: Arc<Policy>,
+    /// Roles of whom the run works for.
+    pub roles: Vec<String>,
     /// What is known of each call, in the order of the reply; for a rejudgement, of the step's calls.
     pub calls: Vec<CallView>,
 }
@@ -225,13 +304,51 @@ pub enum CallView {
     /// No such tool.
     Unknown,
     /// The tool exists.
-    Known {
-        /// What may be done again.
-        class: EffectClass,
-        /// Trusted hints.
-        annotations: Annotations,
-        /// Whether the arguments satisfy the schema.
-        arguments: Arguments,
+    Known(Box<KnownCall>),
+}
+
+/// What is known of a call to a tool that exists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KnownCall {
+    /// What may be done again.
+    pub class: EffectClass,
+    /// Hints about what it does.
+    pub annotations: Annotations,
+    /// Whether the hints are believed: they are the engine's own, or an administrator has said so.
+    pub trusted: bool,
+    /// The server that the tool belongs to.
+    pub server: Option<String>,
+    /// Digest of the tool's schema.
+    pub schema: Digest,
+    /// Whether the arguments satisfy it.
+    pub arguments: Arguments,
+    /// The arguments as they will be sent, read; `None` where they cannot be.
+    pub value: Option<Arc<Value>>,
+    /// Names and digests of what the engine will add to them.
+    pub added: Vec<(String, Digest)>,
+    /// Whether the tool can tell beforehand what the call would do.
+    pub previews: bool,
+    /// What the call asks people, where that is what the tool is for.
+    pub asks: Option<(InterruptKind, Terms)>,
+    /// What the host program's hook says of the call.
+    pub hook: Option<HookVerdict>,
+}
+
+/// What the host program's hook says of a call. (LM-H6)
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookVerdict {
+    /// Nothing against it; the gate decides.
+    Allow,
+    /// Somebody has to look at it.
+    Ask {
+        /// Why.
+        reason: String,
+    },
+    /// It may not run.
+    Deny {
+        /// Why; told to the model.
+        reason: String,
     },
 }
 

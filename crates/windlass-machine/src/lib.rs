@@ -129,7 +129,7 @@ mod reject;
 mod state;
 
 pub use agent::*;
-pub use command::Command;
+pub use command::{Command, Replied};
 pub use context::{EMPTY_RETRIES, ModelRequest, OVERRUN_RETRIES, repair_arguments};
 pub use event::*;
 pub use id::*;

@@ -4,14 +4,14 @@
 //! folds them in with `apply`; `wants` says what should be in flight; `deadline` says when to send
 //! [`Input::Tick`]. Nothing here does I/O, reads a clock or draws a random number.
 
-use crate::command::Command;
+use crate::command::{Command, Replied};
 use crate::context::{self, ModelRequest};
 use crate::event::Event;
 use crate::id::{CallKey, Digest, EffectId, Seq, ThreadId, Timestamp};
 use crate::input::Input;
 use crate::on;
 use crate::reject::Reject;
-use crate::state::{CallStatus, FOLD, Phase, Run, State};
+use crate::state::{Call, CallStatus, FOLD, Phase, Run, State};
 
 /// One thread's machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,41 +78,63 @@ impl Machine {
 
     /// What should be in flight now: a function of the state alone.
     pub fn wants(&self) -> Vec<Command> {
-        match self.state.run.as_ref().filter(|run| run.cancel.is_none()) {
-            Some(run) => self.begun(run),
-            None => Vec::new(),
-        }
+        let Some(run) = self.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return Vec::new() };
+        let mut commands = self.begun(run);
+        commands.extend(self.looks(run));
+        commands
     }
 
     /// What was in flight when the process that had it went: what is wanted, and, in a run that is being stopped,
-    /// what has not ended yet.
+    /// what has not ended yet. Previews and reads that change nothing are not among it: they are simply made again.
     pub fn unfinished(&self) -> Vec<Command> {
         self.state.run.as_ref().map(|run| self.begun(run)).unwrap_or_default()
     }
 
     /// What the journal says has begun and has not ended.
     fn begun(&self, run: &Run) -> Vec<Command> {
-        let line = match &run.phase {
-            Phase::Ready | Phase::Retrying(_) => return Vec::new(),
-            Phase::Calling => {
-                return vec![Command::CallModel { attempt: run.attempt, model: run.step_model.clone() }];
-            }
-            Phase::Calls(line) => line,
-        };
-        let started = line.calls.iter().enumerate().filter(|(_, call)| call.status == CallStatus::Started);
-        let commands = started.map(|(index, call)| {
-            let key = CallKey { step: run.attempt.step, index: index as u32 };
-            Command::CallTool {
-                call: key,
-                start: call.starts,
-                tool: call.tool.clone(),
-                effect: EffectId::derive(&self.thread, &run.id, key),
-                class: call.class,
-                arguments: call.arguments.clone(),
-                timeout_ms: run.agent.limits.call_timeout_ms,
+        if run.phase == Phase::Calling {
+            return vec![Command::CallModel { attempt: run.attempt, model: run.step_model.clone() }];
+        }
+        let started = self.calls(run).filter(|(_, call)| call.status == CallStatus::Started);
+        let commands = started.map(|(key, call)| Command::CallTool {
+            call: key,
+            start: call.starts,
+            tool: call.tool.clone(),
+            effect: EffectId::derive(&self.thread, &run.id, key),
+            class: call.class,
+            arguments: call.arguments.clone(),
+            timeout_ms: run.agent.limits.call_timeout_ms,
+            reply: call.reply.clone().map(|answer| Box::new(Replied { answer, state: call.parked.clone() })),
+        });
+        commands.collect()
+    }
+
+    /// Previews, and reads that may tell a lost outcome.
+    fn looks(&self, run: &Run) -> Vec<Command> {
+        let timeout_ms = run.agent.limits.call_timeout_ms;
+        let commands = self.calls(run).filter_map(|(key, call)| {
+            let (tool, arguments) = (call.tool.clone(), call.arguments.clone());
+            match call.status {
+                CallStatus::Previewing { .. } => {
+                    Some(Command::PreviewTool { call: key, round: call.looks, tool, arguments, timeout_ms })
+                }
+                CallStatus::Reconciling { attempt, .. } => {
+                    let effect = EffectId::derive(&self.thread, &run.id, key);
+                    Some(Command::Reconcile { call: key, attempt, tool, effect, arguments, timeout_ms })
+                }
+                _ => None, // tidy: nothing is looked up in the other statuses
             }
         });
         commands.collect()
+    }
+
+    fn calls<'a>(&self, run: &'a Run) -> impl Iterator<Item = (CallKey, &'a Call)> {
+        let line = match &run.phase {
+            Phase::Calls(line) => line.calls.as_slice(),
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => &[],
+        };
+        let step = run.attempt.step;
+        line.iter().enumerate().map(move |(index, call)| (CallKey { step, index: index as u32 }, call))
     }
 
     /// The thread's time: what [`Machine::handle`] is to be given. `since_event_ms` is how long ago, by a clock that
@@ -133,10 +155,10 @@ impl Machine {
         let run = self.state.run.as_ref()?;
         let retry = match run.phase {
             Phase::Retrying(at) => Some(at),
-            Phase::Ready | Phase::Calling | Phase::Calls(_) => None,
+            Phase::Ready | Phase::Calling | Phase::Calls(_) | Phase::Parked(_) => None,
         };
-        let end = run.deadline().filter(|_| run.cancel.is_none());
-        [retry, end].into_iter().flatten().min()
+        let looks = [run.deadline(), run.next_look()].into_iter().flatten();
+        retry.into_iter().chain(looks.filter(|_| run.cancel.is_none())).min()
     }
 
     /// The request of the step at hand; `None` where no run is active.

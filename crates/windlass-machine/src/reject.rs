@@ -35,6 +35,12 @@ pub enum Reject {
         /// What.
         what: String,
     },
+    /// The sender may not do this.
+    #[error("{what}")]
+    Forbidden {
+        /// Why, and who may.
+        what: String,
+    },
     /// The input makes no sense.
     #[error("{what}")]
     Invalid {

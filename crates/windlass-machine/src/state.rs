@@ -5,23 +5,25 @@
 
 mod run;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::run::{Call, CallStatus, Line, Phase, Run};
+pub use self::run::{Asked, Call, CallStatus, Changed, Line, Phase, Run, Streak};
 use crate::agent::Agent;
 use crate::context::nudge;
-use crate::event::{Answer, Event, Fact, Queued, RunOptions, RunStatus, StepMode, Totals};
+use crate::event::{
+    Answer, Event, Fact, InterruptKind, Queued, Refused, RunOptions, RunStatus, StepMode, Totals,
+};
 use crate::id::{
-    Attempt, Digest, EffectId, InputId, InterruptId, ModelName, RunId, Seq, ThreadId, Timestamp,
+    Attempt, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId, Timestamp,
 };
 use crate::message::{Message, MicroUsd, Role};
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 1;
+pub const FOLD: u32 = 2;
 
 /// A thread, folded from its journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +36,8 @@ pub struct State {
     pub thread: Option<ThreadId>,
     /// The tenant.
     pub workspace: String,
+    /// Whose it is.
+    pub owner: Option<Principal>,
     /// The folder that its tools work in.
     pub folder: Option<String>,
     /// The title.
@@ -48,6 +52,8 @@ pub struct State {
     pub last: Option<Finished>,
     /// The model that a person chose for the thread; it goes before the agent's own.
     pub model: Option<ModelName>,
+    /// A budget that has no room for the next step, until somebody looks at it or the run ends.
+    pub refused: Option<(String, u64, Refused)>,
 }
 
 /// What is left of a finished run.
@@ -115,7 +121,8 @@ impl State {
         self.seq = self.seq.next();
         self.at = event.at;
         match &event.fact {
-            Fact::ThreadCreated { thread, workspace, folder } => {
+            Fact::ThreadCreated { thread, workspace, folder, owner } => {
+                self.owner = Some(owner.clone());
                 self.thread = Some(thread.clone());
                 self.workspace.clone_from(workspace);
                 self.folder.clone_from(folder);
@@ -131,7 +138,7 @@ impl State {
             Fact::MessageWithdrawn { id } => {
                 self.unqueue(id);
             }
-            Fact::RunStarted { agent, options } => self.start_run(event, agent, options),
+            Fact::RunStarted { agent, options, by } => self.start_run(event, agent, options, by),
             Fact::RunFinished { status, .. } => self.finish_run(*status),
             Fact::RunWithdrawn { effects: _ } => self.withdraw_run(),
             Fact::WindowMoved { start } => self.history.move_to(*start),
@@ -146,11 +153,22 @@ impl State {
             Fact::StepFailed { class, partial, retry_at, .. } => {
                 self.with_run(|run| run.step_failed(*class, partial.as_ref(), *retry_at));
             }
-            Fact::CallJudged { call, verdict, class, arguments, view, rule: _ } => {
-                self.with_run(|run| run.judged(*call, *verdict, *class, arguments.as_ref(), *view));
+            Fact::CallJudged { call, .. }
+            | Fact::GrantUsed { call, .. }
+            | Fact::CallEdited { call, .. }
+            | Fact::CallPreviewing { call, .. }
+            | Fact::CallPreviewed { call, .. }
+            | Fact::ToolParked { call, .. }
+            | Fact::ToolReconciling { call, .. }
+            | Fact::ToolUnresolved { call, .. } => self.with_run(|run| run.call_changed(*call, &event.fact)),
+            Fact::InterruptOpened { interrupt, kind, call, terms } => {
+                let asked = Asked::new(interrupt, kind, terms, event.at);
+                self.with_run(|run| run.asked(*call, asked));
             }
-            Fact::InterruptOpened { interrupt, kind, call } => {
-                self.with_run(|run| run.asked(*call, interrupt, kind));
+            Fact::InterruptVoted { interrupt, .. }
+            | Fact::InterruptReminded { interrupt }
+            | Fact::InterruptEscalated { interrupt, .. } => {
+                self.with_run(|run| run.asked_changed(interrupt, &event.fact));
             }
             Fact::InterruptClosed { interrupt, answer, by: _ } => self.close_interrupt(interrupt, answer),
             Fact::ToolStarted { call, effect, arguments: _ } => {
@@ -165,8 +183,11 @@ impl State {
             Fact::CancelRequested { by, reason } => {
                 self.with_run(|run| run.cancel = Some((by.clone(), *reason)));
             }
-            // An interrupt or a result follows a doubt; limits and notes are for readers.
-            Fact::ToolInDoubt { .. } | Fact::LimitReached { .. } | Fact::Note { .. } => {}
+            Fact::LimitReached { limit, figure, refused: Some(refused) } => {
+                self.refused = Some((limit.clone(), *figure, refused.clone()));
+            }
+            // An interrupt or a result follows a doubt; other limits and notes are for readers.
+            Fact::ToolInDoubt { .. } | Fact::LimitReached { refused: None, .. } | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
     }
@@ -182,13 +203,14 @@ impl State {
         self.queue.remove(place).map(|(_, queued)| queued)
     }
 
-    fn start_run(&mut self, event: &Event, agent: &Arc<Agent>, options: &RunOptions) {
+    fn start_run(&mut self, event: &Event, agent: &Arc<Agent>, options: &RunOptions, by: &Principal) {
         let Some(id) = event.run.clone() else { return };
         let model = self.model.clone().or_else(|| agent.models.first().cloned());
         self.run = Some(Run {
             id,
             agent: agent.clone(),
             options: options.clone(),
+            by: by.clone(),
             started_at: event.at,
             waited_ms: 0,
             waiting_since: None,
@@ -209,10 +231,14 @@ impl State {
             cancel: None,
             totals: Totals { cost: Some(MicroUsd(0)), ..Totals::default() },
             effects: Vec::new(),
+            calls_of: BTreeMap::new(),
+            raised: BTreeMap::new(),
+            streak: Streak::default(),
         });
     }
 
     fn finish_run(&mut self, status: RunStatus) {
+        self.refused = None;
         if let Some(run) = self.run.take() {
             self.last = Some(Finished { run: run.id, status, from: run.first_message, effects: run.effects });
         }
@@ -246,15 +272,15 @@ impl State {
 
     fn close_interrupt(&mut self, interrupt: &InterruptId, answer: &Answer) {
         let Some(run) = &mut self.run else { return };
-        let Some((index, _)) = run.asking(interrupt) else { return };
-        let status = match answer {
-            Answer::Approve | Answer::Retry => CallStatus::Ready { approved: true },
-            // The call's result follows in the same batch.
-            Answer::Deny { .. } | Answer::Done { .. } | Answer::Fail { .. } | Answer::Withdrawn => {
-                CallStatus::New
+        let Some((index, asked)) = run.asking(interrupt) else { return };
+        if let InterruptKind::Limit(asked) = &asked.kind {
+            let limit = asked.limit.clone();
+            if let Answer::Raise { to } = answer {
+                run.raised.insert(limit, *to);
             }
-        };
-        let call = crate::id::CallKey { step: run.attempt.step, index: index as u32 };
-        run.set_status(call, status);
+            self.refused = None;
+            run.streak = Streak::default();
+        }
+        run.asked_closed(index, answer);
     }
 }

@@ -49,6 +49,9 @@ pub struct RunOptions {
     /// Run the calls of a step one after another, even those that change nothing. (CF-2)
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub serialized: bool,
+    /// What happens when a limit is reached; `None`: what suits who reads the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_limit: Option<AtLimit>,
     /// The time zone told to the model with the time, as an offset from UTC in minutes; `None`: no time is told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utc_offset_minutes: Option<i32>,
@@ -60,14 +63,36 @@ impl RunOptions {
     }
 }
 
+impl RunOptions {
+    /// What happens when a limit is reached.
+    pub fn at_limit(&self) -> AtLimit {
+        self.at_limit.unwrap_or(match self.surface {
+            Surface::Headless => AtLimit::Fail,
+            Surface::Chat => AtLimit::Ask,
+        })
+    }
+}
+
+/// What happens when a run has reached a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtLimit {
+    /// It fails with the limit's code.
+    Fail,
+    /// It waits for a person, who raises the limit or stops it.
+    Ask,
+    /// Out of steps, it says in words what it has found; at another limit it fails. (WT-L11)
+    Answer,
+}
+
 /// Who reads a run's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Surface {
-    /// A program: exhaustion is a typed failure.
+    /// A program: a limit that is reached is a typed failure.
     #[default]
     Headless,
-    /// A person: exhaustion is answered in words. (CF-4)
+    /// A person, who is asked what to do at a limit. (CF-4)
     Chat,
 }
 

@@ -1,61 +1,60 @@
-//! A reply to an interrupt came, or the policy changed while calls wait.
+//! People replied to what a run waits for.
 //!
-//! Who may answer is checked before an input gets here.
+//! Several replies count together or not at all. Whoever let the sender in says who they are; whether
+//! they may reply is checked here.
 
-use super::line::{Overlay, Place, overlay};
-use super::{Decision, fits, tool};
-use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
+use super::line::{Overlay, Place, digest_of};
+use super::{Decision, fits, next, tool, verdict};
+use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
 use crate::id::{InterruptId, Principal, RunId};
-use crate::input::{CallView, View};
-use crate::policy::judge;
+use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
+use crate::message::Content;
 use crate::reject::Reject;
-use crate::state::{CallStatus, Line, Phase, Run};
+use crate::state::{Asked, Phase, Run};
+
+/// Replies taken together at most: more than a step can ask.
+const MAX_TOGETHER: usize = 256;
 
 pub(super) fn answered(
     d: &mut Decision<'_>,
-    interrupt: &InterruptId,
-    answer: &Answer,
-    by: &Principal,
+    answers: &[Given],
+    by: &Party,
     view: &View,
 ) -> Result<(), Reject> {
-    check(answer)?;
-    let (run, line, index, kind) = find(d, interrupt)?;
+    if answers.is_empty() || answers.len() > MAX_TOGETHER {
+        let what = format!("{} answers; send 1 to {MAX_TOGETHER} together", answers.len());
+        return Err(Reject::Invalid { what });
+    }
+    for given in answers {
+        check(&given.answer)?;
+        find(d, by, &given.interrupt)?;
+    }
+    let run = d.active()?;
     if run.cancel.is_some() {
         return Err(Reject::Closed { what: "the run is being stopped; its interrupt".into() });
     }
-    let mut overlay = Overlay::of(run, line);
-    let outcome = match (kind, answer) {
-        (InterruptKind::Approval { .. }, Answer::Approve) => {
-            if verdict(view, index).is_some_and(|(verdict, _)| verdict == Verdict::Deny) {
-                return Err(Reject::Closed { what: "a rule denies the call by now; its approval".into() });
+    match &run.phase {
+        Phase::Parked(asked) => match answers {
+            [given] => parked(d, run, asked, given, by),
+            _ => Err(twice(&answers[1].interrupt)),
+        },
+        Phase::Calls(line) => {
+            let mut overlay = Overlay::of(run, line);
+            for given in answers {
+                to_call(d, run, &mut overlay, given, (by, view))?;
             }
-            None
+            tool::after(d, run, overlay)
         }
-        (InterruptKind::InDoubt { .. }, Answer::Retry) => None,
-        (InterruptKind::Approval { .. }, Answer::Deny { reason }) => {
-            let why = reason.as_ref().map(|reason| format!(" Their reason: {reason}")).unwrap_or_default();
-            let text =
-                format!("Tool call was denied by the user. Do not retry it; find another way or ask.{why}");
-            Some((Outcome::Denied, text))
-        }
-        (InterruptKind::InDoubt { .. }, Answer::Done { result }) => Some((Outcome::Told, result.clone())),
-        (InterruptKind::InDoubt { .. }, Answer::Fail { reason }) => {
-            let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
-            Some((Outcome::InDoubt, format!("The call failed: {why}")))
-        }
-        (InterruptKind::Approval { .. }, _) => {
-            return Err(Reject::Invalid { what: "an approval takes `approve` or `deny`".into() });
-        }
-        (InterruptKind::InDoubt { .. }, _) => {
-            return Err(Reject::Invalid { what: "a call in doubt takes `done`, `retry` or `fail`".into() });
-        }
-    };
-    d.record(Fact::InterruptClosed { interrupt: interrupt.clone(), answer: answer.clone(), by: by.clone() });
-    match outcome {
-        None => overlay.seats[index].place = Place::Ready { approved: true },
-        Some((outcome, text)) => overlay.close(d, index, outcome, text),
+        Phase::Ready | Phase::Calling | Phase::Retrying(_) => Err(missing(&answers[0].interrupt)),
     }
-    tool::after(d, run, overlay)
+}
+
+fn missing(interrupt: &InterruptId) -> Reject {
+    Reject::NotFound { what: format!("an open interrupt `{interrupt}`") }
+}
+
+fn twice(interrupt: &InterruptId) -> Reject {
+    Reject::Closed { what: format!("interrupt `{interrupt}`, answered twice in one batch,") }
 }
 
 /// What a person says is recorded in one piece; it is for them to shorten it.
@@ -65,21 +64,32 @@ fn check(answer: &Answer) -> Result<(), Reject> {
             fits("the reason", reason.len())
         }
         Answer::Done { result } => fits("the result", result.len()),
+        Answer::Reply(reply) => {
+            fits("the choice", reply.selected.as_ref().map_or(0, String::len))?;
+            fits("the reply", reply.text.as_ref().map_or(0, String::len))?;
+            fits("the values", reply.values.as_ref().map_or(0, |values| values.to_string().len()))
+        }
+        Answer::Withdrawn => Err(Reject::Invalid { what: "only the engine takes a question back".into() }),
         Answer::Deny { reason: None } | Answer::Fail { reason: None } => Ok(()),
-        Answer::Approve | Answer::Retry | Answer::Withdrawn => Ok(()),
+        Answer::Approve | Answer::Edit { .. } | Answer::Retry | Answer::Raise { .. } | Answer::Stop => Ok(()),
     }
 }
 
+/// Finds an open interrupt that somebody may reply to. Who does not belong here is not told that it exists.
 fn find<'a>(
     d: &Decision<'a>,
+    by: &Party,
     interrupt: &InterruptId,
-) -> Result<(&'a Run, &'a Line, usize, &'a InterruptKind), Reject> {
-    let missing = || Reject::NotFound { what: format!("an open interrupt `{interrupt}`") };
-    let run = d.state.run.as_ref().ok_or_else(|| closed(d, interrupt).unwrap_or_else(missing))?;
-    if let (Some((index, kind)), Phase::Calls(line)) = (run.asking(interrupt), &run.phase) {
-        return Ok((run, line, index, kind));
+) -> Result<(Option<usize>, &'a Asked), Reject> {
+    if by.workspace != d.state.workspace {
+        return Err(missing(interrupt));
     }
-    Err(closed(d, interrupt).unwrap_or_else(missing))
+    let found = d.state.run.as_ref().and_then(|run| Some((run, run.asking(interrupt)?)));
+    let Some((run, (index, asked))) = found else {
+        return Err(closed(d, interrupt).unwrap_or_else(|| missing(interrupt)));
+    };
+    may_answer(d, run, asked, by)?;
+    Ok((index, asked))
 }
 
 /// An interrupt of the active run or the last one that is not open is closed.
@@ -91,79 +101,352 @@ fn closed(d: &Decision<'_>, interrupt: &InterruptId) -> Option<Reject> {
     known.then(|| Reject::Closed { what: format!("interrupt `{interrupt}`") })
 }
 
-/// The verdict of a view on the call at an index, where the view knows it.
-fn verdict(view: &View, index: usize) -> Option<(Verdict, &'static str)> {
-    match view.calls.get(index)? {
-        CallView::Known { annotations, .. } => Some(judge(view.auto_run, *annotations)),
-        // A tool that is gone cannot be run.
-        CallView::Unknown => Some((Verdict::Deny, "unavailable")),
+/// Those whom a rule names may reply; where none does, the thread's owner, whoever the run works for, and administrators.
+fn may_answer(d: &Decision<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
+    let is = |who: &String| match who.split_once(':') {
+        Some(("user", name)) => by.principal.as_str() == name,
+        Some(("role", role)) => by.roles.iter().any(|own| own == role),
+        Some(_) | None => false,
+    };
+    let terms = &asked.terms;
+    let escalated = asked.escalated && terms.escalate_to.iter().any(is);
+    let allowed = if terms.approvers.is_empty() {
+        let own = d.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
+        own || by.roles.iter().any(|role| role == ADMIN)
+    } else {
+        terms.approvers.iter().any(is)
+    };
+    if allowed || escalated {
+        return Ok(());
     }
+    let who = match terms.approvers.as_slice() {
+        [] => "the thread's owner or an administrator".to_owned(),
+        named => named.join(", "),
+    };
+    let what = format!("`{}` may not answer interrupt `{}`; {who} may", by.principal, asked.interrupt);
+    Err(Reject::Forbidden { what })
 }
 
-/// Judges open calls again: a tightened rule counts for a waiting call, and a loosened one releases it.
-pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> {
-    let run = d.active()?;
-    let Phase::Calls(line) = &run.phase else {
-        return Err(Reject::Stale { what: "no calls are open".into() });
-    };
-    let Some(mut overlay) = overlay(run).filter(|_| run.cancel.is_none()) else { return Ok(()) };
-    for index in 0..line.calls.len() {
-        if let Some((verdict, rule)) = verdict(view, index) {
-            rejudge(d, line, &mut overlay, (index, verdict, rule), view);
+fn close(d: &mut Decision<'_>, asked: &Asked, answer: &Answer, by: &Principal) {
+    let interrupt = asked.interrupt.clone();
+    d.record(Fact::InterruptClosed { interrupt, answer: answer.clone(), by: by.clone() });
+}
+
+/// A reply to what the run as a whole waits for.
+fn parked(d: &mut Decision<'_>, run: &Run, asked: &Asked, given: &Given, by: &Party) -> Result<(), Reject> {
+    let InterruptKind::Limit(limit) = &asked.kind else { return Err(missing(&given.interrupt)) };
+    let next = limit.next.unwrap_or(crate::event::Next::Retry);
+    match &given.answer {
+        Answer::Raise { to } => raises(limit, *to)?,
+        Answer::Retry => {}
+        Answer::Stop | Answer::Deny { .. } => {
+            close(d, asked, &given.answer, &by.principal);
+            next::limit_ends(d, run, limit, &run.totals);
+            return Ok(());
         }
+        _ => return Err(Reject::Invalid { what: LIMIT_TAKES.into() }),
     }
-    tool::after(d, run, overlay)
+    close(d, asked, &given.answer, &by.principal);
+    next::resume(d, run, next);
+    Ok(())
 }
 
-fn rejudge(
-    d: &mut Decision<'_>,
-    line: &Line,
-    overlay: &mut Overlay<'_>,
-    (index, verdict, rule): (usize, Verdict, &str),
-    view: &View,
-) {
-    let call = &line.calls[index];
-    let open = match &call.status {
-        CallStatus::Asking(interrupt, kind @ InterruptKind::Approval { .. }) => Some((interrupt, kind)),
-        CallStatus::Ready { .. } => None,
-        CallStatus::Asking(_, InterruptKind::InDoubt { .. })
-        | CallStatus::New
-        | CallStatus::Started
-        | CallStatus::Done => return,
-    };
-    let approved = call.status == CallStatus::Ready { approved: true };
-    let keep = match verdict {
-        Verdict::Allow => open.is_none(),
-        Verdict::Ask => open.is_some() || approved,
-        Verdict::Deny => false,
-    };
-    if keep {
-        return;
+const LIMIT_TAKES: &str = "a limit takes `raise` with a higher figure, `retry` or `stop`";
+
+fn raises(limit: &LimitAsked, to: u64) -> Result<(), Reject> {
+    if to > limit.figure && to > limit.used {
+        return Ok(());
     }
-    if let Some((interrupt, _)) = open {
-        let answer = if verdict == Verdict::Allow { Answer::Approve } else { Answer::Withdrawn };
-        d.record(Fact::InterruptClosed {
-            interrupt: interrupt.clone(),
-            answer,
-            by: Principal::from("policy"),
+    let above = limit.figure.max(limit.used);
+    Err(Reject::Invalid {
+        what: format!("raise `{}` above {above}, or stop the run; {to} is not more", limit.limit),
+    })
+}
+
+/// A reply to what a call waits for.
+fn to_call(
+    d: &mut Decision<'_>,
+    run: &Run,
+    overlay: &mut Overlay<'_>,
+    given: &Given,
+    (by, view): (&Party, &View),
+) -> Result<(), Reject> {
+    let (Some(index), asked) = find(d, by, &given.interrupt)? else { return Err(missing(&given.interrupt)) };
+    if overlay.seats[index].place != Place::Asking {
+        return Err(twice(&given.interrupt));
+    }
+    if let (Some(seen), InterruptKind::Approval { approval, .. }) = (&given.approval, &asked.kind)
+        && seen != approval
+    {
+        let what =
+            format!("what interrupt `{}` is about is another call than the one approved", asked.interrupt);
+        return Err(Reject::Stale { what });
+    }
+    let answer = &given.answer;
+    let who = &by.principal;
+    match (&asked.kind, answer) {
+        (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
+            approve(d, run, overlay, (index, asked), (who, view))
+        }
+        (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { arguments }) => {
+            edit(d, run, overlay, (index, asked, arguments), (who, view))
+        }
+        (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { reason }) => {
+            close(d, asked, answer, who);
+            deny(d, overlay, index, reason.as_deref());
+            Ok(())
+        }
+        (InterruptKind::Hook { .. }, Answer::Reply(reply)) => {
+            let Some(text) = &reply.text else {
+                return Err(Reject::Invalid { what: "a reply in place of the call needs a text".into() });
+            };
+            close(d, asked, answer, who);
+            overlay.close(d, index, Outcome::Told, text.clone());
+            Ok(())
+        }
+        (InterruptKind::Question(question), Answer::Reply(reply)) => {
+            fits_question(question, reply, known(view, index))?;
+            close(d, asked, answer, who);
+            overlay.seats[index].place = Place::Ready;
+            Ok(())
+        }
+        (InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }, Answer::Reply(_))
+        | (
+            InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
+            Answer::Deny { .. },
+        ) => {
+            close(d, asked, answer, who);
+            overlay.seats[index].place = Place::Ready;
+            Ok(())
+        }
+        (InterruptKind::InDoubt { .. }, Answer::Retry) => {
+            close(d, asked, answer, who);
+            (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
+            Ok(())
+        }
+        (InterruptKind::InDoubt { .. }, Answer::Done { result }) => {
+            close(d, asked, answer, who);
+            overlay.close(d, index, Outcome::Told, result.clone());
+            Ok(())
+        }
+        (InterruptKind::InDoubt { .. }, Answer::Fail { reason }) => {
+            close(d, asked, answer, who);
+            let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
+            overlay.close(d, index, Outcome::InDoubt, format!("The call failed: {why}"));
+            Ok(())
+        }
+        (InterruptKind::Limit(limit), Answer::Raise { to }) => {
+            raises(limit, *to)?;
+            close(d, asked, answer, who);
+            overlay.raised.insert(limit.limit.clone(), *to);
+            overlay.admit(d, index, view);
+            Ok(())
+        }
+        (InterruptKind::Limit(_), Answer::Stop | Answer::Deny { .. }) => {
+            close(d, asked, answer, who);
+            overlay.give_up(index);
+            Ok(())
+        }
+        (kind, _) => Err(Reject::Invalid { what: takes(kind).into() }),
+    }
+}
+
+fn takes(kind: &InterruptKind) -> &'static str {
+    match kind {
+        InterruptKind::Approval { .. } => "an approval takes `approve`, `edit` or `deny`",
+        InterruptKind::Hook { .. } => "a call that a hook stopped takes `approve`, `edit`, `deny` or `reply`",
+        InterruptKind::Question(_) => "a question takes `reply` or `deny`",
+        InterruptKind::SignIn { .. } => "a sign-in takes `reply` once it is done, or `deny`",
+        InterruptKind::Handoff { .. } => "a hand-off takes `reply` with its result, or `deny`",
+        InterruptKind::InDoubt { .. } => "a call in doubt takes `done`, `retry` or `fail`",
+        InterruptKind::Limit(_) => LIMIT_TAKES,
+    }
+}
+
+fn known(view: &View, index: usize) -> Option<&KnownCall> {
+    match view.calls.get(index)? {
+        CallView::Known(known) => Some(known),
+        CallView::Unknown => None,
+    }
+}
+
+/// The verdict on a call that is about to be approved: a rule that denies it by now counts.
+fn judged(
+    d: &Decision<'_>,
+    run: &Run,
+    overlay: &Overlay<'_>,
+    index: usize,
+    view: &View,
+) -> Result<verdict::Judged, Reject> {
+    let Some(known) = known(view, index) else {
+        return Err(Reject::Closed { what: "the tool is not available by now; the call's approval".into() });
+    };
+    let judged = verdict::judge(d, run, overlay.seats[index].tool, known, view);
+    if judged.verdict == Verdict::Deny {
+        return Err(Reject::Closed { what: "a rule denies the call by now; its approval".into() });
+    }
+    Ok(judged)
+}
+
+fn approve(
+    d: &mut Decision<'_>,
+    run: &Run,
+    overlay: &mut Overlay<'_>,
+    (index, asked): (usize, &Asked),
+    (by, view): (&Principal, &View),
+) -> Result<(), Reject> {
+    let judged = judged(d, run, overlay, index, view)?;
+    if judged.approval != overlay.seats[index].approval {
+        let what = format!("the tool has changed since interrupt `{}` was opened; the call", asked.interrupt);
+        return Err(Reject::Stale { what });
+    }
+    if asked.votes.contains(by) {
+        let what =
+            format!("interrupt `{}` has `{by}`'s approval already and needs another's; it", asked.interrupt);
+        return Err(Reject::Closed { what });
+    }
+    if (asked.votes.len() as u32) + 1 < asked.terms.quorum {
+        d.record(Fact::InterruptVoted { interrupt: asked.interrupt.clone(), by: by.clone() });
+        return Ok(());
+    }
+    close(d, asked, &Answer::Approve, by);
+    (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
+    Ok(())
+}
+
+/// Other arguments are another call: where several have to approve, it is asked anew, with the editor's vote.
+fn edit(
+    d: &mut Decision<'_>,
+    run: &Run,
+    overlay: &mut Overlay<'_>,
+    (index, asked, arguments): (usize, &Asked, &Content),
+    (by, view): (&Principal, &View),
+) -> Result<(), Reject> {
+    match known(view, index).map(|known| &known.arguments) {
+        Some(Arguments::AsAsked { digest }) if *digest == digest_of(arguments) => {}
+        Some(Arguments::Invalid { reason }) => {
+            return Err(Reject::Invalid { what: format!("the edited arguments do not fit: {reason}") });
+        }
+        Some(Arguments::AsAsked { .. } | Arguments::Repaired { .. }) => {
+            return Err(Reject::Invalid {
+                what: "the edited arguments are not valid JSON as they stand".into(),
+            });
+        }
+        None => {}
+    }
+    let judged = judged(d, run, overlay, index, view)?;
+    d.record(Fact::CallEdited {
+        call: overlay.key(index),
+        arguments: arguments.clone(),
+        approval: judged.approval,
+        by: by.clone(),
+    });
+    close(d, asked, &Answer::Edit { arguments: arguments.clone() }, by);
+    let seat = &mut overlay.seats[index];
+    seat.arguments = std::borrow::Cow::Owned(arguments.clone());
+    (seat.approval, seat.preview) = (judged.approval, None);
+    (seat.place, seat.approved) = (Place::Ready, true);
+    let terms = if judged.verdict == Verdict::Ask { judged.terms } else { asked.terms.clone() };
+    if terms.quorum > 1 {
+        overlay.seats[index].terms = terms;
+        let interrupt = overlay.ask_for_approval(d, index, None);
+        d.record(Fact::InterruptVoted { interrupt, by: by.clone() });
+    }
+    Ok(())
+}
+
+/// Closes a call that a person does not let through.
+fn deny(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, reason: Option<&str>) {
+    let why = reason.map(|reason| format!(" Their reason: {reason}")).unwrap_or_default();
+    if overlay.seats[index].starts > 0 {
+        // It was dispatched, and its outcome is not known; what was denied is the repeat.
+        let text = format!("Outcome unknown: repeating the call was denied by the user.{why}");
+        return overlay.close(d, index, Outcome::InDoubt, text);
+    }
+    let text = format!("Tool call was denied by the user. Do not retry it; find another way or ask.{why}");
+    overlay.close(d, index, Outcome::Denied, text);
+}
+
+/// Whether a reply is one that the question takes.
+fn fits_question(question: &Question, reply: &Reply, known: Option<&KnownCall>) -> Result<(), Reject> {
+    let invalid = |what: String| Err(Reject::Invalid { what });
+    if let Some(selected) = &reply.selected
+        && !question.options.contains(selected)
+    {
+        let options = question.options.join("`, `");
+        return invalid(match options.is_empty() {
+            true => format!("the question has no options; `{selected}` cannot be chosen"),
+            false => format!("`{selected}` is no option; choose `{options}`"),
         });
     }
-    let key = overlay.key(index);
-    d.record(Fact::CallJudged {
-        call: key,
-        verdict,
-        rule: rule.into(),
-        class: call.class,
-        arguments: None,
-        view: view.version,
-    });
-    match verdict {
-        Verdict::Allow => overlay.seats[index].place = Place::Ready { approved: false },
-        Verdict::Ask => overlay.ask_again(d, index),
-        Verdict::Deny => {
+    if reply.text.is_some() && !question.free_input {
+        return invalid("the question takes no answer in free words".into());
+    }
+    if let Some(Arguments::Invalid { reason }) = known.map(|known| &known.arguments)
+        && reply.values.is_some()
+    {
+        return invalid(format!("the values do not fit: {reason}"));
+    }
+    Ok(())
+}
+
+/// Time has passed over open interrupts: somebody is reminded, others may reply, or silence is taken for an answer.
+pub(super) fn overdue(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
+    let due = |at: Option<crate::id::Timestamp>| at.is_some_and(|at| at <= d.now);
+    let open: Vec<_> = run
+        .open()
+        .map(|(index, asked)| {
+            let (reminds, escalates) = (due(asked.remind_at()), due(asked.escalate_at()));
+            (index, asked, reminds, escalates, due(asked.expires_at()))
+        })
+        .collect();
+    let mut overlay = super::line::overlay(run);
+    let mut expired = false;
+    for (index, asked, reminds, escalates, expires) in open {
+        let interrupt = || asked.interrupt.clone();
+        if expires && let (Some(index), Some(overlay)) = (index, &mut overlay) {
+            expire(d, overlay, index, asked);
+            expired = true;
+            continue;
+        }
+        if reminds {
+            d.record(Fact::InterruptReminded { interrupt: interrupt() });
+        }
+        if escalates {
+            d.record(Fact::InterruptEscalated {
+                interrupt: interrupt(),
+                to: asked.terms.escalate_to.clone(),
+            });
+        }
+    }
+    match overlay {
+        Some(overlay) if expired => tool::after(d, run, overlay),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: &Asked) {
+    let policy = Principal::from("policy");
+    let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
+    if approval && asked.terms.on_expiry == crate::policy::Expiry::Approve {
+        close(d, asked, &Answer::Approve, &policy);
+        (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
+        return;
+    }
+    let reason = "nobody answered in time".to_owned();
+    close(d, asked, &Answer::Deny { reason: Some(reason.clone()) }, &policy);
+    match &asked.kind {
+        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
+            overlay.seats[index].place = Place::Ready;
+        }
+        InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => {
             let text =
-                format!("Tool call was denied by policy (`{rule}`). Do not retry it; find another way.");
+                format!("Tool call was not approved: {reason}. Do not retry it; find another way or ask.");
             overlay.close(d, index, Outcome::Denied, text);
         }
+        InterruptKind::InDoubt { .. } => {
+            overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
+        }
+        InterruptKind::Limit(_) => overlay.give_up(index),
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! What cannot be undone is said to be in doubt, never to be cancelled.
 
+use super::Decision;
 use super::line::{Overlay, Place, overlay};
 use super::next::{End, finish_only, start_waiting};
-use super::{Decision, model};
-use crate::event::{Answer, CancelReason, Fact, InterruptKind, Outcome, Queued, RunError, Totals};
+use crate::agent::EffectClass;
+use crate::event::{Answer, CancelReason, Fact, Outcome, Queued, RunError, RunStatus, Totals};
 use crate::id::{InputId, Principal, RunId};
 use crate::reject::Reject;
-use crate::state::{Call, CallStatus, Phase, Run};
+use crate::state::{Phase, Run};
 
 pub(super) fn asked(d: &mut Decision<'_>, run: Option<&RunId>, by: &Principal) -> Result<(), Reject> {
     let active = match (&d.state.run, run) {
@@ -68,17 +69,32 @@ pub(super) fn settle(
 
 fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Totals, reason: CancelReason) {
     if let Some(line) = line {
-        close_calls(d, run, line);
+        close_calls(d, line);
     }
-    let timeout = reason == CancelReason::RunTimeout;
-    let error = if timeout {
-        let ms = run.agent.limits.run_timeout_ms;
-        let message = format!("the run took longer than {ms} ms; raise `run_timeout_ms` or split the task");
-        RunError { code: "ERR_RUN_TIMEOUT".into(), message, retryable: false }
-    } else {
-        RunError { code: "CANCELLED".into(), message: "Run was cancelled by client".into(), retryable: false }
+    if let (
+        Phase::Parked(asked),
+        CancelReason::Requested | CancelReason::Replaced | CancelReason::RolledBack,
+    ) = (&run.phase, reason)
+    {
+        let (answer, by) = (Answer::Withdrawn, Principal::from("engine"));
+        d.record(Fact::InterruptClosed { interrupt: asked.interrupt.clone(), answer, by });
+    }
+    let (status, code, message) = match reason {
+        CancelReason::RunTimeout => {
+            let ms = run.agent.limits.run_timeout_ms;
+            let message =
+                format!("the run took longer than {ms} ms; raise `run_timeout_ms` or split the task");
+            (RunStatus::Failed, "ERR_RUN_TIMEOUT", message)
+        }
+        CancelReason::Limit => {
+            let message = "the run has used up the calls of a tool; raise `max_calls` or split the task";
+            (RunStatus::Failed, "ERR_LIMIT", message.to_owned())
+        }
+        CancelReason::Requested | CancelReason::Replaced | CancelReason::RolledBack => {
+            (RunStatus::Cancelled, "CANCELLED", "Run was cancelled by client".to_owned())
+        }
     };
-    let status = model::stop_status(timeout);
+    let error = RunError { code: code.into(), message, retryable: false };
     let end = End { status, output: d.said(run), error: Some(error), fallback: false };
     finish_only(d, run, end, totals);
     if reason == CancelReason::RolledBack {
@@ -87,24 +103,19 @@ fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Tota
 }
 
 /// Gives every open call its result.
-fn close_calls(d: &mut Decision<'_>, run: &Run, mut line: Overlay<'_>) {
+fn close_calls(d: &mut Decision<'_>, mut line: Overlay<'_>) {
     for index in 0..line.seats.len() {
-        let asking = match &run.phase {
-            Phase::Calls(now) => now.calls.get(index).and_then(asks),
-            Phase::Ready | Phase::Calling | Phase::Retrying(_) => None,
-        };
         match line.seats[index].place {
-            Place::Done | Place::Started => {}
-            Place::Asking => {
-                let in_doubt = close_interrupt(d, asking);
-                if in_doubt {
-                    let text = "Outcome unknown: the run ended before anyone said whether it was done";
-                    line.close(d, index, Outcome::InDoubt, text.into());
-                } else {
-                    line.close(d, index, Outcome::Cancelled, NOT_RUN.into());
-                }
-            }
-            Place::New | Place::Ready { .. } => line.close(d, index, Outcome::Cancelled, NOT_RUN.into()),
+            Place::Done | Place::Started => continue,
+            Place::Asking => line.take_back(d, index),
+            Place::New | Place::Ready | Place::Previewing { .. } | Place::Reconciling => {}
+        }
+        let seat = &line.seats[index];
+        if seat.starts > 0 && seat.class != EffectClass::Pure {
+            let text = "Outcome unknown: the run ended before anyone said whether it was done";
+            line.close(d, index, Outcome::InDoubt, text.into());
+        } else {
+            line.close(d, index, Outcome::Cancelled, NOT_RUN.into());
         }
     }
 }
@@ -112,20 +123,14 @@ fn close_calls(d: &mut Decision<'_>, run: &Run, mut line: Overlay<'_>) {
 /// What the model reads of a call that the run's end overtook.
 const NOT_RUN: &str = "Not run: the run was cancelled";
 
-fn asks(call: &Call) -> Option<(&crate::id::InterruptId, &InterruptKind)> {
-    match &call.status {
-        CallStatus::Asking(interrupt, kind) => Some((interrupt, kind)),
-        CallStatus::New | CallStatus::Ready { .. } | CallStatus::Started | CallStatus::Done => None,
+/// The run ends by a limit on its calls: nothing new starts, and what runs comes to its end.
+pub(super) fn by_limit(d: &mut Decision<'_>, line: Overlay<'_>, totals: &Totals) {
+    let reason = CancelReason::Limit;
+    d.record(Fact::CancelRequested { by: Principal::from("engine"), reason });
+    if line.is_busy() {
+        return;
     }
-}
-
-/// Closes an open interrupt; says whether it was about a doubt.
-fn close_interrupt(d: &mut Decision<'_>, asking: Option<(&crate::id::InterruptId, &InterruptKind)>) -> bool {
-    let Some((interrupt, kind)) = asking else { return false };
-    d.record(Fact::InterruptClosed {
-        interrupt: interrupt.clone(),
-        answer: Answer::Withdrawn,
-        by: Principal::from("engine"),
-    });
-    matches!(kind, InterruptKind::InDoubt { .. })
+    let run = line.run;
+    end(d, run, Some(line), totals, reason);
+    start_waiting(d, false, None);
 }

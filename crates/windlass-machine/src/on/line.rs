@@ -1,28 +1,49 @@
 //! The calls of a step form a line: who may start, who has a result, and when the step is over.
 //!
 //! A call starts when every earlier one has its result, except that neighbouring pure calls run
-//! beside each other. Results stand in the line's order whatever order they came in.
+//! beside each other. Results stand in the line's order whatever order they came in. What people are
+//! asked opens at once for the whole line, so that it can be answered together.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use super::Decision;
 use super::next::next_step;
+use super::{Decision, cancel, verdict};
 use crate::agent::EffectClass;
-use crate::event::{Fact, InterruptKind, Outcome, StepMode, Totals, Verdict};
-use crate::id::{CallKey, Digest, InterruptId, ToolName};
-use crate::input::{Arguments, CallView, View};
+use crate::event::{Answer, AtLimit, Fact, InterruptKind, LimitAsked, Outcome, StepMode, Totals, Verdict};
+use crate::id::{CallKey, Digest, InterruptId, Principal, ToolName};
+use crate::input::{Arguments, CallView, KnownCall, View};
 use crate::message::{Block, Content, Message};
-use crate::policy::judge;
-use crate::state::{CallStatus, Line, Phase, Run};
+use crate::policy::Terms;
+use crate::state::{Call, CallStatus, Line, Phase, Run};
 
 /// Where a call stands after the facts of this decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     New,
+    Previewing {
+        recheck: bool,
+    },
     Asking,
-    Ready { approved: bool },
+    Ready,
     Started,
+    /// Its outcome is being looked for.
+    Reconciling,
     Done,
+}
+
+impl Place {
+    fn of(status: &CallStatus) -> Self {
+        match status {
+            CallStatus::New => Self::New,
+            CallStatus::Previewing { recheck } => Self::Previewing { recheck: *recheck },
+            CallStatus::Asking(_) => Self::Asking,
+            CallStatus::Ready => Self::Ready,
+            CallStatus::Started => Self::Started,
+            CallStatus::Reconciling { .. } | CallStatus::Unresolved { .. } => Self::Reconciling,
+            CallStatus::Done => Self::Done,
+        }
+    }
 }
 
 /// One call as this decision sees it.
@@ -33,6 +54,11 @@ pub(super) struct Seat<'a> {
     pub starts: u32,
     pub asks: u32,
     pub place: Place,
+    pub approval: Digest,
+    pub approved: bool,
+    pub previews: bool,
+    pub preview: Option<Digest>,
+    pub terms: Terms,
 }
 
 /// The line after the facts of this decision: a few words per call of one step, whatever the thread's length.
@@ -40,39 +66,56 @@ pub(super) struct Overlay<'a> {
     pub run: &'a Run,
     pub step: u32,
     pub seats: Vec<Seat<'a>>,
+    /// Limits that this decision raises.
+    pub raised: BTreeMap<String, u64>,
+    /// Whether the run has reached a limit that ends it.
+    is_over: bool,
+}
+
+impl<'a> Seat<'a> {
+    fn new(tool: &'a ToolName, arguments: &'a Content) -> Self {
+        Self {
+            tool,
+            arguments: Cow::Borrowed(arguments),
+            class: EffectClass::Once,
+            starts: 0,
+            asks: 0,
+            place: Place::New,
+            approval: Digest::default(),
+            approved: false,
+            previews: false,
+            preview: None,
+            terms: Terms::default(),
+        }
+    }
+
+    fn of(call: &'a Call) -> Self {
+        Self {
+            class: call.class,
+            starts: call.starts,
+            asks: call.asks,
+            place: Place::of(&call.status),
+            approval: call.approval,
+            approved: call.approved,
+            previews: call.previews,
+            preview: call.preview,
+            terms: call.terms.clone(),
+            ..Self::new(&call.tool, &call.arguments)
+        }
+    }
 }
 
 impl<'a> Overlay<'a> {
     /// The line of a reply that was just recorded.
     pub(super) fn new(run: &'a Run, message: &'a Message) -> Self {
-        let seats = message.calls().map(|call| Seat {
-            tool: &call.name,
-            arguments: Cow::Borrowed(&call.asked),
-            class: EffectClass::Once,
-            starts: 0,
-            asks: 0,
-            place: Place::New,
-        });
-        Self { run, step: run.attempt.step, seats: seats.collect() }
+        let seats = message.calls().map(|call| Seat::new(&call.name, &call.asked));
+        Self { run, step: run.attempt.step, seats: seats.collect(), raised: BTreeMap::new(), is_over: false }
     }
 
     /// The line as the state has it.
     pub(super) fn of(run: &'a Run, line: &'a Line) -> Self {
-        let seats = line.calls.iter().map(|call| Seat {
-            tool: &call.tool,
-            arguments: Cow::Borrowed(&call.arguments),
-            class: call.class,
-            starts: call.starts,
-            asks: call.asks,
-            place: match call.status {
-                CallStatus::New => Place::New,
-                CallStatus::Asking(..) => Place::Asking,
-                CallStatus::Ready { approved } => Place::Ready { approved },
-                CallStatus::Started => Place::Started,
-                CallStatus::Done => Place::Done,
-            },
-        });
-        Self { run, step: run.attempt.step, seats: seats.collect() }
+        let seats = line.calls.iter().map(Seat::of).collect();
+        Self { run, step: run.attempt.step, seats, raised: BTreeMap::new(), is_over: false }
     }
 
     pub(super) fn key(&self, index: usize) -> CallKey {
@@ -85,14 +128,20 @@ impl<'a> Overlay<'a> {
 
     /// Records a result that no tool gave.
     pub(super) fn close(&mut self, d: &mut Decision<'_>, index: usize, outcome: Outcome, text: String) {
+        self.finish(d, index, outcome, vec![Block::text(text)]);
+    }
+
+    /// Records a result.
+    pub(super) fn finish(
+        &mut self,
+        d: &mut Decision<'_>,
+        index: usize,
+        outcome: Outcome,
+        content: Vec<Block>,
+    ) {
         self.seats[index].place = Place::Done;
-        d.record(Fact::ToolFinished {
-            call: self.key(index),
-            outcome,
-            content: vec![Block::text(text)],
-            error: outcome != Outcome::Told,
-            duration_ms: 0,
-        });
+        let error = !matches!(outcome, Outcome::Told | Outcome::Reconciled);
+        d.record(Fact::ToolFinished { call: self.key(index), outcome, content, error, duration_ms: 0 });
     }
 
     /// Judges every call of a new reply.
@@ -100,7 +149,8 @@ impl<'a> Overlay<'a> {
         let limit = self.run.agent.limits.max_calls_per_step as usize;
         let all = self.seats.len();
         if all > limit {
-            d.record(Fact::LimitReached { limit: "max_calls_per_step".into(), figure: limit as u64 });
+            let (limit, figure) = ("max_calls_per_step".into(), limit as u64);
+            d.record(Fact::LimitReached { limit, figure, refused: None });
         }
         for index in 0..all {
             if index >= limit {
@@ -108,93 +158,142 @@ impl<'a> Overlay<'a> {
                     "Not run: the step asked for {all} calls, and at most {limit} are run in one step."
                 );
                 self.close(d, index, Outcome::Refused, text);
-                continue;
-            }
-            if self.run.mode == StepMode::Fallback {
+            } else if self.run.mode == StepMode::Fallback {
                 let text = "Not run: no steps are left, and the answer was asked for without tools.";
                 self.close(d, index, Outcome::Refused, text.into());
-                continue;
-            }
-            match view.calls.get(index).unwrap_or(&CallView::Unknown) {
-                CallView::Unknown => {
-                    let error =
-                        serde_json::json!({ "error": format!("Unknown tool: {}", self.seats[index].tool) });
-                    self.close(d, index, Outcome::Refused, error.to_string());
-                }
-                CallView::Known { class, annotations, arguments } => {
-                    let (sent, digest) = match arguments {
-                        Arguments::AsAsked { digest } => (None, *digest),
-                        Arguments::Repaired { arguments, digest } => (Some(arguments), *digest),
-                        Arguments::Invalid { reason } => {
-                            let error =
-                                serde_json::json!({ "error": format!("Invalid arguments: {reason}") });
-                            self.close(d, index, Outcome::Refused, error.to_string());
-                            continue;
-                        }
-                    };
-                    let (verdict, rule) = judge(view.auto_run, *annotations);
-                    self.judged(d, index, (verdict, rule), *class, sent, view.version);
-                    if verdict == Verdict::Ask {
-                        self.ask(d, index, digest);
-                    }
-                }
+            } else {
+                self.admit(d, index, view);
             }
         }
     }
 
-    fn judged(
+    /// Judges one call that has not started.
+    pub(super) fn admit(&mut self, d: &mut Decision<'_>, index: usize, view: &View) {
+        let known = match view.calls.get(index).unwrap_or(&CallView::Unknown) {
+            CallView::Unknown => {
+                let error =
+                    serde_json::json!({ "error": format!("Unknown tool: {}", self.seats[index].tool) });
+                return self.close(d, index, Outcome::Refused, error.to_string());
+            }
+            CallView::Known(known) => known,
+        };
+        let sent = match &known.arguments {
+            Arguments::AsAsked { .. } => None,
+            Arguments::Repaired { arguments, .. } => Some(arguments),
+            Arguments::Invalid { reason } => {
+                let error = serde_json::json!({ "error": format!("Invalid arguments: {reason}") });
+                return self.close(d, index, Outcome::Refused, error.to_string());
+            }
+        };
+        if self.is_over_its_limit(d, index) {
+            return;
+        }
+        let judged = verdict::judge(d, self.run, self.seats[index].tool, known, view);
+        if let Some(sent) = sent {
+            self.seats[index].arguments = Cow::Owned(sent.clone());
+        }
+        self.judged(d, index, &judged, known, (sent, view.version));
+        match (judged.verdict, &known.asks) {
+            (Verdict::Deny, _) => self.denied(d, index, &judged),
+            // A call that asks people needs no leave to ask them.
+            (Verdict::Allow | Verdict::Ask, Some((kind, terms))) => {
+                self.open(d, index, kind.clone(), terms.clone());
+            }
+            (Verdict::Allow, None) => self.seats[index].place = Place::Ready,
+            (Verdict::Ask, None) => self.ask(d, index, judged),
+        }
+    }
+
+    /// Records a verdict.
+    pub(super) fn judged(
         &mut self,
         d: &mut Decision<'_>,
         index: usize,
-        (verdict, rule): (Verdict, &str),
-        class: EffectClass,
-        arguments: Option<&Content>,
-        view: u64,
+        judged: &verdict::Judged,
+        known: &KnownCall,
+        (sent, view): (Option<&Content>, u64),
     ) {
         let call = self.key(index);
         let seat = &mut self.seats[index];
-        seat.class = class;
-        if let Some(arguments) = arguments {
-            seat.arguments = Cow::Owned(arguments.clone());
+        (seat.class, seat.previews) = (known.class, known.previews);
+        if seat.approval != judged.approval {
+            (seat.approval, seat.approved, seat.preview) = (judged.approval, false, None);
         }
         d.record(Fact::CallJudged {
             call,
-            verdict,
-            rule: rule.into(),
-            class,
-            arguments: arguments.cloned(),
+            verdict: judged.verdict,
+            rule: judged.by.clone(),
+            class: known.class,
+            arguments: sent.cloned(),
             view,
+            approval: judged.approval,
+            previews: known.previews,
         });
-        match verdict {
-            Verdict::Allow => self.seats[index].place = Place::Ready { approved: false },
-            Verdict::Ask => {}
-            Verdict::Deny => {
-                let text =
-                    format!("Tool call was denied by policy (`{rule}`). Do not retry it; find another way.");
-                self.close(d, index, Outcome::Denied, text);
-            }
+        if let (Verdict::Allow, Some(grant)) = (judged.verdict, &judged.grant) {
+            d.record(Fact::GrantUsed { call, grant: grant.clone() });
         }
     }
 
-    fn ask(&mut self, d: &mut Decision<'_>, index: usize, arguments: Digest) {
-        let kind = InterruptKind::Approval { tool: self.seats[index].tool.clone(), arguments };
-        self.open(d, index, kind);
+    /// Closes a call that the gate does not let through.
+    pub(super) fn denied(&mut self, d: &mut Decision<'_>, index: usize, judged: &verdict::Judged) {
+        let by = &judged.by;
+        let why = judged.reason.as_ref().map(|reason| format!(" The reason: {reason}")).unwrap_or_default();
+        let text =
+            format!("Tool call was denied by policy (`{by}`). Do not retry it; find another way.{why}");
+        self.close(d, index, Outcome::Denied, text);
     }
 
-    /// Asks for a call that was allowed before.
-    pub(super) fn ask_again(&mut self, d: &mut Decision<'_>, index: usize) {
-        let digest = digest_of(&self.seats[index].arguments);
-        self.ask(d, index, digest);
+    /// Asks people about a call; where the tool can tell what the call would do, that is looked up first.
+    pub(super) fn ask(&mut self, d: &mut Decision<'_>, index: usize, judged: verdict::Judged) {
+        self.seats[index].terms = judged.terms;
+        if let Some(reason) = judged.reason {
+            let tool = self.seats[index].tool.clone();
+            let terms = self.seats[index].terms.clone();
+            self.open(d, index, InterruptKind::Hook { tool, reason }, terms);
+            return;
+        }
+        if self.seats[index].previews && self.seats[index].preview.is_none() {
+            return self.look(d, index, false);
+        }
+        self.ask_for_approval(d, index, None);
+    }
+
+    /// Looks up what a call would do.
+    fn look(&mut self, d: &mut Decision<'_>, index: usize, recheck: bool) {
+        let terms = self.seats[index].terms.clone();
+        d.record(Fact::CallPreviewing { call: self.key(index), recheck, terms });
+        self.seats[index].place = Place::Previewing { recheck };
+    }
+
+    /// Opens the approval of a call.
+    pub(super) fn ask_for_approval(
+        &mut self,
+        d: &mut Decision<'_>,
+        index: usize,
+        preview: Option<Content>,
+    ) -> InterruptId {
+        let seat = &self.seats[index];
+        let kind = InterruptKind::Approval { tool: seat.tool.clone(), approval: seat.approval, preview };
+        let terms = seat.terms.clone();
+        self.open(d, index, kind, terms)
     }
 
     /// Opens an interrupt about a call.
-    pub(super) fn open(&mut self, d: &mut Decision<'_>, index: usize, kind: InterruptKind) {
+    pub(super) fn open(
+        &mut self,
+        d: &mut Decision<'_>,
+        index: usize,
+        kind: InterruptKind,
+        terms: Terms,
+    ) -> InterruptId {
         let call = self.key(index);
         let seat = &mut self.seats[index];
-        seat.place = Place::Asking;
-        let interrupt =
-            InterruptId::from(format!("{}.{}.{}.{}", self.run.id, call.step, call.index, seat.asks));
-        d.record(Fact::InterruptOpened { interrupt, kind, call });
+        (seat.place, seat.approved) = (Place::Asking, false);
+        let id = format!("{}.{}.{}.{}", self.run.id, call.step, call.index, seat.asks);
+        let interrupt = InterruptId::from(id);
+        seat.asks += 1;
+        d.record(Fact::InterruptOpened { interrupt: interrupt.clone(), kind, call: Some(call), terms });
+        interrupt
     }
 
     /// Says that a dispatched call's outcome is unknown, and asks.
@@ -202,7 +301,39 @@ impl<'a> Overlay<'a> {
         let call = self.key(index);
         d.record(Fact::ToolInDoubt { call, effect: d.effect(self.run, call), reason });
         let tool = self.seats[index].tool.clone();
-        self.open(d, index, InterruptKind::InDoubt { tool });
+        self.open(d, index, InterruptKind::InDoubt { tool }, Terms::default());
+    }
+
+    /// Looks for the outcome of a dispatched call by a read.
+    pub(super) fn reconcile(&mut self, d: &mut Decision<'_>, index: usize, wait_ms: u64) {
+        let until = d.now.plus_ms(wait_ms);
+        d.record(Fact::ToolReconciling { call: self.key(index), attempt: 1, until });
+        self.seats[index].place = Place::Reconciling;
+    }
+
+    /// Whether a tool's calls are used up; then somebody is asked, or the run will end.
+    fn is_over_its_limit(&mut self, d: &mut Decision<'_>, index: usize) -> bool {
+        let tool = self.seats[index].tool;
+        let Some(usual) = self.run.agent.limits.max_calls.get(tool) else { return false };
+        let limit = format!("max_calls.{tool}");
+        let raised = self.raised.get(&limit).copied().unwrap_or_default();
+        let figure = self.run.figure(&limit, u64::from(*usual)).max(raised);
+        let before = self.seats[..index].iter().filter(|seat| seat.tool == tool && seat.starts == 0);
+        let waiting =
+            before.filter(|seat| !matches!(seat.place, Place::Done | Place::Started)).count() as u64;
+        let started = u64::from(self.run.calls_of.get(tool).copied().unwrap_or_default());
+        if started + waiting < figure {
+            return false;
+        }
+        d.record(Fact::LimitReached { limit: limit.clone(), figure, refused: None });
+        let asked = LimitAsked { limit, figure, used: started + waiting, next: None };
+        match self.run.options.at_limit() {
+            AtLimit::Ask => {
+                self.open(d, index, InterruptKind::Limit(Box::new(asked)), Terms::default());
+            }
+            AtLimit::Fail | AtLimit::Answer => self.is_over = true,
+        }
+        true
     }
 
     /// Records the start of a call.
@@ -215,13 +346,36 @@ impl<'a> Overlay<'a> {
         d.record(Fact::ToolStarted { call, effect: d.effect(self.run, call), arguments });
     }
 
+    /// A limit that a call has reached stays, and ends the run.
+    pub(super) fn give_up(&mut self, index: usize) {
+        self.seats[index].place = Place::New;
+        self.is_over = true;
+    }
+
+    /// Closes the interrupt that is open about a call.
+    pub(super) fn take_back(&self, d: &mut Decision<'_>, index: usize) {
+        let (call, asks) = (self.key(index), self.seats[index].asks);
+        let id = format!("{}.{}.{}.{}", self.run.id, call.step, call.index, asks - 1);
+        let (answer, by) = (Answer::Withdrawn, Principal::from("engine"));
+        d.record(Fact::InterruptClosed { interrupt: InterruptId::from(id), answer, by });
+    }
+
     /// Starts whatever may start; where every call has its result, goes on to the next step.
-    pub(super) fn go_on(&mut self, d: &mut Decision<'_>, totals: &Totals) {
+    pub(super) fn go_on(mut self, d: &mut Decision<'_>, totals: &Totals) {
+        if self.is_over {
+            return cancel::by_limit(d, self, totals);
+        }
         if self.seats.iter().all(|seat| seat.place == Place::Done) {
             return next_step(d, self.run, StepMode::Plain, totals);
         }
         for index in self.startable() {
-            self.start(d, index);
+            let seat = &self.seats[index];
+            // What was approved beside a preview is looked up again: another preview is another call.
+            if seat.approved && seat.previews && seat.starts == 0 {
+                self.look(d, index, true);
+            } else {
+                self.start(d, index);
+            }
         }
     }
 
@@ -234,9 +388,9 @@ impl<'a> Overlay<'a> {
         for (index, seat) in self.seats.iter().enumerate() {
             let ready = match seat.place {
                 Place::Done => continue,
-                Place::New | Place::Asking => break,
-                Place::Started => false,
-                Place::Ready { .. } => true,
+                Place::New | Place::Asking | Place::Previewing { recheck: false } => break,
+                Place::Started | Place::Reconciling | Place::Previewing { recheck: true } => false,
+                Place::Ready => true,
             };
             let pure = seat.class == EffectClass::Pure;
             // A call that is not pure starts alone, at the head of what is left.
@@ -255,7 +409,8 @@ impl<'a> Overlay<'a> {
     }
 }
 
-fn digest_of(arguments: &Content) -> Digest {
+/// Digest of arguments as they are sent.
+pub(super) fn digest_of(arguments: &Content) -> Digest {
     match arguments {
         Content::Inline(text) => Digest::of(text.as_bytes()),
         Content::Blob(blob) => blob.digest,
@@ -266,6 +421,6 @@ fn digest_of(arguments: &Content) -> Digest {
 pub(super) fn overlay(run: &Run) -> Option<Overlay<'_>> {
     match &run.phase {
         Phase::Calls(line) => Some(Overlay::of(run, line)),
-        Phase::Ready | Phase::Calling | Phase::Retrying(_) => None,
+        Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
     }
 }

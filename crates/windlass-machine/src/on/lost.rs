@@ -5,19 +5,24 @@
 
 use super::line::Overlay;
 use super::next::try_again;
-use super::{Decision, cancel, line_of, tool};
+use super::{Decision, cancel, line_of, tool, verdict};
 use crate::agent::EffectClass;
 use crate::command::Command;
-use crate::event::{Fact, Outcome};
+use crate::event::{Fact, Outcome, Verdict};
 use crate::id::{Attempt, CallKey};
+use crate::input::{CallView, View};
+use crate::message::Block;
 use crate::policy::FailureClass;
 use crate::reject::Reject;
-use crate::state::{CallStatus, Phase};
+use crate::state::{CallStatus, Phase, Run};
 
-pub(super) fn lost(d: &mut Decision<'_>, command: &Command) -> Result<(), Reject> {
+pub(super) fn lost(d: &mut Decision<'_>, command: &Command, view: &View) -> Result<(), Reject> {
     match command {
         Command::CallModel { attempt, .. } => lost_model(d, *attempt),
-        Command::CallTool { call, start, .. } => lost_tool(d, *call, *start),
+        Command::CallTool { call, start, .. } => lost_tool(d, *call, *start, view),
+        Command::PreviewTool { .. } | Command::Reconcile { .. } => {
+            Err(Reject::Stale { what: "a read that changes nothing; it is made again and".into() })
+        }
     }
 }
 
@@ -40,7 +45,7 @@ fn lost_model(d: &mut Decision<'_>, attempt: Attempt) -> Result<(), Reject> {
     Ok(())
 }
 
-fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32) -> Result<(), Reject> {
+fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32, view: &View) -> Result<(), Reject> {
     let run = d.active()?;
     let line = line_of(run, key)?;
     let index = key.index as usize;
@@ -53,7 +58,7 @@ fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32) -> Result<(), Rejec
         EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed => {
             call.starts < run.agent.limits.max_call_starts
         }
-        EffectClass::Once => false,
+        EffectClass::Reconcile { .. } | EffectClass::Once => false,
     };
     let reason = "the process that ran it is gone";
     if run.cancel.is_some() {
@@ -65,7 +70,9 @@ fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32) -> Result<(), Rejec
             overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
         }
     } else if again {
-        overlay.start(d, index);
+        repeat(d, &mut overlay, index, view);
+    } else if let EffectClass::Reconcile { wait_ms } = call.class {
+        overlay.reconcile(d, index, wait_ms);
     } else if call.class == EffectClass::Pure {
         overlay.close(
             d,
@@ -77,4 +84,90 @@ fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32) -> Result<(), Rejec
         overlay.doubt(d, index, reason.into());
     }
     tool::after(d, run, overlay)
+}
+
+/// Starts a call again, unless the policy by now says otherwise: what was allowed once may not be any more.
+fn repeat(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, view: &View) {
+    let (run, tool, pure) =
+        (overlay.run, overlay.seats[index].tool, overlay.seats[index].class == EffectClass::Pure);
+    let Some(CallView::Known(known)) = view.calls.get(index) else {
+        let text = format!("the tool `{tool}` is no longer available");
+        return match pure {
+            true => overlay.close(d, index, Outcome::Refused, text),
+            false => overlay.doubt(d, index, text),
+        };
+    };
+    let judged = verdict::judge(d, run, tool, known, view);
+    let seat = &overlay.seats[index];
+    let approved = seat.approved && judged.approval == seat.approval;
+    match judged.verdict {
+        Verdict::Allow => overlay.start(d, index),
+        Verdict::Ask if approved => overlay.start(d, index),
+        Verdict::Ask => {
+            overlay.judged(d, index, &judged, known, (None, view.version));
+            overlay.ask(d, index, judged);
+        }
+        Verdict::Deny if pure => {
+            overlay.judged(d, index, &judged, known, (None, view.version));
+            overlay.denied(d, index, &judged);
+        }
+        Verdict::Deny => {
+            overlay.doubt(d, index, format!("a rule (`{}`) does not let it be repeated", judged.by));
+        }
+    }
+}
+
+/// A read was made that may tell a call's outcome.
+pub(super) fn reconciled(
+    d: &mut Decision<'_>,
+    key: CallKey,
+    attempt: u32,
+    found: Option<&Vec<Block>>,
+    reason: &str,
+) -> Result<(), Reject> {
+    let run = d.active()?;
+    let line = line_of(run, key)?;
+    let index = key.index as usize;
+    let until = match line.calls[index].status {
+        CallStatus::Reconciling { attempt: now, until } if now == attempt && run.cancel.is_none() => until,
+        _ => {
+            // tidy: every other status is past this read
+            let what = format!("read {attempt} for the outcome of call {}/{}", key.step, key.index);
+            return Err(Reject::Stale { what });
+        }
+    };
+    let mut overlay = Overlay::of(run, line);
+    match found {
+        Some(content) => overlay.finish(d, index, Outcome::Reconciled, content.clone()),
+        None if d.now >= until => {
+            overlay.doubt(
+                d,
+                index,
+                format!("nothing was found within the time to look for it; last: {reason}"),
+            );
+        }
+        None => {
+            let retry_at = d.now.plus_ms(pause_ms(attempt)).min(until);
+            d.record(Fact::ToolUnresolved { call: key, reason: reason.into(), retry_at });
+        }
+    }
+    tool::after(d, run, overlay)
+}
+
+/// Waits between reads: 1, 2, 4, … s, at most 30 s.
+fn pause_ms(attempt: u32) -> u64 {
+    1_000 * 2u64.saturating_pow(attempt.saturating_sub(1)).min(30)
+}
+
+/// The time has come to look for outcomes again.
+pub(super) fn look_again(d: &mut Decision<'_>, run: &Run) {
+    let Phase::Calls(line) = &run.phase else { return };
+    for (index, call) in line.calls.iter().enumerate() {
+        if let CallStatus::Unresolved { attempts, until, retry_at } = call.status
+            && retry_at <= d.now
+        {
+            let call = CallKey { step: run.attempt.step, index: index as u32 };
+            d.record(Fact::ToolReconciling { call, attempt: attempts + 1, until });
+        }
+    }
 }

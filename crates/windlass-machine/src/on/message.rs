@@ -21,13 +21,17 @@ pub(super) fn received(d: &mut Decision<'_>, new: &NewMessage) -> Result<(), Rej
     if d.state.run.is_none() {
         create(d, new);
         d.run = Some(new.run.clone());
-        d.record(Fact::RunStarted { agent: new.agent.clone(), options: new.options.clone() });
+        d.record(Fact::RunStarted {
+            agent: new.agent.clone(),
+            options: new.options.clone(),
+            by: new.by.clone(),
+        });
         d.record(Fact::MessageReceived {
             id: new.id.clone(),
             message: new.message.clone(),
             by: new.by.clone(),
         });
-        next::first_step(d, &new.agent);
+        next::first_step(d, &new.agent, &new.options);
         return Ok(());
     }
     let place = match new.when_busy {
@@ -103,6 +107,7 @@ fn create(d: &mut Decision<'_>, new: &NewMessage) {
             thread,
             workspace: new.workspace.clone(),
             folder: new.folder.clone(),
+            owner: new.by.clone(),
         });
     }
     if d.state.title.is_none()
@@ -142,9 +147,13 @@ pub(super) fn titled(d: &mut Decision<'_>, title: &str, by: &Principal) -> Resul
 /// Starts the run of a message that has waited.
 pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) {
     d.run = Some(queued.run.clone());
-    d.record(Fact::RunStarted { agent: queued.agent.clone(), options: queued.options.clone() });
+    d.record(Fact::RunStarted {
+        agent: queued.agent.clone(),
+        options: queued.options.clone(),
+        by: queued.by.clone(),
+    });
     d.record(Fact::MessageTaken { id: id.clone() });
-    next::first_step(d, &queued.agent);
+    next::first_step(d, &queued.agent, &queued.options);
 }
 
 /// Takes the messages that steer the active run into its history.

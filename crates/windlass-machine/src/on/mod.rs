@@ -10,7 +10,9 @@ mod lost;
 mod message;
 mod model;
 mod next;
+mod rejudge;
 mod tool;
+mod verdict;
 
 use serde_json::Value;
 
@@ -20,7 +22,7 @@ use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp};
 use crate::input::Input;
 use crate::message::{INLINE_MAX_BYTES, Role};
 use crate::reject::Reject;
-use crate::state::{CallStatus, Phase, Run, State};
+use crate::state::{CallStatus, Phase, Run, State, Streak};
 
 /// The facts of one decision, stamped with time and run as they are recorded.
 pub(crate) struct Decision<'a> {
@@ -46,7 +48,7 @@ pub(crate) fn decide(
         Input::Message(message) => message::received(d, message),
         Input::Withdraw { id } => message::withdrawn(d, id),
         Input::Cancel { run, by } => cancel::asked(d, run.as_ref(), by),
-        Input::Answered { interrupt, answer, by, view } => answer::answered(d, interrupt, answer, by, view),
+        Input::Answered { answers, by, view } => answer::answered(d, answers, by, view),
         Input::Title { title, by } => message::titled(d, title, by),
         Input::SwitchModel { model, by } => model::switched(d, model, by),
         Input::Note { name, data } => noted(d, name, data),
@@ -57,8 +59,23 @@ pub(crate) fn decide(
             tool::returned(d, *call, content, *error, *duration_ms)
         }
         Input::ToolStopped { call, reason } => tool::stopped(d, *call, reason),
-        Input::Lost(command) => lost::lost(d, command),
-        Input::Rejudge { view } => answer::rejudged(d, view),
+        Input::ToolAsked { call, kind, terms, state } => tool::asked(d, *call, (kind, terms), state.as_ref()),
+        Input::Previewed { call, round, preview, digest } => {
+            tool::previewed(d, *call, *round, (preview, *digest))
+        }
+        Input::Reconciled { call, attempt, found, reason } => {
+            lost::reconciled(d, *call, *attempt, found.as_ref(), reason)
+        }
+        Input::LimitRefused { limit, figure, refused } => {
+            d.record(Fact::LimitReached {
+                limit: limit.clone(),
+                figure: *figure,
+                refused: Some(refused.clone()),
+            });
+            Ok(())
+        }
+        Input::Lost { command, view } => lost::lost(d, command, view),
+        Input::Rejudge { view } => rejudge::rejudged(d, view),
         Input::Tick => next::ticked(d),
     }?;
     Ok(decision.events)
@@ -124,8 +141,18 @@ impl<'a> Decision<'a> {
                 | Fact::StepStarted { .. }
                 | Fact::StepFailed { .. }
                 | Fact::CallJudged { .. }
+                | Fact::GrantUsed { .. }
+                | Fact::CallEdited { .. }
+                | Fact::CallPreviewing { .. }
+                | Fact::CallPreviewed { .. }
                 | Fact::InterruptOpened { .. }
+                | Fact::InterruptVoted { .. }
+                | Fact::InterruptReminded { .. }
+                | Fact::InterruptEscalated { .. }
                 | Fact::InterruptClosed { .. }
+                | Fact::ToolParked { .. }
+                | Fact::ToolReconciling { .. }
+                | Fact::ToolUnresolved { .. }
                 | Fact::ToolStarted { .. }
                 | Fact::ToolInDoubt { .. }
                 | Fact::WindowMoved { .. }
@@ -136,6 +163,20 @@ impl<'a> Decision<'a> {
             }
         }
         ahead
+    }
+
+    /// How often in a row the same call has brought the same result, those of this decision included.
+    fn streak(&self, run: &Run) -> Streak {
+        let mut streak = run.streak;
+        let Phase::Calls(line) = &run.phase else { return streak };
+        for event in &self.events {
+            if let Fact::ToolFinished { call, content, .. } = &event.fact
+                && let Some(call) = line.calls.get(call.index as usize)
+            {
+                streak.count(call, content);
+            }
+        }
+        streak
     }
 
     /// What the model has said of its answer so far: replies that hit the output cap, then what this decision has
@@ -162,7 +203,7 @@ impl<'a> Decision<'a> {
 fn open_calls(run: &Run) -> usize {
     match &run.phase {
         Phase::Calls(line) => line.calls.iter().filter(|call| call.status != CallStatus::Done).count(),
-        Phase::Ready | Phase::Calling | Phase::Retrying(_) => 0,
+        Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => 0,
     }
 }
 
@@ -173,6 +214,8 @@ fn line_of(run: &Run, call: CallKey) -> Result<&crate::state::Line, Reject> {
         Phase::Calls(line) if run.attempt.step == call.step && (call.index as usize) < line.calls.len() => {
             Ok(line)
         }
-        Phase::Calls(_) | Phase::Ready | Phase::Calling | Phase::Retrying(_) => Err(stale()),
+        Phase::Calls(_) | Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => {
+            Err(stale())
+        }
     }
 }

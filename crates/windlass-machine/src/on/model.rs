@@ -9,7 +9,7 @@ use super::next::{End, finish, has_steps_left, next_step, try_again};
 use super::{Decision, cancel};
 use crate::context::nudge::{EMPTY_RETRIES, LAST_RESORT, OVERRUN_RETRIES, SILENT};
 use crate::context::window;
-use crate::event::{Fact, Output, RunStatus, StepMode, Surface, Totals};
+use crate::event::{Fact, Output, StepMode, Surface, Totals};
 use crate::id::{Attempt, Digest, ModelName, Principal};
 use crate::input::{ModelFailed, ModelReplied};
 use crate::message::{Content, Message, Role, StopReason, Usage};
@@ -215,9 +215,4 @@ pub(super) fn switched(d: &mut Decision<'_>, model: &ModelName, by: &Principal) 
     }
     d.record(Fact::ModelSwitched { model: model.clone(), reason: format!("chosen by {by}") });
     Ok(())
-}
-
-/// What a run's end is called when it was stopped.
-pub(super) fn stop_status(timeout: bool) -> RunStatus {
-    if timeout { RunStatus::Failed } else { RunStatus::Cancelled }
 }

@@ -2,14 +2,17 @@
 //!
 //! Every step and every end of a run passes through here, and nowhere else.
 
-use super::{Decision, cancel, message};
+use super::{Decision, answer, cancel, lost, message};
 use crate::agent::Agent;
 use crate::context::nudge::{self, LAST_RESORT};
 use crate::context::window;
 use crate::event::{
-    CancelReason, Fact, Output, Place, Queued, RunError, RunStatus, StepMode, Surface, Totals,
+    AtLimit, CancelReason, Fact, InterruptKind, LimitAsked, Next, Output, Place, Queued, RunError,
+    RunOptions, RunStatus, StepMode, Totals,
 };
-use crate::id::{Attempt, InputId, ModelName, Principal};
+use crate::id::{Attempt, InputId, InterruptId, ModelName, Principal, RunId};
+use crate::message::MicroUsd;
+use crate::policy::Terms;
 use crate::reject::Reject;
 use crate::state::{Phase, Run};
 
@@ -43,63 +46,159 @@ impl End {
 }
 
 /// Starts the first step of a run whose message was just recorded.
-pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent) {
+pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent, options: &RunOptions) {
     move_window(d, agent, message::PLAIN);
     let model = d.state.model.clone().or_else(|| agent.models.first().cloned());
     // A message without a model is refused before it gets here.
     let model = model.unwrap_or_else(|| ModelName::from(""));
+    if let Some(asked) = refused(d, Next::Step(message::PLAIN)) {
+        return first_refused(d, options, asked);
+    }
     let attempt = Attempt { step: 1, attempt: 1 };
     d.record(Fact::StepStarted { attempt, model, mode: message::PLAIN });
 }
 
+/// A budget has no room for the very first step.
+fn first_refused(d: &mut Decision<'_>, options: &RunOptions, (asked, approvers): (LimitAsked, Vec<String>)) {
+    if options.at_limit() == AtLimit::Ask {
+        return park(d, asked, approvers, 0);
+    }
+    let End { status, output, error, fallback } = limit_end(&asked);
+    let totals = Totals { cost: Some(MicroUsd(0)), ..Totals::default() };
+    d.record(Fact::RunFinished { status, output, error, fallback, totals });
+}
+
+/// The budget that has no room for what comes next.
+fn refused(d: &Decision<'_>, next: Next) -> Option<(LimitAsked, Vec<String>)> {
+    let (limit, figure, refused) = d.state.refused.as_ref()?;
+    let asked = LimitAsked { limit: limit.clone(), figure: *figure, used: refused.taken, next: Some(next) };
+    Some((asked, refused.approvers.clone()))
+}
+
+/// Parks the run on a limit.
+fn park(d: &mut Decision<'_>, asked: LimitAsked, approvers: Vec<String>, step: u32) {
+    let run = d.run.as_ref().map(RunId::as_str).unwrap_or_default();
+    // Events count up: the same limit reached again is another interrupt.
+    let id = format!("{run}.{step}.limit.{}", d.state.seq.0);
+    let terms = Terms { approvers, ..Terms::default() };
+    let (interrupt, kind) = (InterruptId::from(id), InterruptKind::Limit(Box::new(asked)));
+    d.record(Fact::InterruptOpened { interrupt, kind, call: None, terms });
+}
+
+/// How a run ends by a limit that nobody raises.
+fn limit_end(asked: &LimitAsked) -> End {
+    let LimitAsked { limit, figure, used, next: _ } = asked;
+    match limit.as_str() {
+        MAX_STEPS => {
+            let message = format!("the run used its {figure} steps; raise `max_steps` or split the task");
+            End::failed("ERR_MAX_TURNS", message, false)
+        }
+        MAX_SAME_CALLS => {
+            let message = format!("the same call brought the same result {used} times in a row");
+            End::failed("ERR_STALLED", message, false)
+        }
+        limit => {
+            let message =
+                format!("the limit `{limit}` of {figure} has no room left ({used} are used or reserved)");
+            End::failed("ERR_LIMIT", message, true)
+        }
+    }
+}
+
+/// A person lets the limit stand.
+pub(super) fn limit_ends(d: &mut Decision<'_>, run: &Run, asked: &LimitAsked, totals: &Totals) {
+    let end = limit_end(asked).with_output(d.said(run));
+    finish(d, run, end, totals);
+}
+
+/// A person has made room: the run goes on with what it could not do.
+pub(super) fn resume(d: &mut Decision<'_>, run: &Run, next: Next) {
+    match next {
+        Next::Step(mode) => {
+            message::take_steering(d);
+            move_window(d, &run.agent, mode);
+            let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
+            d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode });
+        }
+        Next::Retry => {
+            let attempt = Attempt { step: run.attempt.step, attempt: run.attempt.attempt + 1 };
+            d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode: run.mode });
+        }
+    }
+}
+
+/// Names of limits that the machine itself keeps count of.
+const MAX_STEPS: &str = "max_steps";
+const MAX_SAME_CALLS: &str = "max_same_calls";
+
 /// Goes on after a step: its calls have their results, or its reply asks for more.
 pub(super) fn next_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) {
-    if has_steps_left(run) {
-        start_step(d, run, mode);
-    } else {
-        out_of_steps(d, run, totals);
+    if !has_steps_left(run) {
+        return out_of_steps(d, run, mode, totals);
     }
+    if let Some(asked) = stalled(d, run, mode) {
+        d.record(Fact::LimitReached { limit: asked.limit.clone(), figure: asked.figure, refused: None });
+        return at_limit(d, run, (asked, Vec::new()), totals);
+    }
+    start_step(d, run, mode, totals);
+}
+
+/// The same call has brought the same result too often in a row, the results of this decision included.
+fn stalled(d: &Decision<'_>, run: &Run, mode: StepMode) -> Option<LimitAsked> {
+    let usual = u64::from(run.agent.limits.max_same_calls);
+    let figure = run.figure(MAX_SAME_CALLS, usual);
+    let times = u64::from(d.streak(run).times);
+    let (limit, next) = (MAX_SAME_CALLS.to_owned(), Some(Next::Step(mode)));
+    (usual > 0 && times >= figure).then_some(LimitAsked { limit, figure, used: times, next })
 }
 
 /// Whether the run may start another step.
 pub(super) fn has_steps_left(run: &Run) -> bool {
-    run.attempt.step < run.agent.limits.max_steps
+    u64::from(run.attempt.step) < run.figure(MAX_STEPS, u64::from(run.agent.limits.max_steps))
 }
 
-fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode) {
-    message::take_steering(d);
-    move_window(d, &run.agent, mode);
-    let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
-    d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode });
+fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) {
+    if let Some(refused) = refused(d, Next::Step(mode)) {
+        return at_limit(d, run, refused, totals);
+    }
+    resume(d, run, Next::Step(mode));
+}
+
+/// A limit is reached: somebody is asked, or the run ends.
+fn at_limit(d: &mut Decision<'_>, run: &Run, (asked, approvers): (LimitAsked, Vec<String>), totals: &Totals) {
+    match run.options.at_limit() {
+        AtLimit::Ask => park(d, asked, approvers, run.attempt.step),
+        AtLimit::Fail | AtLimit::Answer => limit_ends(d, run, &asked, totals),
+    }
 }
 
 /// What waits to steer the run is left for the next one, unless the model is asked once more.
-fn out_of_steps(d: &mut Decision<'_>, run: &Run, totals: &Totals) {
-    let limit = run.agent.limits.max_steps;
-    if run.mode != StepMode::Fallback {
-        d.record(Fact::LimitReached { limit: "max_steps".into(), figure: u64::from(limit) });
+fn out_of_steps(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) {
+    let figure = run.figure(MAX_STEPS, u64::from(run.agent.limits.max_steps));
+    let limit = MAX_STEPS.to_owned();
+    if run.mode == StepMode::Fallback {
+        let said = d.said(run);
+        let end = if said.is_empty() {
+            End::in_place(LAST_RESORT)
+        } else {
+            End { fallback: true, ..End::done(said) }
+        };
+        return finish(d, run, end, totals);
     }
-    match run.options.surface {
-        Surface::Chat if run.mode == StepMode::Fallback => {
-            let said = d.said(run);
-            let end = if said.is_empty() {
-                End::in_place(LAST_RESORT)
-            } else {
-                End { fallback: true, ..End::done(said) }
-            };
-            finish(d, run, end, totals);
-        }
-        Surface::Chat => start_step(d, run, StepMode::Fallback),
-        Surface::Headless => {
-            let message = format!("the run used its {limit} steps; raise `max_steps` or split the task");
-            let end = End::failed("ERR_MAX_TURNS", message, false).with_output(d.said(run));
-            finish(d, run, end, totals);
-        }
+    d.record(Fact::LimitReached { limit: limit.clone(), figure, refused: None });
+    let used = u64::from(run.attempt.step);
+    let asked = LimitAsked { limit, figure, used, next: Some(Next::Step(mode)) };
+    match run.options.at_limit() {
+        AtLimit::Answer => start_step(d, run, StepMode::Fallback, totals),
+        AtLimit::Ask | AtLimit::Fail => at_limit(d, run, (asked, Vec::new()), totals),
     }
 }
 
 /// Tries the step again at once.
 pub(super) fn try_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
+    if let Some(refused) = refused(d, Next::Retry) {
+        return at_limit(d, run, refused, &run.totals);
+    }
     let attempt = Attempt { step: run.attempt.step, attempt: run.attempt.attempt + 1 };
     d.record(Fact::StepStarted { attempt, model: model.clone(), mode: run.mode });
 }
@@ -143,12 +242,12 @@ pub(super) fn start_waiting(d: &mut Decision<'_>, done: bool, newest: Option<(&I
     }
 }
 
-/// A time has come: a retry is due, or the run's time is up.
+/// A time has come: a retry or a read is due, the run's time is up, or nobody has answered.
 pub(super) fn ticked(d: &mut Decision<'_>) -> Result<(), Reject> {
-    let Some(run) = &d.state.run else { return Ok(()) };
-    if run.deadline().is_some_and(|deadline| deadline <= d.now) && run.cancel.is_none() {
-        let figure = run.agent.limits.run_timeout_ms;
-        d.record(Fact::LimitReached { limit: "run_timeout_ms".into(), figure });
+    let Some(run) = d.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return Ok(()) };
+    if run.deadline().is_some_and(|deadline| deadline <= d.now) {
+        let (limit, figure) = ("run_timeout_ms".into(), run.agent.limits.run_timeout_ms);
+        d.record(Fact::LimitReached { limit, figure, refused: None });
         return cancel::begin(d, &Principal::from("engine"), CancelReason::RunTimeout, None);
     }
     match run.phase {
@@ -156,6 +255,10 @@ pub(super) fn ticked(d: &mut Decision<'_>) -> Result<(), Reject> {
             try_again(d, run, &run.model);
             Ok(())
         }
-        Phase::Retrying(_) | Phase::Ready | Phase::Calling | Phase::Calls(_) => Ok(()),
+        Phase::Calls(_) => {
+            lost::look_again(d, run);
+            answer::overdue(d, run)
+        }
+        Phase::Retrying(_) | Phase::Ready | Phase::Calling | Phase::Parked(_) => Ok(()),
     }
 }

@@ -5,18 +5,25 @@
 use super::line::Overlay;
 use super::{Decision, cancel, line_of};
 use crate::agent::EffectClass;
-use crate::event::{Fact, Outcome};
-use crate::id::CallKey;
+use crate::event::{Fact, InterruptKind, Outcome};
+use crate::id::{CallKey, Digest};
 use crate::message::{Block, Content};
+use crate::policy::Terms;
 use crate::reject::Reject;
-use crate::state::{Call, CallStatus, Line, Run};
+use crate::state::{Call, CallStatus, Changed, Line, Run};
 
 fn started<'a>(d: &Decision<'a>, call: CallKey) -> Result<(&'a Run, &'a Line), Reject> {
     let run = d.active()?;
     let line = line_of(run, call)?;
     match line.calls[call.index as usize].status {
         CallStatus::Started => Ok((run, line)),
-        CallStatus::New | CallStatus::Asking(..) | CallStatus::Ready { .. } | CallStatus::Done => {
+        CallStatus::New
+        | CallStatus::Previewing { .. }
+        | CallStatus::Asking(_)
+        | CallStatus::Ready
+        | CallStatus::Reconciling { .. }
+        | CallStatus::Unresolved { .. }
+        | CallStatus::Done => {
             Err(Reject::Stale { what: format!("call {}/{} is not running", call.step, call.index) })
         }
     }
@@ -41,12 +48,81 @@ pub(super) fn returned(
 /// Tells the model what was really sent, where that is not what it asked.
 fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
     let mut blocks = content.to_vec();
-    if call.repaired
-        && let Content::Inline(sent) = &call.arguments
-    {
-        blocks.push(Block::text(format!("(The arguments were not valid JSON. What was sent: {sent})")));
-    }
+    let why = match call.changed {
+        Some(Changed::Repaired) => "The arguments were not valid JSON.",
+        Some(Changed::Edited) => "A person changed the arguments before approving the call.",
+        None => return blocks,
+    };
+    blocks.push(Block::text(match &call.arguments {
+        Content::Inline(sent) => format!("({why} What was sent: {sent})"),
+        Content::Blob(sent) => format!("({why} What was sent has {} bytes.)", sent.size_bytes),
+    }));
     blocks
+}
+
+/// Outside replies that one call may ask for, approvals included; a tool that asks for more goes round in a circle.
+const MAX_ASKS: u32 = 64;
+
+/// A tool cannot go on without an outside reply.
+pub(super) fn asked(
+    d: &mut Decision<'_>,
+    key: CallKey,
+    (kind, terms): (&InterruptKind, &Terms),
+    state: Option<&Content>,
+) -> Result<(), Reject> {
+    let (run, line) = started(d, key)?;
+    let index = key.index as usize;
+    match kind {
+        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {}
+        InterruptKind::Approval { .. }
+        | InterruptKind::Hook { .. }
+        | InterruptKind::InDoubt { .. }
+        | InterruptKind::Limit(_) => {
+            return Err(Reject::Invalid {
+                what: "a tool asks questions, sign-ins and hand-offs only".into(),
+            });
+        }
+    }
+    if run.cancel.is_some() {
+        return stopped(d, key, "the run was stopped while the tool asked");
+    }
+    let mut overlay = Overlay::of(run, line);
+    if overlay.seats[index].asks >= MAX_ASKS {
+        let text = format!("Given up: the tool has asked {MAX_ASKS} times");
+        overlay.close(d, index, Outcome::Returned, text);
+    } else {
+        d.record(Fact::ToolParked { call: key, state: state.cloned() });
+        overlay.open(d, index, kind.clone(), terms.clone());
+    }
+    after(d, run, overlay)
+}
+
+/// What a call would do is known.
+pub(super) fn previewed(
+    d: &mut Decision<'_>,
+    key: CallKey,
+    round: u32,
+    (preview, digest): (&Content, Digest),
+) -> Result<(), Reject> {
+    let run = d.active()?;
+    let line = line_of(run, key)?;
+    let index = key.index as usize;
+    let call = &line.calls[index];
+    let CallStatus::Previewing { recheck } = call.status else {
+        return Err(Reject::Stale { what: format!("the preview of call {}/{}", key.step, key.index) });
+    };
+    if call.looks != round || run.cancel.is_some() {
+        return Err(Reject::Stale { what: format!("preview {round} of call {}/{}", key.step, key.index) });
+    }
+    let mut overlay = Overlay::of(run, line);
+    d.record(Fact::CallPreviewed { call: key, preview: preview.clone(), digest });
+    overlay.seats[index].preview = Some(digest);
+    if recheck && call.preview == Some(digest) {
+        overlay.start(d, index);
+    } else {
+        overlay.ask_for_approval(d, index, Some(preview.clone()));
+    }
+    after(d, run, overlay)
 }
 
 pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Result<(), Reject> {
@@ -71,18 +147,22 @@ pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Resul
                 format!("Stopped: {reason}. It may or may not have taken effect; repeating it is safe.");
             overlay.close(d, index, Outcome::Returned, text);
         }
-        (EffectClass::Idempotent | EffectClass::Keyed | EffectClass::Once, true) => {
+        (
+            EffectClass::Idempotent | EffectClass::Keyed | EffectClass::Reconcile { .. } | EffectClass::Once,
+            true,
+        ) => {
             let effect = d.effect(run, key);
             d.record(Fact::ToolInDoubt { call: key, effect, reason: reason.into() });
             overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
         }
+        (EffectClass::Reconcile { wait_ms }, false) => overlay.reconcile(d, index, wait_ms),
         (EffectClass::Once, false) => overlay.doubt(d, index, reason.into()),
     }
     after(d, run, overlay)
 }
 
 /// What follows a change in the line.
-pub(super) fn after(d: &mut Decision<'_>, run: &Run, mut overlay: Overlay<'_>) -> Result<(), Reject> {
+pub(super) fn after(d: &mut Decision<'_>, run: &Run, overlay: Overlay<'_>) -> Result<(), Reject> {
     if run.cancel.is_some() {
         return cancel::settle(d, run, Some(overlay), &run.totals);
     }

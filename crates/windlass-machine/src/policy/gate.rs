@@ -14,6 +14,8 @@ pub enum AutoRun {
     /// Those whose trusted annotations say that they change nothing; the others ask. (SK-A1)
     #[default]
     Ask,
+    /// Those, and the tools of the allow list.
+    Allowlist,
     /// All: the administrator's word, destructive ones included. (CF-1)
     Everything,
 }
@@ -23,7 +25,9 @@ pub fn judge(auto_run: AutoRun, hints: Annotations) -> (Verdict, &'static str) {
     match auto_run {
         AutoRun::Everything => (Verdict::Allow, "mode"),
         // A read that talks to the outside world can carry data out, so it asks.
-        AutoRun::Ask if hints.read_only_hint && !hints.open_world_hint => (Verdict::Allow, "annotations"),
-        AutoRun::Ask => (Verdict::Ask, "annotations"),
+        AutoRun::Ask | AutoRun::Allowlist if hints.read_only_hint && !hints.open_world_hint => {
+            (Verdict::Allow, "annotations")
+        }
+        AutoRun::Ask | AutoRun::Allowlist => (Verdict::Ask, "annotations"),
     }
 }

@@ -2,17 +2,19 @@
 //!
 //! It folds what was recorded and decides nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::agent::{Agent, EffectClass};
-use crate::event::{CancelReason, InterruptKind, RunOptions, StepMode, Totals, Verdict};
+use crate::event::{Answer, CancelReason, Fact, InterruptKind, RunOptions, StepMode, Totals, Verdict};
 use crate::id::{
-    Attempt, CallKey, EffectId, InterruptId, ModelName, Principal, RunId, Seq, Timestamp, ToolName,
+    Attempt, CallKey, Digest, EffectId, InterruptId, ModelName, Principal, RunId, Seq, Timestamp, ToolName,
 };
 use crate::message::{Block, Content, Message, MicroUsd, Role, StopReason, ToolResult, Usage};
-use crate::policy::{FailureClass, Failures};
+use crate::policy::{FailureClass, Failures, Terms};
 
 /// An active run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +25,8 @@ pub struct Run {
     pub agent: Arc<Agent>,
     /// How it behaves.
     pub options: RunOptions,
+    /// Who it works for.
+    pub by: Principal,
     /// When it began.
     pub started_at: Timestamp,
     /// Milliseconds that it has waited for people.
@@ -63,6 +67,21 @@ pub struct Run {
     pub totals: Totals,
     /// Calls that were dispatched and are not pure.
     pub effects: Vec<EffectId>,
+    /// Calls that were dispatched, by tool, of tools whose calls are limited.
+    pub calls_of: BTreeMap<ToolName, u32>,
+    /// Limits that people have raised.
+    pub raised: BTreeMap<String, u64>,
+    /// The same call with the same result, how often in a row.
+    pub streak: Streak,
+}
+
+/// How often in a row the same call has brought the same result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Streak {
+    /// Digest of tool, arguments and result.
+    pub digest: Digest,
+    /// How often.
+    pub times: u32,
 }
 
 /// What a run is doing.
@@ -77,6 +96,66 @@ pub enum Phase {
     Retrying(Timestamp),
     /// The reply's calls run.
     Calls(Line),
+    /// The run as a whole waits for an outside reply.
+    Parked(Box<Asked>),
+}
+
+/// An open interrupt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Its id.
+    pub interrupt: InterruptId,
+    /// What is asked.
+    pub kind: InterruptKind,
+    /// Whose reply counts, how many are needed, and what silence means.
+    pub terms: Terms,
+    /// Since when.
+    pub since: Timestamp,
+    /// Who has approved so far.
+    pub votes: Vec<Principal>,
+    /// Whether somebody was reminded.
+    pub reminded: bool,
+    /// Whether others may reply, too.
+    pub escalated: bool,
+}
+
+impl Asked {
+    pub(super) fn new(
+        interrupt: &InterruptId,
+        kind: &InterruptKind,
+        terms: &Terms,
+        since: Timestamp,
+    ) -> Self {
+        Self {
+            interrupt: interrupt.clone(),
+            kind: kind.clone(),
+            terms: terms.clone(),
+            since,
+            votes: Vec::new(),
+            reminded: false,
+            escalated: false,
+        }
+    }
+
+    /// When silence is taken for an answer.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.terms.expires_in_ms.map(|ms| self.since.plus_ms(ms))
+    }
+
+    /// When somebody is to be reminded.
+    pub fn remind_at(&self) -> Option<Timestamp> {
+        self.terms.remind_in_ms.filter(|_| !self.reminded).map(|ms| self.since.plus_ms(ms))
+    }
+
+    /// When others may reply, too.
+    pub fn escalate_at(&self) -> Option<Timestamp> {
+        self.terms.escalate_in_ms.filter(|_| !self.escalated).map(|ms| self.since.plus_ms(ms))
+    }
+
+    /// When the clock has something to say about it.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        [self.expires_at(), self.remind_at(), self.escalate_at()].into_iter().flatten().min()
+    }
 }
 
 /// The calls of a step, in the reply's order.
@@ -107,33 +186,95 @@ pub struct Call {
     pub starts: u32,
     /// How often an outside reply was asked for.
     pub asks: u32,
-    /// Whether the arguments differ from what the model asked.
-    pub repaired: bool,
+    /// How the arguments came to differ from what the model asked.
+    pub changed: Option<Changed>,
+    /// What an approval of it is bound to.
+    pub approval: Digest,
+    /// Whether a person has approved it as it stands.
+    pub approved: bool,
+    /// Under which terms.
+    pub terms: Terms,
+    /// The grant that let it through.
+    pub grant: Option<String>,
+    /// Whether what it would do is looked up for people.
+    pub previews: bool,
+    /// How often that was done.
+    pub looks: u32,
+    /// What it would do, as people were shown it.
+    pub preview: Option<Digest>,
+    /// What was said to what it asked, for the tool.
+    pub reply: Option<Answer>,
+    /// What the tool wants back with that.
+    pub parked: Option<Content>,
+}
+
+/// How a call's arguments came to differ from what the model asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Changed {
+    /// Near-JSON was repaired. (SK-L11)
+    Repaired,
+    /// A person edited them.
+    Edited,
 }
 
 /// Where a call stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
     /// Not judged yet; only between two events of one batch.
     New,
-    /// Waits for an outside reply.
-    Asking(InterruptId, InterruptKind),
-    /// May start once its place in the line comes. The flag says that a person approved it.
-    Ready {
-        /// Whether a person said so.
-        approved: bool,
+    /// What it would do is being looked up. The flag says that it was approved already.
+    Previewing {
+        /// Whether the same preview as before starts it.
+        recheck: bool,
     },
+    /// Waits for an outside reply.
+    Asking(Box<Asked>),
+    /// May start once its place in the line comes.
+    Ready,
     /// Dispatched.
     Started,
+    /// Dispatched, its outcome lost, and a read that may tell it is on its way.
+    Reconciling {
+        /// Which try.
+        attempt: u32,
+        /// When it is in doubt.
+        until: Timestamp,
+    },
+    /// As before; the next read comes at a time.
+    Unresolved {
+        /// Tries so far.
+        attempts: u32,
+        /// When it is in doubt.
+        until: Timestamp,
+        /// When the next read comes.
+        retry_at: Timestamp,
+    },
     /// Has its result.
     Done,
+}
+
+impl CallStatus {
+    /// The interrupt that is open about the call.
+    pub fn asked(&self) -> Option<&Asked> {
+        match self {
+            Self::Asking(asked) => Some(asked),
+            Self::New
+            | Self::Previewing { .. }
+            | Self::Ready
+            | Self::Started
+            | Self::Reconciling { .. }
+            | Self::Unresolved { .. }
+            | Self::Done => None,
+        }
+    }
 }
 
 impl Line {
     /// How many calls wait for an outside reply.
     pub fn asking(&self) -> usize {
-        self.calls.iter().filter(|call| matches!(call.status, CallStatus::Asking(..))).count()
+        self.calls.iter().filter(|call| call.status.asked().is_some()).count()
     }
 
     /// Whether every call has its result.
@@ -143,20 +284,62 @@ impl Line {
 }
 
 impl Run {
-    /// Whether the run is parked on an outside reply: something asks, and nothing runs.
+    /// Whether the run is parked on an outside reply: something asks, and nothing goes on.
     pub fn is_waiting(&self) -> bool {
-        let Phase::Calls(line) = &self.phase else { return false };
-        let asks = line.calls.iter().any(|call| matches!(call.status, CallStatus::Asking(..)));
-        asks && !line.calls.iter().any(|call| call.status == CallStatus::Started)
+        match &self.phase {
+            Phase::Parked(_) => true,
+            Phase::Calls(line) => {
+                let goes_on = |call: &Call| match call.status {
+                    CallStatus::Previewing { .. }
+                    | CallStatus::Started
+                    | CallStatus::Reconciling { .. }
+                    | CallStatus::Unresolved { .. } => true,
+                    CallStatus::New | CallStatus::Asking(_) | CallStatus::Ready | CallStatus::Done => false,
+                };
+                line.asking() > 0 && !line.calls.iter().any(goes_on)
+            }
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) => false,
+        }
     }
 
     /// Whether a model call or a tool call may be in flight.
     pub fn is_busy(&self) -> bool {
         match &self.phase {
-            Phase::Ready | Phase::Retrying(_) => false,
+            Phase::Ready | Phase::Retrying(_) | Phase::Parked(_) => false,
             Phase::Calling => true,
             Phase::Calls(line) => line.calls.iter().any(|call| call.status == CallStatus::Started),
         }
+    }
+
+    /// A limit's figure, as people have raised it.
+    pub fn figure(&self, limit: &str, usual: u64) -> u64 {
+        self.raised.get(limit).map_or(usual, |raised| usual.max(*raised))
+    }
+
+    /// The open interrupts, with the calls that they are about.
+    pub fn open(&self) -> impl Iterator<Item = (Option<usize>, &Asked)> {
+        let (parked, line) = match &self.phase {
+            Phase::Parked(asked) => (Some(&**asked), None),
+            Phase::Calls(line) => (None, Some(line)),
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) => (None, None),
+        };
+        let calls = line.into_iter().flat_map(|line| line.calls.iter().enumerate());
+        let asking = calls.filter_map(|(index, call)| Some((Some(index), call.status.asked()?)));
+        parked.map(|asked| (None, asked)).into_iter().chain(asking)
+    }
+
+    /// When an open interrupt or a read has something to say by the clock.
+    pub fn next_look(&self) -> Option<Timestamp> {
+        let asked = self.open().filter_map(|(_, asked)| asked.deadline());
+        let line = match &self.phase {
+            Phase::Calls(line) => line.calls.as_slice(),
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => &[],
+        };
+        let reads = line.iter().filter_map(|call| match call.status {
+            CallStatus::Unresolved { retry_at, .. } => Some(retry_at),
+            _ => None, // tidy: nothing else waits for the clock
+        });
+        asked.chain(reads).min()
     }
 
     /// When the run's time is up; `None` while it waits for people.
@@ -167,17 +350,9 @@ impl Run {
         Some(self.started_at.plus_ms(self.agent.limits.run_timeout_ms).plus_ms(self.waited_ms))
     }
 
-    /// The call that an interrupt is about.
-    pub fn asking(&self, interrupt: &InterruptId) -> Option<(usize, &InterruptKind)> {
-        let Phase::Calls(line) = &self.phase else { return None };
-        line.calls.iter().enumerate().find_map(|(index, call)| match &call.status {
-            CallStatus::Asking(id, kind) if id == interrupt => Some((index, kind)),
-            CallStatus::Asking(..)
-            | CallStatus::New
-            | CallStatus::Ready { .. }
-            | CallStatus::Started
-            | CallStatus::Done => None,
-        })
+    /// An open interrupt, with the call that it is about.
+    pub fn asking(&self, interrupt: &InterruptId) -> Option<(Option<usize>, &Asked)> {
+        self.open().find(|(_, asked)| asked.interrupt == *interrupt)
     }
 
     pub(super) fn step_started(
@@ -245,49 +420,128 @@ impl Run {
         self.phase = retry_at.map_or(Phase::Ready, Phase::Retrying);
     }
 
-    pub(super) fn judged(
-        &mut self,
-        key: CallKey,
-        verdict: Verdict,
-        class: EffectClass,
-        arguments: Option<&Content>,
-        view: u64,
-    ) {
-        let Phase::Calls(line) = &mut self.phase else { return };
-        line.view = line.view.max(view);
-        let Some(call) = line.calls.get_mut(key.index as usize) else { return };
-        call.class = class;
-        if let Some(arguments) = arguments {
-            call.arguments = arguments.clone();
-            call.repaired = true;
+    /// Folds in what happened to a call, short of interrupts, start and end.
+    pub(super) fn call_changed(&mut self, key: CallKey, fact: &Fact) {
+        if let (Phase::Calls(line), Fact::CallJudged { view, .. }) = (&mut self.phase, fact) {
+            line.view = *view;
         }
-        match verdict {
-            Verdict::Allow => call.status = CallStatus::Ready { approved: false },
-            // An interrupt or a result follows in the same batch and says the rest.
-            Verdict::Ask | Verdict::Deny => {}
-        }
-    }
-
-    /// Sets a call's status, where the call exists.
-    pub(super) fn set_status(&mut self, key: CallKey, status: CallStatus) {
-        if let Some(call) = self.call_mut(key) {
-            call.status = status;
-        }
-    }
-
-    pub(super) fn asked(&mut self, key: CallKey, interrupt: &InterruptId, kind: &InterruptKind) {
         let Some(call) = self.call_mut(key) else { return };
-        call.status = CallStatus::Asking(interrupt.clone(), kind.clone());
+        match fact {
+            Fact::CallJudged { verdict, class, arguments, approval, previews, .. } => {
+                (call.class, call.previews) = (*class, *previews);
+                if call.approval != *approval {
+                    (call.approval, call.approved, call.preview) = (*approval, false, None);
+                }
+                if let Some(arguments) = arguments {
+                    (call.arguments, call.changed) = (arguments.clone(), Some(Changed::Repaired));
+                }
+                match verdict {
+                    Verdict::Allow => (call.status, call.grant) = (CallStatus::Ready, None),
+                    // What is asked or said follows in the same batch.
+                    Verdict::Ask | Verdict::Deny => {}
+                }
+            }
+            Fact::GrantUsed { grant, .. } => call.grant = Some(grant.clone()),
+            Fact::CallEdited { arguments, approval, .. } => {
+                (call.arguments, call.changed) = (arguments.clone(), Some(Changed::Edited));
+                (call.approval, call.approved, call.preview) = (*approval, false, None);
+            }
+            Fact::CallPreviewing { recheck, terms, .. } => {
+                call.terms = terms.clone();
+                call.status = CallStatus::Previewing { recheck: *recheck };
+                call.looks += 1;
+            }
+            Fact::CallPreviewed { digest, .. } => call.preview = Some(*digest),
+            Fact::ToolParked { state, .. } => {
+                // An interrupt follows in the same batch.
+                (call.parked, call.reply) = (state.clone(), None);
+            }
+            Fact::ToolReconciling { attempt, until, .. } => {
+                call.status = CallStatus::Reconciling { attempt: *attempt, until: *until };
+            }
+            Fact::ToolUnresolved { retry_at, .. } => {
+                if let CallStatus::Reconciling { attempt: attempts, until } = call.status {
+                    call.status = CallStatus::Unresolved { attempts, until, retry_at: *retry_at };
+                }
+            }
+            _ => {} // tidy: the others are folded elsewhere
+        }
+    }
+
+    pub(super) fn asked(&mut self, key: Option<CallKey>, asked: Asked) {
+        let Some(key) = key else {
+            self.phase = Phase::Parked(Box::new(asked));
+            return;
+        };
+        let Some(call) = self.call_mut(key) else { return };
+        call.terms = asked.terms.clone();
+        call.approved = false;
+        call.status = CallStatus::Asking(Box::new(asked));
         call.asks += 1;
+    }
+
+    /// Folds in what happened to an open interrupt.
+    pub(super) fn asked_changed(&mut self, interrupt: &InterruptId, fact: &Fact) {
+        let asked = match &mut self.phase {
+            Phase::Parked(asked) => Some(&mut **asked),
+            Phase::Calls(line) => line.calls.iter_mut().find_map(|call| match &mut call.status {
+                CallStatus::Asking(asked) if asked.interrupt == *interrupt => Some(&mut **asked),
+                _ => None, // tidy: no other status has an interrupt
+            }),
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) => None,
+        };
+        let Some(asked) = asked.filter(|asked| asked.interrupt == *interrupt) else { return };
+        match fact {
+            Fact::InterruptVoted { by, .. } => asked.votes.push(by.clone()),
+            Fact::InterruptReminded { .. } => asked.reminded = true,
+            Fact::InterruptEscalated { .. } => asked.escalated = true,
+            _ => {} // tidy: nothing else happens to an open interrupt
+        }
+    }
+
+    pub(super) fn asked_closed(&mut self, index: Option<usize>, answer: &Answer) {
+        let Some(index) = index else {
+            self.phase = Phase::Ready;
+            return;
+        };
+        let key = CallKey { step: self.attempt.step, index: index as u32 };
+        let Some(call) = self.call_mut(key) else { return };
+        let CallStatus::Asking(asked) = std::mem::replace(&mut call.status, CallStatus::New) else { return };
+        match (&asked.kind, answer) {
+            (_, Answer::Withdrawn) | (InterruptKind::Limit(_), _) => {}
+            (
+                InterruptKind::Approval { .. } | InterruptKind::Hook { .. },
+                Answer::Approve | Answer::Edit { .. },
+            ) => {
+                (call.status, call.approved) = (CallStatus::Ready, true);
+            }
+            (InterruptKind::InDoubt { .. }, Answer::Retry) => {
+                (call.status, call.approved) = (CallStatus::Ready, true);
+            }
+            (
+                InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
+                answer,
+            ) => {
+                (call.status, call.reply) = (CallStatus::Ready, Some(answer.clone()));
+            }
+            // The call's result follows in the same batch.
+            (
+                InterruptKind::Approval { .. } | InterruptKind::Hook { .. } | InterruptKind::InDoubt { .. },
+                _,
+            ) => {}
+        }
     }
 
     pub(super) fn tool_started(&mut self, key: CallKey, effect: &EffectId) {
         let Some(call) = self.call_mut(key) else { return };
         call.status = CallStatus::Started;
         call.starts += 1;
-        let (first, class) = (call.starts == 1, call.class);
+        let (first, class, tool) = (call.starts == 1, call.class, call.tool.clone());
         if first {
             self.totals.calls += 1;
+            if self.agent.limits.max_calls.contains_key(&tool) {
+                *self.calls_of.entry(tool).or_default() += 1;
+            }
         }
         if class != EffectClass::Pure && first {
             self.effects.push(effect.clone());
@@ -300,6 +554,7 @@ impl Run {
         let index = key.index as usize;
         let call = line.calls.get_mut(index)?;
         call.status = CallStatus::Done;
+        self.streak.count(call, content);
         let result = ToolResult {
             call_id: call.id.clone(),
             name: call.tool.clone(),
@@ -318,7 +573,7 @@ impl Run {
     fn call_mut(&mut self, key: CallKey) -> Option<&mut Call> {
         match &mut self.phase {
             Phase::Calls(line) => line.calls.get_mut(key.index as usize),
-            Phase::Ready | Phase::Calling | Phase::Retrying(_) => None,
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
         }
     }
 
@@ -344,7 +599,32 @@ impl Call {
             class: EffectClass::Once,
             starts: 0,
             asks: 0,
-            repaired: false,
+            changed: None,
+            approval: Digest::default(),
+            approved: false,
+            terms: Terms::default(),
+            grant: None,
+            previews: false,
+            looks: 0,
+            preview: None,
+            reply: None,
+            parked: None,
         }
+    }
+}
+
+impl Streak {
+    pub(crate) fn count(&mut self, call: &Call, content: &[Block]) {
+        // Member order and blanks do not make another call.
+        let value = call.arguments.inline().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let digest = match value {
+            Some(mut value) => {
+                value.sort_all_objects();
+                Digest::default().chain(&(&call.tool, value, content))
+            }
+            None => Digest::default().chain(&(&call.tool, &call.arguments, content)),
+        };
+        let times = if digest == self.digest { self.times + 1 } else { 1 };
+        *self = Self { digest, times };
     }
 }

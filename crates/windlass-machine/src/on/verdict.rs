@@ -1,0 +1,70 @@
+//! The verdict on a call: what the policy says, and what the host program's hook says on top of it.
+//!
+//! It records nothing.
+
+use super::Decision;
+use crate::event::Verdict;
+use crate::id::{Digest, ToolName};
+use crate::input::{Arguments, HookVerdict, KnownCall, View};
+use crate::policy::{Subject, Terms};
+use crate::state::Run;
+
+/// A verdict, with what it is bound to.
+pub(super) struct Judged {
+    pub verdict: Verdict,
+    /// What decided.
+    pub by: String,
+    /// The hook's reason, where the hook decided.
+    pub reason: Option<String>,
+    /// The grant that let the call through.
+    pub grant: Option<String>,
+    pub terms: Terms,
+    pub approval: Digest,
+}
+
+/// Judges a call as a view has it.
+pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownCall, view: &View) -> Judged {
+    let subject = Subject {
+        tool,
+        server: known.server.as_deref(),
+        annotations: known.annotations,
+        trusted: known.trusted,
+        arguments: known.value.as_deref(),
+        principal: &run.by,
+        roles: &view.roles,
+        agent: &run.agent.name,
+        surface: run.options.surface,
+        workspace: &d.state.workspace,
+        now: d.now,
+    };
+    let said = view.policy.judge(&subject);
+    let mut judged = Judged {
+        verdict: said.verdict,
+        by: said.by,
+        reason: None,
+        grant: said.grant,
+        terms: said.terms,
+        approval: approval(tool, known),
+    };
+    match &known.hook {
+        Some(HookVerdict::Deny { reason }) if judged.verdict != Verdict::Deny => {
+            (judged.verdict, judged.by, judged.reason) = (Verdict::Deny, HOOK.into(), Some(reason.clone()));
+        }
+        Some(HookVerdict::Ask { reason }) if judged.verdict != Verdict::Deny => {
+            (judged.verdict, judged.by, judged.reason) = (Verdict::Ask, HOOK.into(), Some(reason.clone()));
+        }
+        Some(HookVerdict::Deny { .. } | HookVerdict::Ask { .. } | HookVerdict::Allow) | None => {}
+    }
+    judged
+}
+
+const HOOK: &str = "hook";
+
+/// What an approval of a call is bound to: a change in any of it is another call.
+fn approval(tool: &ToolName, known: &KnownCall) -> Digest {
+    let arguments = match &known.arguments {
+        Arguments::AsAsked { digest } | Arguments::Repaired { digest, .. } => *digest,
+        Arguments::Invalid { .. } => Digest::default(),
+    };
+    Digest::default().chain(&(tool, &known.server, known.schema, arguments, &known.added))
+}
