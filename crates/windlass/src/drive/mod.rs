@@ -9,26 +9,29 @@ mod execute;
 mod fill;
 mod flight;
 mod owner;
+pub(crate) mod policy;
 mod row;
 mod view;
 pub(crate) mod watch;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
-use windlass_machine::{AutoRun, BlobRef, Digest, Input, InputId, Reject, Seq, ThreadId, ToolSpec};
+use windlass_machine::{BlobRef, Digest, Input, InputId, Reject, Seq, ThreadId, ToolSpec};
 
 use crate::error::EngineError;
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
+use crate::port::hook::Hook;
 use crate::port::journal::{Epoch, Journal};
 use crate::port::model::Models;
 use crate::tool::{Registry, WorkingFolder};
 
 pub(crate) use fill::{BlobCache, NewBlobs};
 pub(crate) use owner::Opening;
+use policy::PolicySource;
 
 /// Mails that an actor takes before it appends, and that its mailbox holds: a burst of answers and results of one
 /// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
@@ -43,29 +46,18 @@ pub(crate) struct Deps {
     pub models: Arc<dyn Models>,
     pub registry: Arc<Registry>,
     pub folder: Option<Arc<WorkingFolder>>,
-    pub policy: RwLock<Policy>,
+    pub policy: PolicySource,
+    /// Digest of the tools and of what is said of them.
+    pub registry_digest: Digest,
+    pub hook: Option<Arc<dyn Hook>>,
+    /// Whether threads that nobody drives are this engine's business.
+    pub attends: bool,
     pub cache: BlobCache,
     pub catalogues: Mutex<HashMap<Digest, Arc<[ToolSpec]>>>,
     pub actors: Mutex<Actors>,
     /// Threads that this node still holds only because the store failed when they were given back.
     pub kept: Mutex<Vec<(ThreadId, Epoch)>>,
     pub opening: Opening,
-}
-
-/// What the gate is told besides what it finds in the thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Policy {
-    pub auto_run: AutoRun,
-}
-
-impl Policy {
-    /// A number that differs where the policy does, the same in every process.
-    pub(crate) fn version(&self) -> u64 {
-        match self.auto_run {
-            AutoRun::Ask => 1,
-            AutoRun::Everything => 2,
-        }
-    }
 }
 
 impl Deps {
@@ -77,11 +69,6 @@ impl Deps {
     fn kept(&self) -> std::sync::MutexGuard<'_, Vec<(ThreadId, Epoch)>> {
         // Nothing panics while the lock is held.
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    pub(crate) fn policy(&self) -> Policy {
-        // A poisoned lock still holds a whole value: nothing panics while it is held.
-        *self.policy.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -2,70 +2,181 @@
 //!
 //! It judges nothing; the gate does.
 
-use windlass_machine::{Arguments, Block, CallView, Content, Digest, Phase, State, View, repair_arguments};
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_machine::{
+    Answer, Arguments, Block, CallKey, CallView, Content, Digest, EffectId, Given, KnownCall, Phase, RunId, State,
+    ThreadId, View, repair_arguments,
+};
 
 use super::Deps;
+use super::policy::PolicyNow;
+use crate::port::hook::HookCall;
+use crate::tool::{Registered, key_of};
+
+/// A call that is looked up.
+struct Looked<'a> {
+    thread: &'a ThreadId,
+    run: &'a RunId,
+    call: CallKey,
+    tool: &'a str,
+}
 
 impl Deps {
-    /// The view for a reply's calls. The blocks still hold their texts inline.
-    pub(crate) fn view_of(&self, blocks: &[Block]) -> View {
-        let policy = self.policy();
-        let calls = blocks.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => {
-                Some(self.call_view(call.name.as_str(), call.asked.inline().unwrap_or_default()))
-            }
-            Block::Text { .. }
-            | Block::Image { .. }
-            | Block::File { .. }
-            | Block::Reasoning { .. }
-            | Block::ToolResult(_)
-            | Block::Opaque { .. } => None,
-        });
-        View { version: policy.version(), auto_run: policy.auto_run, calls: calls.collect() }
-    }
-
-    /// The view for the open calls of a thread's step.
-    pub(crate) fn view_again(&self, state: &State) -> View {
-        let policy = self.policy();
+    /// What is known of a reply's calls. The blocks still hold their texts inline.
+    pub(crate) async fn known_of(
+        &self,
+        (thread, run): (&ThreadId, &RunId),
+        step: u32,
+        blocks: &[Block],
+    ) -> Vec<CallView> {
         let mut calls = Vec::new();
-        if let Some(Phase::Calls(line)) = state.run.as_ref().map(|run| &run.phase) {
-            for call in &line.calls {
-                calls.push(self.settled_view(call.tool.as_str(), &call.arguments));
+        for block in blocks {
+            if let Block::ToolCall(call) = block {
+                let key = CallKey { step, index: calls.len() as u32 };
+                let looked = Looked { thread, run, call: key, tool: call.name.as_str() };
+                calls.push(self.call_view(looked, call.asked.inline().unwrap_or_default()).await);
             }
         }
-        View { version: policy.version(), auto_run: policy.auto_run, calls }
+        calls
     }
 
-    fn call_view(&self, tool: &str, arguments: &str) -> CallView {
-        let Some(tool) = self.registry.get(tool) else { return CallView::Unknown };
-        let arguments = self.check(tool.spec().name.as_str(), arguments);
-        CallView::Known { class: tool.effect_class(), annotations: tool.spec().annotations, arguments }
+    /// The view for the open calls of a thread's step, with what people want to send instead.
+    pub(crate) async fn view_again(&self, state: &State, policy: &PolicyNow, answers: &[Given]) -> View {
+        let mut calls = Vec::new();
+        if let Some(run) = &state.run
+            && let (Phase::Calls(line), Some(thread)) = (&run.phase, &state.thread)
+        {
+            for (index, call) in line.calls.iter().enumerate() {
+                let key = CallKey { step: run.attempt.step, index: index as u32 };
+                let looked = Looked { thread, run: &run.id, call: key, tool: call.tool.as_str() };
+                let asked = call.status.asked().map(|asked| &asked.interrupt);
+                let given = answers.iter().find(|given| Some(&given.interrupt) == asked);
+                calls.push(match given.map(|given| &given.answer) {
+                    Some(Answer::Edit { arguments }) => self.edited_view(looked, arguments).await,
+                    Some(Answer::Reply(reply)) => {
+                        let values = reply.values.as_ref().map(|values| (&call.status, values));
+                        self.replied_view(looked, &call.arguments, values).await
+                    }
+                    Some(_) | None => self.settled_view(looked, &call.arguments).await,
+                });
+            }
+        }
+        policy.view(calls)
+    }
+
+    async fn call_view(&self, looked: Looked<'_>, text: &str) -> CallView {
+        let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let (arguments, value) = self.check(looked.tool, text);
+        self.known(looked, registered, arguments, value).await
     }
 
     /// The view of a call whose arguments were checked before. (A blob is named by the digest of its bytes.)
-    fn settled_view(&self, tool: &str, arguments: &Content) -> CallView {
-        let Some(tool) = self.registry.get(tool) else { return CallView::Unknown };
+    async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
+        let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
         let digest = match arguments {
             Content::Inline(text) => Digest::of(text.as_bytes()),
             Content::Blob(blob) => blob.digest,
         };
-        let arguments = Arguments::AsAsked { digest };
-        CallView::Known { class: tool.effect_class(), annotations: tool.spec().annotations, arguments }
+        let value = match self.text_of(arguments).await {
+            Ok(text) => repair_arguments(&text).ok().map(|(value, _)| Arc::new(value)),
+            Err(_) => None,
+        };
+        self.known(looked, registered, Arguments::AsAsked { digest }, value).await
+    }
+
+    /// The view of a call with a person's arguments, which are checked as the model's are, but not repaired.
+    async fn edited_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
+        let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let (arguments, value) = match self.text_of(arguments).await {
+            Err(error) => (Arguments::Invalid { reason: error.to_string() }, None),
+            Ok(text) => match self.check(looked.tool, &text) {
+                (Arguments::Repaired { .. }, _) => {
+                    let reason = "they are not valid JSON".to_owned();
+                    (Arguments::Invalid { reason }, None)
+                }
+                checked => checked,
+            },
+        };
+        self.known(looked, registered, arguments, value).await
+    }
+
+    /// The view of a call that asked for values, with those that came.
+    async fn replied_view(
+        &self,
+        looked: Looked<'_>,
+        arguments: &Content,
+        values: Option<(&windlass_machine::CallStatus, &Value)>,
+    ) -> CallView {
+        let mut view = self.settled_view(looked, arguments).await;
+        if let (CallView::Known(known), Some((status, values))) = (&mut view, values)
+            && let Some(windlass_machine::InterruptKind::Question(question)) =
+                status.asked().map(|asked| &asked.kind)
+            && let Some(schema) = &question.schema
+            && let Err(reason) = crate::tool::check_values(schema, values)
+        {
+            known.arguments = Arguments::Invalid { reason };
+        }
+        view
+    }
+
+    async fn known(
+        &self,
+        looked: Looked<'_>,
+        registered: &Registered,
+        mut arguments: Arguments,
+        value: Option<Arc<Value>>,
+    ) -> CallView {
+        let asks = match value.as_deref().and_then(|value| registered.tool.asks(value)) {
+            Some(Ok(ask)) => Some((ask.kind, ask.terms)),
+            Some(Err(reason)) => {
+                arguments = Arguments::Invalid { reason };
+                None
+            }
+            None => None,
+        };
+        let Looked { thread, run, call, .. } = looked;
+        let key = |_: &String| Digest::of(key_of(&EffectId::derive(thread, run, call)).as_bytes());
+        let added = registered.key_argument.iter().map(|name| (name.clone(), key(name))).collect();
+        let hook = match (&self.hook, &value) {
+            (Some(hook), Some(arguments)) => {
+                let spec = &registered.spec;
+                let call = HookCall { thread, run, call, tool: &spec.name, spec, arguments };
+                Some(hook.before_tool(call).await)
+            }
+            (Some(_), None) | (None, _) => None,
+        };
+        CallView::Known(Box::new(KnownCall {
+            class: self.registry.effect_class(registered),
+            annotations: registered.spec.annotations,
+            trusted: self.registry.is_trusted(registered),
+            server: registered.tool.server().map(str::to_owned),
+            schema: registered.schema_digest,
+            arguments,
+            value,
+            added,
+            previews: registered.tool.previews(),
+            asks,
+            hook,
+        }))
     }
 
     /// Parses, repairs and validates arguments.
-    fn check(&self, tool: &str, text: &str) -> Arguments {
+    fn check(&self, tool: &str, text: &str) -> (Arguments, Option<Arc<Value>>) {
         let (value, repaired) = match repair_arguments(text) {
             Ok(read) => read,
-            Err(reason) => return Arguments::Invalid { reason },
+            Err(reason) => return (Arguments::Invalid { reason }, None),
         };
         if let Err(reason) = self.registry.check_arguments(tool, &value) {
-            return Arguments::Invalid { reason };
+            return (Arguments::Invalid { reason }, None);
         }
-        if !repaired {
-            return Arguments::AsAsked { digest: Digest::of(text.as_bytes()) };
-        }
-        let text = value.to_string();
-        Arguments::Repaired { digest: Digest::of(text.as_bytes()), arguments: Content::Inline(text) }
+        let arguments = if repaired {
+            let text = value.to_string();
+            Arguments::Repaired { digest: Digest::of(text.as_bytes()), arguments: Content::Inline(text) }
+        } else {
+            Arguments::AsAsked { digest: Digest::of(text.as_bytes()) }
+        };
+        (arguments, Some(Arc::new(value)))
     }
 }

@@ -5,6 +5,7 @@
 pub mod blob;
 pub mod bus;
 pub mod clock;
+pub mod hook;
 pub mod journal;
 pub mod model;
 pub mod tool;

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{CallKey, EffectClass, EffectId, RunId, ThreadId, ToolSpec};
+use windlass_machine::{
+    Answer, CallKey, EffectClass, EffectId, InterruptKind, RunId, Terms, ThreadId, ToolSpec,
+};
 
 /// Something that a model can ask for.
 #[async_trait]
@@ -20,6 +22,34 @@ pub trait Tool: Send + Sync {
     /// What may be done again when the outcome was lost. Annotations of built-in tools are trusted.
     fn effect_class(&self) -> EffectClass {
         EffectClass::from_annotations(self.spec().annotations)
+    }
+
+    /// Whether the hints are believed. A server's are where an administrator has said so.
+    fn is_trusted(&self) -> bool {
+        true
+    }
+
+    /// The server that the tool belongs to, where it is not the engine's own.
+    fn server(&self) -> Option<&str> {
+        None
+    }
+
+    /// What a call asks people, where asking is what the tool is for: it is asked at once, and the call starts with the
+    /// reply in its context. The error is for the model.
+    fn asks(&self, _arguments: &Value) -> Option<Result<Ask, String>> {
+        None
+    }
+
+    /// Whether the tool can tell beforehand what a call would do.
+    fn previews(&self) -> bool {
+        false
+    }
+
+    /// Tells what a call would do, for the people who are asked to approve it: a difference, a plan, a price. Changes
+    /// nothing. The same state of the world gives the same text: it is asked for again before an approved call starts,
+    /// and another text asks people again.
+    async fn preview(&self, _context: CallContext, _arguments: Value) -> Result<String, String> {
+        Err(format!("the tool `{}` cannot tell what it would do", self.spec().name))
     }
 
     /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver.
@@ -41,8 +71,30 @@ pub struct CallContext {
     pub cancel: CancellationToken,
     /// The folder that tools work in, where there is one.
     pub folder: Option<Arc<crate::tool::WorkingFolder>>,
+    /// What people said to what the call asked; `None` at its first start.
+    pub reply: Option<ToolReply>,
     /// Progress for whoever watches; lost when nobody does, and never recorded.
     pub progress: ProgressSender,
+}
+
+/// What people said to what a call asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolReply {
+    /// A reply, or that it was declined.
+    pub answer: Answer,
+    /// What the tool wanted back.
+    pub state: Option<String>,
+}
+
+/// What a call asks people before it can go on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// A question, a sign-in or a hand-off.
+    pub kind: InterruptKind,
+    /// Whose reply counts, and what silence means.
+    pub terms: Terms,
+    /// What the tool wants back with the reply; recorded.
+    pub state: Option<String>,
 }
 
 /// Sends progress texts; never blocks, and nothing is kept where nobody watches.
@@ -65,6 +117,8 @@ pub struct ToolOutput {
     pub parts: Vec<OutputPart>,
     /// Whether it went wrong.
     pub error: bool,
+    /// What has to be asked first. The call then has no answer yet: it is started again with the reply.
+    pub ask: Option<Box<Ask>>,
 }
 
 /// A part of an answer.
@@ -93,10 +147,14 @@ pub enum OutputPart {
 impl ToolOutput {
     /// A text answer.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: false }
+        Self { parts: vec![OutputPart::Text(text.into())], error: false, ask: None }
+    }
+    /// No answer yet: people have to be asked first.
+    pub fn ask(ask: Ask) -> Self {
+        Self { parts: Vec::new(), error: false, ask: Some(Box::new(ask)) }
     }
     /// An error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: true }
+        Self { parts: vec![OutputPart::Text(text.into())], error: true, ask: None }
     }
 }

@@ -36,7 +36,10 @@ pub struct FunctionTool {
     spec: ToolSpec,
     effect_class: Option<EffectClass>,
     function: Box<Function>,
+    preview: Option<Box<Preview>>,
 }
+
+type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
 
 type Function = dyn Fn(CallContext, Value) -> BoxFuture<'static, ToolOutput> + Send + Sync;
 
@@ -61,12 +64,26 @@ impl FunctionTool {
             Ok(arguments) => function(context, arguments).map(O::into_tool_output).boxed(),
             Err(problem) => ready(ToolOutput::error(format!("Invalid arguments: {problem}"))).boxed(),
         };
-        Self { spec, effect_class: None, function: Box::new(function) }
+        Self { spec, effect_class: None, function: Box::new(function), preview: None }
     }
 
     /// Sets the hints; without [`FunctionTool::effect_class`] the class follows from them.
     pub fn annotations(mut self, annotations: Annotations) -> Self {
         self.spec.annotations = annotations;
+        self
+    }
+
+    /// Tells what a call would do, without doing it, for the people who are asked to approve it.
+    pub fn preview<A, F, Fut>(mut self, preview: F) -> Self
+    where
+        A: DeserializeOwned,
+        F: Fn(CallContext, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String, String>> + Send + 'static,
+    {
+        self.preview = Some(Box::new(move |context, arguments| match serde_json::from_value::<A>(arguments) {
+            Ok(arguments) => preview(context, arguments).boxed(),
+            Err(problem) => ready(Err(format!("Invalid arguments: {problem}"))).boxed(),
+        }));
         self
     }
 
@@ -85,6 +102,17 @@ impl Tool for FunctionTool {
 
     fn effect_class(&self) -> EffectClass {
         self.effect_class.unwrap_or_else(|| EffectClass::from_annotations(self.spec.annotations))
+    }
+
+    fn previews(&self) -> bool {
+        self.preview.is_some()
+    }
+
+    async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {
+        match &self.preview {
+            Some(preview) => preview(context, arguments).await,
+            None => Err(format!("the tool `{}` cannot tell what it would do", self.spec.name)),
+        }
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {

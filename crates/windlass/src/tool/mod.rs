@@ -7,8 +7,11 @@ pub mod builtin;
 
 mod folder;
 mod function;
+mod reconcile;
 mod registry;
 
 pub use folder::{FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
-pub use registry::{Registry, RegistryError};
+pub use reconcile::{Reconcile, Source};
+pub(crate) use registry::Registered;
+pub use registry::{Adjustment, Registry, RegistryError, key_of};

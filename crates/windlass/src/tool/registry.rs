@@ -11,8 +11,9 @@ use bytes::Bytes;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use thiserror::Error;
-use windlass_machine::{Digest, ToolName, ToolSpec};
+use windlass_machine::{Digest, EffectClass, EffectId, ToolName, ToolSpec};
 
+use super::Reconcile;
 use crate::port::tool::Tool;
 
 /// Why a tool cannot be registered. All are the caller's fault, and trying again does not help.
@@ -40,13 +41,52 @@ pub enum RegistryError {
 pub struct Registry {
     tools: BTreeMap<ToolName, Registered>,
     disabled: BTreeSet<ToolName>,
+    adjustments: BTreeMap<ToolName, Adjustment>,
 }
 
-struct Registered {
-    tool: Arc<dyn Tool>,
+/// What an administrator says of a tool, whatever its own hints are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Adjustment {
+    /// What may be done again when a call's outcome was lost.
+    pub effect_class: Option<EffectClass>,
+    /// Whether its hints are believed.
+    pub trusted: Option<bool>,
+    /// How a lost outcome is looked up; the class is then `reconcile`.
+    pub reconcile: Option<Reconcile>,
+}
+
+/// Arguments by which a far side recognises a repeated call. The model never sees them: the engine fills them in, with
+/// a value that is the same however often a call is started.
+const KEY_ARGUMENTS: [&str; 4] = ["idempotency_key", "idempotencyKey", "client_request_id", "clientRequestId"];
+
+/// The value of a call's key: what the far side recognises a repeat by.
+pub fn key_of(effect: &EffectId) -> String {
+    let digest = Digest::of(effect.as_str().as_bytes()).to_string();
+    format!("wl-{}", &digest[..32])
+}
+
+/// A tool with what is worked out of it once.
+pub(crate) struct Registered {
+    pub tool: Arc<dyn Tool>,
+    /// Its shape as the model sees it.
+    pub spec: ToolSpec,
+    /// The argument that the engine fills with the call's key.
+    pub key_argument: Option<String>,
+    pub schema_digest: Digest,
     /// Compiled once: a run checks the same schema many times.
     validator: Validator,
-    schema_digest: Digest,
+}
+
+/// Takes the key-like argument out of a schema, where it has one that is a text.
+fn without_key(schema: &mut Value) -> Option<String> {
+    let properties = schema.get_mut("properties")?.as_object_mut()?;
+    let is_text = |value: &Value| value.get("type").and_then(Value::as_str) == Some("string");
+    let key = KEY_ARGUMENTS.into_iter().find(|name| properties.get(*name).is_some_and(is_text))?;
+    properties.shift_remove(key);
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| name.as_str() != Some(key));
+    }
+    Some(key.to_owned())
 }
 
 impl Registry {
@@ -65,17 +105,49 @@ impl Registry {
         if self.tools.contains_key(&name) {
             return Err(RegistryError::Duplicate(name));
         }
-        let schema = &tool.spec().input_schema;
-        let validator =
-            compile(schema).map_err(|problem| RegistryError::Schema { tool: name.clone(), problem })?;
-        let schema_digest = Digest::of(schema.to_string().as_bytes());
-        self.tools.insert(name, Registered { tool, validator, schema_digest });
+        let mut spec = tool.spec().clone();
+        let schema_digest = Digest::of(spec.input_schema.to_string().as_bytes());
+        let key_argument = without_key(&mut spec.input_schema);
+        let validator = compile(&spec.input_schema)
+            .map_err(|problem| RegistryError::Schema { tool: name.clone(), problem })?;
+        self.tools.insert(name, Registered { tool, spec, key_argument, schema_digest, validator });
         Ok(self)
     }
 
     /// Adds several tools, as [`Registry::add`] does.
     pub fn add_all(self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, RegistryError> {
         tools.into_iter().try_fold(self, Self::add)
+    }
+
+    /// Says something of a tool that wins over its own hints, whether it is added before, after or never.
+    pub fn adjust(mut self, name: impl Into<ToolName>, adjustment: Adjustment) -> Self {
+        self.adjustments.insert(name.into(), adjustment);
+        self
+    }
+
+    /// What may be done again when the outcome of a tool's call was lost.
+    pub(crate) fn effect_class(&self, registered: &Registered) -> EffectClass {
+        let adjusted = self.adjustments.get(&registered.spec.name);
+        if let Some(reconcile) = adjusted.and_then(|adjusted| adjusted.reconcile.as_ref()) {
+            return EffectClass::Reconcile { wait_ms: reconcile.wait_ms };
+        }
+        match (adjusted.and_then(|adjusted| adjusted.effect_class), registered.tool.effect_class()) {
+            (Some(class), _) => class,
+            // The far side recognises a repeat.
+            (None, EffectClass::Once) if registered.key_argument.is_some() => EffectClass::Keyed,
+            (None, class) => class,
+        }
+    }
+
+    /// Whether a tool's hints are believed.
+    pub(crate) fn is_trusted(&self, registered: &Registered) -> bool {
+        let adjusted = self.adjustments.get(&registered.spec.name).and_then(|adjusted| adjusted.trusted);
+        adjusted.unwrap_or_else(|| registered.tool.is_trusted())
+    }
+
+    /// How the lost outcome of a tool's calls is looked up.
+    pub(crate) fn reconcile(&self, name: &str) -> Option<&Reconcile> {
+        self.adjustments.get(&ToolName::from(name))?.reconcile.as_ref()
     }
 
     /// Takes a name out, whether its tool is added before, after or never. It wins over everything.
@@ -94,7 +166,7 @@ impl Registry {
         self.tools
             .iter()
             .filter(|(name, _)| !self.disabled.contains(*name))
-            .map(|(_, registered)| registered.tool.spec().clone())
+            .map(|(_, registered)| registered.spec.clone())
             .collect()
     }
 
@@ -106,11 +178,6 @@ impl Registry {
         let json = serde_json::to_vec(&*self.catalogue()).expect("a catalogue serialises");
         let digest = Digest::of(&json);
         (Bytes::from(json), digest)
-    }
-
-    /// The digest of a tool's input schema, which an approval is bound to.
-    pub fn schema_digest(&self, name: &str) -> Option<Digest> {
-        self.enabled(name).map(|registered| registered.schema_digest)
     }
 
     /// Checks a call's arguments against its tool's schema.
@@ -136,7 +203,7 @@ impl Registry {
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 
-    fn enabled(&self, name: &str) -> Option<&Registered> {
+    pub(crate) fn enabled(&self, name: &str) -> Option<&Registered> {
         let name = ToolName::from(name);
         if self.disabled.contains(&name) { None } else { self.tools.get(&name) }
     }

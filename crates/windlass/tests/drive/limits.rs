@@ -163,7 +163,7 @@ async fn a_result_of_fifty_megabytes_is_shortened() {
 async fn a_result_of_a_hundred_parts_is_shortened_as_one() {
     let tool = FunctionTool::new("big", "answers much", |_, _: Text| async {
         let part = |n: usize| OutputPart::Text(format!("<{n}>{}", "x".repeat(RESULT_MAX_CHARS)));
-        ToolOutput { parts: (0..100).map(part).collect(), error: false }
+        ToolOutput { parts: (0..100).map(part).collect(), error: false, ask: None }
     });
     let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
     let data = outcome.data.unwrap();

@@ -1,0 +1,156 @@
+//! The policy that counts for a thread now: the program's rules, and what people have said since in the store.
+//!
+//! It judges nothing. Grants, allow lists and modes are records, so that every process on a store sees them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde::{Deserialize, Serialize};
+use windlass_machine::{AutoRun, CallView, Digest, Grant, Policy, Principal, ThreadId, ToolName, View};
+
+use super::Deps;
+use crate::port::journal::StoreError;
+use crate::port::records::Record;
+
+/// Kinds of records that a policy is made of.
+pub(crate) const GRANT: &str = "grant";
+pub(crate) const ALLOW: &str = "allow";
+pub(crate) const MODE: &str = "mode";
+
+/// Grants or allowed tools of one user that are looked at.
+pub(crate) const MAX_OF_A_USER: usize = 1_000;
+
+/// The rules that the program was started with, and whether anything has changed since somebody looked.
+pub(crate) struct PolicySource {
+    base: RwLock<Arc<Policy>>,
+    /// Raised by every change, also by those of other processes once they are noticed.
+    generation: AtomicU64,
+    /// The store's count of changes when it was last looked at.
+    changes: AtomicU64,
+}
+
+/// The policy of a thread as it was looked up.
+#[derive(Clone, Debug)]
+pub(crate) struct PolicyNow {
+    policy: Arc<Policy>,
+    /// Differs where policy or tools do, the same in every process.
+    pub version: u64,
+    generation: u64,
+    /// Versions of the records of its grants: a use of one is written only where it is still that.
+    pub grants: Arc<[(String, Record)]>,
+}
+
+impl PolicyNow {
+    /// A view with what is known of calls.
+    pub(crate) fn view(&self, calls: Vec<CallView>) -> View {
+        View { version: self.version, policy: self.policy.clone(), roles: Vec::new(), calls }
+    }
+}
+
+/// Where a mode is kept: for a user, or for one thread.
+pub(crate) fn mode_key(of: ModeOf<'_>) -> String {
+    match of {
+        ModeOf::User(user) => format!("user/{user}"),
+        ModeOf::Thread(thread) => format!("thread/{thread}"),
+    }
+}
+
+/// Whose mode.
+#[derive(Clone, Copy)]
+pub(crate) enum ModeOf<'a> {
+    User(&'a Principal),
+    Thread(&'a ThreadId),
+}
+
+/// A mode as it is recorded.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RecordedMode {
+    pub auto_run: AutoRun,
+}
+
+impl PolicySource {
+    pub(crate) fn new(base: Policy) -> Self {
+        let base = RwLock::new(Arc::new(base));
+        Self { base, generation: AtomicU64::new(1), changes: AtomicU64::new(0) }
+    }
+
+    fn base(&self) -> Arc<Policy> {
+        // A poisoned lock still holds a whole policy: nothing panics while it is held.
+        self.base.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes another policy in place of the one that the program was started with.
+    pub(crate) fn replace(&self, base: Policy) {
+        *self.base.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(base);
+        self.changed();
+    }
+
+    /// Says that something has changed.
+    pub(crate) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+}
+
+impl Deps {
+    /// Whether a policy that was looked up may be out of date.
+    pub(crate) fn is_stale(&self, policy: &PolicyNow) -> bool {
+        policy.generation != self.policy.generation()
+    }
+
+    /// Notices what other processes have changed.
+    pub(crate) async fn look_at_changes(&self) -> Result<(), StoreError> {
+        let now = self.records.changes().await?;
+        if self.policy.changes.swap(now, Ordering::AcqRel) != now {
+            self.policy.changed();
+        }
+        Ok(())
+    }
+
+    /// Looks up the policy that counts for whom a run works for in a thread.
+    pub(crate) async fn policy_for(&self, user: &Principal, thread: &ThreadId) -> Result<PolicyNow, StoreError> {
+        // Read before the records: a change that comes in between is looked up again.
+        let generation = self.policy.generation();
+        let mut policy = (*self.policy.base()).clone();
+        let thread_mode = self.mode(ModeOf::Thread(thread)).await?;
+        let mode = match thread_mode {
+            Some(mode) => Some(mode),
+            None => self.mode(ModeOf::User(user)).await?,
+        };
+        policy.auto_run = mode.unwrap_or(policy.auto_run);
+        let owner = Some(user.as_str());
+        for record in self.records.list(ALLOW, owner, None, MAX_OF_A_USER).await? {
+            if let Ok(tool) = serde_json::from_value::<ToolName>(record.value) {
+                policy.allowlist.insert(tool);
+            }
+        }
+        let mut grants = Vec::new();
+        for record in self.records.list(GRANT, owner, None, MAX_OF_A_USER).await? {
+            // One that this build cannot read lets nothing through.
+            if let Ok(grant) = serde_json::from_value::<Grant>(record.value.clone()) {
+                grants.push((grant.id.clone(), record));
+                policy.grants.push(grant);
+            }
+        }
+        let version = version(&policy, self.registry_digest);
+        Ok(PolicyNow { policy: Arc::new(policy), version, generation, grants: grants.into() })
+    }
+
+    pub(crate) async fn mode(&self, of: ModeOf<'_>) -> Result<Option<AutoRun>, StoreError> {
+        let record = self.records.get(MODE, &mode_key(of)).await?;
+        let read = |record: Record| serde_json::from_value::<RecordedMode>(record.value).ok();
+        Ok(record.and_then(read).map(|mode| mode.auto_run))
+    }
+}
+
+/// A number that differs where policy or tools do; never 0, which stands for no policy.
+fn version(policy: &Policy, tools: Digest) -> u64 {
+    let digest = policy.digest().chain(&tools);
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest.as_bytes()[..8]);
+    // Journals are JSON, whose readers may keep numbers as floats.
+    (u64::from_le_bytes(first) >> 12).max(1)
+}
