@@ -64,6 +64,7 @@ impl Policy {
         match self.auto_run {
             AutoRun::Ask => 1,
             AutoRun::Everything => 2,
+            AutoRun::Allowlist => 3,
         }
     }
 }
