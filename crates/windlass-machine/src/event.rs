@@ -5,6 +5,7 @@
 
 mod run;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use crate::id::{
     Timestamp, ToolName,
 };
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::{FailureClass, Terms};
+use crate::policy::{Approver, FailureClass, Terms};
 
 /// The version that this code writes.
 pub const VERSION: u32 = 1;
@@ -237,7 +238,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         recheck: bool,
         /// The terms of the approval that is asked for then.
-        #[serde(default, skip_serializing_if = "Terms::is_default")]
+        #[serde(default, skip_serializing_if = "is_usual")]
         terms: Terms,
     },
     /// What a call would do is known.
@@ -262,7 +263,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallKey>,
         /// Whose reply counts, how many are needed, and what silence means.
-        #[serde(default, skip_serializing_if = "Terms::is_default")]
+        #[serde(default, skip_serializing_if = "is_usual")]
         terms: Terms,
     },
     /// One of several approvals that are needed came.
@@ -272,6 +273,9 @@ pub enum Fact {
         interrupt: InterruptId,
         /// Who approved.
         by: Principal,
+        /// The roles that they had.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        roles: Vec<String>,
     },
     /// Nobody has replied for the time after which a rule says to remind them.
     #[serde(rename = "interrupt.reminded")]
@@ -279,13 +283,13 @@ pub enum Fact {
         /// Which.
         interrupt: InterruptId,
     },
-    /// Nobody has replied for the time after which a rule lets others reply, too.
+    /// Nobody has replied for the time after which a rule says to tell others.
     #[serde(rename = "interrupt.escalated")]
     InterruptEscalated {
         /// Which.
         interrupt: InterruptId,
-        /// Who may reply from now on, too.
-        to: Vec<String>,
+        /// Who is told.
+        to: BTreeSet<Approver>,
     },
     /// The outside reply came, or is no longer needed.
     #[serde(rename = "interrupt.closed")]
@@ -296,6 +300,9 @@ pub enum Fact {
         answer: Answer,
         /// Whose.
         by: Principal,
+        /// The roles that they had.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        roles: Vec<String>,
     },
     /// A call is about to be dispatched.
     #[serde(rename = "tool.started")]
@@ -412,6 +419,10 @@ pub enum Fact {
     },
 }
 
+fn is_usual(terms: &Terms) -> bool {
+    *terms == Terms::default()
+}
+
 /// The gate's verdict on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -522,9 +533,9 @@ pub struct Refused {
     pub taken: u64,
     /// What was wanted.
     pub wanted: u64,
-    /// Who may raise it; empty: the thread's owner.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub approvers: Vec<String>,
+    /// Who may raise it; empty: whoever may answer at all.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub approvers: BTreeSet<Approver>,
 }
 
 /// A reply to an interrupt.

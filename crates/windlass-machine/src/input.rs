@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::event::{Answer, InterruptKind, Refused, RunOptions};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId};
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::{FailureClass, Policy, Terms};
+use crate::policy::{FailureClass, Policy, Terms, Trust};
 
 /// What arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -314,8 +314,8 @@ pub struct KnownCall {
     pub class: EffectClass,
     /// Hints about what it does.
     pub annotations: Annotations,
-    /// Whether the hints are believed: they are the engine's own, or an administrator has said so.
-    pub trusted: bool,
+    /// Whether the hints are believed.
+    pub trust: Trust,
     /// The server that the tool belongs to.
     pub server: Option<String>,
     /// Digest of the tool's schema.

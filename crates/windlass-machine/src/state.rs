@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::run::{Asked, Call, CallStatus, Changed, Line, Phase, Run, Streak};
+pub use self::run::{Approval, Asked, Call, CallStatus, Changed, Line, Phase, Run, Streak};
 use crate::agent::Agent;
 use crate::context::nudge;
 use crate::event::{
@@ -170,7 +170,9 @@ impl State {
             | Fact::InterruptEscalated { interrupt, .. } => {
                 self.with_run(|run| run.asked_changed(interrupt, &event.fact));
             }
-            Fact::InterruptClosed { interrupt, answer, by: _ } => self.close_interrupt(interrupt, answer),
+            Fact::InterruptClosed { interrupt, answer, by, roles } => {
+                self.close_interrupt(interrupt, answer, (by.clone(), roles.clone()));
+            }
             Fact::ToolStarted { call, effect, arguments: _ } => {
                 self.with_run(|run| run.tool_started(*call, effect));
             }
@@ -270,7 +272,7 @@ impl State {
         }
     }
 
-    fn close_interrupt(&mut self, interrupt: &InterruptId, answer: &Answer) {
+    fn close_interrupt(&mut self, interrupt: &InterruptId, answer: &Answer, by: Approval) {
         let Some(run) = &mut self.run else { return };
         let Some((index, asked)) = run.asking(interrupt) else { return };
         if let InterruptKind::Limit(asked) = &asked.kind {
@@ -281,6 +283,6 @@ impl State {
             self.refused = None;
             run.streak = Streak::default();
         }
-        run.asked_closed(index, answer);
+        run.asked_closed(index, answer, by);
     }
 }

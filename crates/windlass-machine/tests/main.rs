@@ -4,6 +4,7 @@ mod clock;
 mod cost;
 mod fixture;
 mod journal;
+mod policy;
 mod property;
 mod reference;
 mod schedule;

@@ -6,9 +6,10 @@
 use super::line::{Overlay, Place, digest_of};
 use super::{Decision, fits, next, tool, verdict};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
-use crate::id::{InterruptId, Principal, RunId};
+use crate::id::{InterruptId, RunId};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
 use crate::message::Content;
+use crate::policy::{Expiry, Quorum};
 use crate::reject::Reject;
 use crate::state::{Asked, Phase, Run};
 
@@ -101,35 +102,45 @@ fn closed(d: &Decision<'_>, interrupt: &InterruptId) -> Option<Reject> {
     known.then(|| Reject::Closed { what: format!("interrupt `{interrupt}`") })
 }
 
-/// Those whom a rule names may reply; where none does, the thread's owner, whoever the run works for, and administrators.
+/// The thread's owner, whoever the run works for, administrators, and those whom the rule names may reply at all.
+/// Whose approval counts, the terms say.
 fn may_answer(d: &Decision<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
-    let is = |who: &String| match who.split_once(':') {
-        Some(("user", name)) => by.principal.as_str() == name,
-        Some(("role", role)) => by.roles.iter().any(|own| own == role),
-        Some(_) | None => false,
-    };
-    let terms = &asked.terms;
-    let escalated = asked.escalated && terms.escalate_to.iter().any(is);
-    let allowed = if terms.approvers.is_empty() {
-        let own = d.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
-        own || by.roles.iter().any(|role| role == ADMIN)
-    } else {
-        terms.approvers.iter().any(is)
-    };
-    if allowed || escalated {
+    let own = d.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
+    let admin = by.roles.iter().any(|role| role == ADMIN);
+    let quorums = &asked.terms.quorums;
+    let names = |quorum: &Quorum| !quorum.of.is_empty();
+    let named = quorums.iter().any(names) && asked.terms.may_approve(&by.principal, &by.roles);
+    if own || admin || named {
         return Ok(());
     }
-    let who = match terms.approvers.as_slice() {
-        [] => "the thread's owner or an administrator".to_owned(),
-        named => named.join(", "),
-    };
-    let what = format!("`{}` may not answer interrupt `{}`; {who} may", by.principal, asked.interrupt);
+    let what = format!(
+        "`{}` may not answer interrupt `{}`; the thread's owner, an administrator{} may",
+        by.principal,
+        asked.interrupt,
+        approvers(asked)
+    );
     Err(Reject::Forbidden { what })
 }
 
-fn close(d: &mut Decision<'_>, asked: &Asked, answer: &Answer, by: &Principal) {
-    let interrupt = asked.interrupt.clone();
-    d.record(Fact::InterruptClosed { interrupt, answer: answer.clone(), by: by.clone() });
+/// Those whom the terms name, in words.
+fn approvers(asked: &Asked) -> String {
+    let named = asked.terms.quorums.iter().flat_map(|quorum| &quorum.of);
+    named.map(|approver| format!(", {approver}")).collect()
+}
+
+/// Whether somebody's approval counts for what is asked.
+fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
+    if asked.terms.may_approve(&by.principal, &by.roles) {
+        return Ok(());
+    }
+    let (who, interrupt) = (&by.principal, &asked.interrupt);
+    let what = format!("`{who}` may not approve interrupt `{interrupt}`; its rule names{}", approvers(asked));
+    Err(Reject::Forbidden { what })
+}
+
+fn close(d: &mut Decision<'_>, asked: &Asked, answer: &Answer, by: &Party) {
+    let (by, roles) = (by.principal.clone(), by.roles.clone());
+    d.record(Fact::InterruptClosed { interrupt: asked.interrupt.clone(), answer: answer.clone(), by, roles });
 }
 
 /// A reply to what the run as a whole waits for.
@@ -137,16 +148,19 @@ fn parked(d: &mut Decision<'_>, run: &Run, asked: &Asked, given: &Given, by: &Pa
     let InterruptKind::Limit(limit) = &asked.kind else { return Err(missing(&given.interrupt)) };
     let next = limit.next.unwrap_or(crate::event::Next::Retry);
     match &given.answer {
-        Answer::Raise { to } => raises(limit, *to)?,
+        Answer::Raise { to } => {
+            raises(limit, *to)?;
+            may_approve(asked, by)?;
+        }
         Answer::Retry => {}
         Answer::Stop | Answer::Deny { .. } => {
-            close(d, asked, &given.answer, &by.principal);
+            close(d, asked, &given.answer, by);
             next::limit_ends(d, run, limit, &run.totals);
             return Ok(());
         }
         _ => return Err(Reject::Invalid { what: LIMIT_TAKES.into() }),
     }
-    close(d, asked, &given.answer, &by.principal);
+    close(d, asked, &given.answer, by);
     next::resume(d, run, next);
     Ok(())
 }
@@ -183,16 +197,15 @@ fn to_call(
         return Err(Reject::Stale { what });
     }
     let answer = &given.answer;
-    let who = &by.principal;
     match (&asked.kind, answer) {
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
-            approve(d, run, overlay, (index, asked), (who, view))
+            approve(d, run, overlay, (index, asked), (by, view))
         }
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { arguments }) => {
-            edit(d, run, overlay, (index, asked, arguments), (who, view))
+            edit(d, run, overlay, (index, asked, arguments), (by, view))
         }
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { reason }) => {
-            close(d, asked, answer, who);
+            close(d, asked, answer, by);
             deny(d, overlay, index, reason.as_deref());
             Ok(())
         }
@@ -200,13 +213,13 @@ fn to_call(
             let Some(text) = &reply.text else {
                 return Err(Reject::Invalid { what: "a reply in place of the call needs a text".into() });
             };
-            close(d, asked, answer, who);
+            close(d, asked, answer, by);
             overlay.close(d, index, Outcome::Told, text.clone());
             Ok(())
         }
         (InterruptKind::Question(question), Answer::Reply(reply)) => {
             fits_question(question, reply, known(view, index))?;
-            close(d, asked, answer, who);
+            close(d, asked, answer, by);
             overlay.seats[index].place = Place::Ready;
             Ok(())
         }
@@ -215,35 +228,35 @@ fn to_call(
             InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
             Answer::Deny { .. },
         ) => {
-            close(d, asked, answer, who);
+            close(d, asked, answer, by);
             overlay.seats[index].place = Place::Ready;
             Ok(())
         }
         (InterruptKind::InDoubt { .. }, Answer::Retry) => {
-            close(d, asked, answer, who);
+            close(d, asked, answer, by);
             (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
             Ok(())
         }
         (InterruptKind::InDoubt { .. }, Answer::Done { result }) => {
-            close(d, asked, answer, who);
+            close(d, asked, answer, by);
             overlay.close(d, index, Outcome::Told, result.clone());
             Ok(())
         }
         (InterruptKind::InDoubt { .. }, Answer::Fail { reason }) => {
-            close(d, asked, answer, who);
+            close(d, asked, answer, by);
             let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
             overlay.close(d, index, Outcome::InDoubt, format!("The call failed: {why}"));
             Ok(())
         }
         (InterruptKind::Limit(limit), Answer::Raise { to }) => {
             raises(limit, *to)?;
-            close(d, asked, answer, who);
+            close(d, asked, answer, by);
             overlay.raised.insert(limit.limit.clone(), *to);
             overlay.admit(d, index, view);
             Ok(())
         }
         (InterruptKind::Limit(_), Answer::Stop | Answer::Deny { .. }) => {
-            close(d, asked, answer, who);
+            close(d, asked, answer, by);
             overlay.give_up(index);
             Ok(())
         }
@@ -293,25 +306,33 @@ fn approve(
     run: &Run,
     overlay: &mut Overlay<'_>,
     (index, asked): (usize, &Asked),
-    (by, view): (&Principal, &View),
+    (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
     let judged = judged(d, run, overlay, index, view)?;
     if judged.approval != overlay.seats[index].approval {
         let what = format!("the tool has changed since interrupt `{}` was opened; the call", asked.interrupt);
         return Err(Reject::Stale { what });
     }
-    if asked.votes.contains(by) {
-        let what =
-            format!("interrupt `{}` has `{by}`'s approval already and needs another's; it", asked.interrupt);
+    may_approve(asked, by)?;
+    if asked.votes.iter().any(|(voter, _)| *voter == by.principal) {
+        let (interrupt, who) = (&asked.interrupt, &by.principal);
+        let what = format!("interrupt `{interrupt}` has `{who}`'s approval already and needs another's; it");
         return Err(Reject::Closed { what });
     }
-    if (asked.votes.len() as u32) + 1 < asked.terms.quorum {
-        d.record(Fact::InterruptVoted { interrupt: asked.interrupt.clone(), by: by.clone() });
+    let mut votes = asked.votes.clone();
+    votes.push((by.principal.clone(), by.roles.clone()));
+    if !asked.terms.are_met_by(&votes) {
+        vote(d, &asked.interrupt, by);
         return Ok(());
     }
     close(d, asked, &Answer::Approve, by);
     (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
     Ok(())
+}
+
+fn vote(d: &mut Decision<'_>, interrupt: &InterruptId, by: &Party) {
+    let (interrupt, by, roles) = (interrupt.clone(), by.principal.clone(), by.roles.clone());
+    d.record(Fact::InterruptVoted { interrupt, by, roles });
 }
 
 /// Other arguments are another call: where several have to approve, it is asked anew, with the editor's vote.
@@ -320,7 +341,7 @@ fn edit(
     run: &Run,
     overlay: &mut Overlay<'_>,
     (index, asked, arguments): (usize, &Asked, &Content),
-    (by, view): (&Principal, &View),
+    (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
     match known(view, index).map(|known| &known.arguments) {
         Some(Arguments::AsAsked { digest }) if *digest == digest_of(arguments) => {}
@@ -335,11 +356,12 @@ fn edit(
         None => {}
     }
     let judged = judged(d, run, overlay, index, view)?;
+    may_approve(asked, by)?;
     d.record(Fact::CallEdited {
         call: overlay.key(index),
         arguments: arguments.clone(),
         approval: judged.approval,
-        by: by.clone(),
+        by: by.principal.clone(),
     });
     close(d, asked, &Answer::Edit { arguments: arguments.clone() }, by);
     let seat = &mut overlay.seats[index];
@@ -347,10 +369,10 @@ fn edit(
     (seat.approval, seat.preview) = (judged.approval, None);
     (seat.place, seat.approved) = (Place::Ready, true);
     let terms = if judged.verdict == Verdict::Ask { judged.terms } else { asked.terms.clone() };
-    if terms.quorum > 1 {
+    if !terms.are_met_by(&[(by.principal.clone(), by.roles.clone())]) {
         overlay.seats[index].terms = terms;
         let interrupt = overlay.ask_for_approval(d, index, None);
-        d.record(Fact::InterruptVoted { interrupt, by: by.clone() });
+        vote(d, &interrupt, by);
     }
     Ok(())
 }
@@ -426,9 +448,10 @@ pub(super) fn overdue(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
 }
 
 fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: &Asked) {
-    let policy = Principal::from("policy");
+    let policy =
+        Party { principal: "policy".into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
-    if approval && asked.terms.on_expiry == crate::policy::Expiry::Approve {
+    if approval && asked.terms.on_expiry == Expiry::Approve {
         close(d, asked, &Answer::Approve, &policy);
         (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
         return;

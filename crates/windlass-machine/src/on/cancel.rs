@@ -77,7 +77,7 @@ fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Tota
     ) = (&run.phase, reason)
     {
         let (answer, by) = (Answer::Withdrawn, Principal::from("engine"));
-        d.record(Fact::InterruptClosed { interrupt: asked.interrupt.clone(), answer, by });
+        d.record(Fact::InterruptClosed { interrupt: asked.interrupt.clone(), answer, by, roles: Vec::new() });
     }
     let (status, code, message) = match reason {
         CancelReason::RunTimeout => {

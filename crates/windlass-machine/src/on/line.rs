@@ -357,7 +357,7 @@ impl<'a> Overlay<'a> {
         let (call, asks) = (self.key(index), self.seats[index].asks);
         let id = format!("{}.{}.{}.{}", self.run.id, call.step, call.index, asks - 1);
         let (answer, by) = (Answer::Withdrawn, Principal::from("engine"));
-        d.record(Fact::InterruptClosed { interrupt: InterruptId::from(id), answer, by });
+        d.record(Fact::InterruptClosed { interrupt: InterruptId::from(id), answer, by, roles: Vec::new() });
     }
 
     /// Starts whatever may start; where every call has its result, goes on to the next step.

@@ -2,6 +2,8 @@
 //!
 //! Every step and every end of a run passes through here, and nowhere else.
 
+use std::collections::BTreeSet;
+
 use super::{Decision, answer, cancel, lost, message};
 use crate::agent::Agent;
 use crate::context::nudge::{self, LAST_RESORT};
@@ -12,9 +14,12 @@ use crate::event::{
 };
 use crate::id::{Attempt, InputId, InterruptId, ModelName, Principal, RunId};
 use crate::message::MicroUsd;
-use crate::policy::Terms;
+use crate::policy::{Approver, Quorum, Terms};
 use crate::reject::Reject;
 use crate::state::{Phase, Run};
+
+/// Who may raise a limit.
+type Approvers = BTreeSet<Approver>;
 
 /// How a run ends.
 pub(super) struct End {
@@ -59,7 +64,7 @@ pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent, options: &RunOptio
 }
 
 /// A budget has no room for the very first step.
-fn first_refused(d: &mut Decision<'_>, options: &RunOptions, (asked, approvers): (LimitAsked, Vec<String>)) {
+fn first_refused(d: &mut Decision<'_>, options: &RunOptions, (asked, approvers): (LimitAsked, Approvers)) {
     if options.at_limit() == AtLimit::Ask {
         return park(d, asked, approvers, 0);
     }
@@ -69,18 +74,18 @@ fn first_refused(d: &mut Decision<'_>, options: &RunOptions, (asked, approvers):
 }
 
 /// The budget that has no room for what comes next.
-fn refused(d: &Decision<'_>, next: Next) -> Option<(LimitAsked, Vec<String>)> {
+fn refused(d: &Decision<'_>, next: Next) -> Option<(LimitAsked, Approvers)> {
     let (limit, figure, refused) = d.state.refused.as_ref()?;
     let asked = LimitAsked { limit: limit.clone(), figure: *figure, used: refused.taken, next: Some(next) };
     Some((asked, refused.approvers.clone()))
 }
 
 /// Parks the run on a limit.
-fn park(d: &mut Decision<'_>, asked: LimitAsked, approvers: Vec<String>, step: u32) {
+fn park(d: &mut Decision<'_>, asked: LimitAsked, of: Approvers, step: u32) {
     let run = d.run.as_ref().map(RunId::as_str).unwrap_or_default();
     // Events count up: the same limit reached again is another interrupt.
     let id = format!("{run}.{step}.limit.{}", d.state.seq.0);
-    let terms = Terms { approvers, ..Terms::default() };
+    let terms = Terms { quorums: BTreeSet::from([Quorum { count: 1, of }]), ..Terms::default() };
     let (interrupt, kind) = (InterruptId::from(id), InterruptKind::Limit(Box::new(asked)));
     d.record(Fact::InterruptOpened { interrupt, kind, call: None, terms });
 }
@@ -138,7 +143,7 @@ pub(super) fn next_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals:
     }
     if let Some(asked) = stalled(d, run, mode) {
         d.record(Fact::LimitReached { limit: asked.limit.clone(), figure: asked.figure, refused: None });
-        return at_limit(d, run, (asked, Vec::new()), totals);
+        return at_limit(d, run, (asked, Approvers::new()), totals);
     }
     start_step(d, run, mode, totals);
 }
@@ -165,7 +170,7 @@ fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) 
 }
 
 /// A limit is reached: somebody is asked, or the run ends.
-fn at_limit(d: &mut Decision<'_>, run: &Run, (asked, approvers): (LimitAsked, Vec<String>), totals: &Totals) {
+fn at_limit(d: &mut Decision<'_>, run: &Run, (asked, approvers): (LimitAsked, Approvers), totals: &Totals) {
     match run.options.at_limit() {
         AtLimit::Ask => park(d, asked, approvers, run.attempt.step),
         AtLimit::Fail | AtLimit::Answer => limit_ends(d, run, &asked, totals),
@@ -190,7 +195,7 @@ fn out_of_steps(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals
     let asked = LimitAsked { limit, figure, used, next: Some(Next::Step(mode)) };
     match run.options.at_limit() {
         AtLimit::Answer => start_step(d, run, StepMode::Fallback, totals),
-        AtLimit::Ask | AtLimit::Fail => at_limit(d, run, (asked, Vec::new()), totals),
+        AtLimit::Ask | AtLimit::Fail => at_limit(d, run, (asked, Approvers::new()), totals),
     }
 }
 

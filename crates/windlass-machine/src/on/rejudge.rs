@@ -8,7 +8,6 @@ use super::{Decision, tool, verdict};
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
 use crate::id::Principal;
 use crate::input::{CallView, KnownCall, View};
-use crate::policy::Terms;
 use crate::reject::Reject;
 use crate::state::{Asked, Call, Phase};
 
@@ -53,7 +52,7 @@ fn rejudge(
         (Verdict::Ask, Place::Asking) => same && asked.is_some_and(|asked| asked.terms == judged.terms),
         (Verdict::Ask, Place::Ready) => {
             let holds = call.grant.as_ref().is_some_and(|grant| view.policy.holds(grant, d.now));
-            same && (holds || call.approved && !is_stricter(&judged.terms, &call.terms))
+            same && (holds || call.approved && judged.terms.are_met_by(&call.approvals))
         }
         (Verdict::Ask, _) => same,
     };
@@ -92,10 +91,5 @@ fn is_approval(asked: &Asked) -> bool {
 fn take_back(d: &mut Decision<'_>, asked: &Asked, allowed: bool) {
     let answer = if allowed { Answer::Approve } else { Answer::Withdrawn };
     let interrupt = asked.interrupt.clone();
-    d.record(Fact::InterruptClosed { interrupt, answer, by: Principal::from("policy") });
-}
-
-/// Whether an approval under the old terms would not do under the new ones.
-fn is_stricter(new: &Terms, old: &Terms) -> bool {
-    new.quorum > old.quorum || (!new.approvers.is_empty() && new.approvers != old.approvers)
+    d.record(Fact::InterruptClosed { interrupt, answer, by: Principal::from("policy"), roles: Vec::new() });
 }

@@ -28,7 +28,7 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
         tool,
         server: known.server.as_deref(),
         annotations: known.annotations,
-        trusted: known.trusted,
+        trust: known.trust,
         arguments: known.value.as_deref(),
         principal: &run.by,
         roles: &view.roles,

@@ -7,7 +7,11 @@ mod limit;
 mod retry;
 mod rule;
 
-pub use gate::{AutoRun, judge};
+pub use gate::{AutoRun, Grant, Judgement, Policy, Subject, Trust};
 pub use limit::{RESULT_MAX_CHARS, shorten_result};
 pub use retry::{FailureClass, Failures, RETRY_AFTER_MAX_MS, error_code, retry_delay_ms};
-pub use rule::{Expiry, Judgement, Policy, Subject, Terms};
+pub use rule::{
+    Approver, CONDITIONS_MAX, Condition, Expiry, Finding, GLOB_MAX_BYTES, Glob, LIST_MAX, PATTERN_MAX_BYTES,
+    POINTER_MAX_DEPTH, Pattern, Predicate, Quorum, RULES_MAX, Rule, Severity, TEXT_MAX_BYTES, Terms, Unclear,
+    UnclearPath, find_faults,
+};

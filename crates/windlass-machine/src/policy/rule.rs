@@ -1,100 +1,240 @@
-//! What the gate judges by, and what it says.
+//! Rules: which calls one is about, and what it says of them.
+//!
+//! Decidable on purpose: a rule is a list of conditions that all have to hold, and runs no code. What several rules say
+//! together is the gate's business; what is wrong with a list of them is `findings`'.
 
-use std::collections::BTreeSet;
+mod condition;
+mod findings;
+mod path;
+mod pattern;
+mod terms;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::agent::Annotations;
 use crate::event::{Surface, Verdict};
-use crate::id::{Digest, Principal, Timestamp, ToolName};
-use crate::policy::AutoRun;
+use crate::id::Timestamp;
 
-/// Everything that the gate judges by.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Policy {
-    /// Which calls run without asking.
-    pub auto_run: AutoRun,
-    /// Tools that run without asking in the mode `allowlist`.
-    pub allowlist: BTreeSet<ToolName>,
-}
+use super::gate::Subject;
 
-/// A call as the gate sees it.
-pub struct Subject<'a> {
-    pub tool: &'a ToolName,
-    pub server: Option<&'a str>,
-    pub annotations: Annotations,
-    pub trusted: bool,
-    pub arguments: Option<&'a Value>,
-    pub principal: &'a Principal,
-    pub roles: &'a [String],
-    pub agent: &'a str,
-    pub surface: Surface,
-    pub workspace: &'a str,
-    pub now: Timestamp,
-}
+pub use condition::{Condition, Predicate, TEXT_MAX_BYTES, Unclear};
+pub use findings::{
+    CONDITIONS_MAX, Finding, GLOB_MAX_BYTES, LIST_MAX, PATTERN_MAX_BYTES, POINTER_MAX_DEPTH, RULES_MAX,
+    Severity, find_faults,
+};
+pub use path::UnclearPath;
+pub use pattern::{Glob, Pattern};
+pub use terms::{Approver, Expiry, Quorum, Terms};
 
-/// What the gate says of a call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Judgement {
+/// A rule. All that it names has to fit; an empty list fits everything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Its name, which a judgement gives as its reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Glob>,
+    /// Servers that the tool comes from. A tool of the engine itself comes from none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<Glob>,
+    /// Principals that the run works for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<Glob>,
+    /// Roles, of which the principal has at least one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    /// Agents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<Glob>,
+    /// Who reads the run's answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub surfaces: Vec<Surface>,
+    /// Workspaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workspaces: Vec<Glob>,
+    /// The first moment at which it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Timestamp>,
+    /// The moment from which it no longer counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Conditions on the call's arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<Condition>,
+    /// What it says of a call that fits.
     pub verdict: Verdict,
-    pub by: String,
-    pub grant: Option<String>,
+    /// How it is asked, where the verdict is to ask.
+    #[serde(default, skip_serializing_if = "Terms::is_usual")]
     pub terms: Terms,
 }
 
-/// What an approval needs, and what happens while nobody gives it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Terms {
-    pub quorum: u32,
-    pub approvers: Vec<String>,
-    pub expires_in_ms: Option<u64>,
-    pub on_expiry: Expiry,
-    pub remind_in_ms: Option<u64>,
-    pub escalate_in_ms: Option<u64>,
-    pub escalate_to: Vec<String>,
-}
-
 impl Terms {
-    pub(crate) fn is_default(&self) -> bool {
+    fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 }
 
-impl Default for Terms {
-    fn default() -> Self {
+impl Rule {
+    /// A rule about every call.
+    pub fn new(verdict: Verdict) -> Self {
         Self {
-            quorum: 1,
-            approvers: Vec::new(),
-            expires_in_ms: None,
-            on_expiry: Expiry::Deny,
-            remind_in_ms: None,
-            escalate_in_ms: None,
-            escalate_to: Vec::new(),
+            name: None,
+            tools: Vec::new(),
+            servers: Vec::new(),
+            users: Vec::new(),
+            roles: Vec::new(),
+            agents: Vec::new(),
+            surfaces: Vec::new(),
+            workspaces: Vec::new(),
+            from: None,
+            until: None,
+            when: Vec::new(),
+            verdict,
+            terms: Terms::default(),
         }
     }
+
+    /// Whether a call fits. One condition that does not hold is enough for a no, whatever the others say; only then does
+    /// one that cannot be told make the whole unclear.
+    pub fn fits(&self, subject: &Subject<'_>) -> Result<bool, Unclear> {
+        Ok(self.is_about(subject) && all_hold(&self.when, subject)?)
+    }
+
+    fn is_about(&self, subject: &Subject<'_>) -> bool {
+        let any =
+            |globs: &[Glob], name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(name));
+        let is_from = |server: Option<&str>| {
+            server.is_some_and(|server| self.servers.iter().any(|glob| glob.matches(server)))
+        };
+        any(&self.tools, subject.tool.as_str())
+            && (self.servers.is_empty() || is_from(subject.server))
+            && any(&self.users, subject.principal.as_str())
+            && (self.roles.is_empty() || self.roles.iter().any(|role| subject.roles.contains(role)))
+            && any(&self.agents, subject.agent)
+            && (self.surfaces.is_empty() || self.surfaces.contains(&subject.surface))
+            && any(&self.workspaces, subject.workspace)
+            && self.from.is_none_or(|from| from <= subject.now)
+            && self.until.is_none_or(|until| subject.now < until)
+    }
+
+    /// What a judgement calls it; `index` is its place in the list.
+    pub(super) fn label(&self, index: usize) -> String {
+        self.name.clone().unwrap_or_else(|| format!("rule #{}", index + 1))
+    }
 }
 
-/// What silence means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Expiry {
-    #[default]
-    Deny,
-    Approve,
+/// Whether all conditions hold; a no is stronger than what cannot be told.
+pub(super) fn all_hold(conditions: &[Condition], subject: &Subject<'_>) -> Result<bool, Unclear> {
+    let mut unclear = None;
+    for condition in conditions {
+        match condition.holds(subject.arguments) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) => unclear = unclear.or(Some(error)),
+        }
+    }
+    unclear.map_or(Ok(true), Err)
 }
 
-impl Policy {
-    pub fn digest(&self) -> Digest {
-        Digest::default().chain(self)
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::gate::tests::subject;
+    use super::*;
+
+    fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
+        let mut rule = Rule::new(Verdict::Deny);
+        change(&mut rule);
+        rule
     }
-    pub fn holds(&self, _grant: &str, _now: Timestamp) -> bool {
-        false
+
+    #[test]
+    fn each_thing_that_a_rule_names_has_to_fit() {
+        let (ann, tool, roles) = ("ann".into(), "git_push".into(), ["dev".to_owned(), "ops".to_owned()]);
+        let call = Subject {
+            tool: &tool,
+            server: Some("github"),
+            principal: &ann,
+            roles: &roles,
+            agent: "clerk",
+            surface: Surface::Chat,
+            workspace: "home",
+            now: Timestamp(100),
+            ..subject()
+        };
+        let cases: Vec<(&str, Rule, bool)> = vec![
+            ("anything", rule(|_| {}), true),
+            ("a tool", rule(|r| r.tools = vec!["Read".into(), "git_*".into()]), true),
+            ("another tool", rule(|r| r.tools = vec!["git_pull".into()]), false),
+            ("a server", rule(|r| r.servers = vec!["git*".into()]), true),
+            ("another server", rule(|r| r.servers = vec!["jira".into()]), false),
+            ("a user", rule(|r| r.users = vec!["ann".into()]), true),
+            ("another user", rule(|r| r.users = vec!["bob".into()]), false),
+            ("a role", rule(|r| r.roles = vec!["admin".into(), "ops".into()]), true),
+            ("another role", rule(|r| r.roles = vec!["admin".into()]), false),
+            ("an agent", rule(|r| r.agents = vec!["cl?rk".into()]), true),
+            ("another agent", rule(|r| r.agents = vec!["coder".into()]), false),
+            ("a surface", rule(|r| r.surfaces = vec![Surface::Chat]), true),
+            ("another surface", rule(|r| r.surfaces = vec![Surface::Headless]), false),
+            ("a workspace", rule(|r| r.workspaces = vec!["*".into()]), true),
+            ("another workspace", rule(|r| r.workspaces = vec!["lab".into()]), false),
+            ("begun", rule(|r| r.from = Some(Timestamp(100))), true),
+            ("not begun", rule(|r| r.from = Some(Timestamp(101))), false),
+            ("not expired", rule(|r| r.until = Some(Timestamp(101))), true),
+            ("expired", rule(|r| r.until = Some(Timestamp(100))), false),
+        ];
+        for (what, rule, wanted) in cases {
+            assert_eq!(rule.fits(&call), Ok(wanted), "{what}");
+        }
+        let served = rule(|r| r.servers = vec!["*".into()]);
+        assert_eq!(served.fits(&Subject { server: None, ..call }), Ok(false), "no server is none of any");
     }
-    pub fn judge(&self, subject: &Subject<'_>) -> Judgement {
-        let (verdict, by) = super::judge(self.auto_run, subject.annotations);
-        Judgement { verdict, by: by.into(), grant: None, terms: Terms::default() }
+
+    #[test]
+    fn a_no_is_stronger_than_what_cannot_be_told() {
+        let on = |argument: &str, value: Value| Condition {
+            argument: argument.into(),
+            is: Predicate::Equals(value),
+        };
+        let arguments = json!({ "a": 1, "b": "x" });
+        let call = Subject { arguments: Some(&arguments), ..subject() };
+        let (yes, no, unclear) = (on("/a", json!(1)), on("/a", json!(2)), on("/b", json!(3)));
+        let fits =
+            |when: &[&Condition]| rule(|r| r.when = when.iter().copied().cloned().collect()).fits(&call);
+        assert_eq!(fits(&[&yes]), Ok(true));
+        assert_eq!(fits(&[&yes, &no]), Ok(false));
+        assert_eq!(fits(&[&unclear, &no]), Ok(false));
+        assert_eq!(fits(&[&no, &unclear]), Ok(false));
+        assert!(fits(&[&unclear, &yes]).is_err());
+        // Only a rule that would look at them needs the arguments.
+        let unread = Subject { arguments: None, ..subject() };
+        assert_eq!(rule(|_| {}).fits(&unread), Ok(true));
+        assert_eq!(rule(|r| r.when = vec![yes.clone()]).fits(&unread), Err(Unclear::Unreadable));
+        let elsewhere = rule(|r| (r.when, r.tools) = (vec![yes.clone()], vec!["other".into()]));
+        assert_eq!(elsewhere.fits(&unread), Ok(false));
+    }
+
+    #[test]
+    fn a_rule_is_kept_as_short_json() {
+        let full = rule(|r| {
+            r.name = Some("n".into());
+            r.tools = vec!["git_*".into()];
+            r.when = vec![
+                Condition { argument: "/a".into(), is: Predicate::Matches(Pattern::new("^x$")) },
+                Condition { argument: "/b".into(), is: Predicate::Absent },
+                Condition {
+                    argument: "/c".into(),
+                    is: Predicate::Between { min: Some(1.into()), max: None },
+                },
+            ];
+        });
+        let json = serde_json::to_string(&full).unwrap();
+        assert_eq!(
+            json,
+            r#"{"name":"n","tools":["git_*"],"when":[{"argument":"/a","is":{"matches":"^x$"}},{"argument":"/b","is":"absent"},{"argument":"/c","is":{"between":{"min":1}}}],"verdict":"deny"}"#
+        );
+        assert_eq!(serde_json::from_str::<Rule>(&json).unwrap(), full);
     }
 }

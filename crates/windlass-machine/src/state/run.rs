@@ -100,6 +100,9 @@ pub enum Phase {
     Parked(Box<Asked>),
 }
 
+/// Who approved, and the roles that they had.
+pub type Approval = (Principal, Vec<String>);
+
 /// An open interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
@@ -112,10 +115,10 @@ pub struct Asked {
     /// Since when.
     pub since: Timestamp,
     /// Who has approved so far.
-    pub votes: Vec<Principal>,
+    pub votes: Vec<Approval>,
     /// Whether somebody was reminded.
     pub reminded: bool,
-    /// Whether others may reply, too.
+    /// Whether others were told.
     pub escalated: bool,
 }
 
@@ -147,7 +150,7 @@ impl Asked {
         self.terms.remind_in_ms.filter(|_| !self.reminded).map(|ms| self.since.plus_ms(ms))
     }
 
-    /// When others may reply, too.
+    /// When others are to be told.
     pub fn escalate_at(&self) -> Option<Timestamp> {
         self.terms.escalate_in_ms.filter(|_| !self.escalated).map(|ms| self.since.plus_ms(ms))
     }
@@ -192,7 +195,9 @@ pub struct Call {
     pub approval: Digest,
     /// Whether a person has approved it as it stands.
     pub approved: bool,
-    /// Under which terms.
+    /// Who did.
+    pub approvals: Vec<Approval>,
+    /// The terms on which it is asked about.
     pub terms: Terms,
     /// The grant that let it through.
     pub grant: Option<String>,
@@ -492,14 +497,14 @@ impl Run {
         };
         let Some(asked) = asked.filter(|asked| asked.interrupt == *interrupt) else { return };
         match fact {
-            Fact::InterruptVoted { by, .. } => asked.votes.push(by.clone()),
+            Fact::InterruptVoted { by, roles, .. } => asked.votes.push((by.clone(), roles.clone())),
             Fact::InterruptReminded { .. } => asked.reminded = true,
             Fact::InterruptEscalated { .. } => asked.escalated = true,
             _ => {} // tidy: nothing else happens to an open interrupt
         }
     }
 
-    pub(super) fn asked_closed(&mut self, index: Option<usize>, answer: &Answer) {
+    pub(super) fn asked_closed(&mut self, index: Option<usize>, answer: &Answer, by: Approval) {
         let Some(index) = index else {
             self.phase = Phase::Ready;
             return;
@@ -514,6 +519,7 @@ impl Run {
                 Answer::Approve | Answer::Edit { .. },
             ) => {
                 (call.status, call.approved) = (CallStatus::Ready, true);
+                call.approvals = asked.votes.into_iter().chain([by]).collect();
             }
             (InterruptKind::InDoubt { .. }, Answer::Retry) => {
                 (call.status, call.approved) = (CallStatus::Ready, true);
@@ -602,6 +608,7 @@ impl Call {
             changed: None,
             approval: Digest::default(),
             approved: false,
+            approvals: Vec::new(),
             terms: Terms::default(),
             grant: None,
             previews: false,

@@ -111,7 +111,11 @@ impl Deps {
     }
 
     /// Looks up the policy that counts for whom a run works for in a thread.
-    pub(crate) async fn policy_for(&self, user: &Principal, thread: &ThreadId) -> Result<PolicyNow, StoreError> {
+    pub(crate) async fn policy_for(
+        &self,
+        user: &Principal,
+        thread: &ThreadId,
+    ) -> Result<PolicyNow, StoreError> {
         // Read before the records: a change that comes in between is looked up again.
         let generation = self.policy.generation();
         let mut policy = (*self.policy.base()).clone();

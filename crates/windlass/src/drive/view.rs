@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_machine::{
-    Answer, Arguments, Block, CallKey, CallView, Content, Digest, EffectId, Given, KnownCall, Phase, RunId, State,
-    ThreadId, View, repair_arguments,
+    Answer, Arguments, Block, CallKey, CallView, Content, Digest, EffectId, Given, KnownCall, Phase, RunId,
+    State, ThreadId, View, repair_arguments,
 };
 
 use super::Deps;

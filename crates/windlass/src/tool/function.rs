@@ -80,10 +80,11 @@ impl FunctionTool {
         F: Fn(CallContext, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, String>> + Send + 'static,
     {
-        self.preview = Some(Box::new(move |context, arguments| match serde_json::from_value::<A>(arguments) {
-            Ok(arguments) => preview(context, arguments).boxed(),
-            Err(problem) => ready(Err(format!("Invalid arguments: {problem}"))).boxed(),
-        }));
+        self.preview =
+            Some(Box::new(move |context, arguments| match serde_json::from_value::<A>(arguments) {
+                Ok(arguments) => preview(context, arguments).boxed(),
+                Err(problem) => ready(Err(format!("Invalid arguments: {problem}"))).boxed(),
+            }));
         self
     }
 

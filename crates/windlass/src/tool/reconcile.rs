@@ -45,7 +45,10 @@ impl Reconcile {
         for (name, source) in &self.arguments {
             let value = match source {
                 Source::Argument(pointer) => lost.pointer(pointer).cloned().ok_or_else(|| {
-                    format!("the call has no argument at `{pointer}`, which `{}` needs as `{name}`", self.tool)
+                    format!(
+                        "the call has no argument at `{pointer}`, which `{}` needs as `{name}`",
+                        self.tool
+                    )
                 })?,
                 Source::Key => Value::String(key_of(effect)),
                 Source::Value(value) => value.clone(),

@@ -57,7 +57,8 @@ pub struct Adjustment {
 
 /// Arguments by which a far side recognises a repeated call. The model never sees them: the engine fills them in, with
 /// a value that is the same however often a call is started.
-const KEY_ARGUMENTS: [&str; 4] = ["idempotency_key", "idempotencyKey", "client_request_id", "clientRequestId"];
+const KEY_ARGUMENTS: [&str; 4] =
+    ["idempotency_key", "idempotencyKey", "client_request_id", "clientRequestId"];
 
 /// The value of a call's key: what the far side recognises a repeat by.
 pub fn key_of(effect: &EffectId) -> String {

@@ -1,0 +1,550 @@
+//! What is wrong with a list of rules: faults, which no list may have, and warnings, which are worth a look.
+//!
+//! It proves what it says by the rules' form alone, and so misses much; it knows nothing of files.
+
+use serde_json::Value;
+
+use crate::event::Verdict;
+use crate::id::Timestamp;
+
+use super::condition::{Condition, Predicate, compare};
+use super::path::check_folder;
+use super::pattern::{Glob, Pattern};
+use super::terms::{Approver, Quorum, Terms};
+use super::{Expiry, Rule};
+
+/// Rules of one list at most.
+pub const RULES_MAX: usize = 1_000;
+
+/// Conditions of one rule at most.
+pub const CONDITIONS_MAX: usize = 32;
+
+/// Entries of one list in a rule at most.
+pub const LIST_MAX: usize = 100;
+
+/// Bytes of a name or a glob at most.
+pub const GLOB_MAX_BYTES: usize = 200;
+
+/// Bytes of a regular expression, a folder or a value at most.
+pub const PATTERN_MAX_BYTES: usize = 1_000;
+
+/// Parts of a JSON pointer at most.
+pub const POINTER_MAX_DEPTH: usize = 32;
+
+/// Something about a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether the list can be used all the same.
+    pub severity: Severity,
+    /// The rule's place in the list, from 0.
+    pub rule: usize,
+    /// The condition's place in the rule, where it is about one.
+    pub condition: Option<usize>,
+    /// The key that it is about, as policy files name it.
+    pub key: &'static str,
+    /// What it is.
+    pub message: String,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The rules are not to be used.
+    Fault,
+    /// They may not say what was meant.
+    Warning,
+}
+
+/// Looks through a list of rules.
+pub fn find_faults(rules: &[Rule], now: Timestamp) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, rule) in rules.iter().enumerate().take(RULES_MAX) {
+        let mut look = Look { rule, index, condition: None, findings: &mut findings };
+        look.names();
+        look.times(now);
+        look.conditions();
+        look.terms();
+        look.others(rules);
+    }
+    if rules.len() > RULES_MAX {
+        let message = format!("there are {} rules; at most {RULES_MAX} are taken", rules.len());
+        let severity = Severity::Fault;
+        findings.push(Finding { severity, rule: RULES_MAX, condition: None, key: "verdict", message });
+    }
+    findings
+}
+
+/// One rule that is looked at.
+struct Look<'l> {
+    rule: &'l Rule,
+    index: usize,
+    condition: Option<usize>,
+    findings: &'l mut Vec<Finding>,
+}
+
+impl Look<'_> {
+    fn fault(&mut self, key: &'static str, message: impl Into<String>) {
+        self.find(Severity::Fault, key, message.into());
+    }
+
+    fn warn(&mut self, key: &'static str, message: impl Into<String>) {
+        self.find(Severity::Warning, key, message.into());
+    }
+
+    fn find(&mut self, severity: Severity, key: &'static str, message: String) {
+        self.findings.push(Finding { severity, rule: self.index, condition: self.condition, key, message });
+    }
+
+    fn names(&mut self) {
+        let rule = self.rule;
+        if let Some(name) = &rule.name
+            && (name.is_empty() || name.len() > GLOB_MAX_BYTES)
+        {
+            self.fault("name", format!("a name has 1 to {GLOB_MAX_BYTES} bytes"));
+        }
+        let lists = [
+            ("tools", &rule.tools),
+            ("servers", &rule.servers),
+            ("users", &rule.users),
+            ("agents", &rule.agents),
+            ("workspaces", &rule.workspaces),
+        ];
+        for (key, globs) in lists {
+            self.list(key, globs.iter().map(Glob::as_str));
+        }
+        self.list("roles", rule.roles.iter().map(String::as_str));
+    }
+
+    fn list<'t>(&mut self, key: &'static str, texts: impl ExactSizeIterator<Item = &'t str>) {
+        if texts.len() > LIST_MAX {
+            self.fault(key, format!("the list has {} entries; at most {LIST_MAX} are taken", texts.len()));
+        }
+        for text in texts {
+            if text.is_empty() {
+                self.fault(key, "an empty text fits nothing");
+            } else if text.len() > GLOB_MAX_BYTES {
+                self.fault(key, format!("an entry has more than {GLOB_MAX_BYTES} bytes"));
+            }
+        }
+    }
+
+    fn times(&mut self, now: Timestamp) {
+        let Some(until) = self.rule.until else { return };
+        if self.rule.from.is_some_and(|from| from >= until) {
+            self.fault("until", "the rule ends before it begins");
+        } else if until <= now {
+            self.warn("until", "the rule has expired and no longer counts");
+        }
+    }
+
+    fn conditions(&mut self) {
+        let conditions = &self.rule.when;
+        if conditions.len() > CONDITIONS_MAX {
+            let count = conditions.len();
+            self.fault("when", format!("there are {count} conditions; at most {CONDITIONS_MAX} are taken"));
+        }
+        for (index, condition) in conditions.iter().enumerate().take(CONDITIONS_MAX) {
+            self.condition = Some(index);
+            self.pointer(&condition.argument);
+            self.predicate(condition);
+        }
+        self.condition = None;
+    }
+
+    fn pointer(&mut self, pointer: &str) {
+        if !pointer.is_empty() && !pointer.starts_with('/') {
+            let meant = pointer.replace('.', "/");
+            self.fault("argument", format!("a JSON pointer begins with `/`: write `/{meant}`"));
+        }
+        if pointer.split('/').skip(1).count() > POINTER_MAX_DEPTH || pointer.len() > PATTERN_MAX_BYTES {
+            let most = format!("at most {POINTER_MAX_DEPTH} parts and {PATTERN_MAX_BYTES} bytes");
+            self.fault("argument", format!("a JSON pointer has {most}"));
+        }
+        if pointer.split('~').skip(1).any(|rest| !rest.starts_with(['0', '1'])) {
+            self.fault("argument", "in a JSON pointer `~` is written `~0`, and `/` in a key `~1`");
+        }
+    }
+
+    fn predicate(&mut self, condition: &Condition) {
+        match &condition.is {
+            Predicate::Equals(value) => self.values("equals", std::slice::from_ref(value)),
+            Predicate::OneOf(values) => self.values("one_of", values),
+            Predicate::NotOneOf(values) => self.values("not_one_of", values),
+            Predicate::Matches(pattern) => self.pattern(pattern),
+            Predicate::Between { min: None, max: None } => {
+                self.fault("min", "neither `min` nor `max` is given")
+            }
+            Predicate::Between { min, max } => {
+                if let (Some(min), Some(max)) = (min, max)
+                    && compare(min, max).is_gt()
+                {
+                    self.fault("min", format!("no number lies between {min} and {max}"));
+                }
+            }
+            Predicate::Under(folder) => {
+                if folder.len() > PATTERN_MAX_BYTES {
+                    self.fault("under", format!("a folder has at most {PATTERN_MAX_BYTES} bytes"));
+                }
+                if let Err(why) = check_folder(folder) {
+                    self.fault("under", why.to_string());
+                }
+            }
+            Predicate::Present | Predicate::Absent => {}
+        }
+    }
+
+    fn values(&mut self, key: &'static str, values: &[Value]) {
+        if values.is_empty() {
+            self.fault(key, "the list is empty");
+        }
+        if values.len() > LIST_MAX {
+            self.fault(key, format!("the list has {} entries; at most {LIST_MAX} are taken", values.len()));
+        }
+        if values.iter().any(Value::is_null) {
+            self.fault(key, "`null` counts as absent: write `absent = true`");
+        }
+        if values.iter().take(LIST_MAX).any(|value| value.to_string().len() > PATTERN_MAX_BYTES) {
+            self.fault(key, format!("a value has at most {PATTERN_MAX_BYTES} bytes"));
+        }
+    }
+
+    fn pattern(&mut self, pattern: &Pattern) {
+        let text = pattern.as_str();
+        if text.len() > PATTERN_MAX_BYTES {
+            return self.fault("matches", format!("an expression has at most {PATTERN_MAX_BYTES} bytes"));
+        }
+        if let Err(why) = pattern.compile() {
+            return self.fault("matches", format!("the expression cannot be used: {why}"));
+        }
+        let whole = text.starts_with('^') && text.ends_with('$');
+        if self.rule.verdict == Verdict::Allow && !whole {
+            self.warn("matches", "the expression may match anywhere in the text: write `^…$` for the whole");
+        }
+    }
+
+    fn terms(&mut self) {
+        let (rule, terms) = (self.rule, &self.rule.terms);
+        if rule.verdict != Verdict::Ask {
+            if *terms != Terms::default() {
+                self.fault("verdict", "only a rule that asks has a quorum, approvers or times");
+            }
+            return;
+        }
+        for quorum in &terms.quorums {
+            self.quorum(quorum);
+        }
+        self.list(
+            "escalate_to",
+            terms.escalate_to.iter().map(Approver::name).collect::<Vec<_>>().into_iter(),
+        );
+        match (terms.escalate_in_ms, terms.escalate_to.is_empty()) {
+            (None, false) => self.fault("escalate_to", "`escalate_after` is missing"),
+            (Some(_), true) => self.fault("escalate_after", "`escalate_to` is missing"),
+            (None, true) | (Some(_), false) => {}
+        }
+        match terms.expires_in_ms {
+            None if terms.on_expiry == Expiry::Approve => {
+                self.warn("on_timeout", "without `timeout` it never happens");
+            }
+            None => {}
+            Some(0) => self.fault("timeout", "nobody can answer in no time"),
+            Some(expires) => {
+                let times = [("remind_after", terms.remind_in_ms), ("escalate_after", terms.escalate_in_ms)];
+                for (key, _) in times.iter().filter(|(_, time)| time.is_some_and(|time| time >= expires)) {
+                    self.warn(key, "it never happens: `timeout` comes first");
+                }
+            }
+        }
+    }
+
+    fn quorum(&mut self, quorum: &Quorum) {
+        self.list("approvers", quorum.of.iter().map(Approver::name).collect::<Vec<_>>().into_iter());
+        if quorum.count == 0 {
+            self.fault("quorum", "at least one has to approve");
+        }
+        let users = quorum.of.iter().all(|approver| matches!(approver, Approver::User(_)));
+        let named = quorum.of.len();
+        if users && named > 0 && (quorum.count as usize) > named {
+            self.fault("quorum", format!("{} have to approve, and only {named} may", quorum.count));
+        }
+    }
+
+    /// Compares the rule with the others.
+    fn others(&mut self, rules: &[Rule]) {
+        let (rule, index) = (self.rule, self.index);
+        let others = || rules.iter().take(RULES_MAX).enumerate().filter(move |(other, _)| *other != index);
+        let unnamed = |rule: &Rule| Rule { name: None, ..rule.clone() };
+        let says_the_same = |other: &Rule| {
+            rule.verdict == other.verdict && rule.tools == other.tools && unnamed(rule) == unnamed(other)
+        };
+        for (other, earlier) in others().take_while(|(other, _)| *other < index) {
+            if says_the_same(earlier) {
+                return self.warn("verdict", format!("the rule says the same as `{}`", earlier.label(other)));
+            }
+            if rule.name.is_some() && rule.name == earlier.name {
+                self.warn("name", "another rule has this name: a judgement cannot tell them apart");
+                break;
+            }
+        }
+        if let Some((other, stronger)) = others().find(|(_, other)| outdoes(other, rule)) {
+            let label = stronger.label(other);
+            self.warn("verdict", format!("the rule never decides: `{label}` is stronger wherever it fits"));
+        }
+    }
+}
+
+/// Whether a rule certainly has a stronger word than another wherever that one fits.
+fn outdoes(strong: &Rule, weak: &Rule) -> bool {
+    let stronger = match (strong.verdict, weak.verdict) {
+        (Verdict::Deny, Verdict::Ask | Verdict::Allow) | (Verdict::Ask, Verdict::Allow) => true,
+        (Verdict::Allow | Verdict::Ask | Verdict::Deny, _) => false,
+    };
+    // Where it cannot be told whether the two fit, the call is asked about on the terms of the weaker one.
+    let asks_on_terms = weak.verdict == Verdict::Ask && weak.terms != Terms::default();
+    stronger
+        && (strong.when.is_empty() || !asks_on_terms)
+        && covers(&strong.tools, &weak.tools)
+        && (strong.servers.is_empty() || !weak.servers.is_empty() && covers(&strong.servers, &weak.servers))
+        && covers(&strong.users, &weak.users)
+        && includes(&strong.roles, &weak.roles)
+        && covers(&strong.agents, &weak.agents)
+        && includes(&strong.surfaces, &weak.surfaces)
+        && covers(&strong.workspaces, &weak.workspaces)
+        && strong.from.is_none_or(|from| weak.from.is_some_and(|other| from <= other))
+        && strong.until.is_none_or(|until| weak.until.is_some_and(|other| until >= other))
+        && strong.when.iter().all(|condition| weak.when.contains(condition))
+}
+
+/// Whether globs fit whatever other ones do; none fit all.
+fn covers(wide: &[Glob], narrow: &[Glob]) -> bool {
+    let all = [Glob::new("*")];
+    let narrow = if narrow.is_empty() { &all } else { narrow };
+    wide.is_empty() || narrow.iter().all(|narrow| wide.iter().any(|wide| wide.covers(narrow)))
+}
+
+/// Whether words take in all of the other ones; none take in all.
+fn includes<T: PartialEq>(wide: &[T], narrow: &[T]) -> bool {
+    wide.is_empty() || !narrow.is_empty() && narrow.iter().all(|word| wide.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::event::Surface;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn rule(verdict: Verdict, change: impl FnOnce(&mut Rule)) -> Rule {
+        let mut rule = Rule::new(verdict);
+        change(&mut rule);
+        rule
+    }
+
+    fn check(rules: &[Rule], wanted: &[&str]) {
+        let said: Vec<String> = find_faults(rules, NOW)
+            .into_iter()
+            .map(|Finding { severity, rule, condition, key, message }| {
+                let condition = condition.map_or_else(String::new, |index| format!(".{index}"));
+                format!("{severity:?} {rule}{condition} {key}: {message}")
+            })
+            .collect();
+        assert_eq!(said, wanted);
+    }
+
+    #[test]
+    fn names_and_lists() {
+        check(&[rule(Verdict::Deny, |r| r.tools = vec!["git_*".into()])], &[]);
+        let odd = rule(Verdict::Deny, |r| {
+            r.name = Some(String::new());
+            r.tools = vec!["".into(), "x".repeat(201).as_str().into()];
+            r.roles = vec!["r".into(); 101];
+        });
+        let wanted = [
+            "Fault 0 name: a name has 1 to 200 bytes",
+            "Fault 0 tools: an empty text fits nothing",
+            "Fault 0 tools: an entry has more than 200 bytes",
+            "Fault 0 roles: the list has 101 entries; at most 100 are taken",
+        ];
+        check(&[odd], &wanted);
+    }
+
+    #[test]
+    fn too_many_rules() {
+        let rules: Vec<Rule> = (0..1_001)
+            .map(|n| rule(Verdict::Deny, |r| r.tools = vec![format!("t{n}").as_str().into()]))
+            .collect();
+        check(&rules[..1_000], &[]);
+        check(&rules, &["Fault 1000 verdict: there are 1001 rules; at most 1000 are taken"]);
+    }
+
+    #[test]
+    fn times() {
+        let at = |from: u64, until: u64| {
+            rule(Verdict::Deny, |r| (r.from, r.until) = (Some(Timestamp(from)), Some(Timestamp(until))))
+        };
+        check(&[at(1, 1_001)], &[]);
+        check(&[at(1, 1_000)], &["Warning 0 until: the rule has expired and no longer counts"]);
+        check(&[at(5, 5)], &["Fault 0 until: the rule ends before it begins"]);
+    }
+
+    #[test]
+    fn conditions() {
+        let on = |verdict, argument: &str, is| {
+            let first = Condition { argument: "/ok".into(), is: Predicate::Present };
+            [rule(verdict, |r| r.when = vec![first, Condition { argument: argument.into(), is }])]
+        };
+        let deny = |argument: &str, is| on(Verdict::Deny, argument, is);
+        check(&deny("", Predicate::Present), &[]);
+        let fault = |key: &str, message: &str| format!("Fault 0.1 {key}: {message}");
+        let cases: Vec<([Rule; 1], String)> = vec![
+            (
+                deny("a.b", Predicate::Present),
+                fault("argument", "a JSON pointer begins with `/`: write `/a/b`"),
+            ),
+            (
+                deny(&"/a".repeat(33), Predicate::Present),
+                fault("argument", "a JSON pointer has at most 32 parts and 1000 bytes"),
+            ),
+            (
+                deny("/~", Predicate::Present),
+                fault("argument", "in a JSON pointer `~` is written `~0`, and `/` in a key `~1`"),
+            ),
+            (
+                deny("/a", Predicate::Equals(json!(null))),
+                fault("equals", "`null` counts as absent: write `absent = true`"),
+            ),
+            (deny("/a", Predicate::OneOf(vec![])), fault("one_of", "the list is empty")),
+            (
+                deny("/a", Predicate::NotOneOf(vec![json!(1); 101])),
+                fault("not_one_of", "the list has 101 entries; at most 100 are taken"),
+            ),
+            (
+                deny("/a", Predicate::Matches(Pattern::new("["))),
+                fault("matches", "the expression cannot be used: unclosed character class"),
+            ),
+            (
+                deny("/a", Predicate::Matches(Pattern::new("x".repeat(1_001)))),
+                fault("matches", "an expression has at most 1000 bytes"),
+            ),
+            (
+                deny("/a", Predicate::Between { min: None, max: None }),
+                fault("min", "neither `min` nor `max` is given"),
+            ),
+            (
+                deny("/a", Predicate::Between { min: Some(2.into()), max: Some(1.into()) }),
+                fault("min", "no number lies between 2 and 1"),
+            ),
+            (
+                deny("/a", Predicate::Under("../x".into())),
+                fault("under", "the path leaves the folder that it is relative to"),
+            ),
+        ];
+        for (rules, wanted) in cases {
+            check(&rules, &[&wanted]);
+        }
+        let loose =
+            "Warning 0.1 matches: the expression may match anywhere in the text: write `^…$` for the whole";
+        check(&on(Verdict::Allow, "/a", Predicate::Matches(Pattern::new("ls"))), &[loose]);
+        check(&on(Verdict::Allow, "/a", Predicate::Matches(Pattern::new("^ls$"))), &[]);
+        check(&on(Verdict::Deny, "/a", Predicate::Matches(Pattern::new("rm"))), &[]);
+        let many = rule(Verdict::Deny, |r| {
+            r.when = vec![Condition { argument: "/a".into(), is: Predicate::Present }; 33];
+        });
+        check(&[many], &["Fault 0 when: there are 33 conditions; at most 32 are taken"]);
+    }
+
+    #[test]
+    fn terms() {
+        let ask = |change: fn(&mut Terms)| [rule(Verdict::Ask, |r| change(&mut r.terms))];
+        let user = |name: &str| Approver::User(name.into());
+        let quorum = |count, of: &[Approver]| {
+            let quorums = BTreeSet::from([Quorum { count, of: of.iter().cloned().collect() }]);
+            [rule(Verdict::Ask, |r| r.terms.quorums = quorums)]
+        };
+        check(&quorum(2, &[user("a"), user("b")]), &[]);
+        check(&quorum(2, &[user("a"), Approver::Role("ops".into())]), &[]);
+        check(&quorum(5, &[]), &[]);
+        check(&quorum(0, &[]), &["Fault 0 quorum: at least one has to approve"]);
+        check(&quorum(2, &[user("a")]), &["Fault 0 quorum: 2 have to approve, and only 1 may"]);
+        type Case = (fn(&mut Terms), &'static [&'static str]);
+        let cases: [Case; 6] = [
+            (
+                |t| t.on_expiry = Expiry::Approve,
+                &["Warning 0 on_timeout: without `timeout` it never happens"],
+            ),
+            (|t| t.expires_in_ms = Some(0), &["Fault 0 timeout: nobody can answer in no time"]),
+            (|t| t.escalate_in_ms = Some(5), &["Fault 0 escalate_after: `escalate_to` is missing"]),
+            (
+                |t| t.escalate_to = BTreeSet::from([Approver::Role("r".into())]),
+                &["Fault 0 escalate_to: `escalate_after` is missing"],
+            ),
+            (
+                |t| (t.expires_in_ms, t.remind_in_ms) = (Some(5), Some(5)),
+                &["Warning 0 remind_after: it never happens: `timeout` comes first"],
+            ),
+            (|t| (t.expires_in_ms, t.on_expiry) = (Some(5), Expiry::Approve), &[]),
+        ];
+        for (change, wanted) in cases {
+            check(&ask(change), wanted);
+        }
+        let denied = rule(Verdict::Deny, |r| r.terms.expires_in_ms = Some(5));
+        check(&[denied], &["Fault 0 verdict: only a rule that asks has a quorum, approvers or times"]);
+    }
+
+    #[test]
+    fn rules_that_never_decide() {
+        let on = |argument: &str| Condition { argument: argument.into(), is: Predicate::Present };
+        let never = |weak: usize, strong: usize| {
+            format!(
+                "Warning {weak} verdict: the rule never decides: `rule #{}` is stronger wherever it fits",
+                strong + 1
+            )
+        };
+        let git = |verdict, glob: &str| rule(verdict, |r| r.tools = vec![glob.into()]);
+        check(&[git(Verdict::Allow, "git_push"), git(Verdict::Deny, "git_*")], &[&never(0, 1)]);
+        check(&[git(Verdict::Deny, "*"), Rule::new(Verdict::Ask)], &[&never(1, 0)]);
+        check(&[git(Verdict::Ask, "git_*"), git(Verdict::Allow, "git_*")], &[&never(1, 0)]);
+        check(&[git(Verdict::Allow, "*"), git(Verdict::Deny, "git_*")], &[]);
+        check(&[git(Verdict::Allow, "git_*"), git(Verdict::Deny, "git_push")], &[]);
+        // Each thing that only the stronger one names lets the other decide elsewhere.
+        let narrower: [fn(&mut Rule); 9] = [
+            |r| r.servers = vec!["*".into()],
+            |r| r.users = vec!["ann".into()],
+            |r| r.roles = vec!["ops".into()],
+            |r| r.agents = vec!["a*".into()],
+            |r| r.surfaces = vec![Surface::Chat],
+            |r| r.workspaces = vec!["w".into()],
+            |r| r.from = Some(Timestamp(5)),
+            |r| r.until = Some(Timestamp(5_000)),
+            |r| r.when = vec![Condition { argument: "/a".into(), is: Predicate::Present }],
+        ];
+        for narrow in narrower {
+            check(&[rule(Verdict::Deny, narrow), Rule::new(Verdict::Allow)], &[]);
+            check(&[Rule::new(Verdict::Deny), rule(Verdict::Allow, narrow)], &[&never(1, 0)]);
+            check(&[rule(Verdict::Deny, narrow), rule(Verdict::Allow, narrow)], &[&never(1, 0)]);
+        }
+        let (fewer, more) = (vec![on("/a")], vec![on("/b"), on("/a")]);
+        let rules = [rule(Verdict::Deny, |r| r.when = fewer), rule(Verdict::Allow, |r| r.when = more)];
+        check(&rules, &[&never(1, 0)]);
+        // Where the arguments are odd, the second one's quorum counts.
+        let deny = rule(Verdict::Deny, |r| r.when = vec![on("/a")]);
+        let two = BTreeSet::from([Quorum { count: 2, of: BTreeSet::new() }]);
+        let ask = rule(Verdict::Ask, |r| (r.when, r.terms.quorums) = (vec![on("/a")], two));
+        check(&[deny, ask], &[]);
+    }
+
+    #[test]
+    fn rules_that_are_there_twice() {
+        let named = |name: &str, verdict| rule(verdict, |r| r.name = Some(name.into()));
+        let same = "Warning 1 verdict: the rule says the same as `a`";
+        check(&[named("a", Verdict::Deny), named("b", Verdict::Deny)], &[same]);
+        check(&[named("a", Verdict::Deny), named("a", Verdict::Deny)], &[same]);
+        let elsewhere = rule(Verdict::Deny, |r| (r.name, r.tools) = (Some("a".into()), vec!["x".into()]));
+        let twice = "Warning 1 name: another rule has this name: a judgement cannot tell them apart";
+        check(&[named("a", Verdict::Deny), elsewhere], &[twice]);
+    }
+}

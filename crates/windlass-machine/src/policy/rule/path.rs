@@ -1,0 +1,103 @@
+//! Whether a path lies below another, by their texts alone.
+//!
+//! It looks at no disk: links are not followed, and case counts. What the texts cannot tell is said to be unclear.
+
+/// Why two paths cannot be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnclearPath {
+    /// One is absolute and the other is not.
+    #[error("one of the two paths is absolute and the other is not")]
+    Mixed,
+    /// It leads out of the folder that it is relative to.
+    #[error("the path leaves the folder that it is relative to")]
+    Leaves,
+    /// It stands for the home directory of whoever reads it.
+    #[error("the path begins with `~`")]
+    Home,
+    /// Nothing is named.
+    #[error("the path is empty")]
+    Empty,
+    /// It ends in the middle for whoever reads it.
+    #[error("the path holds a NUL")]
+    Nul,
+}
+
+/// A path in its parts, without `.`, `..` and doubled slashes.
+struct Parts<'p> {
+    absolute: bool,
+    names: Vec<&'p str>,
+}
+
+fn parts(path: &str) -> Result<Parts<'_>, UnclearPath> {
+    if path.is_empty() {
+        return Err(UnclearPath::Empty);
+    }
+    if path.contains('\0') {
+        return Err(UnclearPath::Nul);
+    }
+    if path.starts_with('~') {
+        return Err(UnclearPath::Home);
+    }
+    let absolute = path.starts_with('/');
+    let mut names = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            // The parent of the root is the root.
+            ".." => match names.pop() {
+                None if !absolute => return Err(UnclearPath::Leaves),
+                Some(_) | None => {}
+            },
+            name => names.push(name),
+        }
+    }
+    Ok(Parts { absolute, names })
+}
+
+/// Whether a path is a folder or lies below it.
+pub fn lies_under(path: &str, folder: &str) -> Result<bool, UnclearPath> {
+    let (path, folder) = (parts(path)?, parts(folder)?);
+    if path.absolute != folder.absolute {
+        return Err(UnclearPath::Mixed);
+    }
+    Ok(path.names.starts_with(&folder.names))
+}
+
+/// Whether a rule can name a folder so.
+pub fn check_folder(folder: &str) -> Result<(), UnclearPath> {
+    parts(folder).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_compared_part_by_part() {
+        let cases = [
+            ("src/a.rs", "src", Ok(true)),
+            ("src", "src", Ok(true)),
+            ("src/", "./src//", Ok(true)),
+            ("srcs/a.rs", "src", Ok(false)),
+            ("a/src/b", "src", Ok(false)),
+            ("src/../secret", "src", Ok(false)),
+            ("a/../src/b", "src", Ok(true)),
+            ("anything/at/all", ".", Ok(true)),
+            ("/etc/passwd", "/etc", Ok(true)),
+            ("/etcetera", "/etc", Ok(false)),
+            ("/a/../../etc/x", "/etc", Ok(true)),
+            ("/x", "/", Ok(true)),
+            ("src/./.git/config", "src/.git", Ok(true)),
+            ("../src/a", "src", Err(UnclearPath::Leaves)),
+            ("src/../../etc", "src", Err(UnclearPath::Leaves)),
+            ("/etc", "src", Err(UnclearPath::Mixed)),
+            ("src", "/etc", Err(UnclearPath::Mixed)),
+            ("~/.ssh", "src", Err(UnclearPath::Home)),
+            ("", "src", Err(UnclearPath::Empty)),
+            ("src/a\0b", "src", Err(UnclearPath::Nul)),
+        ];
+        for (path, folder, wanted) in cases {
+            assert_eq!(lies_under(path, folder), wanted, "{path} {folder}");
+        }
+    }
+}

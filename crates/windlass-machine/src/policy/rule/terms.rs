@@ -1,0 +1,273 @@
+//! The terms of asking: who must approve, how long it waits, and what happens then.
+//!
+//! They are merged from all rules that ask, so that whatever meets the merged terms meets those of each rule.
+//! Nothing here counts time or votes by itself.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::Principal;
+
+/// The terms on which a call is asked about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Terms {
+    /// How many must approve, out of whom. Each one has to be met, and one approval counts for all that it fits.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub quorums: BTreeSet<Quorum>,
+    /// After how long an open question is answered by the policy; `None`: it waits. (OV-3)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+    /// What that answer is.
+    #[serde(skip_serializing_if = "Expiry::is_deny")]
+    pub on_expiry: Expiry,
+    /// After how long the approvers are reminded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remind_in_ms: Option<u64>,
+    /// After how long others are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escalate_in_ms: Option<u64>,
+    /// Who those are. Being told gives nobody a vote.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub escalate_to: BTreeSet<Approver>,
+}
+
+/// So many different people, out of some.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quorum {
+    /// How many different ones.
+    pub count: u32,
+    /// Out of whom; empty: anyone who may answer at all.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub of: BTreeSet<Approver>,
+}
+
+/// Who may approve: `user:NAME` or `role:NAME`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Approver {
+    /// This user.
+    User(String),
+    /// Whoever has this role.
+    Role(String),
+}
+
+/// What the policy answers when nobody else did in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expiry {
+    /// The call may not run.
+    #[default]
+    Deny,
+    /// The call may run.
+    Approve,
+}
+
+impl Expiry {
+    fn is_deny(&self) -> bool {
+        *self == Self::Deny
+    }
+}
+
+/// One approval of anyone.
+fn usual() -> BTreeSet<Quorum> {
+    BTreeSet::from([Quorum { count: 1, of: BTreeSet::new() }])
+}
+
+fn is_usual(quorums: &BTreeSet<Quorum>) -> bool {
+    *quorums == usual()
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            quorums: usual(),
+            expires_in_ms: None,
+            on_expiry: Expiry::Deny,
+            remind_in_ms: None,
+            escalate_in_ms: None,
+            escalate_to: BTreeSet::new(),
+        }
+    }
+}
+
+impl Terms {
+    /// The terms of two rules that both ask. The order of merging changes nothing:
+    ///
+    /// - **who**: the quorums of both, each of which has to be met; one that another one implies is left out;
+    /// - **expiry**: the earlier one. It denies unless both approve: a rule that waits for ever, or denies, does not let
+    ///   time approve what it asks about;
+    /// - **reminder, escalation**: the earlier one; all of those whom either names are told.
+    pub fn merge(self, other: Self) -> Self {
+        let earlier = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        let on_expiry = match self.approves_in_time() && other.approves_in_time() {
+            true => Expiry::Approve,
+            false => Expiry::Deny,
+        };
+        let all: BTreeSet<Quorum> = self.quorums.into_iter().chain(other.quorums).collect();
+        let implied = |quorum: &Quorum| all.iter().any(|other| other != quorum && other.implies(quorum));
+        Self {
+            quorums: all.iter().filter(|quorum| !implied(quorum)).cloned().collect(),
+            expires_in_ms: earlier(self.expires_in_ms, other.expires_in_ms),
+            on_expiry,
+            remind_in_ms: earlier(self.remind_in_ms, other.remind_in_ms),
+            escalate_in_ms: earlier(self.escalate_in_ms, other.escalate_in_ms),
+            escalate_to: self.escalate_to.into_iter().chain(other.escalate_to).collect(),
+        }
+    }
+
+    /// Whether the policy approves by itself after a while.
+    pub fn approves_in_time(&self) -> bool {
+        self.expires_in_ms.is_some() && self.on_expiry == Expiry::Approve
+    }
+
+    /// Whether somebody's approval counts for anything.
+    pub fn may_approve(&self, principal: &Principal, roles: &[String]) -> bool {
+        self.quorums.iter().any(|quorum| quorum.fits(principal, roles))
+    }
+
+    /// Whether approvals are enough. Each is a principal and the roles that it had then; a second one of the same
+    /// principal counts for nothing.
+    pub fn are_met_by(&self, approvals: &[(Principal, Vec<String>)]) -> bool {
+        self.quorums.iter().all(|quorum| {
+            let fitting = approvals.iter().filter(|(principal, roles)| quorum.fits(principal, roles));
+            let different: BTreeSet<&Principal> = fitting.map(|(principal, _)| principal).collect();
+            different.len() >= quorum.count as usize
+        })
+    }
+
+    /// The largest of the quorums: at least so many different people approve.
+    pub fn quorum(&self) -> u32 {
+        self.quorums.iter().map(|quorum| quorum.count).max().unwrap_or_default()
+    }
+}
+
+impl Quorum {
+    fn fits(&self, principal: &Principal, roles: &[String]) -> bool {
+        self.of.is_empty()
+            || self.of.iter().any(|approver| match approver {
+                Approver::User(name) => name == principal.as_str(),
+                Approver::Role(name) => roles.contains(name),
+            })
+    }
+
+    /// Whether meeting this one meets the other: as many out of no more people.
+    fn implies(&self, other: &Self) -> bool {
+        let narrower = other.of.is_empty() || !self.of.is_empty() && self.of.is_subset(&other.of);
+        self.count >= other.count && narrower
+    }
+}
+
+impl Approver {
+    /// The user's or the role's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::User(name) | Self::Role(name) => name,
+        }
+    }
+}
+
+impl TryFrom<String> for Approver {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.split_once(':') {
+            Some(("user", name)) if !name.is_empty() => Ok(Self::User(name.to_owned())),
+            Some(("role", name)) if !name.is_empty() => Ok(Self::Role(name.to_owned())),
+            Some(_) | None => Err(format!("`{text}` names nobody; write `user:NAME` or `role:NAME`")),
+        }
+    }
+}
+
+impl From<Approver> for String {
+    fn from(approver: Approver) -> Self {
+        approver.to_string()
+    }
+}
+
+impl fmt::Display for Approver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(name) => write!(f, "user:{name}"),
+            Self::Role(name) => write!(f, "role:{name}"),
+        }
+    }
+}
+
+impl fmt::Debug for Approver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quorum(count: u32, of: &[&str]) -> Quorum {
+        let of = of.iter().map(|text| Approver::try_from((*text).to_owned()).unwrap());
+        Quorum { count, of: of.collect() }
+    }
+
+    fn of(quorums: &[Quorum]) -> Terms {
+        Terms { quorums: quorums.iter().cloned().collect(), ..Terms::default() }
+    }
+
+    #[test]
+    fn each_quorum_is_met_by_its_own_people() {
+        let terms =
+            of(&[quorum(2, &["user:ann", "user:bob", "user:eve"])]).merge(of(&[quorum(1, &["role:ops"])]));
+        let approvals = |list: &[(&str, &[&str])]| {
+            let owned = |roles: &[&str]| roles.iter().map(|role| (*role).to_owned()).collect();
+            list.iter().map(|(name, roles)| (Principal::from(*name), owned(roles))).collect::<Vec<_>>()
+        };
+        let met = |list| terms.are_met_by(&approvals(list));
+        assert!(!met(&[("ann", &[]), ("zoe", &["ops"])]), "two approved, but one of the first list only");
+        assert!(!met(&[("ann", &[]), ("bob", &[])]));
+        assert!(met(&[("ann", &[]), ("bob", &[]), ("zoe", &["ops"])]));
+        assert!(met(&[("ann", &[]), ("bob", &["ops", "dev"])]), "one approval counts for all that it fits");
+        assert!(!met(&[("ann", &["ops"]), ("ann", &["ops"])]), "nobody counts twice");
+        assert_eq!(terms.quorum(), 2);
+        assert!(terms.may_approve(&"zoe".into(), &["ops".into()]) && terms.may_approve(&"eve".into(), &[]));
+        assert!(!terms.may_approve(&"zoe".into(), &["dev".into()]));
+    }
+
+    #[test]
+    fn what_is_implied_is_left_out() {
+        let merged = |a: Quorum, b: Quorum| of(&[a]).merge(of(&[b])).quorums.into_iter().collect::<Vec<_>>();
+        let (anyone, two, ann) = (quorum(1, &[]), quorum(2, &[]), quorum(1, &["user:ann"]));
+        assert_eq!(merged(anyone.clone(), two.clone()), std::slice::from_ref(&two));
+        assert_eq!(merged(anyone, ann.clone()), std::slice::from_ref(&ann));
+        assert_eq!(merged(ann.clone(), quorum(1, &["user:ann", "role:ops"])), std::slice::from_ref(&ann));
+        assert_eq!(merged(two.clone(), ann.clone()), [ann, two]);
+    }
+
+    #[test]
+    fn time_approves_only_where_every_rule_lets_it() {
+        let timed = |ms, on_expiry| Terms { expires_in_ms: ms, on_expiry, ..Terms::default() };
+        let merged = |a: &Terms, b: &Terms| {
+            let merged = a.clone().merge(b.clone());
+            (merged.expires_in_ms, merged.on_expiry)
+        };
+        let (slow, fast) = (timed(Some(60), Expiry::Approve), timed(Some(30), Expiry::Approve));
+        assert_eq!(merged(&slow, &fast), (Some(30), Expiry::Approve));
+        assert_eq!(merged(&fast, &Terms::default()), (Some(30), Expiry::Deny));
+        assert_eq!(merged(&fast, &timed(Some(90), Expiry::Deny)), (Some(30), Expiry::Deny));
+        assert_eq!(merged(&fast, &timed(None, Expiry::Approve)), (Some(30), Expiry::Deny));
+    }
+
+    #[test]
+    fn usual_terms_are_short() {
+        assert_eq!(serde_json::to_string(&Terms::default()).unwrap(), "{}");
+        assert_eq!(serde_json::from_str::<Terms>("{}").unwrap(), Terms::default());
+        let terms = Terms { expires_in_ms: Some(5), ..of(&[quorum(2, &["role:ops"])]) };
+        let json = serde_json::to_string(&terms).unwrap();
+        assert_eq!(json, r#"{"quorums":[{"count":2,"of":["role:ops"]}],"expires_in_ms":5}"#);
+        assert_eq!(serde_json::from_str::<Terms>(&json).unwrap(), terms);
+        let error = serde_json::from_str::<Approver>(r#""ann""#).unwrap_err().to_string();
+        assert_eq!(error, "`ann` names nobody; write `user:NAME` or `role:NAME`");
+    }
+}
