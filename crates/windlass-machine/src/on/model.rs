@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::line::Overlay;
-use super::next::{End, finish, has_steps_left, next_step, try_again};
+use super::next::{End, finish, give_up, has_steps_left, next_step, try_again};
 use super::{Decision, cancel};
 use crate::context::nudge::{EMPTY_RETRIES, LAST_RESORT, OVERRUN_RETRIES, SILENT};
 use crate::context::window;
@@ -163,7 +163,7 @@ pub(super) fn failed(d: &mut Decision<'_>, failure: &ModelFailed) -> Result<(), 
     }
     let (code, retryable) = error_code(failure.class);
     let end = End::failed(code, failure.message.clone(), retryable).with_output(d.said(run));
-    finish(d, run, end, &run.totals);
+    give_up(d, run, end, &run.totals);
     Ok(())
 }
 

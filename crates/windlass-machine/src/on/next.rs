@@ -98,6 +98,14 @@ fn out_of_steps(d: &mut Decision<'_>, run: &Run, totals: &Totals) {
     }
 }
 
+/// Ends the run because the model cannot be called. A person whose run is out of steps is answered in fixed words even
+/// then; what failed stands in the journal. (WT-L12)
+pub(super) fn give_up(d: &mut Decision<'_>, run: &Run, failed: End, totals: &Totals) {
+    // Only a run that a person reads asks for the plain answer.
+    let end = if run.mode == StepMode::Fallback { End::in_place(LAST_RESORT) } else { failed };
+    finish(d, run, end, totals);
+}
+
 /// Tries the step again at once.
 pub(super) fn try_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
     let attempt = Attempt { step: run.attempt.step, attempt: run.attempt.attempt + 1 };
