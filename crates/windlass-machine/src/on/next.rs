@@ -10,6 +10,7 @@ use crate::event::{
     CancelReason, Fact, Output, Place, Queued, RunError, RunStatus, StepMode, Surface, Totals,
 };
 use crate::id::{Attempt, InputId, ModelName, Principal};
+use crate::policy::shorten_failure;
 use crate::reject::Reject;
 use crate::state::{Phase, Run};
 
@@ -32,6 +33,7 @@ impl End {
     }
 
     pub(super) fn failed(code: &str, message: String, retryable: bool) -> Self {
+        let message = shorten_failure(&message).into_owned();
         let error = RunError { code: code.into(), message, retryable };
         Self { status: RunStatus::Failed, output: Output::default(), error: Some(error), fallback: false }
     }

@@ -8,6 +8,7 @@ use crate::agent::EffectClass;
 use crate::event::{Fact, Outcome};
 use crate::id::CallKey;
 use crate::message::{Block, Content};
+use crate::policy::shorten_failure;
 use crate::reject::Reject;
 use crate::state::{Call, CallStatus, Line, Run};
 
@@ -51,6 +52,7 @@ fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
 
 pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Result<(), Reject> {
     let (run, line) = started(d, key)?;
+    let reason = &*shorten_failure(reason);
     let index = key.index as usize;
     let mut overlay = Overlay::of(run, line);
     match (line.calls[index].class, run.cancel.is_some()) {

@@ -7,5 +7,5 @@ mod limit;
 mod retry;
 
 pub use gate::{AutoRun, judge};
-pub use limit::{RESULT_MAX_CHARS, shorten_result};
+pub use limit::{FAILURE_MAX_CHARS, RESULT_MAX_CHARS, RESULT_MAX_PARTS, shorten_failure, shorten_result};
 pub use retry::{FailureClass, Failures, RETRY_AFTER_MAX_MS, error_code, retry_delay_ms};
