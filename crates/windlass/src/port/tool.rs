@@ -22,7 +22,8 @@ pub trait Tool: Send + Sync {
         EffectClass::from_annotations(self.spec().annotations)
     }
 
-    /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver.
+    /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver. So is a call that
+    /// blocks its thread, on a runtime of several threads; one that is killed then goes on until it next awaits.
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput;
 }
 
