@@ -7,8 +7,8 @@ use std::borrow::Cow;
 /// Characters of one result's text that the model is shown at most. (LM-L6)
 pub const RESULT_MAX_CHARS: usize = 100_000;
 
-/// Parts of one result that the model is shown at most: a little more than the pictures that the large providers take
-/// in a whole request, which is 100.
+/// Parts of one result that the model is shown at most: as many as a step may have calls, unless its agent says
+/// otherwise.
 pub const RESULT_MAX_PARTS: usize = 128;
 
 /// Characters that are recorded of what a failure says: more than the longest explanations of providers, and far less

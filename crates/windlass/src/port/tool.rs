@@ -62,7 +62,7 @@ impl ProgressSender {
 /// What a call answered, for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutput {
-    /// The parts, in order.
+    /// The parts, in order; the driver leaves out the last ones of a result that has too many.
     pub parts: Vec<OutputPart>,
     /// Whether it went wrong.
     pub error: bool,
