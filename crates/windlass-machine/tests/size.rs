@@ -61,3 +61,85 @@ fn a_note_is_recorded_up_to_a_size() {
     check(&asking(), note);
     check(&asking(), |text| Input::Note { name: text, data: serde_json::Value::Null });
 }
+
+/// What is longer than anybody reads: a trace, or the page of a proxy.
+fn page() -> String {
+    format!("<html>{}</html>", "\u{e9}".repeat(5_000_000))
+}
+
+/// The beginning is kept, and the rest counted.
+fn check_shortened(text: &str) {
+    assert!(text.contains("<html>\u{e9}") && !text.contains("</html>"), "{text}");
+    assert!(text.contains(" of 5000013 characters left out"), "{text}");
+    assert!(text.chars().count() <= FAILURE_MAX_CHARS + 100, "{}", text.chars().count());
+}
+
+#[test]
+fn what_a_failure_says_is_shortened_and_says_so() {
+    for (count, short) in [(FAILURE_MAX_CHARS, false), (FAILURE_MAX_CHARS + 1, true)] {
+        let text = "\u{1f600}".repeat(count);
+        let kept = shorten_failure(&text);
+        assert!(kept.chars().count() <= FAILURE_MAX_CHARS);
+        assert_eq!(*kept != text, short);
+    }
+    check_shortened(&shorten_failure(&page()));
+}
+
+#[test]
+fn what_a_failed_model_says_is_recorded_up_to_a_size() {
+    let mut machine = Machine::restore("t".into(), None, []).unwrap();
+    let mut agent = fixture::agent();
+    agent.models.push("test/b".into());
+    take(&mut machine, &Input::Message(Box::new(fixture::new_message("m", "Do it", "r", Arc::new(agent)))));
+    let mut said = Vec::new();
+    for attempt in [1, 2] {
+        let failed = fixture::failure(Attempt { step: 1, attempt }, FailureClass::Auth);
+        let failed = Input::ModelFailed(Box::new(ModelFailed { message: page(), ..failed }));
+        for event in machine.handle(&failed, Timestamp(1_000)).unwrap() {
+            machine.apply(&event);
+            match event.fact {
+                Fact::StepFailed { message, .. } => said.push(message),
+                Fact::ModelSwitched { reason, .. } => said.push(reason),
+                Fact::RunFinished { error, .. } => said.push(error.unwrap().message),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(said.len(), 4, "failed, switched, failed, finished");
+    said.iter().for_each(|text| check_shortened(text));
+}
+
+#[test]
+fn a_stop_in_the_providers_words_is_told_up_to_a_size() {
+    let mut machine = Machine::restore("t".into(), None, []).unwrap();
+    let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
+    take(&mut machine, &Input::Message(Box::new(new)));
+    let stop = StopReason::Other(page());
+    let odd = reply(Attempt { step: 1, attempt: 1 }, vec![Block::text("x")], stop, View::default());
+    let events = machine.handle(&odd, Timestamp(1_000)).unwrap();
+    let lines: usize = events.iter().map(|event| event.encode().len()).sum();
+    assert!(lines < INLINE_MAX_BYTES, "{lines} bytes");
+}
+
+#[test]
+fn what_a_killed_call_says_is_recorded_up_to_a_size() {
+    for class in [EffectClass::Pure, EffectClass::Idempotent, EffectClass::Once] {
+        let mut machine = Machine::restore("t".into(), None, []).unwrap();
+        let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
+        take(&mut machine, &Input::Message(Box::new(new)));
+        let view = View { calls: vec![known(class, true, as_asked("{}"))], ..View::default() };
+        let calls = vec![fixture::call("c", "Pay", "{}")];
+        take(&mut machine, &reply(Attempt { step: 1, attempt: 1 }, calls, StopReason::ToolCalls, view));
+        let call = CallKey { step: 1, index: 0 };
+        let events = machine.handle(&Input::ToolStopped { call, reason: page() }, Timestamp(1_000)).unwrap();
+        let said = events.iter().find_map(|event| match &event.fact {
+            Fact::ToolInDoubt { reason, .. } => Some(reason.clone()),
+            Fact::ToolFinished { content, .. } => match &content[0] {
+                Block::Text { text: Content::Inline(text), .. } => Some(text.clone()),
+                other => panic!("{other:?}"),
+            },
+            _ => None,
+        });
+        check_shortened(&said.unwrap());
+    }
+}

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::line::Overlay;
-use super::next::{End, finish, has_steps_left, next_step, try_again};
+use super::next::{End, finish, give_up, has_steps_left, next_step, try_again};
 use super::{Decision, cancel};
 use crate::context::nudge::{EMPTY_RETRIES, LAST_RESORT, OVERRUN_RETRIES, SILENT};
 use crate::context::window;
@@ -13,7 +13,7 @@ use crate::event::{Fact, Output, StepMode, Surface, Totals};
 use crate::id::{Attempt, Digest, ModelName, Principal};
 use crate::input::{ModelFailed, ModelReplied};
 use crate::message::{Content, Message, Role, StopReason, Usage};
-use crate::policy::{FailureClass, error_code, retry_delay_ms};
+use crate::policy::{FailureClass, error_code, retry_delay_ms, shorten_failure};
 use crate::reject::Reject;
 use crate::state::{Phase, Run};
 
@@ -38,7 +38,7 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
     d.record(Fact::StepReplied {
         attempt: reply.attempt,
         message: message.clone(),
-        stop: reply.stop.clone(),
+        stop: told_in_short(&reply.stop),
         usage: reply.usage,
         cost: reply.cost,
         request: reply.request,
@@ -59,6 +59,20 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
     }
     without_calls(d, run, &reply.stop, &message, &totals);
     Ok(())
+}
+
+/// A stop whose reason, where it is in the provider's words, is not longer than what a failure may say.
+fn told_in_short(stop: &StopReason) -> StopReason {
+    match stop {
+        StopReason::Other(words) => StopReason::Other(shorten_failure(words).into_owned()),
+        StopReason::End
+        | StopReason::ToolCalls
+        | StopReason::MaxTokens
+        | StopReason::Refusal
+        | StopReason::Pause
+        | StopReason::StopSequence
+        | StopReason::Cancelled => stop.clone(),
+    }
 }
 
 fn without_calls(d: &mut Decision<'_>, run: &Run, stop: &StopReason, message: &Message, totals: &Totals) {
@@ -129,10 +143,11 @@ pub(super) fn failed(d: &mut Decision<'_>, failure: &ModelFailed) -> Result<(), 
     } else {
         retry_delay_ms(failure.class, run.failures, failure.retry_after_ms)
     };
+    let message = shorten_failure(&failure.message).into_owned();
     d.record(Fact::StepFailed {
         attempt: failure.attempt,
         class: failure.class,
-        message: failure.message.clone(),
+        message: message.clone(),
         partial: failure.partial.clone(),
         retry_at: delay.map(|ms| d.now.plus_ms(ms)),
     });
@@ -156,14 +171,14 @@ pub(super) fn failed(d: &mut Decision<'_>, failure: &ModelFailed) -> Result<(), 
         return Ok(());
     }
     if let Some(model) = fallback_model(run) {
-        let reason = format!("`{}` failed: {}", run.model, failure.message);
+        let reason = format!("`{}` failed: {message}", run.model);
         d.record(Fact::ModelSwitched { model: model.clone(), reason });
         try_again(d, run, model);
         return Ok(());
     }
     let (code, retryable) = error_code(failure.class);
-    let end = End::failed(code, failure.message.clone(), retryable).with_output(d.said(run));
-    finish(d, run, end, &run.totals);
+    let end = End::failed(code, message, retryable).with_output(d.said(run));
+    give_up(d, run, end, &run.totals);
     Ok(())
 }
 

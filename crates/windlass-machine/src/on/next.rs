@@ -14,7 +14,7 @@ use crate::event::{
 };
 use crate::id::{Attempt, InputId, InterruptId, ModelName, Principal, RunId};
 use crate::message::MicroUsd;
-use crate::policy::{Approver, Quorum, Terms};
+use crate::policy::{Approver, Quorum, Terms, shorten_failure};
 use crate::reject::Reject;
 use crate::state::{Phase, Run};
 
@@ -40,6 +40,7 @@ impl End {
     }
 
     pub(super) fn failed(code: &str, message: String, retryable: bool) -> Self {
+        let message = shorten_failure(&message).into_owned();
         let error = RunError { code: code.into(), message, retryable };
         Self { status: RunStatus::Failed, output: Output::default(), error: Some(error), fallback: false }
     }
@@ -197,6 +198,14 @@ fn out_of_steps(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals
         AtLimit::Answer => start_step(d, run, StepMode::Fallback, totals),
         AtLimit::Ask | AtLimit::Fail => at_limit(d, run, (asked, Approvers::new()), totals),
     }
+}
+
+/// Ends the run because the model cannot be called. A person whose run is out of steps is answered in fixed words even
+/// then; what failed stands in the journal. (WT-L12)
+pub(super) fn give_up(d: &mut Decision<'_>, run: &Run, failed: End, totals: &Totals) {
+    // Only a run that a person reads asks for the plain answer.
+    let end = if run.mode == StepMode::Fallback { End::in_place(LAST_RESORT) } else { failed };
+    finish(d, run, end, totals);
 }
 
 /// Tries the step again at once.

@@ -8,7 +8,7 @@ use crate::agent::EffectClass;
 use crate::event::{Fact, InterruptKind, Outcome};
 use crate::id::{CallKey, Digest};
 use crate::message::{Block, Content};
-use crate::policy::Terms;
+use crate::policy::{Terms, shorten_failure};
 use crate::reject::Reject;
 use crate::state::{Call, CallStatus, Changed, Line, Run};
 
@@ -127,6 +127,7 @@ pub(super) fn previewed(
 
 pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Result<(), Reject> {
     let (run, line) = started(d, key)?;
+    let reason = &*shorten_failure(reason);
     let index = key.index as usize;
     let mut overlay = Overlay::of(run, line);
     match (line.calls[index].class, run.cancel.is_some()) {

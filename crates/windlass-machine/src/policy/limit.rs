@@ -1,9 +1,32 @@
-//! Sizes of what a model is shown.
+//! Sizes of what a model is shown and of what is recorded about a failure.
 //!
 //! Limits of a run stand in `Limits`; these are the same for all.
 
+use std::borrow::Cow;
+
 /// Characters of one result's text that the model is shown at most. (LM-L6)
 pub const RESULT_MAX_CHARS: usize = 100_000;
+
+/// Parts of one result that the model is shown at most: as many as a step may have calls, unless its agent says
+/// otherwise.
+pub const RESULT_MAX_PARTS: usize = 128;
+
+/// Characters that are recorded of what a failure says: more than the longest explanations of providers, and far less
+/// than a trace or a page that a broken one sends instead.
+pub const FAILURE_MAX_CHARS: usize = 2_000;
+
+/// Shortens what a failure says to [`FAILURE_MAX_CHARS`] characters, keeping the beginning and telling how much is left
+/// out. What is shorter comes back as it is.
+pub fn shorten_failure(text: &str) -> Cow<'_, str> {
+    let total = text.chars().count();
+    if total <= FAILURE_MAX_CHARS {
+        return Cow::Borrowed(text);
+    }
+    // Room for the note with the largest figures.
+    let keep = FAILURE_MAX_CHARS - 80;
+    let end = text.char_indices().nth(keep).map_or(text.len(), |(end, _)| end);
+    Cow::Owned(format!("{} [… {} of {total} characters left out …]", &text[..end], total - keep))
+}
 
 /// Shortens the texts of a result to [`RESULT_MAX_CHARS`] characters in all, keeping the beginning and the end of what
 /// they say together and telling in between how much is left out. A text that is left out whole comes back empty, and

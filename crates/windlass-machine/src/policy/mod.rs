@@ -8,7 +8,7 @@ mod retry;
 mod rule;
 
 pub use gate::{AutoRun, Grant, Judgement, Policy, Subject, Trust};
-pub use limit::{RESULT_MAX_CHARS, shorten_result};
+pub use limit::{FAILURE_MAX_CHARS, RESULT_MAX_CHARS, RESULT_MAX_PARTS, shorten_failure, shorten_result};
 pub use retry::{FailureClass, Failures, RETRY_AFTER_MAX_MS, error_code, retry_delay_ms};
 pub use rule::{
     Approver, CONDITIONS_MAX, Condition, Expiry, Finding, GLOB_MAX_BYTES, Glob, LIST_MAX, PATTERN_MAX_BYTES,

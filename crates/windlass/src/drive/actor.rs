@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use windlass_machine::{Event, Fact, Input, InputId, Machine, Phase, Reject, Seq, ThreadId, Timestamp};
 
 use super::append::{NotAppended, append};
-use super::execute::panic_text;
+use super::contain::panic_text;
 use super::flight::InFlight;
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
 use crate::error::EngineError;
@@ -117,7 +117,7 @@ impl Actor {
             if self.is_idle() && self.retire() {
                 return Ended::Idle;
             }
-            // A model and tools that answer at once would keep this thread from everybody else.
+            // A model that answers at once would keep this thread from everybody else.
             tokio::task::coop::consume_budget().await;
             let mails = self.wait().await;
             if let Err(ended) = self.take(mails).await {
@@ -144,11 +144,7 @@ impl Actor {
 
     /// Waits for mail, for the model or for the deadline, then drains the mailbox.
     async fn wait(&mut self) -> Vec<Mail> {
-        let mut mails: Vec<Mail> =
-            self.in_flight.answered().map(|letter| Mail::Landed(Box::new(letter))).collect();
-        if mails.is_empty() {
-            mails.extend(self.next_mail().await);
-        }
+        let mut mails: Vec<Mail> = self.next_mail().await.into_iter().collect();
         while mails.len() < MAILBOX
             && let Ok(mail) = self.mailbox.try_recv()
         {

@@ -2,28 +2,23 @@
 //!
 //! None of them decides what the outcome means.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
     Arguments, Attempt, Block, CallKey, CallView, Content, Digest, EffectId, FailureClass, Input,
     ModelFailed, ModelReplied, ModelRequest, RunId, Seq, ThreadId, ToolName, View, repair_arguments,
 };
 
+use super::contain::{attend, panic_text};
 use super::fill::NewBlobs;
 use super::{Deps, Letter};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
 use crate::port::tool::{CallContext, ProgressSender, Tool, ToolOutput};
-
-/// How long a stopped tool may take to end by itself. (design: "cancel")
-const GRACE: Duration = Duration::from_secs(5);
 
 /// Text of one reply at most; a provider that sends more is not telling the truth.
 const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -223,7 +218,9 @@ async fn returned(place: Place, work: ToolWork) -> Letter {
         progress: progress(&place, call),
     };
     let ended = match prepare(&place.deps, tool.as_str(), &arguments).await {
-        Ok((tool, arguments)) => attend(tool, context, arguments, timeout_ms, &cancel).await,
+        Ok((tool, arguments)) => {
+            attend(tool, context, arguments, timeout_ms, &cancel, &*place.deps.clock).await
+        }
         Err(output) => Ok(output),
     };
     let duration_ms = place.deps.clock.monotonic_ms().saturating_sub(started);
@@ -254,45 +251,6 @@ async fn prepare(
     let text = deps.text_of(arguments).await.map_err(|error| ToolOutput::error(error.to_string()))?;
     let (value, _) = repair_arguments(&text).map_err(ToolOutput::error)?;
     Ok((tool, value))
-}
-
-/// Waits for a tool, contained: it may panic, hang, or be told to stop. The error says why it was killed.
-async fn attend(
-    tool: Arc<dyn Tool>,
-    context: CallContext,
-    arguments: serde_json::Value,
-    timeout_ms: u64,
-    cancel: &CancellationToken,
-) -> Result<ToolOutput, String> {
-    let signal = context.cancel.clone();
-    // The future is made inside, so that a panic before its first await is caught too.
-    let call = async move { tool.call(context, arguments).await };
-    let mut call = std::pin::pin!(AssertUnwindSafe(call).catch_unwind());
-    let limit = Duration::from_millis(timeout_ms.max(1));
-    let reason = tokio::select! {
-        biased;
-        ended = &mut call => return contained(ended),
-        () = cancel.cancelled() => "the run was stopped".to_owned(),
-        () = tokio::time::sleep(limit) => format!("it took longer than {timeout_ms} ms"),
-    };
-    signal.cancel();
-    // What has not ended by then is dropped where it stands.
-    match timeout(GRACE, call).await {
-        Ok(ended) => contained(ended),
-        Err(_) => Err(reason),
-    }
-}
-
-/// A tool that panicked may have done its work: whether to call it again is decided by its effect class.
-fn contained(ended: Result<ToolOutput, Box<dyn Any + Send>>) -> Result<ToolOutput, String> {
-    ended.map_err(|panic| format!("it crashed: {}", panic_text(&*panic)))
-}
-
-/// What a panic said.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "it did not say why".to_owned())
 }
 
 fn progress(place: &Place, call: CallKey) -> ProgressSender {

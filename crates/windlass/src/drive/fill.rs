@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use windlass_machine::{
-    BlobRef, Block, Content, Digest, INLINE_MAX_BYTES, ModelRequest, ToolSpec, estimate_tokens,
-    shorten_result,
+    BlobRef, Block, Content, Digest, INLINE_MAX_BYTES, ModelRequest, RESULT_MAX_PARTS, ToolSpec,
+    estimate_tokens, shorten_result,
 };
 
 use super::Deps;
@@ -124,12 +124,13 @@ impl NewBlobs {
         Ok(kept)
     }
 
-    /// A tool's answer as it is recorded: its texts together shortened to what a model is shown.
+    /// A tool's answer as it is recorded: its parts, and its texts together, shortened to what a model is shown.
     pub(crate) async fn output(
         &mut self,
         deps: &Deps,
         mut output: ToolOutput,
     ) -> Result<Vec<Block>, StoreError> {
+        leave_out(&mut output.parts);
         shorten(&mut output.parts);
         let mut blocks = Vec::with_capacity(output.parts.len());
         for part in output.parts {
@@ -145,6 +146,16 @@ impl NewBlobs {
             });
         }
         Ok(blocks)
+    }
+}
+
+/// Leaves out the last parts of a result that has too many; a text in their place tells of it.
+fn leave_out(parts: &mut Vec<OutputPart>) {
+    let total = parts.len();
+    if total > RESULT_MAX_PARTS {
+        parts.truncate(RESULT_MAX_PARTS - 1);
+        let gone = total - parts.len();
+        parts.push(OutputPart::Text(format!("[… {gone} of {total} parts left out …]")));
     }
 }
 

@@ -19,8 +19,6 @@ pub(super) struct InFlight {
     /// run waits for its model most of the time.
     model: Option<ModelFlight>,
     tools: Vec<ToolFlight>,
-    /// Answers of tool calls that came at once.
-    answered: Vec<Letter>,
     mailbox: mpsc::Sender<Mail>,
 }
 
@@ -30,18 +28,18 @@ struct ModelFlight {
     reply: BoxFuture<'static, Letter>,
 }
 
-/// A tool call, in a task of its own unless it has answered at once.
+/// A tool call, in a task of its own.
 struct ToolFlight {
     call: CallKey,
     start: u32,
     cancel: CancellationToken,
-    task: Option<tokio::task::JoinHandle<()>>,
+    task: tokio::task::JoinHandle<()>,
 }
 
 impl InFlight {
-    /// Nothing yet; tools that take their time send their answers to this mailbox.
+    /// Nothing yet; tools send their answers to this mailbox.
     pub(super) fn new(mailbox: mpsc::Sender<Mail>) -> Self {
-        Self { model: None, tools: Vec::new(), answered: Vec::new(), mailbox }
+        Self { model: None, tools: Vec::new(), mailbox }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -65,7 +63,6 @@ impl InFlight {
         cancel_tools.for_each(|flight| flight.cancel.cancel());
         let missing: Vec<Command> = wanted.into_iter().filter(|command| !self.has(command)).collect();
         let Some(run) = machine.state().run.as_ref() else { return };
-        let alone = missing.len() == 1;
         for command in missing {
             let place = Place { deps: deps.clone(), thread: thread.clone(), run: run.id.clone() };
             let cancel = CancellationToken::new();
@@ -80,33 +77,20 @@ impl InFlight {
                 }
                 Command::CallTool { call, start, tool, effect, arguments, timeout_ms, class: _ } => {
                     let work = ToolWork { call, tool, effect, arguments, timeout_ms, cancel: cancel.clone() };
-                    let task = self.begin(call_tool(place, work).boxed(), alone);
+                    let task = self.begin(place, work);
                     self.tools.push(ToolFlight { call, start, cancel, task });
                 }
             }
         }
     }
 
-    /// Begins a tool call. One that nothing else starts with may answer at once: then it needs no task.
-    fn begin(
-        &mut self,
-        mut returned: BoxFuture<'static, Letter>,
-        alone: bool,
-    ) -> Option<tokio::task::JoinHandle<()>> {
-        if alone && let Some(letter) = (&mut returned).now_or_never() {
-            self.answered.push(letter);
-            return None;
-        }
+    fn begin(&self, place: Place, work: ToolWork) -> tokio::task::JoinHandle<()> {
         let mailbox = self.mailbox.clone();
-        Some(tokio::spawn(async move {
+        tokio::spawn(async move {
+            let returned = call_tool(place, work).await;
             // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
-            let _ = mailbox.send(Mail::Landed(Box::new(returned.await))).await;
-        }))
-    }
-
-    /// Answers that have come at once.
-    pub(super) fn answered(&mut self) -> impl Iterator<Item = Letter> + '_ {
-        self.answered.drain(..)
+            let _ = mailbox.send(Mail::Landed(Box::new(returned))).await;
+        })
     }
 
     /// Waits for the model; for ever where none is called.
@@ -130,7 +114,7 @@ impl InFlight {
     /// Drops everything where it stands.
     pub(super) fn abort(&mut self) {
         self.model = None;
-        self.tools.drain(..).filter_map(|flight| flight.task).for_each(|task| task.abort());
+        self.tools.drain(..).for_each(|flight| flight.task.abort());
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod actor;
 mod append;
+mod contain;
 mod execute;
 mod fill;
 mod flight;

@@ -20,7 +20,8 @@ pub trait Model: Send + Sync {
     fn info(&self) -> &ModelInfo;
 
     /// Sends one request. The stream ends after [`ModelEvent::Finished`] or an error, whichever comes first;
-    /// an end without either is a defect of the adapter.
+    /// an end without either is a defect of the adapter. It is polled in the run's own task and must not block its
+    /// thread.
     fn stream(&self, call: ModelCall) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
 }
 

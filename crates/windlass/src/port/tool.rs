@@ -52,7 +52,8 @@ pub trait Tool: Send + Sync {
         Err(format!("the tool `{}` cannot tell what it would do", self.spec().name))
     }
 
-    /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver.
+    /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver. So is a call that
+    /// blocks its thread, on a runtime of several threads; one that is killed then goes on until it next awaits.
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput;
 }
 
@@ -113,7 +114,7 @@ impl ProgressSender {
 /// What a call answered, for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutput {
-    /// The parts, in order.
+    /// The parts, in order; the driver leaves out the last ones of a result that has too many.
     pub parts: Vec<OutputPart>,
     /// Whether it went wrong.
     pub error: bool,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use windlass::adapter::model::{KnownModel, ProviderCatalog, ProviderConfig};
 use windlass::machine::{
-    Annotations, Block, Content, EffectClass, Fact, FailureClass, INLINE_MAX_BYTES, Limits, ModelSettings,
-    RESULT_MAX_CHARS, RunError, RunStatus, Seq, StopReason, ToolCall, Usage,
+    Annotations, Block, Content, EffectClass, FAILURE_MAX_CHARS, Fact, FailureClass, INLINE_MAX_BYTES,
+    Limits, ModelSettings, RESULT_MAX_CHARS, RESULT_MAX_PARTS, RunError, RunStatus, Seq, StopReason,
+    ToolCall, Usage,
 };
 use windlass::port::model::{ModelError, Reply};
 use windlass::port::tool::{OutputPart, ToolOutput};
@@ -176,6 +177,54 @@ async fn a_result_of_a_hundred_parts_is_shortened_as_one() {
         _ => None,
     });
     assert_eq!(parts, Some(2), "what is left out whole leaves no empty part");
+}
+
+#[tokio::test]
+async fn a_result_of_a_hundred_thousand_parts_is_cut_and_says_so() {
+    let tool = FunctionTool::new("big", "answers in crumbs", |_, _: Text| async {
+        let part = |n: u32| match n % 2 {
+            0 => OutputPart::Text(format!("<{n}>")),
+            _ => OutputPart::Image { media_type: "image/png".into(), bytes: n.to_be_bytes().to_vec().into() },
+        };
+        ToolOutput { parts: (0..100_000).map(part).collect(), error: false }
+    });
+    let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
+    let data = outcome.data.unwrap();
+    assert!(data.starts_with("<0><2>") && data.contains("<126>[…") && !data.contains("<128>"), "{data}");
+    assert!(data.ends_with("[… 99873 of 100000 parts left out …]"), "{data}");
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let parts = events.iter().find_map(|recorded| match &recorded.event.fact {
+        Fact::ToolFinished { content, .. } => Some(content.len()),
+        _ => None,
+    });
+    assert_eq!(parts, Some(RESULT_MAX_PARTS));
+}
+
+#[tokio::test]
+async fn what_a_crash_says_is_cut_and_says_so() {
+    let page = || "x".repeat(20_000_000);
+    let panics = FunctionTool::new("bad", "panics", move |_, _: Text| async move {
+        if true {
+            std::panic::panic_any(page());
+        }
+        "never"
+    });
+    let pure = Annotations { read_only_hint: true, ..Annotations::default() };
+    let models = ScriptedModels::new(move |call| match results(call) {
+        0 => Line::tool("bad", r#"{"text":"x"}"#),
+        _ => Line::Fail(String::new(), ModelError::new(FailureClass::Auth, page())),
+    });
+    let (engine, outcome) = run(&models, registry([panics.annotations(pure)]), task("go")).await;
+    let error = &outcome.errors[0];
+    assert!(error.message.contains(" of 20000000 characters left out"), "{error:?}");
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let lines: Vec<usize> = events.iter().map(|recorded| recorded.event.encode().len()).collect();
+    assert!(lines.iter().all(|bytes| *bytes < 2 * FAILURE_MAX_CHARS), "{lines:?}");
+    let told = events.iter().any(|recorded| {
+        recorded.event.encode().contains("Stopped: it crashed: xxx")
+            && recorded.event.encode().contains("of 20000012 characters left out")
+    });
+    assert!(told, "{events:?}");
 }
 
 #[tokio::test]
