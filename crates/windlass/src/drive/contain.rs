@@ -5,7 +5,6 @@
 
 use std::any::Any;
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -13,28 +12,32 @@ use tokio::task::{JoinError, JoinSet, block_in_place};
 use tokio_util::sync::CancellationToken;
 
 use crate::port::clock::Clock;
-use crate::port::tool::{CallContext, Tool, ToolOutput};
 
 /// How long a stopped tool may take to end by itself. (design: "cancel")
 const GRACE_MS: u64 = 5_000;
 
+/// When a tool has to come to an end.
+pub(super) struct Patience<'a> {
+    pub timeout_ms: u64,
+    /// The run no longer wants it.
+    pub cancel: &'a CancellationToken,
+    /// What the tool is told by.
+    pub signal: CancellationToken,
+    pub clock: &'a dyn Clock,
+}
+
 /// Waits for a tool. The error says why it was killed.
 ///
 /// One that blocks its thread cannot be killed: it is left behind, and ends where it next awaits something.
-pub(super) async fn attend(
-    tool: Arc<dyn Tool>,
-    context: CallContext,
-    arguments: serde_json::Value,
-    timeout_ms: u64,
-    cancel: &CancellationToken,
-    clock: &dyn Clock,
-) -> Result<ToolOutput, String> {
-    let signal = context.cancel.clone();
+pub(super) async fn attend<T: Send + 'static>(
+    tool: impl Future<Output = T> + Send + 'static,
+    patience: Patience<'_>,
+) -> Result<T, String> {
+    let Patience { timeout_ms, cancel, signal, clock } = patience;
     // The set aborts its task when it is dropped.
     let mut call = JoinSet::new();
     call.spawn(async move {
-        // The future is made inside, so that what comes before its first await is contained too.
-        let mut called = Box::pin(async move { tool.call(context, arguments).await });
+        let mut called = Box::pin(tool);
         poll_fn(|task| with_a_worker_to_spare(|| called.as_mut().poll(task))).await
     });
     let reason = tokio::select! {
@@ -53,7 +56,7 @@ pub(super) async fn attend(
 }
 
 /// A tool that panicked may have done its work: whether to call it again is decided by its effect class.
-async fn contained(ended: Option<Result<ToolOutput, JoinError>>) -> Result<ToolOutput, String> {
+async fn contained<T>(ended: Option<Result<T, JoinError>>) -> Result<T, String> {
     match ended {
         Some(Ok(output)) => Ok(output),
         Some(Err(error)) if error.is_panic() => {

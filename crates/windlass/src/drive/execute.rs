@@ -72,7 +72,10 @@ async fn answered(place: Place, work: ModelWork) -> Letter {
         None => Input::ModelStopped { attempt, partial },
         Some(Ok((model, reply))) => {
             let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
-            let view = place.deps.view_of(&reply.blocks);
+            let calls =
+                place.deps.known_of((&place.thread, &place.run), attempt.step, &reply.blocks).await;
+            // The policy is looked up when the reply is taken.
+            let view = View { calls, ..View::default() };
             match recorded(&place.deps, &mut blobs, reply, view).await {
                 Ok((blocks, reply, view)) => Input::ModelReplied(Box::new(ModelReplied {
                     attempt,
@@ -124,7 +127,9 @@ async fn recorded(
 ) -> Result<(Vec<Block>, Box<Reply>, View), StoreError> {
     let blocks = blobs.blocks(deps, std::mem::take(&mut reply.blocks)).await?;
     for call in &mut view.calls {
-        if let CallView::Known { arguments: Arguments::Repaired { arguments, .. }, .. } = call {
+        if let CallView::Known(known) = call
+            && let Arguments::Repaired { arguments, .. } = &mut known.arguments
+        {
             *arguments = blobs.content(deps, arguments.clone()).await?;
         }
     }
@@ -185,77 +190,4 @@ fn size(delta: &Delta) -> usize {
         Delta::Text { text, .. } | Delta::Reasoning { text, .. } => text.len(),
         Delta::Call { arguments, .. } => arguments.len(),
     }
-}
-
-/// A tool call on its way.
-pub(super) struct ToolWork {
-    pub call: CallKey,
-    pub tool: ToolName,
-    pub effect: EffectId,
-    pub arguments: Content,
-    pub timeout_ms: u64,
-    pub cancel: CancellationToken,
-}
-
-/// Runs one tool call. The start was recorded before this is called.
-pub(super) async fn call_tool(place: Place, work: ToolWork) -> Letter {
-    let call = work.call;
-    AssertUnwindSafe(returned(place, work)).catch_unwind().await.unwrap_or_else(|panic| {
-        Letter::plain(Input::ToolStopped { call, reason: format!("it crashed: {}", panic_text(&*panic)) })
-    })
-}
-
-async fn returned(place: Place, work: ToolWork) -> Letter {
-    let ToolWork { call, tool, effect, arguments, timeout_ms, cancel } = work;
-    let started = place.deps.clock.monotonic_ms();
-    let context = CallContext {
-        thread: place.thread.clone(),
-        run: place.run.clone(),
-        call,
-        effect_id: effect,
-        cancel: cancel.child_token(),
-        folder: place.deps.folder.clone(),
-        progress: progress(&place, call),
-    };
-    let ended = match prepare(&place.deps, tool.as_str(), &arguments).await {
-        Ok((tool, arguments)) => {
-            attend(tool, context, arguments, timeout_ms, &cancel, &*place.deps.clock).await
-        }
-        Err(output) => Ok(output),
-    };
-    let duration_ms = place.deps.clock.monotonic_ms().saturating_sub(started);
-    let mut blobs = NewBlobs::default();
-    let input = match ended {
-        Ok(output) => {
-            let error = output.error;
-            match blobs.output(&place.deps, output).await {
-                Ok(content) => Input::ToolReturned { call, content, error, duration_ms },
-                Err(error) => {
-                    Input::ToolStopped { call, reason: format!("its result could not be stored: {error}") }
-                }
-            }
-        }
-        Err(reason) => Input::ToolStopped { call, reason },
-    };
-    Letter { blobs: blobs.0, ..Letter::plain(input) }
-}
-
-/// Finds the tool and reads its arguments.
-async fn prepare(
-    deps: &Deps,
-    name: &str,
-    arguments: &Content,
-) -> Result<(Arc<dyn Tool>, serde_json::Value), ToolOutput> {
-    let tool = deps.registry.get(name);
-    let tool = tool.ok_or_else(|| ToolOutput::error(format!("The tool `{name}` is no longer available")))?;
-    let text = deps.text_of(arguments).await.map_err(|error| ToolOutput::error(error.to_string()))?;
-    let (value, _) = repair_arguments(&text).map_err(ToolOutput::error)?;
-    Ok((tool, value))
-}
-
-fn progress(place: &Place, call: CallKey) -> ProgressSender {
-    let (bus, thread) = (place.deps.bus.clone(), place.thread.clone());
-    ProgressSender(Some(Arc::new(move |text: String| {
-        bus.publish(&thread, Signal::Progress { call, text: text.into() });
-    })))
 }

@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{Attempt, CallKey, Command, Input, Machine, Seq, ThreadId};
 
-use super::execute::{ModelWork, Place, ToolWork, call_model, call_tool};
+use super::call::{ToolWork, Work, carry_out, wanted};
+use super::execute::{ModelWork, Place, call_model};
 use super::{Deps, Letter, Mail};
 
 /// Everything in flight.
@@ -28,10 +29,10 @@ struct ModelFlight {
     reply: BoxFuture<'static, Letter>,
 }
 
-/// A tool call, in a task of its own.
+/// A tool at work, in a task of its own.
 struct ToolFlight {
     call: CallKey,
-    start: u32,
+    work: Work,
     cancel: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
@@ -75,10 +76,11 @@ impl InFlight {
                     self.model =
                         Some(ModelFlight { attempt, cancel, reply: call_model(place, work).boxed() });
                 }
-                Command::CallTool { call, start, tool, effect, arguments, timeout_ms, class: _ } => {
-                    let work = ToolWork { call, tool, effect, arguments, timeout_ms, cancel: cancel.clone() };
+                command => {
+                    let Some(work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else { continue };
+                    let (call, kind) = (work.call, work.work);
                     let task = self.begin(place, work);
-                    self.tools.push(ToolFlight { call, start, cancel, task });
+                    self.tools.push(ToolFlight { call, work: kind, cancel, task });
                 }
             }
         }
@@ -87,7 +89,7 @@ impl InFlight {
     fn begin(&self, place: Place, work: ToolWork) -> tokio::task::JoinHandle<()> {
         let mailbox = self.mailbox.clone();
         tokio::spawn(async move {
-            let returned = call_tool(place, work).await;
+            let returned = carry_out(place, work).await;
             // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
             let _ = mailbox.send(Mail::Landed(Box::new(returned))).await;
         })
@@ -104,11 +106,17 @@ impl InFlight {
     /// Takes out what an answer reports.
     pub(super) fn landed(&mut self, input: &Input) {
         match input {
-            Input::ToolReturned { call, .. } | Input::ToolStopped { call, .. } => {
-                self.tools.retain(|flight| flight.call != *call);
+            Input::ToolReturned { call, .. } | Input::ToolStopped { call, .. } | Input::ToolAsked { call, .. } => {
+                self.tools.retain(|flight| flight.call != *call || !matches!(flight.work, Work::Call(_)));
             }
+            Input::Previewed { call, round, .. } => self.forget(*call, Work::Preview(*round)),
+            Input::Reconciled { call, attempt, .. } => self.forget(*call, Work::Reconcile(*attempt)),
             _ => self.model = None, // tidy: nothing but model calls and tool calls lands
         }
+    }
+
+    fn forget(&mut self, call: CallKey, work: Work) {
+        self.tools.retain(|flight| (flight.call, flight.work) != (call, work));
     }
 
     /// Drops everything where it stands.
@@ -126,6 +134,6 @@ impl ModelFlight {
 
 impl ToolFlight {
     fn carries(&self, command: &Command) -> bool {
-        matches!(command, Command::CallTool { call, start, .. } if (*call, *start) == (self.call, self.start))
+        wanted(command) == Some((self.call, self.work))
     }
 }

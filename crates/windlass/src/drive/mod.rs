@@ -5,6 +5,7 @@
 
 mod actor;
 mod append;
+mod call;
 mod contain;
 mod execute;
 mod fill;

@@ -1,0 +1,286 @@
+//! Tools carried out: calls, previews, and reads that may tell a lost outcome. Each ends with one letter, whatever
+//! happens inside.
+//!
+//! None of them decides what the outcome means.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use windlass_machine::{
+    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Replied, RunId, ThreadId, ToolName,
+    repair_arguments,
+};
+
+use super::contain::{Patience, attend, panic_text};
+use super::execute::Place;
+use super::fill::NewBlobs;
+use super::{Deps, Letter};
+use crate::port::bus::Signal;
+use crate::port::tool::{Ask, CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply};
+use crate::tool::key_of;
+
+/// Text of a preview at most: what a person can look through.
+const PREVIEW_MAX_BYTES: usize = 256 * 1024;
+
+/// What is done with a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// The call itself, this start of it.
+    Call(u32),
+    /// This look at what it would do.
+    Preview(u32),
+    /// This read for its outcome.
+    Reconcile(u32),
+}
+
+/// A tool at work.
+pub(super) struct ToolWork {
+    pub call: CallKey,
+    pub work: Work,
+    pub tool: ToolName,
+    pub effect: EffectId,
+    pub arguments: Content,
+    pub timeout_ms: u64,
+    pub reply: Option<Box<Replied>>,
+    pub cancel: CancellationToken,
+}
+
+impl ToolWork {
+    /// What a command wants of a tool; `None` where it wants a model.
+    pub(super) fn of(command: Command, place: (&ThreadId, &RunId), cancel: CancellationToken) -> Option<Self> {
+        match command {
+            Command::CallModel { .. } => None,
+            Command::CallTool { call, start, tool, effect, arguments, timeout_ms, reply, class: _ } => {
+                Some(Self { call, work: Work::Call(start), tool, effect, arguments, timeout_ms, reply, cancel })
+            }
+            Command::PreviewTool { call, round, tool, arguments, timeout_ms } => {
+                let effect = EffectId::derive(place.0, place.1, call);
+                let work = Work::Preview(round);
+                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply: None, cancel })
+            }
+            Command::Reconcile { call, attempt, tool, effect, arguments, timeout_ms } => {
+                let work = Work::Reconcile(attempt);
+                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply: None, cancel })
+            }
+        }
+    }
+}
+
+/// Which work a command wants.
+pub(super) fn wanted(command: &Command) -> Option<(CallKey, Work)> {
+    match command {
+        Command::CallModel { .. } => None,
+        Command::CallTool { call, start, .. } => Some((*call, Work::Call(*start))),
+        Command::PreviewTool { call, round, .. } => Some((*call, Work::Preview(*round))),
+        Command::Reconcile { call, attempt, .. } => Some((*call, Work::Reconcile(*attempt))),
+    }
+}
+
+/// Has a tool do its work. The start of a call was recorded before this is called.
+pub(super) async fn carry_out(place: Place, work: ToolWork) -> Letter {
+    let (call, kind) = (work.call, work.work);
+    let done = async {
+        match kind {
+            Work::Call(_) => called(&place, work).await,
+            Work::Preview(round) => previewed(&place, work, round).await,
+            Work::Reconcile(attempt) => reconciled(&place, work, attempt).await,
+        }
+    };
+    AssertUnwindSafe(done).catch_unwind().await.unwrap_or_else(|panic| {
+        let reason = format!("it crashed: {}", panic_text(&*panic));
+        Letter::plain(match kind {
+            Work::Call(_) => Input::ToolStopped { call, reason },
+            Work::Preview(round) => {
+                let preview = untold(&reason);
+                let digest = Digest::of(preview.as_bytes());
+                Input::Previewed { call, round, preview: preview.into(), digest }
+            }
+            Work::Reconcile(attempt) => Input::Reconciled { call, attempt, found: None, reason },
+        })
+    })
+}
+
+async fn called(place: &Place, work: ToolWork) -> Letter {
+    let call = work.call;
+    let started = place.deps.clock.monotonic_ms();
+    let ended = match prepare(&place.deps, work.tool.as_str(), &work.arguments).await {
+        Ok((tool, arguments)) => {
+            let arguments = with_key(&place.deps, &work, arguments);
+            let context = match context(place, &work).await {
+                Ok(context) => context,
+                Err(reason) => return Letter::plain(Input::ToolStopped { call, reason }),
+            };
+            let patience = patience(place, &work, &context);
+            attend(async move { tool.call(context, arguments).await }, patience).await
+        }
+        Err(reason) => Ok(ToolOutput::error(reason)),
+    };
+    let duration_ms = place.deps.clock.monotonic_ms().saturating_sub(started);
+    let mut blobs = NewBlobs::default();
+    let unstored = |error| format!("its result could not be stored: {error}");
+    let input = match ended {
+        Ok(ToolOutput { ask: Some(ask), .. }) => {
+            let Ask { kind, terms, state } = *ask;
+            let state = match state {
+                Some(state) => blobs.text(&place.deps, state).await.map(Some),
+                None => Ok(None),
+            };
+            match state {
+                Ok(state) => Input::ToolAsked { call, kind: Box::new(kind), terms, state },
+                Err(error) => Input::ToolStopped { call, reason: unstored(error) },
+            }
+        }
+        Ok(output) => {
+            let error = output.error;
+            match blobs.output(&place.deps, output).await {
+                Ok(content) => Input::ToolReturned { call, content, error, duration_ms },
+                Err(error) => Input::ToolStopped { call, reason: unstored(error) },
+            }
+        }
+        Err(reason) => Input::ToolStopped { call, reason },
+    };
+    Letter { blobs: blobs.0, ..Letter::plain(input) }
+}
+
+async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
+    let call = work.call;
+    let told = match prepare(&place.deps, work.tool.as_str(), &work.arguments).await {
+        Ok((tool, arguments)) => {
+            let arguments = with_key(&place.deps, &work, arguments);
+            match context(place, &work).await {
+                Ok(context) => {
+                    let patience = patience(place, &work, &context);
+                    attend(async move { tool.preview(context, arguments).await }, patience).await.flatten()
+                }
+                Err(reason) => Err(reason),
+            }
+        }
+        Err(reason) => Err(reason),
+    };
+    let mut text = told.unwrap_or_else(|reason| untold(&reason));
+    // The digest covers all of it, also what a person is not shown.
+    let digest = Digest::of(text.as_bytes());
+    if text.len() > PREVIEW_MAX_BYTES {
+        let all = text.len();
+        text.truncate(text.floor_char_boundary(PREVIEW_MAX_BYTES));
+        text.push_str(&format!("\n[… {} bytes more]", all - text.len()));
+    }
+    let mut blobs = NewBlobs::default();
+    let preview = match blobs.text(&place.deps, text).await {
+        Ok(preview) => preview,
+        Err(error) => untold(&error.to_string()).into(),
+    };
+    let input = Input::Previewed { call, round, preview, digest };
+    Letter { blobs: blobs.0, ..Letter::plain(input) }
+}
+
+fn untold(reason: &str) -> String {
+    format!("It cannot be told what the call would do: {reason}")
+}
+
+async fn reconciled(place: &Place, work: ToolWork, attempt: u32) -> Letter {
+    let call = work.call;
+    let mut blobs = NewBlobs::default();
+    let read = match read(place, &work).await {
+        Ok(output) => blobs.output(&place.deps, output).await.map_err(|error| error.to_string()).map(Some),
+        Err(reason) => Err(reason),
+    };
+    let (found, reason): (Option<Vec<Block>>, String) = match read {
+        Ok(found) => (found, String::new()),
+        Err(reason) => (None, reason),
+    };
+    Letter { blobs: blobs.0, ..Letter::plain(Input::Reconciled { call, attempt, found, reason }) }
+}
+
+/// Makes the read that may tell a call's outcome. The error says what was read instead.
+async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
+    let registry = &place.deps.registry;
+    let spec = registry.reconcile(work.tool.as_str());
+    let spec = spec.ok_or_else(|| format!("no read is configured for `{}`", work.tool))?;
+    let (_, lost) = prepare(&place.deps, work.tool.as_str(), &work.arguments).await?;
+    let registered = registry.enabled(spec.tool.as_str());
+    let registered = registered.ok_or_else(|| format!("the tool `{}` is not available", spec.tool))?;
+    if !matches!(registry.effect_class(registered), EffectClass::Pure | EffectClass::Idempotent) {
+        return Err(format!("`{}` is no tool that only reads", spec.tool));
+    }
+    let arguments = spec.arguments_for(&lost, &work.effect)?;
+    registry.check_arguments(spec.tool.as_str(), &arguments)?;
+    let (tool, context) = (registered.tool.clone(), context(place, work).await?);
+    let patience = patience(place, work, &context);
+    let output = attend(async move { tool.call(context, arguments).await }, patience).await?;
+    let texts = output.parts.iter().filter_map(|part| match part {
+        OutputPart::Text(text) => Some(text.as_str()),
+        OutputPart::Image { .. } | OutputPart::File { .. } => None,
+    });
+    let text: String = texts.collect();
+    if !output.error && output.ask.is_none() && spec.is_found(&text) {
+        return Ok(output);
+    }
+    let shown: String = text.chars().take(200).collect();
+    Err(format!("`{}` answered `{shown}`", spec.tool))
+}
+
+async fn context(place: &Place, work: &ToolWork) -> Result<CallContext, String> {
+    let reply = match &work.reply {
+        None => None,
+        Some(replied) => {
+            let state = match &replied.state {
+                Some(state) => {
+                    let text = place.deps.text_of(state).await;
+                    Some(text.map_err(|error| format!("what the tool wanted back cannot be read: {error}"))?)
+                }
+                None => None,
+            };
+            Some(ToolReply { answer: replied.answer.clone(), state })
+        }
+    };
+    Ok(CallContext {
+        thread: place.thread.clone(),
+        run: place.run.clone(),
+        call: work.call,
+        effect_id: work.effect.clone(),
+        cancel: work.cancel.child_token(),
+        folder: place.deps.folder.clone(),
+        reply,
+        progress: progress(place, work.call),
+    })
+}
+
+fn patience<'a>(place: &'a Place, work: &'a ToolWork, context: &CallContext) -> Patience<'a> {
+    Patience {
+        timeout_ms: work.timeout_ms,
+        cancel: &work.cancel,
+        signal: context.cancel.clone(),
+        clock: &*place.deps.clock,
+    }
+}
+
+/// The arguments with the key that the far side recognises the call by, where the tool takes one.
+fn with_key(deps: &Deps, work: &ToolWork, mut arguments: Value) -> Value {
+    let registered = deps.registry.enabled(work.tool.as_str());
+    if let (Some(name), Some(members)) =
+        (registered.and_then(|registered| registered.key_argument.clone()), arguments.as_object_mut())
+    {
+        members.insert(name, Value::String(key_of(&work.effect)));
+    }
+    arguments
+}
+
+/// Finds the tool and reads its arguments. The error is for the model.
+async fn prepare(deps: &Deps, name: &str, arguments: &Content) -> Result<(Arc<dyn Tool>, Value), String> {
+    let tool = deps.registry.get(name);
+    let tool = tool.ok_or_else(|| format!("The tool `{name}` is no longer available"))?;
+    let text = deps.text_of(arguments).await.map_err(|error| error.to_string())?;
+    let (value, _) = repair_arguments(&text)?;
+    Ok((tool, value))
+}
+
+fn progress(place: &Place, call: CallKey) -> ProgressSender {
+    let (bus, thread) = (place.deps.bus.clone(), place.thread.clone());
+    ProgressSender(Some(Arc::new(move |text: String| {
+        bus.publish(&thread, Signal::Progress { call, text: text.into() });
+    })))
+}
