@@ -1,13 +1,15 @@
-//! What an append costs: `cargo run --release --example append_cost -- <folder> [threads] [appends] [relaxed]`.
+//! What an append costs: `cargo run --release --example append_cost -- <folder> [threads] [appends] [full|relaxed] [limits]`.
 //!
 //! Prints wall time and CPU time per append, for one thread at a time and for many at once. Each
-//! append is two events, a run row and the thread's row, as half a step of a run is.
+//! append is two events, a run row and the thread's row, as half a step of a run is. With `limits`, each
+//! also settles what the one before has reserved of a budget, and reserves again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
+use windlass::port::budget::{Draw, Reserve, Settle};
 use windlass::port::clock::Clock;
 use windlass::port::journal::{Batch, BatchId, Claim, Journal, RunView, ThreadStatus, ThreadView};
 use windlass_machine::{
@@ -25,6 +27,7 @@ async fn main() {
         Some("relaxed") => Durability::Relaxed,
         Some(_) | None => Durability::Full,
     };
+    let limits = arguments.next().as_deref() == Some("limits");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let options = StoreOptions { durability, ..StoreOptions::default() };
     let store = SqliteStore::open(&folder, options, Arc::clone(&clock)).await.expect("a store");
@@ -35,7 +38,7 @@ async fn main() {
         let tasks: Vec<_> = (0..at_once)
             .map(|number| {
                 let thread = ThreadId::from(format!("thread-{at_once}-{number}"));
-                tokio::spawn(drive(Arc::clone(&store), thread, appends / at_once))
+                tokio::spawn(drive(Arc::clone(&store), thread, appends / at_once, limits))
             })
             .collect();
         for task in tasks {
@@ -48,12 +51,15 @@ async fn main() {
     println!("resident: {} KiB", resident_kib());
 }
 
-async fn drive(store: Arc<dyn Journal>, thread: ThreadId, appends: usize) {
+async fn drive(store: Arc<dyn Journal>, thread: ThreadId, appends: usize, limits: bool) {
     let Claim::Taken { mut head, .. } = store.claim(&thread).await.expect("a claim") else {
         panic!("thread `{thread}` is held by another process");
     };
     for _ in 0..appends {
-        let batch = batch(&thread, head.seq, head.epoch);
+        let mut batch = batch(&thread, head.seq, head.epoch);
+        if limits {
+            draw(&mut batch);
+        }
         head.seq = store.append(batch).await.expect("an append");
     }
 }
@@ -105,7 +111,18 @@ fn batch(thread: &ThreadId, expected: Seq, epoch: windlass::port::journal::Epoch
             finished_at: None,
             totals: Totals::default(),
         }],
+        settle: Vec::new(),
+        reserve: Vec::new(),
+        records: Vec::new(),
     }
+}
+
+/// Settles what the append before has reserved, and reserves again.
+fn draw(batch: &mut Batch) {
+    let budget = "user/alice/usd/2026-11-21".to_owned();
+    batch.settle = vec![Settle { key: batch.expected.to_string(), used: vec![(budget.clone(), 900)] }];
+    let draw = Draw { budget, cap: u64::MAX, amount: 1_000 };
+    batch.reserve = vec![Reserve { key: (batch.expected.0 + 2).to_string(), draws: vec![draw] }];
 }
 
 fn cpu_time_us() -> u64 {

@@ -16,6 +16,7 @@ use crate::port::bus::Bus;
 use crate::port::clock::Clock;
 use crate::port::journal::Journal;
 use crate::port::model::Models;
+use crate::port::records::Records;
 use crate::tool::{Registry, WorkingFolder};
 
 /// Which threads an engine drives.
@@ -34,7 +35,7 @@ pub struct Builder {
     store: Option<PathBuf>,
     #[cfg(feature = "sqlite")]
     options: crate::adapter::sqlite::StoreOptions,
-    ports: Option<(Arc<dyn Journal>, Arc<dyn Blobs>)>,
+    ports: Option<Ports>,
     bus: Option<Arc<dyn Bus>>,
     clock: Option<Arc<dyn Clock>>,
     models: Option<Arc<dyn Models>>,
@@ -68,8 +69,13 @@ impl Builder {
     }
 
     /// Keeps threads behind these ports instead.
-    pub fn ports(mut self, journal: Arc<dyn Journal>, blobs: Arc<dyn Blobs>) -> Self {
-        self.ports = Some((journal, blobs));
+    pub fn ports(
+        mut self,
+        journal: Arc<dyn Journal>,
+        blobs: Arc<dyn Blobs>,
+        records: Arc<dyn Records>,
+    ) -> Self {
+        self.ports = Some((journal, blobs, records));
         self
     }
 
@@ -125,7 +131,7 @@ impl Builder {
             // Beside everything else: nothing depends on it.
             tokio::task::spawn_blocking(move || folder.clear_leftovers());
         }
-        let (journal, blobs, bus) = self.open(&clock).await?;
+        let ((journal, blobs, records), bus) = self.open(&clock).await?;
         let models = match self.models {
             Some(models) => models,
             None => Arc::new(crate::adapter::model::ProviderCatalog::builder().build()?),
@@ -133,6 +139,7 @@ impl Builder {
         let deps = Arc::new(Deps {
             journal,
             blobs,
+            records,
             bus,
             clock,
             models,
@@ -149,10 +156,10 @@ impl Builder {
         Ok(Engine { deps })
     }
 
-    async fn open(&self, clock: &Arc<dyn Clock>) -> Result<Opened, EngineError> {
+    async fn open(&self, clock: &Arc<dyn Clock>) -> Result<(Ports, Arc<dyn Bus>), EngineError> {
         let bus = |local: Arc<dyn Bus>| self.bus.clone().unwrap_or(local);
-        if let Some((journal, blobs)) = &self.ports {
-            return Ok((journal.clone(), blobs.clone(), bus(Arc::new(crate::adapter::bus::LocalBus::new()))));
+        if let Some(ports) = &self.ports {
+            return Ok((ports.clone(), bus(Arc::new(crate::adapter::bus::LocalBus::new()))));
         }
         #[cfg(feature = "sqlite")]
         if let Some(folder) = &self.store {
@@ -160,14 +167,16 @@ impl Builder {
                 crate::adapter::sqlite::SqliteStore::open(folder, self.options, clock.clone()).await?;
             let store = Arc::new(store);
             let local = crate::adapter::bus::LocalBus::open(store.node().clone(), store.clone())?;
-            return Ok((store.clone(), store, bus(Arc::new(local))));
+            return Ok(((store.clone(), store.clone(), store), bus(Arc::new(local))));
         }
         let memory = Arc::new(crate::adapter::memory::MemoryStore::new(clock.clone()));
-        Ok((memory.clone(), memory, bus(Arc::new(crate::adapter::bus::LocalBus::new()))))
+        let ports: Ports = (memory.clone(), memory.clone(), memory);
+        Ok((ports, bus(Arc::new(crate::adapter::bus::LocalBus::new()))))
     }
 }
 
-type Opened = (Arc<dyn Journal>, Arc<dyn Blobs>, Arc<dyn Bus>);
+/// The parts of a store.
+type Ports = (Arc<dyn Journal>, Arc<dyn Blobs>, Arc<dyn Records>);
 
 /// An agent that can write into its own store could forge what was approved: there the folder must refuse its tools.
 /// (design: "Configuration and secrets")

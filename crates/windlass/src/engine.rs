@@ -17,6 +17,7 @@ use crate::error::EngineError;
 use crate::outcome::Outcome;
 use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
 use crate::port::model::Ability;
+use crate::port::records::Records;
 
 /// How long a run that is picked up may take to read its inbox: a driver elsewhere looks each second.
 const TAKEN_WITHIN_MS: u64 = 3_000;
@@ -344,6 +345,11 @@ impl Engine {
     /// Checks the store; the text says what was checked.
     pub async fn check_store(&self) -> Result<String, EngineError> {
         Ok(self.deps.journal.check().await?)
+    }
+
+    /// The records beside the threads: grants, modes and whatever else a program keeps there.
+    pub fn records(&self) -> &Arc<dyn Records> {
+        &self.deps.records
     }
 
     /// Which calls run without asking, from now on, in this process.

@@ -352,6 +352,9 @@ impl Actor {
             consumed: std::mem::take(&mut round.consumed),
             thread_view: row::thread_view(&self.machine),
             runs: std::mem::take(&mut round.runs),
+            settle: Vec::new(),
+            reserve: Vec::new(),
+            records: Vec::new(),
         };
         match append(&self.deps, batch).await {
             Ok(seq) => {

@@ -43,6 +43,9 @@ pub(super) async fn append(deps: &Deps, batch: Batch) -> Result<Seq, NotAppended
                 }
                 AppendError::Unknown(why) => StoreError::Unavailable { why },
                 AppendError::Failed(error) => error,
+                refused @ (AppendError::Limit { .. } | AppendError::Record { .. }) => {
+                    StoreError::Refused { why: refused.to_string() }
+                }
             },
             Err(error) => error,
         };

@@ -29,6 +29,7 @@ use crate::port::clock::Clock;
 use crate::port::hook::Hook;
 use crate::port::journal::{Epoch, Journal};
 use crate::port::model::Models;
+use crate::port::records::Records;
 use crate::tool::{Registry, WorkingFolder};
 
 pub(crate) use fill::{BlobCache, NewBlobs};
@@ -43,6 +44,7 @@ pub(crate) const MAILBOX: usize = 64;
 pub(crate) struct Deps {
     pub journal: Arc<dyn Journal>,
     pub blobs: Arc<dyn Blobs>,
+    pub records: Arc<dyn Records>,
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
     pub models: Arc<dyn Models>,

@@ -13,6 +13,9 @@ use windlass_machine::{
     UnreadableEvent,
 };
 
+use super::budget::{Amounts, BudgetRow, Reserve, Settle};
+use super::records::RecordChange;
+
 /// Threads and their journals.
 #[async_trait]
 pub trait Journal: Send + Sync {
@@ -26,7 +29,8 @@ pub trait Journal: Send + Sync {
     /// Where a thread stands; `None` where it does not exist.
     async fn head(&self, thread: &ThreadId) -> Result<Option<Head>, StoreError>;
 
-    /// Appends one batch: events, blobs, consumed inbox rows and list views, all or nothing.
+    /// Appends one batch: events, blobs, consumed inbox rows, list views, what is drawn from budgets and changes of
+    /// records, all or nothing.
     async fn append(&self, batch: Batch) -> Result<Seq, AppendError>;
 
     /// Reads up to `limit` events after a position, in order.
@@ -66,7 +70,16 @@ pub trait Journal: Send + Sync {
     /// nobody has consumed. Those held by another live node are left out.
     async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError>;
 
-    /// Deletes a thread with its journal and inbox. Refused while a run is active.
+    /// Budgets whose name begins with a text, in the order of their names, at most
+    /// [`BUDGETS_MAX`](super::budget::BUDGETS_MAX).
+    async fn budgets(&self, prefix: &str) -> Result<Vec<BudgetRow>, StoreError>;
+
+    /// What a thread has reserved and not settled, in the order of the keys: whoever opens it settles what a dead
+    /// process left.
+    async fn open_reservations(&self, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError>;
+
+    /// Deletes a thread with its journal and inbox. Refused while a run is active. What it has reserved is free
+    /// again, and what it has used stays used.
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError>;
 
     /// Checks that the store is whole and can be written to; the text says what was checked.
@@ -137,6 +150,12 @@ pub struct Batch {
     pub thread_view: ThreadView,
     /// Rows of the runs that this batch touched.
     pub runs: Vec<RunView>,
+    /// Reservations that end with this batch.
+    pub settle: Vec<Settle>,
+    /// What this batch sets aside, once those have ended.
+    pub reserve: Vec<Reserve>,
+    /// Records that change with this batch.
+    pub records: Vec<RecordChange>,
 }
 
 /// What became of an inbox row.
@@ -322,6 +341,26 @@ pub enum AppendError {
     Conflict {
         /// The present head.
         head: Seq,
+    },
+    /// A budget has no room for what the batch needs of it: nothing was written.
+    #[error("{wanted} more of `{budget}` is beyond its limit: {taken} of {cap} are taken")]
+    Limit {
+        /// The budget.
+        budget: String,
+        /// What may be taken of it altogether.
+        cap: u64,
+        /// What was used or reserved.
+        taken: u64,
+        /// What was needed.
+        wanted: u64,
+    },
+    /// A record is another than expected: nothing was written.
+    #[error("{kind} `{key}` was changed by somebody else")]
+    Record {
+        /// The kind of the record.
+        kind: String,
+        /// Its key.
+        key: String,
     },
     /// Nothing was written, for certain.
     #[error(transparent)]

@@ -3,9 +3,11 @@
 //! A port has no default and knows no adapter.
 
 pub mod blob;
+pub mod budget;
 pub mod bus;
 pub mod clock;
 pub mod hook;
 pub mod journal;
 pub mod model;
+pub mod records;
 pub mod tool;

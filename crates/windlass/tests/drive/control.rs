@@ -83,7 +83,7 @@ fn die_in_a_tool(store: &MemoryStore) -> windlass::Started {
 
 async fn over(store: &MemoryStore, tools: Registry) -> Engine {
     let store = Arc::new(store.clone());
-    memory(&writes_once(), tools).ports(store.clone(), store).build().await.unwrap()
+    memory(&writes_once(), tools).ports(store.clone(), store.clone(), store).build().await.unwrap()
 }
 
 #[test]

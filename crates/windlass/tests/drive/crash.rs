@@ -36,7 +36,7 @@ async fn engine(store: &MemoryStore, models: &ScriptedModels, counts: &Counts) -
         counts.once.tool("once", EffectClass::Once),
     ]);
     let store = Arc::new(store.clone());
-    memory(models, tools).ports(store.clone(), store).build().await.unwrap()
+    memory(models, tools).ports(store.clone(), store.clone(), store).build().await.unwrap()
 }
 
 /// Drives a thread's run to its end, and says how many doubts were answered with "it was not done".

@@ -144,7 +144,9 @@ async fn a_store_of_before_learns_what_its_journals_name() {
     let (old, gone) = (blob(0), blob(2));
     world.name(&thread(0), &old).await;
     world.name(&thread(1), &gone).await;
-    execute(world.folder.path(), "DROP TABLE uses; DROP TABLE loose; PRAGMA user_version = 1").await;
+    let older = "DROP TABLE uses; DROP TABLE loose; DROP TABLE budgets; DROP TABLE reservations; \
+        DROP TABLE records; DROP TABLE record_changes; PRAGMA user_version = 1";
+    execute(world.folder.path(), older).await;
     world.reopen().await;
     // A later thread that shares it must not take it along.
     world.name(&thread(2), &old).await;

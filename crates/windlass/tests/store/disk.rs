@@ -9,8 +9,10 @@ use sqlx::{Connection, SqliteConnection};
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass::port::blob::Blobs;
+use windlass::port::budget::Settle;
 use windlass::port::journal::{AppendError, Head, Journal, StoreError};
-use windlass::testing::suite::{batch, claimed};
+use windlass::port::records::{Expect, Records};
+use windlass::testing::suite::{batch, claimed, draws};
 use windlass_machine::{BlobRef, Digest, Seq, ThreadId, UnreadableEvent};
 
 use super::open;
@@ -126,6 +128,66 @@ async fn a_store_of_a_newer_build_is_refused() {
 }
 
 #[tokio::test]
+async fn a_store_of_an_older_build_gets_its_new_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(folder.path(), 3).await);
+    let older = "DROP TABLE budgets; DROP TABLE reservations; DROP TABLE records; DROP TABLE record_changes; \
+        PRAGMA user_version = 2";
+    execute(folder.path(), older).await;
+    let store = open(folder.path()).await;
+    let mut reserving = batch(&thread(), claimed(&store, &thread()).await, &["a"]);
+    reserving.reserve = vec![draws("one", &[("usd", 10, 6)])];
+    assert_eq!(store.append(reserving).await.unwrap(), Seq(4));
+    assert_eq!(Records::put(&store, "grant", "a", "alice", 1.into(), Expect::Absent).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn an_append_that_draws_from_nothing_asks_nothing_of_budgets_and_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, head) = filled(folder.path(), 1).await;
+    let gone = "DROP TABLE budgets; DROP TABLE reservations; DROP TABLE records; DROP TABLE record_changes";
+    execute(folder.path(), gone).await;
+    assert_eq!(store.append(batch(&thread(), head, &["a"])).await.unwrap(), Seq(2));
+    let mut reserving = batch(&thread(), Head { seq: Seq(2), ..head }, &["x"]);
+    reserving.reserve = vec![draws("one", &[("usd", 10, 6)])];
+    let error = store.append(reserving).await.unwrap_err();
+    assert!(matches!(error, AppendError::Failed(StoreError::Unavailable { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_told_and_can_be_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    for key in ["a", "b"] {
+        Records::put(&store, "grant", key, "alice", 1.into(), Expect::Absent).await.unwrap();
+    }
+    execute(folder.path(), "UPDATE records SET value = '{' WHERE key = 'a'").await;
+    super::fault::unreadable_and_replaced(&store).await;
+}
+
+#[tokio::test]
+async fn a_reservation_that_cannot_be_read_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let head = claimed(&store, &thread()).await;
+    let mut reserving = batch(&thread(), head, &[]);
+    reserving.reserve = vec![draws("one", &[("usd", 10, 6)])];
+    store.append(reserving).await.unwrap();
+    execute(folder.path(), "UPDATE reservations SET amounts = '[' WHERE key = 'one'").await;
+    let mut settling = batch(&thread(), head, &["x"]);
+    settling.settle = vec![Settle { key: "one".to_owned(), used: Vec::new() }];
+    let AppendError::Failed(append) = store.append(settling).await.unwrap_err() else {
+        panic!("not a certain failure")
+    };
+    let list = store.open_reservations(&thread()).await.unwrap_err();
+    for error in [append, list, Journal::delete(&store, &thread()).await.unwrap_err()] {
+        let StoreError::Corrupt { why } = error else { panic!("{error:?}") };
+        assert!(why.contains("what was reserved"), "{why}");
+    }
+    assert_eq!(store.head(&thread()).await.unwrap().map(|head| head.seq), Some(Seq(0)));
+}
+
+#[tokio::test]
 async fn a_damaged_blob_is_an_error_never_other_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
@@ -133,7 +195,7 @@ async fn a_damaged_blob_is_an_error_never_other_bytes() {
         let bytes = Bytes::from(vec![7; size]);
         let (digest, size_bytes) = (Digest::of(&bytes), size as u64);
         let blob = BlobRef { digest, media_type: "text/plain".to_owned(), size_bytes, tokens: 0 };
-        store.put(&blob, bytes.clone()).await.unwrap();
+        Blobs::put(&store, &blob, bytes.clone()).await.unwrap();
         execute(folder.path(), "UPDATE blobs SET bytes = x'00'").await;
         let hex = digest.to_string();
         let file = folder.path().join("blobs").join(&hex[..2]).join(&hex);
@@ -141,11 +203,11 @@ async fn a_damaged_blob_is_an_error_never_other_bytes() {
         if file.exists() {
             std::fs::write(&file, "cut off").unwrap();
         }
-        let error = store.get(&digest).await.unwrap_err();
+        let error = Blobs::get(&store, &digest).await.unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
         // Storing the right bytes again heals it.
-        store.put(&blob, bytes.clone()).await.unwrap();
-        assert_eq!(store.get(&digest).await.unwrap(), Some(bytes));
+        Blobs::put(&store, &blob, bytes.clone()).await.unwrap();
+        assert_eq!(Blobs::get(&store, &digest).await.unwrap(), Some(bytes));
     }
 }
 

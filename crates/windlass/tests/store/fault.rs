@@ -2,8 +2,10 @@
 
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::port::blob::Blobs;
-use windlass::port::journal::{AppendError, Epoch, Journal, StoreError};
-use windlass::testing::suite::{batch, claimed};
+use windlass::port::budget::BudgetRow;
+use windlass::port::journal::{AppendError, Batch, Epoch, Journal, StoreError};
+use windlass::port::records::{Expect, RecordChange, RecordError, Records};
+use windlass::testing::suite::{batch, claimed, draws};
 use windlass_machine::{Digest, Seq, ThreadId, UnreadableEvent};
 
 use super::clock;
@@ -22,6 +24,29 @@ async fn an_unknown_append_that_happened_is_recognised_by_its_batch() {
     assert!(matches!(error, AppendError::Unknown(_)), "{error:?}");
     let found = store.head(&thread()).await.unwrap().expect("the thread");
     assert_eq!((found.seq, found.batch), (Seq(1), mine.id));
+}
+
+#[tokio::test]
+async fn an_unknown_append_that_happened_reserves_once() {
+    let store = MemoryStore::new(clock(1));
+    let start = claimed(&store, &thread()).await;
+    for (notes, key) in [(&["a"][..], "with events"), (&[][..], "without")] {
+        let at = store.head(&thread()).await.unwrap().expect("the thread");
+        store.fail_append(AppendFault::UnknownAndWritten);
+        let change = RecordChange::put("grant", key, "alice", serde_json::json!(1), Expect::Absent);
+        let mut mine = Batch { records: vec![change], ..batch(&thread(), at, notes) };
+        mine.reserve = vec![draws(key, &[(key, 10, 6)])];
+        let error = store.append(mine.clone()).await.unwrap_err();
+        assert!(matches!(error, AppendError::Unknown(_)), "{error:?}");
+        let error = store.append(mine.clone()).await.unwrap_err();
+        let known = matches!(error, AppendError::Conflict { .. } | AppendError::Record { .. });
+        assert!(known, "{error:?}");
+        let found = store.head(&thread()).await.unwrap().expect("the thread");
+        assert_eq!((found.batch, found.epoch), (mine.id, start.epoch));
+        let rows = store.budgets(key).await.unwrap();
+        assert!(matches!(rows[..], [BudgetRow { used: 0, reserved: 6, .. }]), "{rows:?}");
+    }
+    assert_eq!(store.changes().await.unwrap(), 2);
 }
 
 #[tokio::test]
@@ -73,5 +98,31 @@ async fn damage_in_memory_is_told_as_on_disk() {
     };
     let digest = Digest::of(b"right");
     store.overwrite_blob(digest, "wrong".into());
-    assert!(matches!(store.get(&digest).await, Err(StoreError::Corrupt { .. })));
+    assert!(matches!(Blobs::get(&store, &digest).await, Err(StoreError::Corrupt { .. })));
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_told_and_can_be_replaced() {
+    let store = MemoryStore::new(clock(1));
+    for key in ["a", "b"] {
+        Records::put(&store, "grant", key, "alice", 1.into(), Expect::Absent).await.unwrap();
+    }
+    store.overwrite_record("grant", "a", "{").unwrap();
+    unreadable_and_replaced(&store).await;
+}
+
+/// What a store does with an unreadable record of two.
+pub(super) async fn unreadable_and_replaced(records: &dyn Records) {
+    for error in [
+        records.get("grant", "a").await.unwrap_err(),
+        records.list("grant", None, None, 10).await.unwrap_err(),
+    ] {
+        let StoreError::Corrupt { why } = error else { panic!("{error:?}") };
+        assert!(why.contains("grant `a`"), "{why}");
+    }
+    assert_eq!(records.get("grant", "b").await.unwrap().map(|record| record.value), Some(1.into()));
+    let fenced = records.put("grant", "a", "alice", 2.into(), Expect::Absent).await.unwrap_err();
+    assert!(matches!(fenced, RecordError::Conflict { .. }), "{fenced:?}");
+    records.put("grant", "a", "alice", 2.into(), Expect::Any).await.unwrap();
+    assert_eq!(records.list("grant", None, None, 10).await.unwrap().len(), 2);
 }

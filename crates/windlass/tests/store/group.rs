@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sqlx::{Connection, SqliteConnection};
-use windlass::port::journal::{AppendError, Epoch, Journal};
-use windlass::testing::suite::{batch, claimed};
+use windlass::port::journal::{AppendError, Batch, Epoch, Head, Journal};
+use windlass::port::records::{Expect, RecordChange, RecordError, Records};
+use windlass::testing::suite::{batch, claimed, draws};
 use windlass_machine::{Seq, ThreadId};
 
 use super::open;
@@ -48,6 +49,49 @@ async fn locked(folder: &Path) -> SqliteConnection {
     let mut other = SqliteConnection::connect(&path).await.unwrap();
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     other
+}
+
+#[tokio::test]
+async fn a_refused_one_leaves_nothing_and_does_not_disturb_its_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    store.put("grant", "a", "alice", 1.into(), Expect::Absent).await.unwrap();
+    let [first, too_much, conflicting, last] =
+        ["first", "too much", "conflicting", "last"].map(ThreadId::from);
+    for thread in [&first, &too_much, &conflicting, &last] {
+        claimed(&store, thread).await;
+    }
+    let head = Head { epoch: Epoch(1), ..Head::default() };
+    let grant = |value: u64, expected| RecordChange::put("grant", "a", "alice", value.into(), expected);
+    let reserving = |thread: &ThreadId, amount: u64, change: RecordChange| {
+        let mut batch = Batch { records: vec![change], ..batch(thread, head, &["a"]) };
+        batch.reserve = vec![draws("one", &[("calls", 100, 1), ("usd", 10, amount)])];
+        store.append(batch)
+    };
+    let mode = RecordChange::put("mode", "b", "alice", "ask".into(), Expect::Absent);
+    let mut other = locked(folder.path()).await;
+    // All of them wait behind the lock, and are then one group.
+    let (done, refused, conflict, applied, also_done, _) = tokio::join!(
+        reserving(&first, 4, grant(2, Expect::Version(1))),
+        reserving(&too_much, 7, grant(3, Expect::Version(2))),
+        reserving(&conflicting, 1, grant(4, Expect::Version(1))),
+        store.apply(vec![mode, grant(5, Expect::Version(1))]),
+        reserving(&last, 6, grant(6, Expect::Version(2))),
+        async { sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap() }
+    );
+    assert_eq!((done.unwrap(), also_done.unwrap()), (Seq(1), Seq(1)));
+    assert!(matches!(refused, Err(AppendError::Limit { taken: 4, wanted: 7, .. })), "{refused:?}");
+    assert!(matches!(conflict, Err(AppendError::Record { .. })), "{conflict:?}");
+    assert!(matches!(applied, Err(RecordError::Conflict { found: Some(2), .. })), "{applied:?}");
+    for (thread, events) in [(&first, 1), (&too_much, 0), (&conflicting, 0), (&last, 1)] {
+        assert_eq!(store.read(thread, Seq(0), 10).await.unwrap().len(), events, "{thread}");
+        assert_eq!(store.open_reservations(thread).await.unwrap().len(), events, "{thread}");
+    }
+    let taken: Vec<_> = store.budgets("").await.unwrap().into_iter().map(|row| row.reserved).collect();
+    assert_eq!(taken, [2, 10]);
+    assert_eq!(store.get("grant", "a").await.unwrap().map(|record| record.value), Some(6.into()));
+    assert_eq!(store.get("mode", "b").await.unwrap(), None);
+    assert_eq!(store.changes().await.unwrap(), 3);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -11,8 +11,8 @@ use windlass::adapter::bus::{LocalBus, Owners};
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
 use windlass::port::bus::Bus;
-use windlass::port::journal::{Claim, Epoch, Journal};
-use windlass::testing::suite::{batch, claimed, fragment};
+use windlass::port::journal::{AppendError, Claim, Epoch, Head, Journal};
+use windlass::testing::suite::{batch, claimed, draws, fragment};
 use windlass_machine::{Seq, ThreadId};
 
 use super::open;
@@ -85,6 +85,7 @@ async fn other() {
     let mut head = claimed(&store, &thread).await;
     match role.as_str() {
         "stream" => stream(Arc::new(store), &thread).await,
+        "spender" | "other spender" => println!("{SAYS}{}", spend(&store, &thread, head).await),
         "hold" => {
             store.append(batch(&thread, head, &["a"])).await.unwrap();
             println!("{SAYS}ready");
@@ -97,6 +98,23 @@ async fn other() {
             }
         }
     }
+}
+
+/// What several spenders may take together.
+const CAP: u64 = 1_000;
+
+/// Takes 3 of a budget at a time until there is no room; returns how often there was.
+async fn spend(store: &SqliteStore, thread: &ThreadId, mut head: Head) -> u64 {
+    for number in 0.. {
+        let mut batch = batch(thread, head, &["a"]);
+        batch.reserve = vec![draws(&number.to_string(), &[("usd", CAP, 3)])];
+        match store.append(batch).await {
+            Ok(seq) => head.seq = seq,
+            Err(AppendError::Limit { .. }) => break,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    head.seq.0
 }
 
 /// Streams ten fragments, and ten more with an event after each wake.
@@ -154,6 +172,24 @@ async fn two_processes_append_at_once() {
     let store = open(folder.path()).await;
     for thread in ["one", "two"] {
         assert_eq!(store.read(&thread.into(), Seq(0), 2000).await.unwrap().len(), 1000);
+    }
+}
+
+#[tokio::test]
+async fn two_processes_never_take_more_than_a_budget_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut others = ["spender", "other spender"].map(|role| Other::start(role, folder.path()));
+    let mut granted = 0;
+    for other in &mut others {
+        granted += other.says().expect("how often it was granted").parse::<u64>().unwrap();
+    }
+    assert_eq!(granted, CAP / 3);
+    let store = open(folder.path()).await;
+    let rows = store.budgets("usd").await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.reserved).collect::<Vec<_>>(), [granted * 3]);
+    for thread in ["spender", "other spender"].map(ThreadId::from) {
+        let written = store.read(&thread, Seq(0), 1000).await.unwrap().len();
+        assert_eq!(store.open_reservations(&thread).await.unwrap().len(), written);
     }
 }
 

@@ -7,12 +7,14 @@ use windlass::adapter::memory::MemoryStore;
 use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
 use windlass::port::blob::Blobs;
 use windlass::port::journal::Journal;
-use windlass::testing::suite::{JournalSubject, blob_suite, bus_suite, journal_suite};
+use windlass::testing::suite::{
+    JournalSubject, RecordsSubject, blob_suite, bus_suite, journal_suite, records_suite,
+};
 
 use super::clock;
 
 // rows: SK-G17
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_in_memory() {
     journal_suite(|| async {
         let clock = clock(1);
@@ -30,7 +32,7 @@ async fn the_journal_in_memory() {
 }
 
 // rows: SK-G17
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_in_sqlite() {
     let parent = tempfile::tempdir().unwrap();
     journal_suite(|| async {
@@ -41,6 +43,30 @@ async fn the_journal_in_sqlite() {
         // A node in SQLite ends with its store, which the suite has just dropped.
         let end_first = Box::new(|| ());
         JournalSubject { first: Arc::new(first), second: Arc::new(second), clock, end_first }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_in_memory() {
+    records_suite(|| async {
+        let clock = clock(6);
+        let first = Arc::new(MemoryStore::new(clock.clone()));
+        let second = Arc::new(first.another_node());
+        RecordsSubject { first: first.clone(), second, journal: first, clock }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_in_sqlite() {
+    let parent = tempfile::tempdir().unwrap();
+    records_suite(|| async {
+        let clock = clock(7);
+        let folder = tempfile::tempdir_in(&parent).unwrap().keep();
+        let open = || SqliteStore::open(&folder, StoreOptions::default(), clock.clone());
+        let (first, second) = (Arc::new(open().await.unwrap()), open().await.unwrap());
+        RecordsSubject { first: first.clone(), second: Arc::new(second), journal: first, clock }
     })
     .await;
 }

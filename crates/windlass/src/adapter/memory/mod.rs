@@ -2,7 +2,9 @@
 //!
 //! For tests and for runs that need no store. Nothing outlives the process.
 
+mod budget;
 mod fault;
+mod record;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,11 +17,13 @@ pub use self::fault::AppendFault;
 use self::fault::Faults;
 use self::state::State;
 use crate::port::blob::Blobs;
+use crate::port::budget::{Amounts, BudgetRow};
 use crate::port::clock::Clock;
 use crate::port::journal::{
     AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunRow, StoreError,
     StoredSnapshot, ThreadQuery, ThreadRow,
 };
+use crate::port::records::{Record, RecordChange, RecordError, Records};
 
 /// One node's view of a store in memory.
 #[derive(Clone)]
@@ -75,6 +79,11 @@ impl MemoryStore {
     /// Puts a text in the place of a recorded event, as damage or a newer build would.
     pub fn overwrite_event(&self, thread: &ThreadId, seq: Seq, body: &str) -> Result<(), StoreError> {
         self.state().overwrite_event(thread, seq, body)
+    }
+
+    /// Puts a text in the place of a record's value, as damage would.
+    pub fn overwrite_record(&self, kind: &str, key: &str, value: &str) -> Result<(), StoreError> {
+        self.state().records.overwrite(kind, key, value)
     }
 
     /// Puts other bytes in the place of a blob's, as damage would.
@@ -193,13 +202,51 @@ impl Journal for MemoryStore {
         Ok(self.readable()?.waiting_inboxes())
     }
 
+    async fn budgets(&self, prefix: &str) -> Result<Vec<BudgetRow>, StoreError> {
+        Ok(self.readable()?.budgets.list(prefix))
+    }
+
+    async fn open_reservations(&self, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError> {
+        Ok(self.readable()?.budgets.open(thread))
+    }
+
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
-        self.state().delete(thread)
+        self.state().delete(thread, self.clock.now())
     }
 
     async fn check(&self) -> Result<String, StoreError> {
         let threads = self.readable()?.len();
         Ok(format!("in memory, {threads} threads; nothing outlives this process"))
+    }
+}
+
+#[async_trait]
+impl Records for MemoryStore {
+    async fn get(&self, kind: &str, key: &str) -> Result<Option<Record>, StoreError> {
+        self.readable()?.records.get(kind, key)
+    }
+
+    async fn list(
+        &self,
+        kind: &str,
+        owner: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.readable()?.records.list(kind, owner, after, limit)
+    }
+
+    async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError> {
+        let changes = RecordChange::prepare_all(changes)?;
+        let mut state = self.state();
+        let plan = state.records.plan(changes)?;
+        let versions = plan.versions.clone();
+        state.records.write(plan, self.clock.now());
+        Ok(versions)
+    }
+
+    async fn changes(&self) -> Result<u64, StoreError> {
+        Ok(self.readable()?.records.count)
     }
 }
 

@@ -8,10 +8,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_machine::{BlobRef, Digest, Input, InputId, RunId, Seq, ThreadId, Timestamp};
 
+use super::budget::Budgets;
+use super::record::RecordRows;
 use crate::port::journal::{
     AppendError, Batch, Claim, Epoch, Head, InboxOutcome, Left, Posted, RunRow, RunView, StoreError,
     StoredSnapshot, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
 };
+use crate::port::records::RecordChange;
 
 /// How long a consumed input's outcome is kept. (design: "Inbox")
 const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
@@ -24,6 +27,10 @@ pub(super) struct State {
     threads: BTreeMap<ThreadId, Thread>,
     /// Every blob, by what its bytes should be.
     pub blobs: HashMap<Digest, Bytes>,
+    /// What may be used, and what is.
+    pub budgets: Budgets,
+    /// Every record.
+    pub records: RecordRows,
     nodes_alive: BTreeSet<String>,
     nodes_made: usize,
     places: u64,
@@ -132,8 +139,15 @@ impl State {
             if let Some(known) = self.threads.get(&batch.thread) {
                 return Err(AppendError::Fenced { current: known.head.epoch });
             }
-            self.claim(&batch.thread, node, now);
+            let thread = batch.thread.clone();
+            self.claim(&thread, node, now);
+            // A thread that its first append does not make, is not there.
+            return self.append_known(batch, node, now).inspect_err(|_| drop(self.threads.remove(&thread)));
         }
+        self.append_known(batch, node, now)
+    }
+
+    fn append_known(&mut self, mut batch: Batch, node: &str, now: Timestamp) -> Result<Seq, AppendError> {
         let Some(thread) = self.threads.get_mut(&batch.thread).filter(|thread| !thread.deleted) else {
             return Err(AppendError::Failed(no_thread(&batch.thread)));
         };
@@ -152,7 +166,12 @@ impl State {
         for (blob, bytes) in &batch.blobs {
             verify(blob, bytes).map_err(AppendError::Failed)?;
         }
+        let booking = self.budgets.plan(&batch.thread, &batch.settle, &batch.reserve)?;
+        let changes = RecordChange::prepare_all(std::mem::take(&mut batch.records));
+        let plan = self.records.plan(changes.map_err(AppendError::Failed)?)?;
         // From here on nothing fails: all or nothing.
+        self.budgets.write(&batch.thread, booking, now);
+        self.records.write(plan, now);
         for (blob, bytes) in batch.blobs {
             self.blobs.entry(blob.digest).or_insert(bytes);
         }
@@ -301,7 +320,7 @@ impl State {
     }
 
     /// See [`Journal::delete`](crate::port::journal::Journal::delete).
-    pub fn delete(&mut self, id: &ThreadId) -> Result<(), StoreError> {
+    pub fn delete(&mut self, id: &ThreadId, now: Timestamp) -> Result<(), StoreError> {
         let thread = self.threads.get_mut(id).filter(|thread| !thread.deleted);
         let thread = thread.ok_or_else(|| no_thread(id))?;
         if thread.view.status != ThreadStatus::Idle {
@@ -310,6 +329,7 @@ impl State {
         }
         let epoch = Epoch(thread.head.epoch.0 + 1);
         *thread = Thread { deleted: true, head: Head { epoch, ..Head::default() }, ..Thread::default() };
+        self.budgets.forget_thread(id, now);
         Ok(())
     }
 

@@ -4,7 +4,8 @@
 
 use libsqlite3_sys as ffi;
 
-use crate::port::journal::StoreError;
+use crate::port::journal::{AppendError, StoreError};
+use crate::port::records::RecordError;
 
 /// A failed SQLite call.
 #[derive(Clone, Debug)]
@@ -62,6 +63,18 @@ impl From<Fault> for StoreError {
             },
             _ => unavailable(format!("{message} (code {code})")),
         }
+    }
+}
+
+impl From<Fault> for AppendError {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault.into())
+    }
+}
+
+impl From<Fault> for RecordError {
+    fn from(fault: Fault) -> Self {
+        Self::Store(fault.into())
     }
 }
 

@@ -4,11 +4,13 @@
 //! what waits together; readers have connections of their own. Never on a network file system.
 
 mod blob;
+mod budget;
 mod check;
 mod collect;
 mod fault;
 mod raw;
 mod read;
+mod record;
 mod schema;
 mod write;
 mod writer;
@@ -28,11 +30,13 @@ use self::fault::store_error;
 use self::writer::{PreparedAppend, Write, Writer, Written};
 use super::node::{Node, opening, private_folder};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
+use crate::port::budget::{Amounts, BudgetRow};
 use crate::port::clock::Clock;
 use crate::port::journal::{
     AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunRow, StoreError,
     StoredSnapshot, ThreadQuery, ThreadRow,
 };
+use crate::port::records::{Record, RecordChange, RecordError, Records};
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub enum Durability {
     Relaxed,
 }
 
-/// Journal and blobs in a folder.
+/// Journal, records and blobs in a folder.
 pub struct SqliteStore {
     // Fields are dropped in this order: the writer finishes what waits while the node is still locked.
     writer: Writer,
@@ -174,12 +178,14 @@ impl Journal for SqliteStore {
         read::head(&self.readers, thread).await
     }
 
-    async fn append(&self, batch: Batch) -> Result<Seq, AppendError> {
+    async fn append(&self, mut batch: Batch) -> Result<Seq, AppendError> {
         for (blob, bytes) in &batch.blobs {
             verify(blob, bytes).map_err(AppendError::Failed)?;
         }
         let bodies = batch.events.iter().map(Event::encode).collect();
-        self.writer.append(PreparedAppend { batch, bodies }).await
+        let records = RecordChange::prepare_all(std::mem::take(&mut batch.records));
+        let records = records.map_err(AppendError::Failed)?;
+        self.writer.append(PreparedAppend { batch, bodies, records }).await
     }
 
     async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError> {
@@ -239,6 +245,14 @@ impl Journal for SqliteStore {
         read::waiting_inboxes(&self.readers).await
     }
 
+    async fn budgets(&self, prefix: &str) -> Result<Vec<BudgetRow>, StoreError> {
+        budget::list(&self.readers, prefix).await
+    }
+
+    async fn open_reservations(&self, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError> {
+        budget::open(&self.readers, thread).await
+    }
+
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
         self.writer.write(Write::Delete(thread.clone())).await?;
         // The thread is gone whatever becomes of its blobs: they are tried again when the store is next opened.
@@ -251,6 +265,31 @@ impl Journal for SqliteStore {
     async fn check(&self) -> Result<String, StoreError> {
         self.writer.write(Write::Check).await?;
         check::check(&self.readers, &self.folder, self.durability).await
+    }
+}
+
+#[async_trait]
+impl Records for SqliteStore {
+    async fn get(&self, kind: &str, key: &str) -> Result<Option<Record>, StoreError> {
+        record::get(&self.readers, kind, key).await
+    }
+
+    async fn list(
+        &self,
+        kind: &str,
+        owner: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        record::list(&self.readers, kind, owner, after.unwrap_or_default(), limit).await
+    }
+
+    async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError> {
+        self.writer.apply(RecordChange::prepare_all(changes)?).await
+    }
+
+    async fn changes(&self) -> Result<u64, StoreError> {
+        record::count(&self.readers).await
     }
 }
 

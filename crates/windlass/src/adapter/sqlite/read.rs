@@ -329,10 +329,12 @@ pub(super) async fn owners(
     Ok(rows.into_iter().map(|(id, node, head)| (id.into(), node, Seq(head.cast_unsigned()))).collect())
 }
 
-fn stored(limit: usize) -> i64 {
+/// A limit as the database takes it.
+pub(super) fn stored(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn time(stored: i64) -> Timestamp {
+/// A time that was stored.
+pub(super) fn time(stored: i64) -> Timestamp {
     Timestamp(stored.max(0).cast_unsigned())
 }

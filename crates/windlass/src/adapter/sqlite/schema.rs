@@ -9,7 +9,8 @@ use super::fault::store_error;
 use crate::port::journal::StoreError;
 
 /// The scripts; the database's `user_version` says how many have run.
-const MIGRATIONS: [&str; 2] = [include_str!("001_journal.sql"), include_str!("002_uses.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("001_journal.sql"), include_str!("002_uses.sql"), include_str!("003_limits.sql")];
 
 /// The script that makes the table of names.
 const NAMES: usize = 2;

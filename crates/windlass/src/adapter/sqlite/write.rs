@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use windlass_machine::{Digest, Input, RunStatus, Seq, ThreadId, Timestamp};
 
+use super::budget::Budgets;
 use super::collect::{Collection, named};
 use super::fault::Fault;
 use super::raw::{Raw, Row, Statement, Value};
+use super::record::RecordRows;
 use super::writer::{PreparedAppend, Write, Written};
 use crate::adapter::node::Node;
 use crate::port::clock::Clock;
@@ -18,6 +20,7 @@ use crate::port::journal::{
     AppendError, BatchId, Claim, Epoch, Head, InboxOutcome, Posted, RunView, StoreError, StoredSnapshot,
     ThreadStatus, ThreadView,
 };
+use crate::port::records::{PreparedChange, RecordError};
 
 /// How long a consumed input's outcome is kept. (design: "Inbox")
 pub(super) const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
@@ -82,6 +85,8 @@ pub(super) struct Changes {
     delete: [Statement; 4],
     delete_events: Statement,
     collection: Collection,
+    budgets: Budgets,
+    records: RecordRows,
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
 }
@@ -115,6 +120,8 @@ impl Changes {
             ],
             delete_events: raw.prepare(DELETE_EVENTS)?,
             collection: Collection::prepare(raw, &node)?,
+            budgets: Budgets::prepare(raw)?,
+            records: RecordRows::prepare(raw)?,
             node,
             clock,
         })
@@ -131,7 +138,15 @@ impl Changes {
         if found.head.seq != batch.expected {
             return Err(AppendError::Conflict { head: found.head.seq });
         }
+        let now_ms = self.clock.now().0;
+        self.budgets.book(found.number, &batch.settle, &batch.reserve, now_ms)?;
+        self.records.apply(&append.records, now_ms)?;
         self.append_rows(found.number, append).map_err(AppendError::Failed)
+    }
+
+    /// Changes records.
+    pub fn apply(&mut self, changes: &[PreparedChange]) -> Result<Vec<Option<u64>>, RecordError> {
+        self.records.apply(changes, self.clock.now().0)
     }
 
     /// Makes a thread that this node drives from the start; one that exists belongs to somebody else.
@@ -308,6 +323,7 @@ impl Changes {
         for statement in &mut self.delete {
             statement.run(&[Value::Integer(found.number)])?;
         }
+        self.budgets.forget_thread(found.number, self.clock.now().0)?;
         self.collection.forget_thread(found.number)?;
         let first = position(found.number, Seq(0))?;
         self.delete_events.run(&[Value::Integer(first), Value::Integer(first | i64::from(u32::MAX))])?;

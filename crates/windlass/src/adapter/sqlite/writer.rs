@@ -20,6 +20,7 @@ use super::write::Changes;
 use crate::adapter::node::Node;
 use crate::port::clock::Clock;
 use crate::port::journal::{AppendError, Batch, Claim, Epoch, Posted, StoreError, StoredSnapshot};
+use crate::port::records::{PreparedChange, RecordError};
 
 /// Changes that may wait. More than the runs that one process drives at once; who comes after waits for room.
 const QUEUE: usize = 1024;
@@ -42,7 +43,12 @@ pub(super) struct PreparedAppend {
     pub batch: Batch,
     /// Its events as text.
     pub bodies: Vec<String>,
+    /// Its changes of records.
+    pub records: Vec<PreparedChange>,
 }
+
+/// The new versions of records that were changed.
+type Versions = Vec<Option<u64>>;
 
 /// A change other than an append.
 pub(super) enum Write {
@@ -88,6 +94,7 @@ pub(super) enum Written {
 enum Job {
     Append(Box<PreparedAppend>, oneshot::Sender<Result<Seq, AppendError>>),
     Write(Write, oneshot::Sender<Result<Written, StoreError>>),
+    Records(Vec<PreparedChange>, oneshot::Sender<Result<Versions, RecordError>>),
     /// Write the log back.
     Tidy,
 }
@@ -158,6 +165,18 @@ impl Writer {
         self.send(Job::Append(Box::new(append), reply)).await.map_err(AppendError::Failed)?;
         let gone = |_| AppendError::Unknown("the store's writer ended before it answered".to_owned());
         answer.await.map_err(gone)?
+    }
+
+    /// Changes records.
+    pub async fn apply(&self, changes: Vec<PreparedChange>) -> Result<Versions, RecordError> {
+        if let Some(mut group) = self.idle() {
+            let applied = group.commit_alone(|rows| rows.apply(&changes), RecordError::from);
+            self.tidy(&group);
+            return applied;
+        }
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Records(changes, reply)).await?;
+        answer.await.map_err(|_| ended())?
     }
 
     /// Makes another change.
@@ -312,7 +331,7 @@ impl Group {
         let from_ms = self.clock.monotonic_ms();
         let first = match first {
             Job::Tidy => None,
-            job @ (Job::Append(..) | Job::Write(..)) => Some(job),
+            job @ (Job::Append(..) | Job::Write(..) | Job::Records(..)) => Some(job),
         };
         if let Some(first) = first {
             let (done, lost) = self.commit_group(first, waiting);
@@ -366,6 +385,7 @@ impl Group {
         let done = match job {
             Job::Append(append, reply) => Done::Append(reply, self.changes.append(&append)),
             Job::Write(write, reply) => Done::Write(reply, self.changes.write(&write)),
+            Job::Records(changes, reply) => Done::Records(reply, self.changes.apply(&changes)),
             Job::Tidy => return self.release.run(&[]).map(|_| None).map_err(|fault| (None, fault)),
         };
         let closed = match done.is_refused() {
@@ -409,6 +429,7 @@ enum Lost {
 enum Done {
     Append(oneshot::Sender<Result<Seq, AppendError>>, Result<Seq, AppendError>),
     Write(oneshot::Sender<Result<Written, StoreError>>, Result<Written, StoreError>),
+    Records(oneshot::Sender<Result<Versions, RecordError>>, Result<Versions, RecordError>),
 }
 
 impl Done {
@@ -417,6 +438,7 @@ impl Done {
         match job {
             Job::Append(_, reply) => Some(Self::Append(reply, Ok(Seq::default()))),
             Job::Write(_, reply) => Some(Self::Write(reply, Ok(Written::Nothing))),
+            Job::Records(_, reply) => Some(Self::Records(reply, Ok(Versions::new()))),
             Job::Tidy => None,
         }
     }
@@ -425,6 +447,7 @@ impl Done {
         match self {
             Self::Append(_, result) => result.is_err(),
             Self::Write(_, result) => result.is_err(),
+            Self::Records(_, result) => result.is_err(),
         }
     }
 
@@ -442,6 +465,13 @@ impl Done {
             Self::Write(reply, result) => {
                 let result = result.and_then(|written| match lost {
                     None => Ok(written),
+                    Some(Lost::RolledBack(fault) | Lost::Unknown(fault)) => Err(fault.clone().into()),
+                });
+                let _ = reply.send(result);
+            }
+            Self::Records(reply, result) => {
+                let result = result.and_then(|versions| match lost {
+                    None => Ok(versions),
                     Some(Lost::RolledBack(fault) | Lost::Unknown(fault)) => Err(fault.clone().into()),
                 });
                 let _ = reply.send(result);

@@ -3,10 +3,12 @@
 //! A suite panics with the case's name at the first difference; it needs a tokio runtime.
 
 mod blob;
+mod budget;
 mod bus;
 mod inbox;
 mod journal;
 mod list;
+mod record;
 mod sample;
 
 use std::future::Future;
@@ -16,7 +18,8 @@ use futures::future::BoxFuture;
 
 pub use self::blob::blob_suite;
 pub use self::bus::{bus_suite, fragment, next};
-pub use self::sample::{batch, claimed, note, view};
+pub use self::record::{RecordsSubject, records_suite};
+pub use self::sample::{batch, claimed, draws, note, view};
 use crate::adapter::clock::ManualClock;
 use crate::port::journal::Journal;
 
@@ -65,6 +68,20 @@ pub async fn journal_suite<F: Future<Output = JournalSubject>>(make: impl Fn() -
         inbox::a_row_is_consumed_once,
         inbox::an_outcome_is_kept_for_a_day,
         inbox::only_a_message_makes_a_thread,
+        budget::what_is_reserved_and_used_is_counted,
+        budget::a_refused_reserve_writes_nothing,
+        budget::a_refused_first_append_makes_no_thread,
+        budget::many_at_once_never_take_more_than_the_cap,
+        budget::the_same_append_reserves_once,
+        budget::a_settled_key_stays_settled,
+        budget::a_key_reserves_one_set_of_amounts,
+        budget::an_unknown_key_books_what_was_used,
+        budget::settles_come_before_reserves,
+        budget::amounts_saturate,
+        budget::names_are_bounded,
+        budget::budgets_are_found_by_how_they_begin,
+        budget::a_deleted_thread_frees_what_it_reserved,
+        budget::old_days_are_cleared,
         list::threads_are_paged_newest_first,
         list::threads_are_filtered,
         list::runs_are_found,

@@ -5,6 +5,7 @@
 use serde_json::json;
 use windlass_machine::{Event, Fact, Seq, ThreadId, Timestamp};
 
+use crate::port::budget::{Draw, Reserve, Settle};
 use crate::port::journal::{Batch, BatchId, Claim, Epoch, Head, Journal, ThreadStatus, ThreadView};
 
 /// An event that says `text`.
@@ -36,7 +37,26 @@ pub fn batch(thread: &ThreadId, head: Head, notes: &[&str]) -> Batch {
         consumed: Vec::new(),
         thread_view: view(ThreadStatus::Idle),
         runs: Vec::new(),
+        settle: Vec::new(),
+        reserve: Vec::new(),
+        records: Vec::new(),
     }
+}
+
+/// What a batch sets aside: each draw is a budget, its cap and the amount.
+pub fn draws(key: &str, draws: &[(&str, u64, u64)]) -> Reserve {
+    let draw = |(budget, cap, amount): &(&str, u64, u64)| Draw {
+        budget: (*budget).to_owned(),
+        cap: *cap,
+        amount: *amount,
+    };
+    Reserve { key: key.to_owned(), draws: draws.iter().map(draw).collect() }
+}
+
+/// What a batch settles.
+pub(super) fn settle(key: &str, used: &[(&str, u64)]) -> Settle {
+    let used = used.iter().map(|(budget, amount)| ((*budget).to_owned(), *amount)).collect();
+    Settle { key: key.to_owned(), used }
 }
 
 /// Claims a thread that must be free.

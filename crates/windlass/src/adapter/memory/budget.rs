@@ -1,0 +1,116 @@
+//! Budgets and reservations in memory.
+//!
+//! The rules are the port's.
+
+use std::collections::BTreeMap;
+
+use windlass_machine::{ThreadId, Timestamp};
+
+use crate::port::budget::{
+    Amounts, BUDGETS_MAX, Booking, BudgetRow, CLEARED_AT_ONCE, DAY_KEPT_MS, Known, Ledger, Reserve, Settle,
+    Standing, book, is_of_a_day,
+};
+use crate::port::journal::{AppendError, StoreError};
+
+/// Every budget, and what every thread has reserved.
+#[derive(Default)]
+pub(super) struct Budgets {
+    budgets: BTreeMap<String, Budget>,
+    /// By thread and key; `None` once it is settled.
+    reservations: BTreeMap<ThreadId, BTreeMap<String, Option<Amounts>>>,
+}
+
+#[derive(Default)]
+struct Budget {
+    standing: Standing,
+    made_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl Budgets {
+    /// What settling and reserving for a thread changes.
+    pub fn plan(
+        &self,
+        thread: &ThreadId,
+        settles: &[Settle],
+        reserves: &[Reserve],
+    ) -> Result<Booking, AppendError> {
+        book(&mut OfThread { budgets: self, thread }, settles, reserves)
+    }
+
+    /// Writes what was planned.
+    pub fn write(&mut self, thread: &ThreadId, booking: Booking, now: Timestamp) {
+        if !booking.keys.is_empty() {
+            self.reservations.entry(thread.clone()).or_default().extend(booking.keys);
+        }
+        for (name, standing) in booking.standings {
+            let budget = self.budgets.entry(name);
+            let budget = budget.or_insert_with(|| Budget { made_at: now, ..Budget::default() });
+            (budget.standing, budget.updated_at) = (standing, now);
+        }
+        if booking.new_day {
+            self.clear(now);
+        }
+    }
+
+    fn clear(&mut self, now: Timestamp) {
+        let is_old = |(name, budget): &(&String, &Budget)| {
+            is_of_a_day(name) && budget.standing.reserved == 0 && now.since(budget.made_at) > DAY_KEPT_MS
+        };
+        let mut old: Vec<_> = self.budgets.iter().filter(is_old).collect();
+        old.sort_by_key(|(_, budget)| budget.made_at);
+        let old: Vec<_> = old.into_iter().take(CLEARED_AT_ONCE).map(|(name, _)| name.clone()).collect();
+        for name in old {
+            self.budgets.remove(&name);
+        }
+    }
+
+    /// Frees what a thread has reserved, and forgets its keys.
+    pub fn forget_thread(&mut self, thread: &ThreadId, now: Timestamp) {
+        let kept = self.reservations.remove(thread).unwrap_or_default();
+        for (name, amount) in kept.into_values().flatten().flatten() {
+            if let Some(budget) = self.budgets.get_mut(&name) {
+                budget.standing.release(amount);
+                budget.updated_at = now;
+            }
+        }
+    }
+
+    /// Budgets whose name begins with a text.
+    pub fn list(&self, prefix: &str) -> Vec<BudgetRow> {
+        let row = |(name, budget): (&String, &Budget)| BudgetRow {
+            budget: name.clone(),
+            used: budget.standing.used,
+            reserved: budget.standing.reserved,
+            updated_at: budget.updated_at,
+        };
+        let from = self.budgets.range(prefix.to_owned()..);
+        from.take_while(|(name, _)| name.starts_with(prefix)).take(BUDGETS_MAX).map(row).collect()
+    }
+
+    /// What a thread has reserved and not settled.
+    pub fn open(&self, thread: &ThreadId) -> Vec<(String, Amounts)> {
+        let kept = self.reservations.get(thread).into_iter().flatten();
+        kept.filter_map(|(key, amounts)| Some((key.clone(), amounts.clone()?))).collect()
+    }
+}
+
+struct OfThread<'b> {
+    budgets: &'b Budgets,
+    thread: &'b ThreadId,
+}
+
+impl Ledger for OfThread<'_> {
+    fn known(&mut self, key: &str) -> Result<Known, StoreError> {
+        let kept = self.budgets.reservations.get(self.thread).and_then(|keys| keys.get(key));
+        Ok(match kept {
+            None => Known::Never,
+            Some(None) => Known::Settled,
+            Some(Some(amounts)) => Known::Open(amounts.clone()),
+        })
+    }
+
+    fn standing(&mut self, budget: &str) -> Result<Option<Standing>, StoreError> {
+        Ok(self.budgets.budgets.get(budget).map(|budget| budget.standing))
+    }
+}

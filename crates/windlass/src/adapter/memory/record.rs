@@ -1,0 +1,115 @@
+//! Records in memory.
+//!
+//! Changes are planned as a whole before the first is made.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use windlass_machine::Timestamp;
+
+use crate::port::journal::StoreError;
+use crate::port::records::{PreparedChange, Record, RecordError};
+
+/// Every record, by kind and key.
+#[derive(Default)]
+pub(super) struct RecordRows {
+    rows: BTreeMap<(String, String), Row>,
+    /// How many changes were ever made.
+    pub count: u64,
+}
+
+struct Row {
+    owner: String,
+    version: u64,
+    updated_at: Timestamp,
+    // As text, so that what cannot be read back fails here as it would elsewhere.
+    value: Arc<str>,
+}
+
+/// Changes that may be made, with each record's new version.
+pub(super) struct Plan {
+    changes: Vec<PreparedChange>,
+    /// The new versions.
+    pub versions: Vec<Option<u64>>,
+    count: u64,
+}
+
+impl RecordRows {
+    /// Looks whether changes may be made one after the other.
+    pub fn plan(&self, changes: Vec<PreparedChange>) -> Result<Plan, RecordError> {
+        let mut count = self.count;
+        let mut planned = BTreeMap::new();
+        let mut versions = Vec::with_capacity(changes.len());
+        for change in &changes {
+            let place = (change.kind.clone(), change.key.clone());
+            let kept = || self.rows.get(&place).map(|row| row.version);
+            let found = planned.get(&place).copied().unwrap_or_else(kept);
+            change.check(found)?;
+            count += u64::from(found.is_some() || change.write.is_some());
+            let version = change.write.as_ref().map(|_| count);
+            planned.insert(place, version);
+            versions.push(version);
+        }
+        Ok(Plan { changes, versions, count })
+    }
+
+    /// Makes the changes of a plan.
+    pub fn write(&mut self, plan: Plan, now: Timestamp) {
+        for (change, version) in plan.changes.into_iter().zip(plan.versions) {
+            let place = (change.kind, change.key);
+            match (change.write, version) {
+                (Some((owner, value)), Some(version)) => {
+                    let row = Row { owner, version, updated_at: now, value: value.into() };
+                    self.rows.insert(place, row);
+                }
+                (Some(_), None) | (None, _) => drop(self.rows.remove(&place)),
+            }
+        }
+        self.count = plan.count;
+    }
+
+    /// See [`Records::get`](crate::port::records::Records::get).
+    pub fn get(&self, kind: &str, key: &str) -> Result<Option<Record>, StoreError> {
+        let place = (kind.to_owned(), key.to_owned());
+        self.rows.get(&place).map(|row| record(&place, row)).transpose()
+    }
+
+    /// See [`Records::list`](crate::port::records::Records::list).
+    pub fn list(
+        &self,
+        kind: &str,
+        owner: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        let from = (kind.to_owned(), after.unwrap_or_default().to_owned());
+        let rows = self.rows.range((Bound::Excluded(from), Bound::Unbounded));
+        rows.take_while(|((found, _), _)| found == kind)
+            .filter(|(_, row)| owner.is_none_or(|owner| row.owner == owner))
+            .take(limit)
+            .map(|(place, row)| record(place, row))
+            .collect()
+    }
+
+    /// Puts a text in the place of a record's value.
+    pub fn overwrite(&mut self, kind: &str, key: &str, value: &str) -> Result<(), StoreError> {
+        let row = self.rows.get_mut(&(kind.to_owned(), key.to_owned()));
+        let row = row.ok_or_else(|| StoreError::NotFound { what: format!("{kind} `{key}`") })?;
+        row.value = value.into();
+        Ok(())
+    }
+}
+
+fn record((kind, key): &(String, String), row: &Row) -> Result<Record, StoreError> {
+    let value = serde_json::from_str(&row.value)
+        .map_err(|error| StoreError::Corrupt { why: format!("{kind} `{key}`: {error}") })?;
+    Ok(Record {
+        kind: kind.clone(),
+        key: key.clone(),
+        owner: row.owner.clone(),
+        value,
+        version: row.version,
+        updated_at: row.updated_at,
+    })
+}

@@ -1,0 +1,249 @@
+//! Budgets: how much of something was used, and how much is set aside for what is under way.
+//!
+//! These are the rules that every store follows inside an append; the store reads, [`book`] decides, the store
+//! writes. What is counted, and how much of it is allowed, is the caller's to say.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use windlass_machine::Timestamp;
+
+use super::journal::{AppendError, StoreError};
+
+/// Amounts saturate here: the largest number that every database holds.
+pub const AMOUNT_MAX: u64 = i64::MAX as u64;
+/// Longest name of a budget and longest key of a reservation, in bytes.
+pub const NAME_MAX_BYTES: usize = 512;
+/// How long a budget of one day is kept after it was made: a month's report, and some days to write it.
+pub const DAY_KEPT_MS: u64 = 40 * 24 * 60 * 60 * 1000;
+/// Old budgets that one append deletes at most, so that nobody waits for a clearance.
+pub const CLEARED_AT_ONCE: usize = 16;
+/// Budgets in a list at most.
+pub const BUDGETS_MAX: usize = 1_000;
+
+/// Amounts, each with the name of its budget.
+pub type Amounts = Vec<(String, u64)>;
+
+/// Sets amounts aside, all or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reserve {
+    /// The attempt or effect that needs them. The same key of a thread reserves once.
+    pub key: String,
+    /// What it needs.
+    pub draws: Vec<Draw>,
+}
+
+/// What is needed of one budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Draw {
+    /// The budget, as `user/alice/usd/2026-11-21`. One whose last part is a day is kept for 40 days.
+    pub budget: String,
+    /// What may be used and reserved of it altogether. 0 allows nothing.
+    pub cap: u64,
+    /// How much is needed.
+    pub amount: u64,
+}
+
+/// Ends a reservation and books what was used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settle {
+    /// The reservation. One that was never written books all the same: what was used was used.
+    pub key: String,
+    /// What was used, which may be more than was reserved.
+    pub used: Amounts,
+}
+
+/// A budget in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetRow {
+    /// Its name.
+    pub budget: String,
+    /// What was used.
+    pub used: u64,
+    /// What is set aside.
+    pub reserved: u64,
+    /// When either last changed.
+    pub updated_at: Timestamp,
+}
+
+/// Where a budget stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// What was used.
+    pub used: u64,
+    /// What is set aside.
+    pub reserved: u64,
+}
+
+impl Standing {
+    /// What is not free.
+    pub fn taken(self) -> u64 {
+        sum(self.used, self.reserved)
+    }
+
+    /// Takes back what was set aside.
+    pub fn release(&mut self, amount: u64) {
+        self.reserved = self.reserved.saturating_sub(amount);
+    }
+}
+
+/// What a store knows of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing.
+    Never,
+    /// It has these amounts set aside.
+    Open(Amounts),
+    /// It was settled, and stays so.
+    Settled,
+}
+
+/// What a store keeps, as an append of one thread sees it.
+pub trait Ledger {
+    /// What is known of a key of the thread.
+    fn known(&mut self, key: &str) -> Result<Known, StoreError>;
+
+    /// Where a budget stands; `None` where nothing was ever drawn from it.
+    fn standing(&mut self, budget: &str) -> Result<Option<Standing>, StoreError>;
+}
+
+/// What an append changes: to be written with it, or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Booking {
+    /// The keys that change: their amounts, or `None` where they are settled.
+    pub keys: BTreeMap<String, Option<Amounts>>,
+    /// The budgets that change.
+    pub standings: BTreeMap<String, Standing>,
+    /// Whether a budget of a day is new: the moment to delete old ones.
+    pub new_day: bool,
+}
+
+/// Decides what an append changes: it settles first, and then reserves.
+///
+/// Refused with [`AppendError::Limit`] where a budget has no room.
+pub fn book(
+    ledger: &mut impl Ledger,
+    settles: &[Settle],
+    reserves: &[Reserve],
+) -> Result<Booking, AppendError> {
+    let mut booking = Booking::default();
+    for settle in settles {
+        booking.settle(ledger, settle).map_err(AppendError::Failed)?;
+    }
+    for reserve in reserves {
+        booking.reserve(ledger, reserve)?;
+    }
+    Ok(booking)
+}
+
+impl Booking {
+    fn settle(&mut self, ledger: &mut impl Ledger, settle: &Settle) -> Result<(), StoreError> {
+        let open = match self.known(ledger, &settle.key)? {
+            Known::Settled => return Ok(()),
+            Known::Open(open) => open,
+            Known::Never => Amounts::new(),
+        };
+        for (budget, amount) in &open {
+            self.standing(ledger, budget)?.release(*amount);
+        }
+        for (budget, amount) in &settle.used {
+            let standing = self.standing(ledger, budget)?;
+            standing.used = sum(standing.used, *amount);
+        }
+        self.keys.insert(settle.key.clone(), None);
+        Ok(())
+    }
+
+    fn reserve(&mut self, ledger: &mut impl Ledger, reserve: &Reserve) -> Result<(), AppendError> {
+        let wanted = |draw: &Draw| (draw.budget.clone(), draw.amount.min(AMOUNT_MAX));
+        let amounts: Amounts = reserve.draws.iter().map(wanted).collect();
+        match self.known(ledger, &reserve.key).map_err(AppendError::Failed)? {
+            Known::Settled => return Ok(()),
+            Known::Open(open) if open == amounts => return Ok(()),
+            Known::Open(_) => {
+                let why = format!("`{}` has other amounts reserved; settle it first", reserve.key);
+                return Err(AppendError::Failed(StoreError::Refused { why }));
+            }
+            Known::Never => {}
+        }
+        for draw in &reserve.draws {
+            let standing = self.standing(ledger, &draw.budget).map_err(AppendError::Failed)?;
+            let taken = standing.taken();
+            if taken.saturating_add(draw.amount) > draw.cap {
+                let (budget, cap, wanted) = (draw.budget.clone(), draw.cap, draw.amount);
+                return Err(AppendError::Limit { budget, cap, taken, wanted });
+            }
+            standing.reserved = sum(standing.reserved, draw.amount);
+        }
+        self.keys.insert(reserve.key.clone(), Some(amounts));
+        Ok(())
+    }
+
+    /// What is known of a key after what was decided so far.
+    fn known(&self, ledger: &mut impl Ledger, key: &str) -> Result<Known, StoreError> {
+        match self.keys.get(key) {
+            Some(Some(open)) => Ok(Known::Open(open.clone())),
+            Some(None) => Ok(Known::Settled),
+            None => {
+                check_name(key)?;
+                ledger.known(key)
+            }
+        }
+    }
+
+    /// Where a budget stands after what was decided so far.
+    fn standing(&mut self, ledger: &mut impl Ledger, budget: &str) -> Result<&mut Standing, StoreError> {
+        match self.standings.entry(budget.to_owned()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                check_name(budget)?;
+                let found = ledger.standing(budget)?;
+                self.new_day |= found.is_none() && is_of_a_day(budget);
+                Ok(place.insert(found.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+/// Whether a budget is for one day: its last part is a date.
+pub fn is_of_a_day(budget: &str) -> bool {
+    const DATE: &[u8] = b"dddd-dd-dd";
+    let last = budget.rsplit('/').next().unwrap_or_default();
+    let fits = |(found, wanted): (u8, &u8)| match wanted {
+        b'd' => found.is_ascii_digit(),
+        other => found == *other,
+    };
+    last.len() == DATE.len() && last.bytes().zip(DATE).all(fits)
+}
+
+fn sum(one: u64, other: u64) -> u64 {
+    one.saturating_add(other).min(AMOUNT_MAX)
+}
+
+fn check_name(name: &str) -> Result<(), StoreError> {
+    if (1..=NAME_MAX_BYTES).contains(&name.len()) {
+        return Ok(());
+    }
+    let why = format!(
+        "the name of a budget or reservation has {} bytes; it must have 1 to {NAME_MAX_BYTES}",
+        name.len()
+    );
+    Err(StoreError::Refused { why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_of_a_day_is_told_by_its_last_part() {
+        for day in ["user/alice/usd/2026-11-21", "2026-11-21"] {
+            assert!(is_of_a_day(day), "{day}");
+        }
+        for other in
+            ["", "user/alice/usd", "2026-11-21/usd", "usd/2026-11", "usd/2026-11-2x", "usd/12026-11-21"]
+        {
+            assert!(!is_of_a_day(other), "{other}");
+        }
+    }
+}
