@@ -3,17 +3,20 @@
 //! It wires ports together and decides nothing else.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
-use windlass_machine::AutoRun;
+use windlass_machine::{AutoRun, Policy, Rule};
 
 use crate::adapter::clock::SystemClock;
-use crate::drive::{BlobCache, Deps, Opening, Policy};
+use crate::drive::policy::PolicySource;
+use crate::drive::{BlobCache, Deps, Opening};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::limits::Budget;
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
+use crate::port::hook::Hook;
 use crate::port::journal::Journal;
 use crate::port::model::Models;
 use crate::port::records::Records;
@@ -41,7 +44,9 @@ pub struct Builder {
     models: Option<Arc<dyn Models>>,
     registry: Registry,
     folder: Option<Arc<WorkingFolder>>,
-    auto_run: AutoRun,
+    policy: Policy,
+    budgets: Vec<Budget>,
+    hook: Option<Arc<dyn Hook>>,
     attend: Attend,
 }
 
@@ -109,9 +114,27 @@ impl Builder {
         self
     }
 
-    /// Which calls run without asking.
+    /// Which calls run without asking, unless a user or a thread has a mode of its own in the store.
     pub fn auto_run(mut self, auto_run: AutoRun) -> Self {
-        self.auto_run = auto_run;
+        self.policy.auto_run = auto_run;
+        self
+    }
+
+    /// Judges calls by these rules of administrators.
+    pub fn rules(mut self, rules: Vec<Rule>) -> Self {
+        self.policy.rules = rules;
+        self
+    }
+
+    /// Lets runs use so much together, and no more.
+    pub fn budgets(mut self, budgets: Vec<Budget>) -> Self {
+        self.budgets = budgets;
+        self
+    }
+
+    /// Has the host program look at every call before it is judged.
+    pub fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
+        self.hook = Some(hook);
         self
     }
 
@@ -143,9 +166,13 @@ impl Builder {
             bus,
             clock,
             models,
+            registry_digest: self.registry.digest(),
             registry: Arc::new(self.registry),
             folder: self.folder,
-            policy: RwLock::new(Policy { auto_run: self.auto_run }),
+            policy: PolicySource::new(self.policy),
+            budgets: self.budgets,
+            hook: self.hook,
+            attends: self.attend == Attend::All,
             cache: BlobCache::default(),
             catalogues: Mutex::default(),
             actors: Mutex::default(),

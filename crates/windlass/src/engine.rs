@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use windlass_machine::{
-    Agent, Answer, AutoRun, BlobRef, Content, Digest, Fact, Input, InputId, InterruptId, Limits, Machine,
-    Message, ModelName, ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId,
-    WhenBusy,
+    Agent, BlobRef, Content, Digest, Fact, Input, InputId, Limits, Machine, Message, ModelName,
+    ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId, WhenBusy,
 };
 
 use crate::drive::watch::{Begin, Update};
-use crate::drive::{Deps, Letter, NewBlobs, Policy};
+use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
 use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
@@ -241,38 +240,6 @@ impl Engine {
         Ok(recovered)
     }
 
-    /// Answers an interrupt.
-    pub async fn answer(
-        &self,
-        thread: &ThreadId,
-        interrupt: &InterruptId,
-        answer: Answer,
-        by: Principal,
-    ) -> Result<Seq, EngineError> {
-        let machine = self.peek(thread).await?;
-        let view = self.deps.view_again(machine.state());
-        self.send(thread, Input::Answered { interrupt: interrupt.clone(), answer, by, view }).await
-    }
-
-    /// Leaves an answer in a thread's inbox for whoever drives it, now or later; drives nothing.
-    pub async fn leave_answer(
-        &self,
-        thread: &ThreadId,
-        interrupt: &InterruptId,
-        answer: Answer,
-        by: Principal,
-    ) -> Result<InputId, EngineError> {
-        if self.deps.journal.head(thread).await?.is_none() {
-            return Err(EngineError::NoThread(thread.clone()));
-        }
-        let id = InputId::from(self.fresh("inp"));
-        // Whoever takes it from the inbox looks the policy up anew.
-        let view = windlass_machine::View::default();
-        let input = Input::Answered { interrupt: interrupt.clone(), answer, by, view };
-        self.deps.leave(thread, &id, &input).await?;
-        Ok(id)
-    }
-
     /// Whether this engine drives a thread at this moment.
     pub fn drives(&self, thread: &ThreadId) -> bool {
         self.deps.actors().contains_key(thread)
@@ -352,11 +319,6 @@ impl Engine {
         &self.deps.records
     }
 
-    /// Which calls run without asking, from now on, in this process.
-    pub fn set_auto_run(&self, auto_run: AutoRun) {
-        *self.deps.policy.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Policy { auto_run };
-    }
-
     /// A thread's fold as it stands in the journal, without driving it.
     pub async fn peek(&self, thread: &ThreadId) -> Result<Machine, EngineError> {
         let head = self.deps.journal.head(thread).await?;
@@ -366,7 +328,7 @@ impl Engine {
 
     /// A fresh id with a readable prefix: the time in milliseconds and 35 random bits, five bits a letter, so that ids
     /// are short and sort by time.
-    fn fresh(&self, prefix: &str) -> String {
+    pub(crate) fn fresh(&self, prefix: &str) -> String {
         const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
         let mut id = format!("{prefix}_");
         let mut put = |number: u64, letters: u32| {

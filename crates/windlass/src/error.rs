@@ -82,6 +82,7 @@ impl EngineError {
                 Reject::Closed { .. }
                 | Reject::Stale { .. }
                 | Reject::NotFound { .. }
+                | Reject::Forbidden { .. }
                 | Reject::Invalid { .. },
             )
             | Self::NoRun(_)
@@ -116,6 +117,7 @@ mod tests {
         check(Reject::Closed { what: what() }, TryAgain::Never);
         check(Reject::Stale { what: what() }, TryAgain::Never);
         check(Reject::NotFound { what: what() }, TryAgain::Never);
+        check(Reject::Forbidden { what: what() }, TryAgain::Never);
         check(Reject::Invalid { what: what() }, TryAgain::Never);
     }
 }

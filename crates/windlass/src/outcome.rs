@@ -3,7 +3,7 @@
 //! It is a view of the journal and is stored nowhere.
 
 use serde::Serialize;
-use windlass_machine::{InterruptId, InterruptKind, MicroUsd, RunId, ThreadId, Timestamp};
+use windlass_machine::{InterruptId, InterruptKind, MicroUsd, Principal, RunId, Terms, ThreadId, Timestamp};
 
 /// What became of a run, with real figures also on failure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,10 +95,42 @@ pub struct OpenInterrupt {
     pub interrupt: InterruptId,
     /// What is asked.
     pub kind: InterruptKind,
-    /// The tool.
-    pub tool: String,
+    /// The tool of the call that waits; absent where the run as a whole does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
     /// The arguments that will be sent, whole.
-    pub arguments: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
+    /// What the call would do, where the tool can tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    /// Since when it waits.
+    pub since: Timestamp,
+    /// When silence is taken for an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// How many approvals are needed, out of whom, and what silence means.
+    pub terms: Terms,
+    /// Who has approved so far.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approved_by: Vec<Principal>,
+}
+
+impl OpenInterrupt {
+    /// What a person is to look at.
+    pub(crate) fn to_review(&self) -> Option<String> {
+        match &self.kind {
+            InterruptKind::Question(question) => Some(question.summary.clone()),
+            InterruptKind::SignIn { url, .. } => Some(url.clone()),
+            InterruptKind::Limit(limit) => {
+                Some(format!("{} of {} `{}`", limit.used, limit.figure, limit.limit))
+            }
+            InterruptKind::Approval { .. }
+            | InterruptKind::Hook { .. }
+            | InterruptKind::InDoubt { .. }
+            | InterruptKind::Handoff { .. } => self.arguments.clone(),
+        }
+    }
 }
 
 /// What went wrong. (LM-X)

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use windlass_machine::{
-    CallStatus, Event, Fact, Message, Output, Phase, Run, RunId, RunStatus, Seq, ThreadId, Totals,
+    Event, Fact, InterruptKind, Message, Output, Phase, Run, RunId, RunStatus, Seq, ThreadId, Totals,
 };
 
 use crate::engine::Engine;
@@ -28,17 +28,32 @@ impl Engine {
     /// What a run waits for, as its fold says.
     async fn asked(&self, run: &Run) -> Result<Vec<OpenInterrupt>, EngineError> {
         let mut open = Vec::new();
-        if let Phase::Calls(line) = &run.phase {
-            for call in &line.calls {
-                if let CallStatus::Asking(interrupt, kind) = &call.status {
-                    open.push(OpenInterrupt {
-                        interrupt: interrupt.clone(),
-                        kind: kind.clone(),
-                        tool: call.tool.to_string(),
-                        arguments: self.deps.text_of(&call.arguments).await?,
-                    });
+        for (index, asked) in run.open() {
+            let call = match (&run.phase, index) {
+                (Phase::Calls(line), Some(index)) => line.calls.get(index),
+                _ => None, // tidy: no other phase has calls
+            };
+            let (tool, arguments) = match call {
+                Some(call) => (Some(call.tool.to_string()), Some(self.deps.text_of(&call.arguments).await?)),
+                None => (None, None),
+            };
+            let preview = match &asked.kind {
+                InterruptKind::Approval { preview: Some(preview), .. } => {
+                    Some(self.deps.text_of(preview).await?)
                 }
-            }
+                _ => None, // tidy: nothing else has a preview
+            };
+            open.push(OpenInterrupt {
+                interrupt: asked.interrupt.clone(),
+                kind: asked.kind.clone(),
+                tool,
+                arguments,
+                preview,
+                since: asked.since,
+                expires_at: asked.expires_at(),
+                terms: asked.terms.clone(),
+                approved_by: asked.votes.iter().map(|(voter, _)| voter.clone()).collect(),
+            });
         }
         Ok(open)
     }
@@ -86,8 +101,8 @@ impl Engine {
         let status = if run.waiting_since.is_some() { Status::Paused } else { Status::Running };
         let interrupts = self.asked(run).await?;
         let mut meta = meta(&row, &run.totals, now.since(run.started_at));
-        let data =
-            interrupts.first().filter(|_| status == Status::Paused).map(|first| first.arguments.clone());
+        let first = interrupts.first().filter(|_| status == Status::Paused);
+        let data = first.and_then(OpenInterrupt::to_review);
         meta.interrupts = interrupts;
         Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::agent::ModelSettings;
 use crate::id::ModelName;
-use crate::message::{BlobRef, Content, Message};
+use crate::message::{BlobRef, Block, Content, Message, estimate_tokens};
 
 /// A whole request to a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,4 +26,25 @@ pub struct ModelRequest {
     pub tail: Vec<String>,
     /// How the model is asked.
     pub settings: ModelSettings,
+}
+
+impl ModelRequest {
+    /// Estimated tokens of the prompt.
+    pub fn tokens(&self) -> u64 {
+        let system = self.system.iter().map(Content::tokens);
+        let tools = self.tools.iter().map(|tools| tools.tokens);
+        let blocks = self.messages.iter().flat_map(|message| &message.blocks).map(tokens);
+        let tail = self.tail.iter().map(|text| estimate_tokens(text.len() as u64));
+        system.chain(tools).chain(blocks).chain(tail).fold(0, u64::saturating_add)
+    }
+}
+
+fn tokens(block: &Block) -> u64 {
+    match block {
+        Block::Text { text, .. } | Block::Reasoning { text, .. } => text.tokens(),
+        Block::Image { blob } | Block::File { blob, .. } => blob.tokens,
+        Block::ToolCall(call) => call.asked.tokens(),
+        Block::ToolResult(result) => result.content.iter().map(tokens).fold(0, u64::saturating_add),
+        Block::Opaque { native } => estimate_tokens(native.item.to_string().len() as u64),
+    }
 }

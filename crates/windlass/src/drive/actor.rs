@@ -9,15 +9,22 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
-use windlass_machine::{Event, Fact, Input, InputId, Machine, Phase, Reject, Seq, ThreadId, Timestamp};
+use windlass_machine::{
+    Command, Event, Fact, Input, InputId, Machine, Phase, Principal, Reject, Seq, ThreadId, Timestamp, View,
+};
 
 use super::append::{NotAppended, append};
 use super::contain::panic_text;
 use super::flight::InFlight;
+use super::policy::PolicyNow;
+use super::spend::{Drawn, Spending};
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
-use crate::port::journal::{Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot};
+use crate::port::journal::{
+    Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot, ThreadStatus,
+};
+use crate::port::records::RecordChange;
 
 /// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
 /// recorded"; the floor keeps short runs from paying for it.)
@@ -49,6 +56,10 @@ pub(super) struct Actor {
     pub step_seq: Seq,
     /// The step whose open calls were last judged again, and by which policy.
     pub rejudged: Option<(Seq, u64)>,
+    /// The policy that counts for whom the run works for.
+    pub policy: Option<(Principal, PolicyNow)>,
+    /// What is set aside of budgets.
+    pub spending: Spending,
     pub since_snapshot: usize,
     pub snapshot_bytes: usize,
 }
@@ -59,9 +70,21 @@ struct Round {
     events: Vec<Event>,
     blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
     consumed: Vec<(InputId, InboxOutcome)>,
-    replies: Vec<(tokio::sync::oneshot::Sender<Result<Accepted, EngineError>>, Accepted)>,
     runs: Vec<RunView>,
+    drawn: Drawn,
+    records: Vec<RecordChange>,
 }
+
+/// Why a round is decided anew: nothing of it was written.
+enum Again {
+    /// A budget had no room.
+    Refused(Input),
+    /// A grant was used or taken back by somebody else.
+    Policy,
+}
+
+/// A round is decided anew at most so often: every budget may refuse once, and grants change seldom.
+const MAX_ROUNDS: usize = 16;
 
 /// Why an actor ended.
 pub(super) enum Ended {
@@ -129,8 +152,11 @@ impl Actor {
     /// The first round: what waits for the thread counts before what was lost is begun again, so that a cancel that
     /// came meanwhile finds nothing started.
     async fn begin(&mut self) -> Result<(), Ended> {
-        let lost: Vec<_> =
-            self.machine.unfinished().into_iter().map(Input::Lost).map(Letter::plain).collect();
+        let unfinished = self.machine.unfinished();
+        if !unfinished.is_empty() {
+            self.spending = Spending::found(&self.deps, &self.thread).await.map_err(Ended::Store)?;
+        }
+        let lost = unfinished.into_iter().map(lost);
         let mails = std::iter::from_fn(|| self.mailbox.try_recv().ok()).collect();
         let mut letters = self.sort(mails);
         if self.inbox {
@@ -185,13 +211,8 @@ impl Actor {
         for mail in mails {
             match mail {
                 Mail::Input(letter) => letters.push(*letter),
-                Mail::Landed(mut letter) => {
+                Mail::Landed(letter) => {
                     self.in_flight.landed(&letter.input);
-                    if let Input::ModelReplied(replied) = &mut letter.input {
-                        // The policy may have changed since the reply was read.
-                        let policy = self.deps.policy();
-                        (replied.view.version, replied.view.auto_run) = (policy.version(), policy.auto_run);
-                    }
                     letters.push(*letter);
                 }
                 Mail::Inbox => self.inbox = true,
@@ -206,10 +227,7 @@ impl Actor {
             return Ok(());
         }
         let begun = self.machine.unfinished().into_iter();
-        let overtaken: Vec<_> = begun
-            .filter(|command| !self.in_flight.has(command))
-            .map(|command| Letter::plain(Input::Lost(command)))
-            .collect();
+        let overtaken: Vec<_> = begun.filter(|command| !self.in_flight.has(command)).map(lost).collect();
         if overtaken.is_empty() { Ok(()) } else { self.round(overtaken).await }
     }
 
@@ -229,8 +247,7 @@ impl Actor {
         let mut letters = Vec::with_capacity(rows.len());
         for (id, input) in rows {
             match input {
-                Ok(mut input) if !input.is_the_drivers() => {
-                    self.look_up(&mut input);
+                Ok(input) if !input.is_the_drivers() => {
                     letters.push(Letter { row: Some(id), ..Letter::plain(input) });
                 }
                 Ok(_) => self.refused.push((id, "only a thread's driver may report that".to_owned())),
@@ -240,57 +257,157 @@ impl Actor {
         Ok(letters)
     }
 
-    /// An answer from another process carries no view of this one's policy and tools.
-    fn look_up(&self, input: &mut Input) {
-        if let Input::Answered { view, .. } = input {
-            *view = self.deps.view_again(self.machine.state());
+    /// One round: decide every letter, append once, publish, act.
+    async fn round(&mut self, mut letters: Vec<Letter>) -> Result<(), Ended> {
+        let mut first = Vec::new();
+        for _ in 0..MAX_ROUNDS {
+            match self.try_round(&first, &mut letters).await? {
+                None => {
+                    self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq);
+                    return Ok(());
+                }
+                Some(again) => {
+                    self.take_back().await?;
+                    match again {
+                        Again::Refused(input) => first.push(Letter::plain(input)),
+                        Again::Policy => self.deps.policy.changed(),
+                    }
+                }
+            }
+        }
+        let why = "budgets or grants were changed by others faster than a step could be decided".to_owned();
+        Err(Ended::Store(StoreError::Unavailable { why }))
+    }
+
+    /// Decides and appends once; says why it has to be done again. `first` goes before the letters.
+    async fn try_round(&mut self, first: &[Letter], letters: &mut [Letter]) -> Result<Option<Again>, Ended> {
+        let mut round = Round::default();
+        round.consumed.extend(self.refused.iter().map(|(id, what)| {
+            tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
+            (id.clone(), InboxOutcome::Rejected(Reject::Invalid { what: what.clone() }))
+        }));
+        let expected = self.machine.state().seq;
+        for letter in first {
+            let _ = self.decide(letter, &mut round);
+        }
+        self.rejudge(&mut round).await?;
+        let mut outcomes = Vec::with_capacity(letters.len());
+        for letter in letters.iter_mut() {
+            self.look_up(&mut letter.input).await?;
+            outcomes.push(self.decide(letter, &mut round));
+        }
+        let appended = match round.events.is_empty() && round.consumed.is_empty() {
+            true => Ok(None),
+            false => self.append(expected, round).await,
+        };
+        match appended {
+            Ok(None) => self.refused.clear(),
+            Ok(again) => return Ok(again),
+            Err(ended) => {
+                self.tell_stopped(letters, &ended);
+                return Err(ended);
+            }
+        }
+        for (letter, outcome) in letters.iter_mut().zip(outcomes) {
+            if let Some(reply) = letter.reply.take() {
+                // Whoever asked may be gone.
+                let _ = reply.send(Ok(outcome));
+            }
+        }
+        Ok(None)
+    }
+
+    fn tell_stopped(&self, letters: &mut [Letter], ended: &Ended) {
+        let why = ended.why();
+        for reply in letters.iter_mut().filter_map(|letter| letter.reply.take()) {
+            let stopped = EngineError::Stopped { thread: self.thread.clone(), why: why.clone() };
+            let _ = reply.send(Err(stopped));
         }
     }
 
-    /// One round: decide every letter, append once, publish, act.
-    async fn round(&mut self, letters: Vec<Letter>) -> Result<(), Ended> {
-        let mut round = Round::default();
-        round.consumed.extend(self.refused.drain(..).map(|(id, what)| {
-            tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
-            (id, InboxOutcome::Rejected(Reject::Invalid { what }))
-        }));
-        let expected = self.machine.state().seq;
-        self.rejudge(&mut round);
-        for letter in letters {
-            self.decide(letter, &mut round);
+    /// Forgets what was decided and not written.
+    async fn take_back(&mut self) -> Result<(), Ended> {
+        let failed = |error: EngineError| match error {
+            EngineError::Store(error) => Ended::Store(error),
+            other => Ended::Store(StoreError::Unavailable { why: other.to_string() }),
+        };
+        if self.is_new {
+            let empty = Machine::restore(self.thread.clone(), None, []);
+            self.machine = empty.map_err(|error| failed(error.into()))?;
+            return Ok(());
         }
-        if !round.events.is_empty() || !round.consumed.is_empty() {
-            self.append(expected, &mut round).await?;
-        }
-        for (reply, outcome) in round.replies {
-            // Whoever asked may be gone.
-            let _ = reply.send(Ok(outcome));
-        }
-        self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq);
+        let head = self.deps.journal.head(&self.thread).await.map_err(Ended::Store)?;
+        let head = head.unwrap_or_default();
+        self.machine = self.deps.restore(&self.thread, &head).await.map_err(failed)?.machine;
+        self.spending = Spending::found(&self.deps, &self.thread).await.map_err(Ended::Store)?;
         Ok(())
     }
 
+    /// Puts into an input what a decision needs to know of the policy, as it is now.
+    async fn look_up(&mut self, input: &mut Input) -> Result<(), Ended> {
+        let judged = match input {
+            Input::ModelReplied(replied) => !replied.view.calls.is_empty(),
+            Input::Lost { command, .. } => matches!(command, Command::CallTool { .. }),
+            Input::Answered { .. } => true,
+            _ => false, // tidy: nothing else is judged
+        };
+        let policy = if judged { self.policy().await? } else { None };
+        let Some(policy) = policy else { return Ok(()) };
+        match input {
+            Input::ModelReplied(replied) => {
+                replied.view = policy.view(std::mem::take(&mut replied.view.calls))
+            }
+            Input::Answered { answers, view, .. } => {
+                *view = self.deps.view_again(self.machine.state(), &policy, answers).await;
+            }
+            Input::Lost { view, .. } => {
+                *view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
+            }
+            _ => {} // tidy: nothing else is judged
+        }
+        Ok(())
+    }
+
+    /// The policy that counts for the active run now.
+    async fn policy(&mut self) -> Result<Option<PolicyNow>, Ended> {
+        let Some(run) = &self.machine.state().run else { return Ok(None) };
+        if let Some((user, policy)) = &self.policy
+            && *user == run.by
+            && !self.deps.is_stale(policy)
+        {
+            return Ok(Some(policy.clone()));
+        }
+        let user = run.by.clone();
+        let policy = self.deps.policy_for(&user, &self.thread).await.map_err(Ended::Store)?;
+        self.policy = Some((user, policy.clone()));
+        Ok(Some(policy))
+    }
+
     /// A policy that changed since the open calls were judged counts before any of them starts.
-    fn rejudge(&mut self, round: &mut Round) {
+    async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
         let judged = match self.machine.state().run.as_ref().map(|run| &run.phase) {
             Some(Phase::Calls(line)) => line.view,
-            Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => return,
+            Some(Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_)) | None => {
+                return Ok(());
+            }
         };
-        let now = self.deps.policy().version();
+        let Some(policy) = self.policy().await? else { return Ok(()) };
+        let now = policy.version;
         if judged != 0 && judged != now && self.rejudged != Some((self.step_seq, now)) {
             // A rejudgement that changes nothing records nothing: once per step and policy is enough.
             self.rejudged = Some((self.step_seq, now));
-            let view = self.deps.view_again(self.machine.state());
-            self.decide(Letter::plain(Input::Rejudge { view }), round);
+            let view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
+            let _ = self.decide(&Letter::plain(Input::Rejudge { view }), round);
         }
+        Ok(())
     }
 
-    fn decide(&mut self, letter: Letter, round: &mut Round) {
-        let Letter { input, blobs, row, reply } = letter;
+    fn decide(&mut self, letter: &Letter, round: &mut Round) -> Accepted {
+        let Letter { input, blobs, row, reply: _ } = letter;
         let first = self.machine.state().seq.next();
-        let outcome = match self.machine.handle(&input, self.now()) {
+        let outcome = match self.machine.handle(input, self.now()) {
             Ok(events) => {
-                round.blobs.extend(blobs);
+                round.blobs.extend(blobs.iter().cloned());
                 for event in events {
                     self.fold(&event, round);
                     round.events.push(event);
@@ -307,11 +424,9 @@ impl Actor {
                 Ok(seq) => InboxOutcome::Accepted(*seq),
                 Err(reject) => InboxOutcome::Rejected(reject.clone()),
             };
-            round.consumed.push((row, outcome));
+            round.consumed.push((row.clone(), outcome));
         }
-        if let Some(reply) = reply {
-            round.replies.push((reply, outcome));
-        }
+        outcome
     }
 
     /// Folds an event in and keeps the lists' row of its run.
@@ -328,6 +443,12 @@ impl Actor {
             row::put_run(&mut round.runs, ended);
         }
         self.machine.apply(event);
+        self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
+        if let Fact::GrantUsed { grant, .. } = &event.fact
+            && let Some((_, policy)) = &self.policy
+        {
+            round.records.extend(policy.use_of(grant));
+        }
         self.event_ms = self.deps.clock.monotonic_ms();
         self.since_snapshot += row::weight(event);
         let state = self.machine.state();
@@ -339,8 +460,11 @@ impl Actor {
         }
     }
 
-    async fn append(&mut self, expected: Seq, round: &mut Round) -> Result<(), Ended> {
-        let events: Arc<[Event]> = std::mem::take(&mut round.events).into();
+    /// Appends a round; where it has to be decided anew, says why.
+    async fn append(&mut self, expected: Seq, round: Round) -> Result<Option<Again>, Ended> {
+        let events: Arc<[Event]> = round.events.into();
+        let Drawn { reserve, settle } = round.drawn;
+        let changes_policy = !round.records.is_empty();
         let batch = Batch {
             thread: self.thread.clone(),
             epoch: self.epoch,
@@ -348,15 +472,15 @@ impl Actor {
             expected,
             id: BatchId(self.deps.clock.random()),
             events: events.clone(),
-            blobs: std::mem::take(&mut round.blobs),
-            consumed: std::mem::take(&mut round.consumed),
+            blobs: round.blobs,
+            consumed: round.consumed,
+            settle,
+            reserve,
+            records: round.records,
             thread_view: row::thread_view(&self.machine),
-            runs: std::mem::take(&mut round.runs),
-            settle: Vec::new(),
-            reserve: Vec::new(),
-            records: Vec::new(),
+            runs: round.runs,
         };
-        match append(&self.deps, batch).await {
+        let not_appended = match append(&self.deps, batch).await {
             Ok(seq) => {
                 self.is_new = false;
                 let status = Some(row::status(self.machine.state()));
@@ -365,21 +489,22 @@ impl Actor {
                 if replied {
                     self.deps.bus.settle(&self.thread);
                 }
-                self.keep_snapshot();
-                Ok(())
-            }
-            Err(not_appended) => {
-                let ended = match not_appended {
-                    NotAppended::Fenced => Ended::Fenced,
-                    NotAppended::Store(error) => Ended::Store(error),
-                };
-                let why = ended.why();
-                for (reply, _) in round.replies.drain(..) {
-                    let stopped = EngineError::Stopped { thread: self.thread.clone(), why: why.clone() };
-                    let _ = reply.send(Err(stopped));
+                if changes_policy {
+                    self.deps.policy.changed();
                 }
-                Err(ended)
+                self.keep_snapshot();
+                return Ok(None);
             }
+            Err(not_appended) => not_appended,
+        };
+        match not_appended {
+            NotAppended::Fenced => Err(Ended::Fenced),
+            NotAppended::Store(error) => Err(Ended::Store(error)),
+            NotAppended::Limit { budget, cap, taken, wanted } => {
+                let refused = self.deps.refused(&budget, taken, wanted);
+                Ok(Some(Again::Refused(Input::LimitRefused { limit: budget, figure: cap, refused })))
+            }
+            NotAppended::Record => Ok(Some(Again::Policy)),
         }
     }
 
@@ -406,7 +531,10 @@ impl Actor {
     }
 
     fn is_idle(&self) -> bool {
-        self.in_flight.is_empty() && self.machine.deadline().is_none() && self.machine.wants().is_empty()
+        // What waits for people is a row: where threads are looked after, its time comes from the store.
+        let waits = self.deps.attends && row::status(self.machine.state()) == ThreadStatus::Waiting;
+        let is_due = self.machine.deadline().is_some() && !waits;
+        self.in_flight.is_empty() && !is_due && self.machine.wants().is_empty()
     }
 
     /// Leaves the register of actors, unless mail has come in the meantime.
@@ -455,6 +583,11 @@ async fn elapsed(timer: &mut Option<(Timestamp, BoxFuture<'static, ()>)>) {
         Some((_, timer)) => timer.await,
         None => std::future::pending().await,
     }
+}
+
+/// The report that something in flight is gone; what is known of it is looked up when it is decided.
+fn lost(command: Command) -> Letter {
+    Letter::plain(Input::Lost { command, view: View::default() })
 }
 
 fn ends_reply(fact: &Fact) -> bool {

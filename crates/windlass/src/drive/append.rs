@@ -15,6 +15,10 @@ const WAITS_MS: [u64; 5] = [50, 200, 750, 2_000, 4_000];
 pub(super) enum NotAppended {
     /// Another process drives the thread: stop at once.
     Fenced,
+    /// A budget has no room: nothing was written.
+    Limit { budget: String, cap: u64, taken: u64, wanted: u64 },
+    /// A record is another than expected: nothing was written.
+    Record,
     /// The store does not take it.
     Store(StoreError),
 }
@@ -43,9 +47,10 @@ pub(super) async fn append(deps: &Deps, batch: Batch) -> Result<Seq, NotAppended
                 }
                 AppendError::Unknown(why) => StoreError::Unavailable { why },
                 AppendError::Failed(error) => error,
-                refused @ (AppendError::Limit { .. } | AppendError::Record { .. }) => {
-                    StoreError::Refused { why: refused.to_string() }
+                AppendError::Limit { budget, cap, taken, wanted } => {
+                    return Err(NotAppended::Limit { budget, cap, taken, wanted });
                 }
+                AppendError::Record { .. } => return Err(NotAppended::Record),
             },
             Err(error) => error,
         };

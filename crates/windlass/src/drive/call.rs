@@ -10,8 +10,8 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Replied, RunId, ThreadId, ToolName,
-    repair_arguments,
+    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Replied, RunId, ThreadId,
+    ToolName, repair_arguments,
 };
 
 use super::contain::{Patience, attend, panic_text};
@@ -50,11 +50,24 @@ pub(super) struct ToolWork {
 
 impl ToolWork {
     /// What a command wants of a tool; `None` where it wants a model.
-    pub(super) fn of(command: Command, place: (&ThreadId, &RunId), cancel: CancellationToken) -> Option<Self> {
+    pub(super) fn of(
+        command: Command,
+        place: (&ThreadId, &RunId),
+        cancel: CancellationToken,
+    ) -> Option<Self> {
         match command {
             Command::CallModel { .. } => None,
             Command::CallTool { call, start, tool, effect, arguments, timeout_ms, reply, class: _ } => {
-                Some(Self { call, work: Work::Call(start), tool, effect, arguments, timeout_ms, reply, cancel })
+                Some(Self {
+                    call,
+                    work: Work::Call(start),
+                    tool,
+                    effect,
+                    arguments,
+                    timeout_ms,
+                    reply,
+                    cancel,
+                })
             }
             Command::PreviewTool { call, round, tool, arguments, timeout_ms } => {
                 let effect = EffectId::derive(place.0, place.1, call);

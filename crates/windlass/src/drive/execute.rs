@@ -8,17 +8,16 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt};
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Arguments, Attempt, Block, CallKey, CallView, Content, Digest, EffectId, FailureClass, Input,
-    ModelFailed, ModelReplied, ModelRequest, RunId, Seq, ThreadId, ToolName, View, repair_arguments,
+    Arguments, Attempt, Block, CallView, Content, Digest, FailureClass, Input, ModelFailed, ModelReplied,
+    ModelRequest, RunId, Seq, ThreadId, View,
 };
 
-use super::contain::{attend, panic_text};
+use super::contain::panic_text;
 use super::fill::NewBlobs;
 use super::{Deps, Letter};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
-use crate::port::tool::{CallContext, ProgressSender, Tool, ToolOutput};
 
 /// Text of one reply at most; a provider that sends more is not telling the truth.
 const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -41,6 +40,8 @@ pub(super) struct ModelWork {
     pub seq: Seq,
     pub request: ModelRequest,
     pub digest: Digest,
+    /// Whether the run draws on a budget of money.
+    pub needs_a_price: bool,
     pub cancel: CancellationToken,
 }
 
@@ -72,8 +73,7 @@ async fn answered(place: Place, work: ModelWork) -> Letter {
         None => Input::ModelStopped { attempt, partial },
         Some(Ok((model, reply))) => {
             let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
-            let calls =
-                place.deps.known_of((&place.thread, &place.run), attempt.step, &reply.blocks).await;
+            let calls = place.deps.known_of((&place.thread, &place.run), attempt.step, &reply.blocks).await;
             // The policy is looked up when the reply is taken.
             let view = View { calls, ..View::default() };
             match recorded(&place.deps, &mut blobs, reply, view).await {
@@ -153,6 +153,14 @@ async fn converse(
 ) -> Result<(Arc<dyn Model>, Box<Reply>), ModelError> {
     let deps = &place.deps;
     let model = deps.models.resolve(&work.request.model)?;
+    if work.needs_a_price && model.info().price.is_none() {
+        let name = &work.request.model;
+        let text = format!(
+            "the run has a limit of money, and the price of model `{name}` is not known; say it in the \
+             configuration (`[providers.<name>.models.\"<model>\"] price`), or set a limit of tokens instead"
+        );
+        return Err(ModelError::new(FailureClass::Config, text));
+    }
     let call = deps.fill(work.request.clone()).await;
     let call = call.map_err(|error| unstored(&error))?;
     let mut stream = model.stream(call);

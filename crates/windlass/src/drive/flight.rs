@@ -12,6 +12,7 @@ use windlass_machine::{Attempt, CallKey, Command, Input, Machine, Seq, ThreadId}
 
 use super::call::{ToolWork, Work, carry_out, wanted};
 use super::execute::{ModelWork, Place, call_model};
+use super::spend::needs_a_price;
 use super::{Deps, Letter, Mail};
 
 /// Everything in flight.
@@ -72,12 +73,17 @@ impl InFlight {
                     // One that is being stopped comes to its end first.
                     let (None, Some(request)) = (&self.model, machine.request()) else { continue };
                     let digest = machine.request_digest();
-                    let work = ModelWork { attempt, seq: step, request, digest, cancel: cancel.clone() };
+                    let needs_a_price = needs_a_price(deps, &run.agent.limits);
+                    let cancel_it = cancel.clone();
+                    let work =
+                        ModelWork { attempt, seq: step, request, digest, needs_a_price, cancel: cancel_it };
                     self.model =
                         Some(ModelFlight { attempt, cancel, reply: call_model(place, work).boxed() });
                 }
                 command => {
-                    let Some(work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else { continue };
+                    let Some(work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else {
+                        continue;
+                    };
                     let (call, kind) = (work.call, work.work);
                     let task = self.begin(place, work);
                     self.tools.push(ToolFlight { call, work: kind, cancel, task });
@@ -106,7 +112,9 @@ impl InFlight {
     /// Takes out what an answer reports.
     pub(super) fn landed(&mut self, input: &Input) {
         match input {
-            Input::ToolReturned { call, .. } | Input::ToolStopped { call, .. } | Input::ToolAsked { call, .. } => {
+            Input::ToolReturned { call, .. }
+            | Input::ToolStopped { call, .. }
+            | Input::ToolAsked { call, .. } => {
                 self.tools.retain(|flight| flight.call != *call || !matches!(flight.work, Work::Call(_)));
             }
             Input::Previewed { call, round, .. } => self.forget(*call, Work::Preview(*round)),

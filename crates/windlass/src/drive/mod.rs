@@ -13,6 +13,7 @@ mod flight;
 mod owner;
 pub(crate) mod policy;
 mod row;
+mod spend;
 mod view;
 pub(crate) mod watch;
 
@@ -23,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use windlass_machine::{BlobRef, Digest, Input, InputId, Reject, Seq, ThreadId, ToolSpec};
 
 use crate::error::EngineError;
+use crate::limits::Budget;
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
@@ -51,6 +53,7 @@ pub(crate) struct Deps {
     pub registry: Arc<Registry>,
     pub folder: Option<Arc<WorkingFolder>>,
     pub policy: PolicySource,
+    pub budgets: Vec<Budget>,
     /// Digest of the tools and of what is said of them.
     pub registry_digest: Digest,
     pub hook: Option<Arc<dyn Hook>>,

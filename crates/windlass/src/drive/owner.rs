@@ -11,6 +11,7 @@ use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, T
 
 use super::actor::Actor;
 use super::flight::InFlight;
+use super::spend::Spending;
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
 use crate::error::EngineError;
 use crate::port::journal::{Claim, Epoch, Head, InboxOutcome, Posted, StoreError};
@@ -262,6 +263,8 @@ impl Deps {
             event_ms: self.clock.monotonic_ms(),
             step_seq: Seq::default(),
             rejudged: None,
+            policy: None,
+            spending: Spending::default(),
             since_snapshot: restored.since_snapshot,
             snapshot_bytes: restored.snapshot_bytes,
         };
@@ -318,6 +321,12 @@ impl Deps {
             };
             let Some(this) = deps.upgrade() else { return };
             this.give_back_kept().await;
+            if woken.is_none()
+                && !this.actors().is_empty()
+                && let Err(error) = this.look_at_changes().await
+            {
+                tracing::warn!(%error, "the store's changes could not be read");
+            }
             let threads = match woken {
                 Some(thread) => vec![thread],
                 None if attend || !this.actors().is_empty() => match this.waiting(attend).await {

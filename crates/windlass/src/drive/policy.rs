@@ -10,7 +10,7 @@ use windlass_machine::{AutoRun, CallView, Digest, Grant, Policy, Principal, Thre
 
 use super::Deps;
 use crate::port::journal::StoreError;
-use crate::port::records::Record;
+use crate::port::records::{Expect, Record, RecordChange};
 
 /// Kinds of records that a policy is made of.
 pub(crate) const GRANT: &str = "grant";
@@ -41,6 +41,17 @@ pub(crate) struct PolicyNow {
 }
 
 impl PolicyNow {
+    /// The change of records that one use of a grant is: refused where the grant was changed or taken back.
+    pub(crate) fn use_of(&self, grant: &str) -> Option<RecordChange> {
+        let (_, record) = self.grants.iter().find(|(id, _)| id == grant)?;
+        let mut value = record.value.clone();
+        if let Some(remaining) = value.get_mut("remaining").filter(|remaining| !remaining.is_null()) {
+            *remaining = remaining.as_u64().unwrap_or_default().saturating_sub(1).into();
+        }
+        let expected = Expect::Version(record.version);
+        Some(RecordChange::put(GRANT, &record.key, &record.owner, value, expected))
+    }
+
     /// A view with what is known of calls.
     pub(crate) fn view(&self, calls: Vec<CallView>) -> View {
         View { version: self.version, policy: self.policy.clone(), roles: Vec::new(), calls }

@@ -2,7 +2,7 @@
 //!
 //! They repeat what the journal says and decide nothing.
 
-use windlass_machine::{Block, Event, Fact, Machine, Phase, Run, State};
+use windlass_machine::{Block, Event, Fact, Machine, Run, State};
 
 use crate::port::journal::{RunView, ThreadStatus, ThreadView};
 
@@ -18,10 +18,7 @@ pub(super) fn status(state: &State) -> ThreadStatus {
 /// A thread's columns in lists.
 pub(super) fn thread_view(machine: &Machine) -> ThreadView {
     let state = machine.state();
-    let interrupts = match state.run.as_ref().map(|run| &run.phase) {
-        Some(Phase::Calls(line)) => line.asking() as u32,
-        Some(Phase::Ready | Phase::Calling | Phase::Retrying(_)) | None => 0,
-    };
+    let interrupts = state.run.as_ref().map_or(0, |run| run.open().count() as u32);
     ThreadView {
         workspace: state.workspace.clone(),
         title: state.title.clone(),

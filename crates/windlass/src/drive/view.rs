@@ -2,17 +2,20 @@
 //!
 //! It judges nothing; the gate does.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use serde_json::Value;
 use windlass_machine::{
-    Answer, Arguments, Block, CallKey, CallView, Content, Digest, EffectId, Given, KnownCall, Phase, RunId,
-    State, ThreadId, View, repair_arguments,
+    Answer, Arguments, Block, CallKey, CallStatus, CallView, Content, Digest, EffectId, Given, HookVerdict,
+    InterruptKind, KnownCall, Phase, RunId, State, ThreadId, Trust, View, repair_arguments,
 };
 
 use super::Deps;
 use super::policy::PolicyNow;
-use crate::port::hook::HookCall;
+use crate::port::clock::Clock;
+use crate::port::hook::{Hook, HookCall};
 use crate::tool::{Registered, key_of};
 
 /// A call that is looked up.
@@ -107,12 +110,11 @@ impl Deps {
         &self,
         looked: Looked<'_>,
         arguments: &Content,
-        values: Option<(&windlass_machine::CallStatus, &Value)>,
+        values: Option<(&CallStatus, &Value)>,
     ) -> CallView {
         let mut view = self.settled_view(looked, arguments).await;
         if let (CallView::Known(known), Some((status, values))) = (&mut view, values)
-            && let Some(windlass_machine::InterruptKind::Question(question)) =
-                status.asked().map(|asked| &asked.kind)
+            && let Some(InterruptKind::Question(question)) = status.asked().map(|asked| &asked.kind)
             && let Some(schema) = &question.schema
             && let Err(reason) = crate::tool::check_values(schema, values)
         {
@@ -143,14 +145,14 @@ impl Deps {
             (Some(hook), Some(arguments)) => {
                 let spec = &registered.spec;
                 let call = HookCall { thread, run, call, tool: &spec.name, spec, arguments };
-                Some(hook.before_tool(call).await)
+                Some(judged_by(&**hook, call, &*self.clock).await)
             }
             (Some(_), None) | (None, _) => None,
         };
         CallView::Known(Box::new(KnownCall {
             class: self.registry.effect_class(registered),
             annotations: registered.spec.annotations,
-            trusted: self.registry.is_trusted(registered),
+            trust: if self.registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted },
             server: registered.tool.server().map(str::to_owned),
             schema: registered.schema_digest,
             arguments,
@@ -178,5 +180,20 @@ impl Deps {
             Arguments::AsAsked { digest: Digest::of(text.as_bytes()) }
         };
         (arguments, Some(Arc::new(value)))
+    }
+}
+
+/// How long a hook may take; one that takes longer has not said yes.
+const HOOK_WITHIN_MS: u64 = 10_000;
+
+/// What a hook says of a call, contained: one that panics or hangs cannot tell.
+async fn judged_by(hook: &dyn Hook, call: HookCall<'_>, clock: &dyn Clock) -> HookVerdict {
+    let said = AssertUnwindSafe(hook.before_tool(call)).catch_unwind();
+    tokio::select! {
+        biased;
+        said = said => said.unwrap_or_else(|_| HookVerdict::Ask { reason: "the hook crashed".into() }),
+        () = clock.sleep_ms(HOOK_WITHIN_MS) => {
+            HookVerdict::Ask { reason: format!("the hook took longer than {HOOK_WITHIN_MS} ms") }
+        }
     }
 }

@@ -13,5 +13,5 @@ mod registry;
 pub use folder::{FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
 pub use reconcile::{Reconcile, Source};
-pub(crate) use registry::Registered;
 pub use registry::{Adjustment, Registry, RegistryError, key_of};
+pub(crate) use registry::{Registered, check_values};

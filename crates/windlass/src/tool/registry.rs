@@ -171,6 +171,15 @@ impl Registry {
             .collect()
     }
 
+    /// A digest of the tools' shapes and of what is said of them: another one says that calls have to be judged again.
+    pub(crate) fn digest(&self) -> Digest {
+        let enabled = self.tools.iter().filter(|(name, _)| !self.disabled.contains(*name));
+        enabled.fold(Digest::default(), |digest, (_, registered)| {
+            let (class, trusted) = (self.effect_class(registered), self.is_trusted(registered));
+            digest.chain(&(&registered.spec, registered.schema_digest, class, trusted))
+        })
+    }
+
     /// Serialises the catalogue to the JSON array that an agent names by digest, with that digest.
     ///
     /// The same tools give the same bytes, in whatever order they were added.
@@ -208,6 +217,17 @@ impl Registry {
         let name = ToolName::from(name);
         if self.disabled.contains(&name) { None } else { self.tools.get(&name) }
     }
+}
+
+/// Checks values against a schema that somebody else has written; the error names what does not fit.
+pub(crate) fn check_values(schema: &Value, values: &Value) -> Result<(), String> {
+    let validator = compile(schema)?;
+    let faults: Vec<String> = validator
+        .iter_errors(values)
+        .take(MAX_FAULTS)
+        .map(|fault| shorten(&fault.to_string(), MAX_FAULT_CHARS))
+        .collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
 }
 
 impl fmt::Debug for Registry {

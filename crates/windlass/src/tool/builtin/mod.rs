@@ -4,6 +4,7 @@
 //! blocking pool and checks the cancel signal as it goes; a write is always let finish, because
 //! its outcome would be unknown otherwise.
 
+mod ask;
 mod edit;
 mod glob;
 mod grep;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::Annotations;
 
+pub use ask::{RequestHumanApproval, request_human_approval};
 pub use edit::edit;
 pub use glob::glob;
 pub use grep::grep;

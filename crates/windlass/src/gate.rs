@@ -1,0 +1,208 @@
+//! What people decide: answers, grants, allow lists and modes.
+//!
+//! Whether an answer counts is the machine's to say; the rest are records in the store, which every process on it sees.
+
+use windlass_machine::{
+    Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, Party, Policy, Principal, Seq,
+    ThreadId, Timestamp, ToolName, View,
+};
+
+use crate::drive::policy::{ALLOW, GRANT, MAX_OF_A_USER, MODE, ModeOf, RecordedMode, mode_key};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::port::journal::StoreError;
+use crate::port::records::{Expect, Record, RecordError};
+
+/// A grant that is to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GrantDraft {
+    /// Whose runs it is for.
+    pub user: Principal,
+    /// The tool.
+    pub tool: ToolName,
+    /// What has to hold of the arguments.
+    pub arguments: Vec<Condition>,
+    /// How many calls it is good for; `None`: any number.
+    pub count: Option<u32>,
+    /// The moment from which it no longer counts.
+    pub expires_at: Option<Timestamp>,
+    /// Whose word it is.
+    pub by: Principal,
+}
+
+/// Whose mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// That of a user, in all threads that have none of their own.
+    User(Principal),
+    /// That of one thread.
+    Thread(ThreadId),
+}
+
+impl Whose {
+    fn of(&self) -> ModeOf<'_> {
+        match self {
+            Self::User(user) => ModeOf::User(user),
+            Self::Thread(thread) => ModeOf::Thread(thread),
+        }
+    }
+
+    fn owner(&self) -> &str {
+        match self {
+            Self::User(user) => user.as_str(),
+            Self::Thread(_) => "",
+        }
+    }
+}
+
+impl Engine {
+    /// Answers an interrupt.
+    pub async fn answer(
+        &self,
+        thread: &ThreadId,
+        interrupt: &InterruptId,
+        answer: Answer,
+        by: Party,
+    ) -> Result<Seq, EngineError> {
+        let given = Given { interrupt: interrupt.clone(), answer, approval: None };
+        self.answer_all(thread, vec![given], by).await
+    }
+
+    /// Answers several interrupts of a thread: all answers count, or none.
+    pub async fn answer_all(
+        &self,
+        thread: &ThreadId,
+        answers: Vec<Given>,
+        by: Party,
+    ) -> Result<Seq, EngineError> {
+        // Whoever takes it looks policy and tools up.
+        self.send(thread, Input::Answered { answers, by, view: View::default() }).await
+    }
+
+    /// Leaves answers in a thread's inbox for whoever drives it, now or later; drives nothing.
+    pub async fn leave_answers(
+        &self,
+        thread: &ThreadId,
+        answers: Vec<Given>,
+        by: Party,
+    ) -> Result<InputId, EngineError> {
+        if self.deps.journal.head(thread).await?.is_none() {
+            return Err(EngineError::NoThread(thread.clone()));
+        }
+        let id = InputId::from(self.fresh("inp"));
+        let input = Input::Answered { answers, by, view: View::default() };
+        self.deps.leave(thread, &id, &input).await?;
+        Ok(id)
+    }
+
+    /// Writes a grant: calls like it run without asking, where no rule says otherwise.
+    pub async fn grant(&self, draft: GrantDraft) -> Result<Grant, EngineError> {
+        let GrantDraft { user, tool, arguments, count, expires_at, by } = draft;
+        let id = self.fresh("grt");
+        let grant = Grant { id: id.clone(), tool, arguments, remaining: count, expires_at, by };
+        let value = serde_json::to_value(&grant).map_err(|error| EngineError::Config(error.to_string()))?;
+        self.deps.records.put(GRANT, &id, user.as_str(), value, Expect::Absent).await.map_err(refused)?;
+        self.deps.policy.changed();
+        Ok(grant)
+    }
+
+    /// The grants for a user's runs, or all.
+    pub async fn grants(&self, user: Option<&Principal>) -> Result<Vec<(Principal, Grant)>, EngineError> {
+        let owner = user.map(Principal::as_str);
+        let mut grants = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.deps.records.list(GRANT, owner, after.as_deref(), MAX_OF_A_USER).await?;
+            let is_last = page.len() < MAX_OF_A_USER;
+            after = page.last().map(|record| record.key.clone());
+            for record in page {
+                let user = Principal::from(record.owner.as_str());
+                grants.push((user, read(record)?));
+            }
+            if is_last {
+                return Ok(grants);
+            }
+        }
+    }
+
+    /// Takes a grant back. It counts for no call that has not started. `user` is whose it must be, where that matters.
+    pub async fn revoke(&self, grant: &str, user: Option<&Principal>) -> Result<(), EngineError> {
+        let missing = || EngineError::Store(StoreError::NotFound { what: format!("grant `{grant}`") });
+        let record = self.deps.records.get(GRANT, grant).await?.ok_or_else(missing)?;
+        if user.is_some_and(|user| user.as_str() != record.owner) {
+            return Err(missing());
+        }
+        self.deps.records.delete(GRANT, grant, Expect::Any).await.map_err(refused)?;
+        self.deps.policy.changed();
+        Ok(())
+    }
+
+    /// Sets which calls run without asking, for a user or a thread; `None` takes the choice back.
+    pub async fn set_mode(&self, whose: &Whose, mode: Option<AutoRun>) -> Result<(), EngineError> {
+        let key = mode_key(whose.of());
+        match mode {
+            Some(auto_run) => {
+                let value = serde_json::to_value(RecordedMode { auto_run });
+                let value = value.map_err(|error| EngineError::Config(error.to_string()))?;
+                let put = self.deps.records.put(MODE, &key, whose.owner(), value, Expect::Any);
+                put.await.map_err(refused)?;
+            }
+            None => self.deps.records.delete(MODE, &key, Expect::Any).await.map_err(refused)?,
+        }
+        self.deps.policy.changed();
+        Ok(())
+    }
+
+    /// The mode of a user or a thread; `None` where none was chosen.
+    pub async fn mode(&self, whose: &Whose) -> Result<Option<AutoRun>, EngineError> {
+        Ok(self.deps.mode(whose.of()).await?)
+    }
+
+    /// Puts a tool on a user's allow list, which counts in the mode `allowlist`. (ZE-H9)
+    pub async fn allow(&self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
+        let value = serde_json::Value::String(tool.to_string());
+        let key = allow_key(user, tool);
+        let put = self.deps.records.put(ALLOW, &key, user.as_str(), value, Expect::Any);
+        put.await.map_err(refused)?;
+        self.deps.policy.changed();
+        Ok(())
+    }
+
+    /// Takes a tool off a user's allow list.
+    pub async fn disallow(&self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
+        self.deps.records.delete(ALLOW, &allow_key(user, tool), Expect::Any).await.map_err(refused)?;
+        self.deps.policy.changed();
+        Ok(())
+    }
+
+    /// A user's allow list, sorted.
+    pub async fn allowed(&self, user: &Principal) -> Result<Vec<ToolName>, EngineError> {
+        let records = self.deps.records.list(ALLOW, Some(user.as_str()), None, MAX_OF_A_USER).await?;
+        records.into_iter().map(read).collect()
+    }
+
+    /// Judges by another policy than the one that the engine was built with, from now on and also calls that wait.
+    pub fn set_policy(&self, policy: Policy) {
+        self.deps.policy.replace(policy);
+    }
+}
+
+/// One row for a user and a tool, whatever slashes their names have.
+fn allow_key(user: &Principal, tool: &ToolName) -> String {
+    format!("{tool}/{user}")
+}
+
+fn read<T: serde::de::DeserializeOwned>(record: Record) -> Result<T, EngineError> {
+    let (kind, key) = (record.kind, record.key);
+    serde_json::from_value(record.value).map_err(|error| {
+        let why = format!("the {kind} `{key}` cannot be read: {error}");
+        StoreError::Corrupt { why }.into()
+    })
+}
+
+fn refused(error: RecordError) -> EngineError {
+    match error {
+        RecordError::Store(error) => error.into(),
+        conflict @ RecordError::Conflict { .. } => StoreError::Refused { why: conflict.to_string() }.into(),
+    }
+}

@@ -1,0 +1,167 @@
+//! `request_human_approval`: the model asks people before it goes on. (WT-H1)
+//!
+//! It decides nothing: the question is an interrupt, and the reply comes back as the call's result.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_machine::{Annotations, Answer, EffectClass, InterruptKind, Question, Terms, ToolSpec};
+
+use crate::port::tool::{Ask, CallContext, Tool, ToolOutput};
+use crate::tool::schema_for;
+
+#[derive(Deserialize, JsonSchema)]
+struct AskArguments {
+    /// A short name of this point in the work, for example `send-invoice`.
+    #[serde(default)]
+    checkpoint: Option<String>,
+    /// What the person reads: what you want to do, and why.
+    #[serde(default)]
+    summary: Option<String>,
+    /// Values that the person approves or changes.
+    #[serde(default)]
+    params: Option<Map<String, Value>>,
+    /// Choices, where there are any.
+    #[serde(default)]
+    options: Vec<String>,
+    /// Whether an answer in the person's own words helps.
+    #[serde(default)]
+    allow_free_input: bool,
+}
+
+/// The tool `request_human_approval`.
+pub struct RequestHumanApproval {
+    spec: ToolSpec,
+    expires_in_ms: Option<u64>,
+}
+
+/// Makes the tool `request_human_approval`. With a time, a question that nobody answers by then is declined. (WT-H4)
+pub fn request_human_approval(expires_in_ms: Option<u64>) -> RequestHumanApproval {
+    let mut input_schema = schema_for::<AskArguments>();
+    // What is missing is said in the words that the model is used to, not by the schema's check.
+    if let Some(properties) = input_schema.as_object_mut() {
+        properties.insert("required".into(), json!([]));
+    }
+    let spec = ToolSpec {
+        name: "request_human_approval".into(),
+        description: DESCRIPTION.into(),
+        input_schema,
+        annotations: Annotations { read_only_hint: true, ..Annotations::default() },
+    };
+    RequestHumanApproval { spec, expires_in_ms }
+}
+
+const DESCRIPTION: &str = "Asks a person before you go on: to confirm the parameters of an action before you take it, or \
+to review a result and choose what comes next. Give `checkpoint` and `summary`. The answer is the result of this call: \
+whether it was approved, changed parameters (`overrides`), the chosen option (`selected`) or an answer in their own words \
+(`free_input`). Do not use it for what tools ask by themselves.";
+
+#[async_trait]
+impl Tool for RequestHumanApproval {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect_class(&self) -> EffectClass {
+        EffectClass::Pure
+    }
+
+    fn asks(&self, arguments: &Value) -> Option<Result<Ask, String>> {
+        let missing = || "checkpoint and summary are required".to_owned();
+        let named = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        Some((|| {
+            let asked: AskArguments =
+                serde_json::from_value(arguments.clone()).map_err(|error| error.to_string())?;
+            let checkpoint = named(asked.checkpoint).ok_or_else(missing)?;
+            let summary = named(asked.summary).ok_or_else(missing)?;
+            let question = Question {
+                checkpoint: Some(checkpoint),
+                summary,
+                params: asked.params.map(Value::Object),
+                options: asked.options,
+                free_input: asked.allow_free_input,
+                schema: None,
+            };
+            let terms = Terms { expires_in_ms: self.expires_in_ms, ..Terms::default() };
+            Ok(Ask { kind: InterruptKind::Question(Box::new(question)), terms, state: None })
+        })())
+    }
+
+    async fn call(&self, context: CallContext, _arguments: Value) -> ToolOutput {
+        ToolOutput::text(result(context.reply.map(|reply| reply.answer)).to_string())
+    }
+}
+
+/// What the model reads of a reply. (WT-H7)
+fn result(answer: Option<Answer>) -> Value {
+    match answer {
+        Some(Answer::Reply(reply)) => {
+            let mut result = json!({ "approved": true });
+            let parts = [
+                ("overrides", reply.values),
+                ("selected", reply.selected.map(Value::String)),
+                ("free_input", reply.text.map(Value::String)),
+            ];
+            for (name, part) in parts {
+                if let (Some(part), Some(members)) = (part, result.as_object_mut()) {
+                    members.insert(name.into(), part);
+                }
+            }
+            result
+        }
+        Some(Answer::Deny { reason: Some(reason) }) => {
+            json!({ "approved": false, "cancelled": true, "reason": reason })
+        }
+        Some(Answer::Deny { reason: None }) => json!({ "approved": false, "cancelled": true }),
+        Some(_) | None => json!({ "approved": false }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_machine::Reply;
+
+    use super::*;
+
+    // rows: WT-H7
+    #[test]
+    fn each_reply_has_its_result() {
+        let reply = |reply: Reply| result(Some(Answer::Reply(Box::new(reply))));
+        assert_eq!(reply(Reply::default()), json!({ "approved": true }));
+        let values = Some(json!({ "amount": 5 }));
+        assert_eq!(
+            reply(Reply { values, ..Reply::default() }),
+            json!({ "approved": true, "overrides": { "amount": 5 } })
+        );
+        let selected = Some("later".to_owned());
+        assert_eq!(
+            reply(Reply { selected, ..Reply::default() }),
+            json!({ "approved": true, "selected": "later" })
+        );
+        let text = Some("do it twice".to_owned());
+        assert_eq!(
+            reply(Reply { text, ..Reply::default() }),
+            json!({ "approved": true, "free_input": "do it twice" })
+        );
+        let declined = result(Some(Answer::Deny { reason: None }));
+        assert_eq!(declined, json!({ "approved": false, "cancelled": true }));
+        assert_eq!(result(None), json!({ "approved": false }));
+    }
+
+    // rows: WT-H1
+    #[test]
+    fn a_question_has_a_checkpoint_and_a_summary() {
+        let tool = request_human_approval(None);
+        for arguments in
+            [json!({}), json!({ "checkpoint": "a" }), json!({ "checkpoint": " ", "summary": "s" })]
+        {
+            assert_eq!(tool.asks(&arguments), Some(Err("checkpoint and summary are required".into())));
+        }
+        let arguments = json!({ "checkpoint": "a", "summary": "s", "options": ["x"], "params": { "n": 1 } });
+        let Some(Ok(ask)) = tool.asks(&arguments) else { panic!("a question") };
+        let InterruptKind::Question(question) = ask.kind else { panic!("a question") };
+        assert_eq!((question.options, question.params), (vec!["x".to_owned()], Some(json!({ "n": 1 }))));
+        assert!(!question.free_input);
+    }
+}
