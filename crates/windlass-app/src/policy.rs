@@ -147,8 +147,8 @@ mod tests {
                 let at = roll(bytes.len());
                 match roll(4) {
                     0 => bytes[at] = b"[]{}='\"\n\\/-+.9\0~"[roll(16)],
-                    1 => drop(bytes.remove(at)),
-                    2 => bytes.truncate(at.max(1)),
+                    1 if bytes.len() > 1 => drop(bytes.remove(at)),
+                    2 => bytes.truncate(at + 1),
                     _ => {
                         let part = bytes[at..bytes.len().min(at + 9)].to_vec();
                         bytes.splice(at..at, part);

@@ -279,19 +279,108 @@ mod tests {
 
     #[test]
     fn problems_show_their_place() {
-        insta::assert_snapshot!(check("[[rule]]\nverdict = 'deny'\ntool = ['x']\n"), @"");
-        insta::assert_snapshot!(check("[[rule]]\nverdict = 'never'\n"), @"");
-        insta::assert_snapshot!(check("[[rule]]\nname = 'x'\n"), @"");
-        insta::assert_snapshot!(check("[[rule]]\nverdict = 'ask'\ntimeout = '5 minutes'\n"), @"");
-        insta::assert_snapshot!(check("[[rule]]\nverdict = 'ask'\nuntil = '2026-01-01'\n"), @"");
-        insta::assert_snapshot!(check("[[rule]]\nverdict = 'ask'\napprovers = ['ann']\n"), @"");
-        insta::assert_snapshot!(check("[[rule]\nverdict = 'ask'\n"), @"");
-        insta::assert_snapshot!(
-            check("[[rule]]\nname = 'mode'\ntools = []\nverdict = 'ask'\non_timeout = 'deny'\nquorum = 0\n"), @""
-        );
-        insta::assert_snapshot!(check(
+        let texts = [
+            "[[rule]]\nverdict = 'deny'\ntool = ['x']\n",
+            "[[rules]]\nverdict = 'deny'\n",
+            "[[rule]]\nverdict = 'never'\n",
+            "[[rule]]\nname = 'x'\n",
+            "[[rule]]\nverdict = 'ask'\ntimeout = '5 minutes'\n",
+            "[[rule]]\nverdict = 'ask'\nuntil = '2026-01-01'\n",
+            "[[rule]]\nverdict = 'ask'\nuntil = 2026-01-01T00:00:00\n",
+            "[[rule]]\nverdict = 'ask'\napprovers = ['ann']\n",
+            "[[rule]]\nverdict = 'ask'\nsurfaces = ['phone']\n",
+            "[[rule]\nverdict = 'ask'\n",
+            "[[rule]]\nverdict = 'ask'\n[[rule.when]]\nargument = '/a'\nmin = nan\n",
+            "[[rule]]\nverdict = 'ask'\n[[rule.when]]\nargument = '/a'\nequal = 1\n",
+            "[[rule]]\nname = 'mode'\ntools = []\nverdict = 'ask'\non_timeout = 'deny'\nquorum = 0\n",
             "[[rule]]\nverdict = 'allow'\n[[rule.when]]\nargument = 'path'\nequals = 2026-01-01\nmin = 1\n\
-             [[rule.when]]\nargument = '/a'\nmatches = 'x'\n[[rule]]\nverdict = 'deny'\n"
-        ), @"");
+             [[rule.when]]\nargument = '/a'\n\tmatches = 'x'\n[[rule]]\nverdict = 'deny'\n",
+        ];
+        let said: Vec<String> = texts.into_iter().map(check).collect();
+        insta::assert_snapshot!(said.join("---\n"), @r#"
+        error: policy.toml:3:1: unknown key `tool`
+         3 │ tool = ['x']
+           │ ^
+        hint: did you mean `tools`?
+        ---
+        error: policy.toml:1:3: unknown key `rules`
+         1 │ [[rules]]
+           │   ^
+        hint: did you mean `rule`?
+        ---
+        error: policy.toml:2:11: unknown variant `never`, expected one of `allow`, `ask`, `deny`
+         2 │ verdict = 'never'
+           │           ^
+        ---
+        error: policy.toml:1:1: missing field `verdict`
+         1 │ [[rule]]
+           │ ^
+        ---
+        error: policy.toml:3:11: `5 minutes` is no length of time
+         3 │ timeout = '5 minutes'
+           │           ^
+        hint: write a length of time such as `90s`, `30m`, `1h30m` or `2d`
+        ---
+        error: policy.toml:3:9: this is no moment
+         3 │ until = '2026-01-01'
+           │         ^
+        hint: write it without quotes: `2026-12-31` or `2026-12-31T18:00:00+01:00`
+        ---
+        error: policy.toml:3:9: `2026-01-01T00:00:00`: a time zone is missing, such as `Z` or `+01:00`
+         3 │ until = 2026-01-01T00:00:00
+           │         ^
+        hint: write it without quotes: `2026-12-31` or `2026-12-31T18:00:00+01:00`
+        ---
+        error: policy.toml:3:13: `ann` names nobody
+         3 │ approvers = ['ann']
+           │             ^
+        hint: write `user:NAME` or `role:NAME`
+        ---
+        error: policy.toml:3:13: unknown variant `phone`, expected `headless` or `chat`
+         3 │ surfaces = ['phone']
+           │             ^
+        ---
+        error: policy.toml:1:8: unclosed array table, expected `]`
+         1 │ [[rule]
+           │        ^
+        ---
+        error: policy.toml:5:7: not a JSON number
+         5 │ min = nan
+           │       ^
+        ---
+        error: policy.toml:5:1: unknown key `equal`
+         5 │ equal = 1
+           │ ^
+        hint: did you mean `equals`?
+        ---
+        error: policy.toml:2:1: judgements give this name to something else; choose another one
+         2 │ name = 'mode'
+           │ ^
+        error: policy.toml:3:1: the list is empty; leave `tools` out where it does not matter
+         3 │ tools = []
+           │ ^
+        warning: policy.toml:5:1: without `timeout` it never happens
+         5 │ on_timeout = 'deny'
+           │ ^
+        error: policy.toml:6:1: at least one has to approve
+         6 │ quorum = 0
+           │ ^
+        ---
+        warning: policy.toml:2:1: the rule never decides: `rule #2` is stronger wherever it fits
+         2 │ verdict = 'allow'
+           │ ^
+        error: policy.toml:4:1: JSON has no dates: write it as a text
+         4 │ argument = 'path'
+           │ ^
+        error: policy.toml:4:1: write one of `equals`, `one_of`, `not_one_of`, `matches`, `min` with `max`, `under`, `present`, `absent`; for more, add another condition
+         4 │ argument = 'path'
+           │ ^
+        error: policy.toml:4:1: a JSON pointer begins with `/`: write `/path`
+         4 │ argument = 'path'
+           │ ^
+        warning: policy.toml:9:2: the expression may match anywhere in the text: write `^…$` for the whole
+         9 │ matches = 'x'
+           │ ^
+        "#);
     }
 }
