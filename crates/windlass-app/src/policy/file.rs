@@ -294,7 +294,7 @@ mod tests {
             "[[rule]]\nverdict = 'ask'\n[[rule.when]]\nargument = '/a'\nequal = 1\n",
             "[[rule]]\nname = 'mode'\ntools = []\nverdict = 'ask'\non_timeout = 'deny'\nquorum = 0\n",
             "[[rule]]\nverdict = 'allow'\n[[rule.when]]\nargument = 'path'\nequals = 2026-01-01\nmin = 1\n\
-             [[rule.when]]\nargument = '/a'\n\tmatches = 'x'\n[[rule]]\nverdict = 'deny'\n",
+             [[rule.when]]\nargument = '/a'\nmatches = 'x'\n[[rule]]\nverdict = 'deny'\n",
         ];
         let said: Vec<String> = texts.into_iter().map(check).collect();
         insta::assert_snapshot!(said.join("---\n"), @r#"
@@ -378,7 +378,7 @@ mod tests {
         error: policy.toml:4:1: a JSON pointer begins with `/`: write `/path`
          4 │ argument = 'path'
            │ ^
-        warning: policy.toml:9:2: the expression may match anywhere in the text: write `^…$` for the whole
+        warning: policy.toml:9:1: the expression may match anywhere in the text: write `^…$` for the whole
          9 │ matches = 'x'
            │ ^
         "#);

@@ -137,6 +137,8 @@ mod tests {
         assert_eq!(at(9), (2, 3, "\t\u{e4} = [".into()));
         assert_eq!(at(14), (3, 1, "]".into()));
         assert_eq!(at(999), (4, 1, String::new()));
+        let said = Problem::at(text, 9, Word::Error, "x").print("f", Paint::Plain);
+        assert_eq!(said, "error: f:2:3: x\n 2 │ \t\u{e4} = [\n   │ \t ^\n");
         // In the middle of a character.
         assert_eq!(at(8), (2, 3, "\t\u{e4} = [".into()));
     }
