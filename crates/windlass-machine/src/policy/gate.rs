@@ -6,7 +6,7 @@
 //! | else an ask rule fits | ask, on the merged terms of all that fit | the rule |
 //! | else it cannot be told whether some rule fits | ask | `error: …` |
 //! | else an allow rule fits, destructive calls included (CF-1) | allow | the rule |
-//! | else trusted annotations say: read-only, and not open-world (SK-A1) | allow | `annotations` |
+//! | else trusted annotations say: read-only, not open-world, not destructive (SK-A1) | allow | `annotations` |
 //! | else mode `allowlist`, the tool is on the list and not marked destructive (ZE-H1) | allow | `allowlist` |
 //! | else mode `everything`, the tool is not marked destructive (ZE-H1, CF-1) | allow | `mode` |
 //! | else a grant fits, which a person gave for such calls, destructive ones included | allow | `grant <id>` |
@@ -42,9 +42,9 @@ pub enum AutoRun {
     Everything,
 }
 
-/// A read that talks to the outside world can carry data out.
+/// A read that talks to the outside world can carry data out, and one that says it destroys something is none.
 fn changes_nothing(hints: Annotations) -> bool {
-    hints.read_only_hint && !hints.open_world_hint
+    hints.read_only_hint && !hints.open_world_hint && !hints.destructive_hint
 }
 
 /// All that calls are judged by.
@@ -374,6 +374,7 @@ pub(super) mod tests {
             (ask, fetch, trusted, "Ask by annotations"),
             (ask, write, trusted, "Ask by annotations"),
             (ask, destroy, trusted, "Ask by annotations"),
+            (ask, hints(true, true, false), trusted, "Ask by annotations"),
             (list, read, trusted, "Allow by annotations"),
             (list, read, untrusted, "Allow by allowlist"),
             (list, fetch, trusted, "Allow by allowlist"),
