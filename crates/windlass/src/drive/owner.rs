@@ -264,6 +264,7 @@ impl Deps {
             rejudged: None,
             since_snapshot: restored.since_snapshot,
             snapshot_bytes: restored.snapshot_bytes,
+            span: tracing::Span::none(),
         };
         self.actors().insert(thread.clone(), sender.clone());
         tokio::spawn(actor.run());
