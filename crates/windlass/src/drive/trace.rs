@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tracing::Span;
 use tracing::field::Empty;
-use windlass_machine::{Agent, Command, Event, Fact, Input, Outcome, Phase, Run, RunId, ThreadId, Usage};
+use windlass_machine::{
+    Agent, Command, Event, Fact, Input, Outcome, Phase, Run, RunId, RunStatus, ThreadId, Totals, Usage,
+};
 
 use crate::port::clock::Clock;
 
@@ -119,13 +121,7 @@ fn tell(span: &Span, event: &Event) {
     match &event.fact {
         Fact::RunStarted { .. } => tracing::info!(parent: span, "run started"),
         Fact::RunFinished { status, totals, error, .. } => {
-            if !span.is_disabled() {
-                span.record("outcome", word(status));
-                span.record("steps", totals.steps);
-                span.record("calls", totals.calls);
-                span.record("duration_ms", totals.duration_ms);
-                count(span, &totals.usage);
-            }
+            sum_up(span, *status, totals);
             let code = error.as_ref().map(|error| error.code.as_str());
             tracing::info!(parent: span, error.type = code, "run finished");
         }
@@ -189,6 +185,17 @@ fn tell(span: &Span, event: &Event) {
         | Fact::ToolStarted { .. }
         | Fact::Note { .. } => {}
     }
+}
+
+fn sum_up(span: &Span, status: RunStatus, totals: &Totals) {
+    if span.is_disabled() {
+        return;
+    }
+    span.record("outcome", word(&status));
+    span.record("steps", totals.steps);
+    span.record("calls", totals.calls);
+    span.record("duration_ms", totals.duration_ms);
+    count(span, &totals.usage);
 }
 
 fn count(span: &Span, usage: &Usage) {

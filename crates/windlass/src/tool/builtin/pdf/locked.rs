@@ -68,7 +68,7 @@ fn letter(rest: &[u8]) -> Option<(u8, usize)> {
 
 fn take_hidden(trailer: &mut Dictionary) -> Option<Object> {
     let is_hidden = |name: &[u8]| name.len() >= ENCRYPT.len() && name.iter().all(|letter| *letter == HIDDEN);
-    let (name, _) = trailer.iter().filter(|(name, _)| is_hidden(name)).last()?;
+    let (name, _) = trailer.iter().rfind(|(name, _)| is_hidden(name))?;
     let name = name.clone();
     trailer.remove(&name)
 }
