@@ -14,7 +14,7 @@ use windlass_machine::{Event, Fact, Input, InputId, Machine, Phase, Reject, Seq,
 use super::append::{NotAppended, append};
 use super::contain::panic_text;
 use super::flight::InFlight;
-use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
+use super::{Accepted, Deps, Letter, MAILBOX, Mail, row, trace};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
 use crate::port::journal::{Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot};
@@ -51,6 +51,8 @@ pub(super) struct Actor {
     pub rejudged: Option<(Seq, u64)>,
     pub since_snapshot: usize,
     pub snapshot_bytes: usize,
+    /// What a log shows of the active run.
+    pub span: tracing::Span,
 }
 
 /// What one round has decided.
@@ -129,6 +131,10 @@ impl Actor {
     /// The first round: what waits for the thread counts before what was lost is begun again, so that a cancel that
     /// came meanwhile finds nothing started.
     async fn begin(&mut self) -> Result<(), Ended> {
+        if let Some(run) = &self.machine.state().run {
+            self.span = trace::run_span(&self.thread, &run.id, &run.agent);
+            tracing::info!(parent: &self.span, "run taken up");
+        }
         let lost: Vec<_> =
             self.machine.unfinished().into_iter().map(Input::Lost).map(Letter::plain).collect();
         let mails = std::iter::from_fn(|| self.mailbox.try_recv().ok()).collect();
@@ -266,7 +272,7 @@ impl Actor {
             // Whoever asked may be gone.
             let _ = reply.send(Ok(outcome));
         }
-        self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq);
+        self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq, &self.span);
         Ok(())
     }
 
@@ -356,6 +362,9 @@ impl Actor {
         match append(&self.deps, batch).await {
             Ok(seq) => {
                 self.is_new = false;
+                for event in events.iter() {
+                    trace::recorded(&mut self.span, &self.thread, event);
+                }
                 let status = Some(row::status(self.machine.state()));
                 let replied = events.iter().any(|event| ends_reply(&event.fact));
                 self.deps.bus.publish(&self.thread, Signal::Appended { seq, events, status });

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 use windlass_machine::{
     Arguments, Attempt, Block, CallKey, CallView, Content, Digest, EffectId, FailureClass, Input,
     ModelFailed, ModelReplied, ModelRequest, RunId, Seq, ThreadId, ToolName, View, repair_arguments,
@@ -14,11 +15,11 @@ use windlass_machine::{
 
 use super::contain::{attend, panic_text};
 use super::fill::NewBlobs;
-use super::{Deps, Letter};
+use super::{Deps, Letter, trace};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
-use crate::port::tool::{CallContext, ProgressSender, Tool, ToolOutput};
+use crate::port::tool::{CallContext, OutputPart, ProgressSender, Tool, ToolOutput};
 
 /// Text of one reply at most; a provider that sends more is not telling the truth.
 const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -32,6 +33,8 @@ pub(super) struct Place {
     pub deps: Arc<Deps>,
     pub thread: ThreadId,
     pub run: RunId,
+    /// What a log shows of the command.
+    pub span: Span,
 }
 
 /// A model call on its way.
@@ -47,15 +50,30 @@ pub(super) struct ModelWork {
 /// Makes one model call. An adapter that panics has failed.
 pub(super) async fn call_model(place: Place, work: ModelWork) -> Letter {
     let attempt = work.attempt;
-    AssertUnwindSafe(answered(place, work)).catch_unwind().await.unwrap_or_else(|panic| {
-        let text = format!("the model's adapter crashed: {}", panic_text(&*panic));
-        Letter::plain(failed(attempt, ModelError::new(FailureClass::Malformed, text), None))
+    followed(place, async |place, started| {
+        AssertUnwindSafe(answered(place, work, started)).catch_unwind().await.unwrap_or_else(|panic| {
+            let text = format!("the model's adapter crashed: {}", panic_text(&*panic));
+            Letter::plain(failed(attempt, ModelError::new(FailureClass::Malformed, text), None))
+        })
     })
+    .await
 }
 
-async fn answered(place: Place, work: ModelWork) -> Letter {
+/// Carries a command out inside its span, which hears of its start and of its end.
+async fn followed(place: Place, carry_out: impl AsyncFnOnce(Place, u64) -> Letter) -> Letter {
+    let (deps, span) = (place.deps.clone(), place.span.clone());
+    let carried_out = async {
+        tracing::info!("started");
+        let started = deps.clock.monotonic_ms();
+        let letter = carry_out(place, started).await;
+        trace::ended(&letter.input, &*deps.clock, started);
+        letter
+    };
+    carried_out.instrument(span).await
+}
+
+async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
     let mut heard = Heard::default();
-    let started = place.deps.clock.monotonic_ms();
     let ended = tokio::select! {
         biased;
         () = work.cancel.cancelled() => None,
@@ -148,6 +166,9 @@ async fn converse(
 ) -> Result<(Arc<dyn Model>, Box<Reply>), ModelError> {
     let deps = &place.deps;
     let model = deps.models.resolve(&work.request.model)?;
+    if let Some((provider, _)) = model.info().name.split_once('/') {
+        place.span.record("gen_ai.provider.name", provider);
+    }
     let call = deps.fill(work.request.clone()).await;
     let call = call.map_err(|error| unstored(&error))?;
     let mut stream = model.stream(call);
@@ -174,7 +195,10 @@ async fn converse(
                     tokio::task::yield_now().await;
                 }
             }
-            ModelEvent::Finished(reply) => return Ok((model, reply)),
+            ModelEvent::Finished(reply) => {
+                tracing::trace!(text = heard.text, "reply");
+                return Ok((model, reply));
+            }
         }
     }
     Err(ModelError::new(FailureClass::Truncated, "the reply ended before it was complete"))
@@ -200,14 +224,16 @@ pub(super) struct ToolWork {
 /// Runs one tool call. The start was recorded before this is called.
 pub(super) async fn call_tool(place: Place, work: ToolWork) -> Letter {
     let call = work.call;
-    AssertUnwindSafe(returned(place, work)).catch_unwind().await.unwrap_or_else(|panic| {
-        Letter::plain(Input::ToolStopped { call, reason: format!("it crashed: {}", panic_text(&*panic)) })
+    followed(place, async |place, started| {
+        AssertUnwindSafe(returned(place, work, started)).catch_unwind().await.unwrap_or_else(|panic| {
+            Letter::plain(Input::ToolStopped { call, reason: format!("it crashed: {}", panic_text(&*panic)) })
+        })
     })
+    .await
 }
 
-async fn returned(place: Place, work: ToolWork) -> Letter {
+async fn returned(place: Place, work: ToolWork, started: u64) -> Letter {
     let ToolWork { call, tool, effect, arguments, timeout_ms, cancel } = work;
-    let started = place.deps.clock.monotonic_ms();
     let context = CallContext {
         thread: place.thread.clone(),
         run: place.run.clone(),
@@ -227,6 +253,11 @@ async fn returned(place: Place, work: ToolWork) -> Letter {
     let mut blobs = NewBlobs::default();
     let input = match ended {
         Ok(output) => {
+            for part in &output.parts {
+                if let OutputPart::Text(text) = part {
+                    tracing::trace!(text, "result");
+                }
+            }
             let error = output.error;
             match blobs.output(&place.deps, output).await {
                 Ok(content) => Input::ToolReturned { call, content, error, duration_ms },
@@ -250,6 +281,7 @@ async fn prepare(
     let tool = tool.ok_or_else(|| ToolOutput::error(format!("The tool `{name}` is no longer available")))?;
     let text = deps.text_of(arguments).await.map_err(|error| ToolOutput::error(error.to_string()))?;
     let (value, _) = repair_arguments(&text).map_err(ToolOutput::error)?;
+    tracing::trace!(arguments = %value, "arguments");
     Ok((tool, value))
 }
 

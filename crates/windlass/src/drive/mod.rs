@@ -11,6 +11,7 @@ mod fill;
 mod flight;
 mod owner;
 mod row;
+mod trace;
 mod view;
 pub(crate) mod watch;
 
