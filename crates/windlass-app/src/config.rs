@@ -367,6 +367,7 @@ mod tests {
         assert_eq!(reached("", "openai/x", typed, &[gateway]), "http://typed, no key, 0 headers, Sent");
     }
 
+    // rows: ZE-C7
     #[test]
     fn a_key_chooses_the_model() {
         let key = |wanted: &'static str| move |name: &str| (name == wanted).then(|| "k".to_owned());
@@ -375,6 +376,16 @@ mod tests {
         assert_eq!(model("ANTHROPIC_API_KEY").as_str(), "anthropic/claude-sonnet-4-5");
         assert_eq!(model("GOOGLE_API_KEY").as_str(), "gemini/gemini-2.5-pro");
         assert_eq!(model("NOTHING").as_str(), DEMO_MODEL);
+        // Only where nobody names one: a file does, and what is typed comes before it.
+        let named = |flag: Option<&str>| {
+            let flags = Flags { model: flag.map(str::to_owned), ..Flags::default() };
+            let file = layer("[agent]\nmodels = ['house/default']\n");
+            Settings::resolve(vec![file], flags, &key("ANTHROPIC_API_KEY")).unwrap().models.remove(0)
+        };
+        assert_eq!(
+            (named(None).as_str(), named(Some("house/typed")).as_str()),
+            ("house/default", "house/typed")
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use windlass::machine::Reject;
 use windlass::port::journal::StoreError;
 use windlass::port::model::ModelError;
 use windlass::tool::FolderError;
-use windlass::{EngineError, Fault, Outcome, Status};
+use windlass::{EngineError, Fault, Outcome, SlowDriver, Status};
 
 use crate::console::{Console, shown};
 use crate::place;
@@ -194,8 +194,12 @@ fn of_engine(error: &EngineError) -> Trouble {
         EngineError::Rejected(Reject::Closed { .. } | Reject::NotFound { .. } | Reject::Stale { .. }) => {
             Trouble::usage(error.to_string()).hint("`windlass resume` shows how the run stands")
         }
-        EngineError::Pending { .. } => Trouble::engine(error.to_string())
-            .hint("look at the terminal that drives it, or end that process and run `windlass resume`"),
+        EngineError::Pending { driver, .. } => Trouble::engine(error.to_string()).hint(match driver {
+            SlowDriver::ThisProcess => "`windlass doctor` says whether the store is slow or full",
+            SlowDriver::AnotherProcess { .. } => {
+                "look at the terminal that drives it, or end that process and run `windlass resume`"
+            }
+        }),
         EngineError::Stopped { .. } => {
             Trouble { about: About::StoreInRun, ..split(&error.to_string(), exit) }
         }

@@ -2,6 +2,8 @@
 //!
 //! Each says whose fault it is and whether to try again.
 
+use std::fmt;
+
 use windlass_machine::{Reject, RunId, ThreadId};
 
 use crate::port::journal::StoreError;
@@ -29,15 +31,13 @@ pub enum EngineError {
     /// The journal cannot be folded.
     #[error(transparent)]
     Journal(#[from] windlass_machine::CorruptJournal),
-    /// Another process drives the thread and has not answered in time; what was asked is kept for it.
-    #[error(
-        "thread `{thread}` is driven by another process (`{node}`), which has not answered yet; the input is kept"
-    )]
+    /// Whoever drives the thread has not answered in time; what was asked is kept for it.
+    #[error("thread `{thread}` is driven by {driver}, which has not answered yet; the input is kept")]
     Pending {
         /// The thread.
         thread: ThreadId,
-        /// The node that drives it.
-        node: String,
+        /// Who drives it.
+        driver: SlowDriver,
     },
     /// The thread's driver stopped before it could answer.
     #[error("driving thread `{thread}` stopped: {why}")]
@@ -50,6 +50,27 @@ pub enum EngineError {
     /// The configuration makes no sense.
     #[error("{0}")]
     Config(String),
+}
+
+/// Who drives a thread and takes long to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlowDriver {
+    /// This process itself, for example because its disk is slow.
+    ThisProcess,
+    /// Another one.
+    AnotherProcess {
+        /// Its node.
+        node: String,
+    },
+}
+
+impl fmt::Display for SlowDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ThisProcess => f.write_str("this process"),
+            Self::AnotherProcess { node } => write!(f, "another process (`{node}`)"),
+        }
+    }
 }
 
 /// Whose fault an error is.

@@ -23,6 +23,6 @@ pub use windlass_machine as machine;
 pub use crate::builder::{Attend, Builder};
 pub use crate::drive::watch::Update;
 pub use crate::engine::{AgentConfig, Engine, Started, Task};
-pub use crate::error::{EngineError, Fault, TryAgain};
+pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
 pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens};

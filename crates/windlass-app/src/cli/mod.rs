@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::console::{ColorChoice, Console};
+use crate::telemetry::LOGS;
 use crate::trouble::{EXIT_CODES, Exit};
 
 /// Runs LLM agents that never slip back: every step is recorded, and whatever stops goes on from there
@@ -25,7 +26,7 @@ use crate::trouble::{EXIT_CODES, Exit};
 #[command(
     name = "windlass",
     version,
-    after_help = EXIT_CODES,
+    after_help = format!("{EXIT_CODES}\n\n{LOGS}"),
     disable_help_subcommand = true,
     max_term_width = 100
 )]

@@ -18,7 +18,7 @@ use super::contain::panic_text;
 use super::flight::InFlight;
 use super::policy::PolicyNow;
 use super::spend::{Drawn, Spending};
-use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
+use super::{Accepted, Deps, Letter, MAILBOX, Mail, row, trace};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
 use crate::port::journal::{
@@ -62,6 +62,8 @@ pub(super) struct Actor {
     pub spending: Spending,
     pub since_snapshot: usize,
     pub snapshot_bytes: usize,
+    /// What a log shows of the active run.
+    pub span: tracing::Span,
 }
 
 /// What one round has decided.
@@ -152,6 +154,10 @@ impl Actor {
     /// The first round: what waits for the thread counts before what was lost is begun again, so that a cancel that
     /// came meanwhile finds nothing started.
     async fn begin(&mut self) -> Result<(), Ended> {
+        if let Some(run) = &self.machine.state().run {
+            self.span = trace::run_span(&self.thread, &run.id, &run.agent);
+            tracing::info!(parent: &self.span, "run taken up");
+        }
         let unfinished = self.machine.unfinished();
         if !unfinished.is_empty() {
             self.spending = Spending::found(&self.deps, &self.thread).await.map_err(Ended::Store)?;
@@ -263,7 +269,7 @@ impl Actor {
         for _ in 0..MAX_ROUNDS {
             match self.try_round(&first, &mut letters).await? {
                 None => {
-                    self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq);
+                    self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq, &self.span);
                     return Ok(());
                 }
                 Some(again) => {
@@ -483,6 +489,9 @@ impl Actor {
         let not_appended = match append(&self.deps, batch).await {
             Ok(seq) => {
                 self.is_new = false;
+                for event in events.iter() {
+                    trace::recorded(&mut self.span, &self.thread, event);
+                }
                 let status = Some(row::status(self.machine.state()));
                 let replied = events.iter().any(|event| ends_reply(&event.fact));
                 self.deps.bus.publish(&self.thread, Signal::Appended { seq, events, status });

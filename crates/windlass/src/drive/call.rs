@@ -15,7 +15,7 @@ use windlass_machine::{
 };
 
 use super::contain::{Patience, attend, panic_text};
-use super::execute::Place;
+use super::execute::{Place, followed};
 use super::fill::NewBlobs;
 use super::{Deps, Letter};
 use crate::port::bus::Signal;
@@ -95,14 +95,21 @@ pub(super) fn wanted(command: &Command) -> Option<(CallKey, Work)> {
 /// Has a tool do its work. The start of a call was recorded before this is called.
 pub(super) async fn carry_out(place: Place, work: ToolWork) -> Letter {
     let (call, kind) = (work.call, work.work);
-    let done = async {
-        match kind {
-            Work::Call(_) => called(&place, work).await,
-            Work::Preview(round) => previewed(&place, work, round).await,
-            Work::Reconcile(attempt) => reconciled(&place, work, attempt).await,
-        }
-    };
-    AssertUnwindSafe(done).catch_unwind().await.unwrap_or_else(|panic| {
+    followed(place, async |place, started| contained((call, kind), carried_out(&place, work, started)).await)
+        .await
+}
+
+async fn carried_out(place: &Place, work: ToolWork, started: u64) -> Letter {
+    match work.work {
+        Work::Call(_) => called(place, work, started).await,
+        Work::Preview(round) => previewed(place, work, round).await,
+        Work::Reconcile(attempt) => reconciled(place, work, attempt).await,
+    }
+}
+
+/// Work that panics outside its tool has come to no end that could be told.
+async fn contained((call, kind): (CallKey, Work), work: impl Future<Output = Letter>) -> Letter {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let reason = format!("it crashed: {}", panic_text(&*panic));
         Letter::plain(match kind {
             Work::Call(_) => Input::ToolStopped { call, reason },
@@ -116,9 +123,8 @@ pub(super) async fn carry_out(place: Place, work: ToolWork) -> Letter {
     })
 }
 
-async fn called(place: &Place, work: ToolWork) -> Letter {
+async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let call = work.call;
-    let started = place.deps.clock.monotonic_ms();
     let ended = match prepare(&place.deps, work.tool.as_str(), &work.arguments).await {
         Ok((tool, arguments)) => {
             let arguments = with_key(&place.deps, &work, arguments);
@@ -147,6 +153,11 @@ async fn called(place: &Place, work: ToolWork) -> Letter {
             }
         }
         Ok(output) => {
+            for part in &output.parts {
+                if let OutputPart::Text(text) = part {
+                    tracing::trace!(text, "result");
+                }
+            }
             let error = output.error;
             match blobs.output(&place.deps, output).await {
                 Ok(content) => Input::ToolReturned { call, content, error, duration_ms },
@@ -288,6 +299,7 @@ async fn prepare(deps: &Deps, name: &str, arguments: &Content) -> Result<(Arc<dy
     let tool = tool.ok_or_else(|| format!("The tool `{name}` is no longer available"))?;
     let text = deps.text_of(arguments).await.map_err(|error| error.to_string())?;
     let (value, _) = repair_arguments(&text)?;
+    tracing::trace!(arguments = %value, "arguments");
     Ok((tool, value))
 }
 

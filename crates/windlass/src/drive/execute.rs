@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 use windlass_machine::{
     Arguments, Attempt, Block, CallView, Content, Digest, FailureClass, Input, ModelFailed, ModelReplied,
     ModelRequest, RunId, Seq, ThreadId, View,
@@ -14,7 +15,7 @@ use windlass_machine::{
 
 use super::contain::panic_text;
 use super::fill::NewBlobs;
-use super::{Deps, Letter};
+use super::{Deps, Letter, trace};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
@@ -31,6 +32,8 @@ pub(super) struct Place {
     pub deps: Arc<Deps>,
     pub thread: ThreadId,
     pub run: RunId,
+    /// What a log shows of the command.
+    pub span: Span,
 }
 
 /// A model call on its way.
@@ -48,15 +51,30 @@ pub(super) struct ModelWork {
 /// Makes one model call. An adapter that panics has failed.
 pub(super) async fn call_model(place: Place, work: ModelWork) -> Letter {
     let attempt = work.attempt;
-    AssertUnwindSafe(answered(place, work)).catch_unwind().await.unwrap_or_else(|panic| {
-        let text = format!("the model's adapter crashed: {}", panic_text(&*panic));
-        Letter::plain(failed(attempt, ModelError::new(FailureClass::Malformed, text), None))
+    followed(place, async |place, started| {
+        AssertUnwindSafe(answered(place, work, started)).catch_unwind().await.unwrap_or_else(|panic| {
+            let text = format!("the model's adapter crashed: {}", panic_text(&*panic));
+            Letter::plain(failed(attempt, ModelError::new(FailureClass::Malformed, text), None))
+        })
     })
+    .await
 }
 
-async fn answered(place: Place, work: ModelWork) -> Letter {
+/// Carries a command out inside its span, which hears of its start and of its end.
+pub(super) async fn followed(place: Place, carry_out: impl AsyncFnOnce(Place, u64) -> Letter) -> Letter {
+    let (deps, span) = (place.deps.clone(), place.span.clone());
+    let carried_out = async {
+        tracing::info!("started");
+        let started = deps.clock.monotonic_ms();
+        let letter = carry_out(place, started).await;
+        trace::ended(&letter.input, &*deps.clock, started);
+        letter
+    };
+    carried_out.instrument(span).await
+}
+
+async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
     let mut heard = Heard::default();
-    let started = place.deps.clock.monotonic_ms();
     let ended = tokio::select! {
         biased;
         () = work.cancel.cancelled() => None,
@@ -161,6 +179,9 @@ async fn converse(
         );
         return Err(ModelError::new(FailureClass::Config, text));
     }
+    if let Some((provider, _)) = model.info().name.split_once('/') {
+        place.span.record("gen_ai.provider.name", provider);
+    }
     let call = deps.fill(work.request.clone()).await;
     let call = call.map_err(|error| unstored(&error))?;
     let mut stream = model.stream(call);
@@ -187,7 +208,10 @@ async fn converse(
                     tokio::task::yield_now().await;
                 }
             }
-            ModelEvent::Finished(reply) => return Ok((model, reply)),
+            ModelEvent::Finished(reply) => {
+                tracing::trace!(text = heard.text, "reply");
+                return Ok((model, reply));
+            }
         }
     }
     Err(ModelError::new(FailureClass::Truncated, "the reply ended before it was complete"))

@@ -8,12 +8,13 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 use windlass_machine::{Attempt, CallKey, Command, Input, Machine, Seq, ThreadId};
 
 use super::call::{ToolWork, Work, carry_out, wanted};
 use super::execute::{ModelWork, Place, call_model};
 use super::spend::needs_a_price;
-use super::{Deps, Letter, Mail};
+use super::{Deps, Letter, Mail, trace};
 
 /// Everything in flight.
 pub(super) struct InFlight {
@@ -55,7 +56,14 @@ impl InFlight {
     }
 
     /// Compares what is wanted with what is in flight: starts what is missing, stops what is no longer wanted.
-    pub(super) fn follow(&mut self, machine: &Machine, deps: &Arc<Deps>, thread: &ThreadId, step: Seq) {
+    pub(super) fn follow(
+        &mut self,
+        machine: &Machine,
+        deps: &Arc<Deps>,
+        thread: &ThreadId,
+        step: Seq,
+        span: &Span,
+    ) {
         let wanted = machine.wants();
         let cancel_model =
             self.model.iter().filter(|flight| !wanted.iter().any(|command| flight.carries(command)));
@@ -66,7 +74,8 @@ impl InFlight {
         let missing: Vec<Command> = wanted.into_iter().filter(|command| !self.has(command)).collect();
         let Some(run) = machine.state().run.as_ref() else { return };
         for command in missing {
-            let place = Place { deps: deps.clone(), thread: thread.clone(), run: run.id.clone() };
+            let span = trace::command_span(span, run, &command);
+            let place = Place { deps: deps.clone(), thread: thread.clone(), run: run.id.clone(), span };
             let cancel = CancellationToken::new();
             match command {
                 Command::CallModel { attempt, .. } => {

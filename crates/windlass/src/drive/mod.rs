@@ -14,6 +14,7 @@ mod owner;
 pub(crate) mod policy;
 mod row;
 mod spend;
+mod trace;
 mod view;
 pub(crate) mod watch;
 

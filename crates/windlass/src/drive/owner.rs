@@ -13,10 +13,10 @@ use super::actor::Actor;
 use super::flight::InFlight;
 use super::spend::Spending;
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
-use crate::error::EngineError;
+use crate::error::{EngineError, SlowDriver};
 use crate::port::journal::{Claim, Epoch, Head, InboxOutcome, Posted, StoreError};
 
-/// How long a sender waits for another process. (design: "Inbox")
+/// How long a sender waits for whoever drives the thread. (design: "Inbox")
 const ANSWER_WITHIN_MS: u64 = 5_000;
 
 /// How often it looks.
@@ -146,15 +146,16 @@ impl Deps {
                 Some(Posted::Waiting) | None => {}
             }
             // The owner may have died meanwhile: then this process takes over and finds the row.
-            let node = match self.open(thread).await? {
+            let driver = match self.open(thread).await? {
                 Driver::Here(mailbox) => {
-                    let _ = mailbox.send(Mail::Inbox).await;
-                    "this process".to_owned()
+                    // Where the mailbox is full, the next round tries again.
+                    let _ = mailbox.try_send(Mail::Inbox);
+                    SlowDriver::ThisProcess
                 }
-                Driver::Elsewhere { node } => node,
+                Driver::Elsewhere { node } => SlowDriver::AnotherProcess { node },
             };
             if self.clock.monotonic_ms().saturating_sub(from_ms) >= ANSWER_WITHIN_MS {
-                return Err(EngineError::Pending { thread: thread.clone(), node });
+                return Err(EngineError::Pending { thread: thread.clone(), driver });
             }
             self.clock.sleep_ms(pause_ms).await;
             pause_ms = LOOK_EVERY_MS.min(2 * pause_ms);
@@ -267,6 +268,7 @@ impl Deps {
             spending: Spending::default(),
             since_snapshot: restored.since_snapshot,
             snapshot_bytes: restored.snapshot_bytes,
+            span: tracing::Span::none(),
         };
         self.actors().insert(thread.clone(), sender.clone());
         tokio::spawn(actor.run());

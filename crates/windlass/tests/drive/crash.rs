@@ -5,12 +5,14 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
-use windlass::adapter::clock::SystemClock;
+use windlass::adapter::clock::{ManualClock, SystemClock};
 use windlass::adapter::memory::{AppendFault, MemoryStore};
-use windlass::machine::{Answer, EffectClass, Fact, InterruptKind, Machine, Principal, RunId, Seq, ThreadId};
+use windlass::machine::{
+    Answer, EffectClass, Fact, InputId, InterruptKind, Machine, Principal, RunId, Seq, ThreadId, Timestamp,
+};
 use windlass::port::journal::Journal;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::{Engine, Outcome, Status, Task, Update};
+use windlass::{Engine, EngineError, Outcome, SlowDriver, Status, Task, Update};
 
 use super::{Counter, memory, registry, task};
 
@@ -244,4 +246,40 @@ async fn a_thread_is_restored_from_its_snapshot_and_what_came_after() {
     assert!(snapshot.seq < events.last().unwrap().seq);
     let whole = Machine::restore(thread.clone(), None, events.into_iter().map(|recorded| recorded.event));
     assert_eq!(engine.peek(&thread).await.unwrap(), whole.unwrap());
+}
+
+/// An append hangs as on a disk that does not answer, and more inputs come than the owner's mailbox holds.
+#[tokio::test]
+async fn an_owner_that_hangs_here_is_named_as_this_process() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    store.fail_append(AppendFault::DiesNotWritten);
+    let ports = Arc::new(store.clone());
+    let engine = memory(&script(), registry([])).ports(ports.clone(), ports).clock(clock.clone());
+    let engine = engine.build().await.unwrap();
+    let thread = Some(ThreadId::from("t"));
+    let hangs = tokio::spawn({
+        let (engine, task) = (engine.clone(), Task { thread: thread.clone(), ..task("go") });
+        async move { engine.start(task).await.is_ok() }
+    });
+    store.died().await;
+    let named = (0..100).map(|number| Some(InputId::from(format!("message-{number}"))));
+    let named = named.map(|id| engine.start(Task { id, thread: thread.clone(), ..task("and") }));
+    let mut named = std::pin::pin!(futures::future::join_all(named));
+    let mut errors = None;
+    for _ in 0..1_000 {
+        errors = (&mut named).now_or_never();
+        if errors.is_some() {
+            break;
+        }
+        clock.advance_ms(100);
+        tokio::task::yield_now().await;
+    }
+    for error in errors.expect("everybody is answered") {
+        let error = error.unwrap_err();
+        assert!(matches!(error, EngineError::Pending { driver: SlowDriver::ThisProcess, .. }), "{error:?}");
+        let said = "thread `t` is driven by this process, which has not answered yet; the input is kept";
+        assert_eq!(error.to_string(), said);
+    }
+    assert!(!hangs.is_finished());
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt};
 use windlass::adapter::clock::ManualClock;
 use windlass::machine::{
-    Answer, AutoRun, Block, EffectClass, Fact, Input, InterruptKind, MicroUsd, Principal, RunStatus, Seq,
-    StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
+    Answer, AutoRun, Block, EffectClass, Fact, FailureClass, Input, InterruptKind, MicroUsd, Principal,
+    RunStatus, Seq, StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
 };
 use windlass::port::journal::{StoreError, ThreadStatus};
 use windlass::port::model::{Delta, Reply};
@@ -387,6 +387,37 @@ async fn a_queued_run_whose_turn_does_not_come_is_said_to_be_queued() {
     engine.send(&"t1".into(), Input::Withdraw { id: "m2".into() }).await.unwrap();
     let gone = engine.wait(&queued).await.unwrap_err();
     assert_eq!(gone.to_string(), format!("run `{queued}` does not exist in this store"));
+}
+
+// rows: LM-R12
+#[tokio::test]
+async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
+    let (engine, first, second) = busy().await;
+    let by = || Principal::from("ann");
+    let queued = engine.start(second).await.unwrap().run;
+    let told = async |run| (engine.wait(run).await.unwrap().status, engine.status(run).await.unwrap().status);
+    assert_eq!(told(&first.run_id).await, (Status::Paused, Status::Paused));
+    assert_eq!(engine.status(&queued).await.unwrap().status, Status::Queued);
+    engine.answer(&"t1".into(), &first.meta.interrupts[0].interrupt, Answer::Approve, by()).await.unwrap();
+    assert_eq!(told(&first.run_id).await, (Status::Done, Status::Done));
+    assert_eq!(told(&queued).await, (Status::Done, Status::Done));
+
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 if call.request.messages.len() == 1 => Line::fail(FailureClass::Auth),
+        _ => Line::Hang("half".into()),
+    });
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let failing = engine.run(Task { thread: Some("t2".into()), ..task("fail") }).await.unwrap();
+    let hanging = engine.start(Task { thread: Some("t2".into()), ..task("hang") }).await.unwrap().run;
+    assert_eq!(engine.status(&hanging).await.unwrap().status, Status::Running);
+    engine.cancel(&hanging, by()).await.unwrap();
+    let told = async |run| (engine.wait(run).await.unwrap().status, engine.status(run).await.unwrap().status);
+    assert_eq!(told(&failing.run_id).await, (Status::Failed, Status::Failed));
+    assert_eq!(told(&hanging).await, (Status::Cancelled, Status::Cancelled));
+
+    let (waited, looked) = (engine.wait(&"no-run".into()).await, engine.status(&"no-run".into()).await);
+    assert_eq!(waited.unwrap_err().to_string(), "run `no-run` does not exist in this store");
+    assert_eq!(looked.unwrap_err().to_string(), "run `no-run` does not exist in this store");
 }
 
 #[tokio::test]

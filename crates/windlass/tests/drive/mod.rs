@@ -7,6 +7,7 @@ mod control;
 mod crash;
 mod limits;
 mod live;
+mod log;
 mod store;
 
 use std::path::Path;

@@ -20,21 +20,24 @@ fn asks() -> ScriptedModels {
     })
 }
 
+// rows: SK-G2
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_waits_is_answered_and_driven_by_another_process() {
     let folder = tempfile::tempdir().unwrap();
+    let models = asks();
     let (first, second) = (Counter::default(), Counter::default());
-    let a = stored(folder.path(), &asks(), registry([first.tool("write", EffectClass::Once)]));
+    let a = stored(folder.path(), &models, registry([first.tool("write", EffectClass::Once)]));
     let a = a.auto_run(AutoRun::Ask).build().await.unwrap();
     let outcome = a.run(task("go")).await.unwrap();
     assert_eq!(outcome.status, Status::Paused);
-    let b = stored(folder.path(), &asks(), registry([second.tool("write", EffectClass::Once)]));
+    let b = stored(folder.path(), &models, registry([second.tool("write", EffectClass::Once)]));
     let b = b.auto_run(AutoRun::Ask).build().await.unwrap();
     let (thread, open) = (&outcome.meta.thread_id, &outcome.meta.interrupts[0].interrupt);
     b.answer(thread, open, Answer::Approve, Principal::from("ann")).await.unwrap();
     // The first process sees it end, though it does not drive it.
     assert_eq!(a.wait(&outcome.run_id).await.unwrap().data.as_deref(), Some("written"));
     assert_eq!(first.count() + second.count(), 1);
+    assert_eq!(models.calls(), 2, "the call that waited is not asked for again");
     let twice = b.answer(thread, open, Answer::Approve, Principal::from("bob")).await.unwrap_err();
     assert!(twice.to_string().starts_with("too late: "), "{twice}");
 }

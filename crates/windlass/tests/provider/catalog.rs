@@ -88,6 +88,47 @@ async fn an_engine_without_options() {
     assert_eq!(engine.run(task).await.unwrap().data.as_deref(), Some("Look."));
 }
 
+#[test]
+fn a_configured_secret_does_not_follow_to_the_address_of_a_variable() {
+    let secret = || Some(Secret::new("configured"));
+    let with_key = || ProviderConfig { api_key: secret(), ..ProviderConfig::default() };
+    let found = |name: &str, variables: &[&'static str], config: ProviderConfig| {
+        let provider = name.split('/').next().unwrap().to_owned();
+        check(name, variables, &[(&provider, config)])
+    };
+    insta::assert_snapshot!(found("openai/m", &["OPENAI_BASE_URL", "OPENAI_API_KEY"], with_key()), @"
+    the configured key and headers of provider `openai` are not sent to the address in OPENAI_BASE_URL
+    configure the `base_url` that they are for, or unset OPENAI_BASE_URL
+    ");
+    assert!(found("azure/d", &["AZURE_ENDPOINT"], with_key()).contains("address in AZURE_ENDPOINT"));
+    let header = ProviderConfig {
+        headers: vec![("x-team".to_owned(), Secret::new("configured"))],
+        ..ProviderConfig::default()
+    };
+    #[cfg(feature = "bedrock")]
+    for variable in ["BEDROCK_BASE_URL", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"] {
+        assert!(found("bedrock/m", &[variable], with_key()).contains(&format!("address in {variable}")));
+    }
+    #[cfg(feature = "vertex")]
+    assert!(
+        found("vertex/m", &["VERTEX_BASE_URL", "GOOGLE_CLOUD_PROJECT"], with_key())
+            .contains("VERTEX_BASE_URL")
+    );
+    assert!(found("house/m", &["HOUSE_BASE_URL"], header).contains("address in HOUSE_BASE_URL"));
+
+    // The key of a variable goes where a variable says, and a configured key to the address that stands beside it.
+    let plain = ProviderConfig { lenient: false, ..ProviderConfig::default() };
+    let reached = "openai/m over openai-responses";
+    assert_eq!(found("openai/m", &["OPENAI_BASE_URL", "OPENAI_API_KEY"], plain), reached);
+    let beside = ProviderConfig { base_url: Some("https://house.test/v1".to_owned()), ..with_key() };
+    assert_eq!(found("openai/m", &["OPENAI_BASE_URL"], beside), reached);
+    // The variable says what is known anyhow.
+    let catalog = ProviderCatalog::builder()
+        .variables(|name| (name == "OPENAI_BASE_URL").then(|| "https://api.openai.com/v1/".to_owned()))
+        .provider("openai", with_key());
+    assert!(catalog.build().unwrap().resolve(&ModelName::from("openai/m")).is_ok());
+}
+
 // rows: SK-L1
 #[test]
 fn what_is_missing_is_named_with_the_way_out() {

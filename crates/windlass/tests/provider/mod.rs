@@ -6,6 +6,7 @@ mod bedrock;
 mod catalog;
 mod chat;
 mod error;
+mod history;
 mod other;
 mod replay;
 mod request;

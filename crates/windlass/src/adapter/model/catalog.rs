@@ -122,20 +122,32 @@ impl ProviderCatalog {
         })
     }
 
+    /// The address: as configured, else from a variable, else the provider's own.
+    ///
+    /// A configured key or header is bound to the address that it was configured with, so that it does not follow to
+    /// one that a variable names; a key from a variable does, as in the providers' SDKs.
     fn base_url(
         &self,
         provider: &str,
         preset: &Preset,
         config: &ProviderConfig,
     ) -> Result<Option<String>, ModelError> {
-        let variable = format!("{}_BASE_URL", environment_name(provider));
-        let azure = || (provider == "azure").then(|| (self.lookup)("AZURE_ENDPOINT")).flatten();
-        let address = config
-            .base_url
-            .clone()
-            .or_else(|| (self.lookup)(&variable))
-            .or_else(azure)
-            .or_else(|| preset.base_url.map(str::to_owned));
+        let variables = address_variables(provider);
+        let told = variables.iter().find_map(|name| Some((name, (self.lookup)(name)?)));
+        let address = match (&config.base_url, told) {
+            (Some(configured), _) => Some(configured.clone()),
+            (None, Some((name, address))) => {
+                let own = preset.base_url.is_some_and(|own| same_address(own, &address));
+                if !own && (config.api_key.is_some() || !config.headers.is_empty()) {
+                    return Err(config_error(format!(
+                        "the configured key and headers of provider `{provider}` are not sent to the address in \
+                         {name}\nconfigure the `base_url` that they are for, or unset {name}"
+                    )));
+                }
+                Some(address)
+            }
+            (None, None) => preset.base_url.map(str::to_owned),
+        };
         match (preset.cloud, address) {
             // The SDK knows the address of each region.
             (Some(Cloud::Bedrock), address) => Ok(address),
@@ -145,12 +157,19 @@ impl ProviderCatalog {
                 })?;
                 let location = (self.lookup)("GOOGLE_CLOUD_LOCATION");
                 let location = location.as_deref().unwrap_or(VERTEX_LOCATION);
+                // It becomes part of a host's name, to which the account's token is sent.
+                if !location.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+                    let message =
+                        format!("GOOGLE_CLOUD_LOCATION=`{location}` is no location, as `europe-west1` is");
+                    return Err(config_error(message));
+                }
                 Ok(Some(cloud::vertex_address(host, &project, location)))
             }
             (None, Some(address)) => Ok(Some(address)),
             (None, None) if config.wire == Some(WireKind::Converse) => Ok(None),
             (None, None) => Err(config_error(format!(
-                "provider `{provider}` has no address: configure its `base_url` or set {variable}"
+                "provider `{provider}` has no address: configure its `base_url` or set {}",
+                variables[0]
             ))),
         }
     }
@@ -241,8 +260,23 @@ impl ProviderCatalogBuilder {
     }
 }
 
+fn same_address(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
 fn environment_name(provider: &str) -> String {
     provider.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+}
+
+/// The variables that name a provider's address, tried in order: ours, then those of its own SDK.
+fn address_variables(provider: &str) -> Vec<String> {
+    let own: &[&str] = match provider {
+        "azure" => &["AZURE_ENDPOINT"],
+        "bedrock" => &["AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"],
+        _ => &[],
+    };
+    let ours = format!("{}_BASE_URL", environment_name(provider));
+    std::iter::once(ours).chain(own.iter().map(|name| (*name).to_owned())).collect()
 }
 
 fn key_variables(provider: &str) -> Vec<String> {

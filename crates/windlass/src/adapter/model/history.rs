@@ -101,8 +101,14 @@ impl History {
         if content.is_empty() {
             return Ok(());
         }
-        for asked in message.calls() {
-            self.arguments.push(exact_arguments(call, asked, exact)?);
+        if target.kind == WireKind::OpenaiChat {
+            let sent = content.iter().filter_map(|block| match block {
+                AssistantContent::ToolCall(sent) => Some(&sent.function),
+                _ => None, // the library's enum is open, and only calls have arguments
+            });
+            for (asked, sent) in message.calls().zip(sent) {
+                self.arguments.push(exact_arguments(text(call, &asked.asked)?, sent, exact));
+            }
         }
         let origin = exact.then(|| target.library.clone());
         self.messages.push(RigMessage::Assistant(AssistantMessage::new(content).with_origin(origin)));
@@ -290,14 +296,13 @@ fn item(kind: WireKind, native: Option<&Native>, own: Own<'_>, exact: bool) -> O
     }
 }
 
-fn exact_arguments(call: &ModelCall, asked: &ToolCall, exact: bool) -> Result<CallArguments, ModelError> {
-    let written = text(call, &asked.asked)?;
-    let parsed = serde_json::from_str::<serde_json::Value>(written).ok().filter(serde_json::Value::is_object);
+fn exact_arguments(written: &str, sent: &ToolFunction, exact: bool) -> CallArguments {
     // What is no JSON object stays as the library repairs it: providers refuse such a history.
-    let encoded = parsed.map(|parsed| parsed.to_string());
+    let is_object = sent.invalid_arguments.is_none() && written.trim_start().starts_with('{');
+    let encoded = serde_json::to_string(&sent.arguments).ok().filter(|_| is_object);
     let differs = encoded.as_ref().is_some_and(|encoded| encoded != written);
     let exact = (exact && differs).then(|| written.to_owned());
-    Ok(CallArguments { id: asked.id.clone(), encoded, exact })
+    CallArguments { encoded, exact }
 }
 
 fn same_origin(message: &Message, origin: &Origin) -> bool {

@@ -59,15 +59,15 @@ impl<'a> Own<'a> {
 }
 
 /// Makes of a provider's item what is stored beside the block; `None` where the block alone is enough.
-pub(super) fn keep(kind: WireKind, origin: &Arc<Origin>, own: Own<'_>, item: Value) -> Option<Arc<Native>> {
-    let hollowed = hollow(&item, own.text());
+pub(super) fn keep(kind: WireKind, origin: &Arc<Origin>, own: Own<'_>, item: &Value) -> Option<Arc<Native>> {
+    let hollowed = hollow(item, own.text());
     // On the chat wire the library writes plain calls anew, whatever order their fields came in.
     let any_order = kind == WireKind::OpenaiChat;
     let is_plain = |frame: Value| if any_order { frame == hollowed } else { same_bytes(&frame, &hollowed) };
     if frame(kind, own).is_some_and(is_plain) {
         return None;
     }
-    let exact = same_bytes(&restore(&hollowed, own.text()), &item);
+    let exact = same_bytes(&restore(&hollowed, own.text()), item);
     let item = if exact { hollowed } else { json!({ WHOLE: item }) };
     Some(Arc::new(Native { origin: Arc::clone(origin), item }))
 }
@@ -82,12 +82,12 @@ pub(super) fn restore(item: &Value, text: &str) -> Value {
         return item;
     }
     for pointer in TEXTS {
-        if let Some(slot @ Value::Null) = item.pointer_mut(pointer) {
+        if let Some(slot @ Value::Null) = place(&mut item, pointer) {
             *slot = Value::String(text.to_owned());
         }
     }
     for pointer in OBJECTS {
-        if let Some(slot @ Value::Null) = item.pointer_mut(pointer)
+        if let Some(slot @ Value::Null) = place(&mut item, pointer)
             && let Ok(object) = serde_json::from_str(text)
         {
             *slot = object;
@@ -143,14 +143,14 @@ fn hollow(item: &Value, text: &str) -> Value {
         return item;
     }
     for pointer in TEXTS {
-        if let Some(slot) = item.pointer_mut(pointer)
+        if let Some(slot) = place(&mut item, pointer)
             && slot.as_str() == Some(text)
         {
             *slot = Value::Null;
         }
     }
     for pointer in OBJECTS {
-        if let Some(slot) = item.pointer_mut(pointer)
+        if let Some(slot) = place(&mut item, pointer)
             && slot.is_object()
             && serde_json::from_str::<Value>(text).is_ok_and(|asked| same_bytes(&asked, slot))
         {
@@ -158,6 +158,16 @@ fn hollow(item: &Value, text: &str) -> Value {
         }
     }
     item
+}
+
+/// What stands at one of the places above. None of them needs an escape, whose handling would cost several allocations
+/// for each place, in each item of the history, at each step.
+fn place<'v>(item: &'v mut Value, pointer: &str) -> Option<&'v mut Value> {
+    pointer.split('/').skip(1).try_fold(item, |value, key| match value {
+        Value::Object(fields) => fields.get_mut(key),
+        Value::Array(parts) => parts.get_mut(key.parse::<usize>().ok()?),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    })
 }
 
 /// Key order counts, and equality of JSON objects does not see it.
@@ -174,7 +184,7 @@ mod tests {
     fn check(kind: WireKind, own: Own<'_>, item: &str) -> String {
         let origin = Arc::new(Origin { api: kind.api().into(), model: "p/m".into() });
         let parsed: Value = serde_json::from_str(item).unwrap();
-        let kept = keep(kind, &origin, own, parsed.clone());
+        let kept = keep(kind, &origin, own, &parsed);
         let back = match &kept {
             Some(native) => restore(&native.item, own.text()),
             None => rebuild(kind, own).unwrap(),
@@ -196,8 +206,8 @@ mod tests {
         let other_order =
             r#"{"function":{"arguments":"{ \"x\":1.50 }","name":"f"},"id":"a","type":"function"}"#;
         let origin = Arc::new(Origin { api: String::new(), model: "".into() });
-        let item = serde_json::from_str(other_order).unwrap();
-        assert!(keep(WireKind::OpenaiChat, &origin, call, item).is_none());
+        let item: Value = serde_json::from_str(other_order).unwrap();
+        assert!(keep(WireKind::OpenaiChat, &origin, call, &item).is_none());
     }
 
     #[test]

@@ -197,7 +197,11 @@ impl ProviderModel {
         let later_system = history.messages.iter().skip_while(|message| system(message)).any(system);
         // Ids are unique within a reply only; across replies the library tells equal ones apart.
         let mut ids = HashSet::new();
-        let distinct = history.arguments.iter().all(|call| ids.insert(call.id.as_str()));
+        let calls = history.messages.iter().filter_map(|message| match message {
+            RigMessage::Assistant(turn) => Some(turn.tool_calls()),
+            RigMessage::System { .. } | RigMessage::User { .. } => None,
+        });
+        let distinct = calls.flatten().all(|call| ids.insert(&call.id));
         if tools && distinct && !later_system && history.messages.iter().all(is_plain) {
             let adapted = adapt(&history.messages, self.wire.target());
             debug_assert_eq!(

@@ -70,10 +70,7 @@ fn unfinished(content: &AssistantContent, call: &RigCall, stop: &StopReason) -> 
 }
 
 fn block(kind: WireKind, origin: &Arc<Origin>, content: &AssistantContent) -> Option<Block> {
-    let native = |own: Own<'_>| {
-        let item = content.native_item()?.clone();
-        native::keep(kind, origin, own, item)
-    };
+    let native = |own: Own<'_>| native::keep(kind, origin, own, content.native_item()?);
     match content {
         AssistantContent::Text(text) => Some(Block::Text {
             native: native(Own::Text(&text.text)),
@@ -112,7 +109,7 @@ fn tool_call(
         id.push_str("_1");
     }
     let own = Own::Call { id: &id, name, asked: &asked };
-    let native = item.and_then(|item| native::keep(kind, origin, own, item.clone()));
+    let native = item.and_then(|item| native::keep(kind, origin, own, item));
     Block::ToolCall(ToolCall {
         id: id.clone(),
         name: ToolName::from(name),

@@ -8,8 +8,6 @@ use serde_json::{Value, json};
 
 /// The arguments of one tool call of the history, where they must go out as the model wrote them.
 pub(super) struct CallArguments {
-    /// The call's id.
-    pub id: String,
     /// What the wire encodes; `None` where it repairs something that is no JSON object.
     pub encoded: Option<String>,
     /// The bytes; `None`: what the wire encodes is right.
@@ -113,7 +111,7 @@ mod tests {
             r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}]}"#,
         );
         let (encoded, exact) = (r#"{"x":1}"#.to_owned(), r#"{ "x": 1 }"#.to_owned());
-        let calls = [CallArguments { id: "a".into(), encoded: Some(encoded), exact: Some(exact) }];
+        let calls = [CallArguments { encoded: Some(encoded), exact: Some(exact) }];
         let sent: Value = serde_json::from_slice(&rewritten(body, &calls, None)).unwrap();
         assert_eq!(sent.pointer("/messages/0/tool_calls/0/function/arguments").unwrap(), r#"{ "x": 1 }"#);
     }
@@ -121,7 +119,6 @@ mod tests {
     #[test]
     fn arguments_are_put_in_as_reading_the_request_would() {
         let call = |encoded: &str, exact: Option<&str>| CallArguments {
-            id: "a".into(),
             encoded: Some(encoded.into()),
             exact: exact.map(Into::into),
         };

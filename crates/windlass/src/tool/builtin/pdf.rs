@@ -4,8 +4,9 @@
 //! with a time limit, panics are caught page by page, and the two known endless recursions (a page
 //! tree and drawn forms that contain themselves) are looked for first, because a stack that
 //! overflows ends the process. What streams unpack to is bounded before the parser unpacks them
-//! (`pdf/unpack.rs`). No text recognition: a scanned page has no text.
+//! (`pdf/unpack.rs`), in an encrypted file too (`pdf/locked.rs`). No text recognition: a scanned page has no text.
 
+mod locked;
 mod unpack;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -110,9 +111,6 @@ impl Drop for Slot {
 
 fn extract(bytes: &[u8], first: u64, count: Option<u64>, stop: &CancellationToken) -> Result<String, String> {
     let mut document = unpack::load(bytes)?;
-    if document.is_encrypted() {
-        document.decrypt("").map_err(|_| "it needs a password".to_owned())?;
-    }
     unpack::empty_oversized(&mut document);
     let pages = document.get_pages();
     let total = pages.len() as u64;

@@ -2,8 +2,8 @@
 //! parser unpacks whole streams whatever their size.
 //!
 //! The parser packs out cross-reference and object streams while it loads, before it can be asked anything: the
-//! former are looked for in the raw bytes, the latter where it hands each object over. An encrypted file's streams can
-//! be measured only once they are decrypted, so that its object streams are not bounded here.
+//! former are looked for in the raw bytes, the latter where it hands each object over, or, in an encrypted file, where
+//! they have been decrypted (`locked.rs`).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -14,19 +14,24 @@ use pdf_extract::{Dictionary, Document, LoadOptions, Object, ObjectId, Stream};
 use weezl::BitOrder;
 use weezl::decode::Decoder;
 
+use super::locked;
+
 /// All that is packed in a file. Pictures count, although they are never unpacked, for a stream's own word on what it
 /// is proves nothing.
 const MAX_FILE_BYTES: usize = 1024 * 1024 * 1024;
 /// All cross-reference streams, at some 6 bytes an object.
 const MAX_INDEX_BYTES: usize = 16 * 1024 * 1024;
 /// All object streams.
-const MAX_OBJECTS_BYTES: usize = 64 * 1024 * 1024;
+pub(super) const MAX_OBJECTS_BYTES: usize = 64 * 1024 * 1024;
 /// A stream that text extraction needs beside a page's own: a font, a table of characters. A larger one is a picture.
 const MAX_STREAM_BYTES: usize = 12 * 1024 * 1024;
 /// Bytes before a stream in which its dictionary says what it is.
 const DICTIONARY_BYTES: usize = 1024;
 /// Layers of packing that are looked through.
 const MAX_LAYERS: usize = 4;
+
+/// What is said of a file beyond one of these.
+pub(super) const TOO_LARGE: &str = "its streams unpack to far more than a document has";
 
 thread_local! {
     /// What is left for object streams in the file that this thread loads.
@@ -36,6 +41,9 @@ thread_local! {
 /// Loads a document whose streams unpack to a bounded size.
 pub(super) fn load(bytes: &[u8]) -> Result<Document, String> {
     refuse_bombs(bytes)?;
+    if let Some(document) = locked::open(bytes)? {
+        return Ok(document);
+    }
     OBJECTS_LEFT.set(MAX_OBJECTS_BYTES);
     let options = LoadOptions::with_filter(measured);
     Document::load_mem_with_options(bytes, options).map_err(|error| error.to_string())
@@ -117,7 +125,7 @@ fn refuse_bombs(bytes: &[u8]) -> Result<(), String> {
             index += size;
         }
         if all >= MAX_FILE_BYTES || index > MAX_INDEX_BYTES {
-            return Err("its streams unpack to far more than a document has".to_owned());
+            return Err(TOO_LARGE.to_owned());
         }
     }
     Ok(())

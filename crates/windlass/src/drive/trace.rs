@@ -1,0 +1,265 @@
+//! What a log is told of a run: a span for the run, one for each model call and one for each tool call, with their
+//! places, times and ends.
+//!
+//! Fields are named as OpenTelemetry's conventions for generative AI have them, where those have a name; the other
+//! words are the journal's. Texts, arguments and results appear at TRACE alone, and keys never come this far. Where
+//! nobody listens, nothing is computed.
+
+use serde::Serialize;
+use serde_json::Value;
+use tracing::Span;
+use tracing::field::Empty;
+use windlass_machine::{
+    Agent, Command, Event, Fact, Input, Line, Outcome, Phase, Run, RunId, RunStatus, ThreadId, Totals, Usage,
+};
+
+use crate::port::clock::Clock;
+
+/// A run, for as long as this process drives it.
+pub(super) fn run_span(thread: &ThreadId, run: &RunId, agent: &Agent) -> Span {
+    tracing::info_span!(
+        "invoke_agent",
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.agent.name = agent.name,
+        gen_ai.conversation.id = %thread,
+        %thread,
+        %run,
+        outcome = Empty,
+        steps = Empty,
+        calls = Empty,
+        duration_ms = Empty,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        gen_ai.usage.cache_read.input_tokens = Empty,
+    )
+}
+
+/// A command that is carried out for a run. Steps, tries and calls are counted from 1.
+pub(super) fn command_span(parent: &Span, run: &Run, command: &Command) -> Span {
+    match command {
+        Command::CallModel { attempt, model } => tracing::info_span!(
+            parent: parent,
+            "chat",
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = Empty,
+            gen_ai.request.model = %model,
+            step = attempt.step,
+            steps = run.agent.limits.max_steps,
+            attempt = attempt.attempt,
+            outcome = Empty,
+            error.type = Empty,
+            ttft_ms = Empty,
+            duration_ms = Empty,
+            gen_ai.response.finish_reasons = Empty,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            gen_ai.usage.cache_read.input_tokens = Empty,
+        ),
+        Command::CallTool { call, start, tool, class, .. } => {
+            let line = line_of(run);
+            tracing::info_span!(
+                parent: parent,
+                "execute_tool",
+                gen_ai.operation.name = "execute_tool",
+                gen_ai.tool.name = %tool,
+                gen_ai.tool.call.id = line.and_then(|line| Some(line.calls.get(call.index as usize)?.id.as_str())),
+                step = call.step,
+                steps = run.agent.limits.max_steps,
+                call = call.index + 1,
+                calls = line.map(|line| line.calls.len()),
+                start,
+                effect_class = word(class),
+                outcome = Empty,
+                duration_ms = Empty,
+            )
+        }
+        Command::PreviewTool { call, round: look, tool, .. }
+        | Command::Reconcile { call, attempt: look, tool, .. } => tracing::info_span!(
+            parent: parent,
+            "look_up",
+            gen_ai.tool.name = %tool,
+            step = call.step,
+            call = call.index + 1,
+            look,
+            outcome = Empty,
+            duration_ms = Empty,
+        ),
+    }
+}
+
+fn line_of(run: &Run) -> Option<&Line> {
+    match &run.phase {
+        Phase::Calls(line) => Some(line),
+        Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
+    }
+}
+
+/// Says in the span at hand how a model call or a tool call ended; `started` is when, by the clock that never jumps.
+pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
+    let span = Span::current();
+    if span.is_disabled() {
+        return;
+    }
+    let duration_ms = clock.monotonic_ms().saturating_sub(started);
+    let outcome = match input {
+        Input::ModelReplied(replied) => {
+            span.record("gen_ai.response.finish_reasons", word(&replied.stop));
+            count(&span, &replied.usage);
+            note(&span, "ttft_ms", replied.ttft_ms);
+            "replied"
+        }
+        Input::ModelFailed(failed) => {
+            span.record("error.type", word(&failed.class));
+            "failed"
+        }
+        Input::ToolReturned { error: false, .. } => "returned",
+        Input::ToolReturned { error: true, .. } => "error",
+        Input::ToolAsked { .. } => "asked",
+        Input::Previewed { .. } => "previewed",
+        Input::Reconciled { found: Some(_), .. } => "found",
+        Input::Reconciled { found: None, .. } => "not_found",
+        _ => "stopped", // tidy: nothing else that is carried out ends here
+    };
+    span.record("outcome", outcome);
+    span.record("duration_ms", duration_ms);
+    tracing::info!("ended");
+}
+
+/// Tells of what was recorded, as far as no call's own span does. `span` is that of the active run, and follows it.
+pub(super) fn recorded(span: &mut Span, thread: &ThreadId, event: &Event) {
+    if let (Fact::RunStarted { agent, .. }, Some(run)) = (&event.fact, &event.run) {
+        *span = run_span(thread, run, agent);
+    }
+    tell(span, event);
+    if matches!(event.fact, Fact::RunFinished { .. }) {
+        *span = Span::none();
+    }
+}
+
+fn tell(span: &Span, event: &Event) {
+    match &event.fact {
+        Fact::RunStarted { .. } => tracing::info!(parent: span, "run started"),
+        Fact::RunFinished { status, totals, error, .. } => {
+            sum_up(span, *status, totals);
+            let code = error.as_ref().map(|error| error.code.as_str());
+            tracing::info!(parent: span, error.type = code, "run finished");
+        }
+        Fact::StepFailed { attempt, class, retry_at, .. } => tracing::info!(
+            parent: span,
+            step = attempt.step,
+            attempt = attempt.attempt,
+            error.type = word(class),
+            retry_in_ms = retry_at.map(|at| at.since(event.at)),
+            "step failed"
+        ),
+        Fact::CallJudged { call, verdict, rule, .. } => tracing::debug!(
+            parent: span,
+            step = call.step,
+            call = call.index + 1,
+            verdict = word(verdict),
+            rule,
+            "call judged"
+        ),
+        Fact::InterruptOpened { interrupt, call, .. } => tracing::info!(
+            parent: span,
+            step = call.map(|call| call.step),
+            call = call.map(|call| call.index + 1),
+            %interrupt,
+            "waiting for an answer"
+        ),
+        Fact::InterruptClosed { interrupt, by, .. } => {
+            tracing::info!(parent: span, %interrupt, %by, "answered");
+        }
+        // A call that returned has said so itself.
+        Fact::ToolFinished { outcome: Outcome::Returned, .. } => {}
+        Fact::ToolFinished { call, outcome, .. } => tracing::info!(
+            parent: span,
+            step = call.step,
+            call = call.index + 1,
+            outcome = word(outcome),
+            "call closed"
+        ),
+        Fact::ToolInDoubt { call, .. } => {
+            tracing::info!(parent: span, step = call.step, call = call.index + 1, "call in doubt");
+        }
+        Fact::ModelSwitched { model, .. } => {
+            tracing::info!(parent: span, gen_ai.request.model = %model, "model switched");
+        }
+        Fact::CancelRequested { by, reason } => {
+            tracing::info!(parent: span, %by, reason = word(reason), "cancel requested");
+        }
+        Fact::InterruptVoted { interrupt, by, .. } => {
+            tracing::info!(parent: span, %interrupt, %by, "approved by one of several");
+        }
+        Fact::InterruptReminded { interrupt } => {
+            tracing::warn!(parent: span, %interrupt, "nobody has answered yet");
+        }
+        Fact::InterruptEscalated { interrupt, to } => {
+            tracing::warn!(parent: span, %interrupt, ?to, "nobody has answered; escalated");
+        }
+        Fact::GrantUsed { call, grant } => {
+            tracing::info!(parent: span, step = call.step, call = call.index + 1, grant, "grant used");
+        }
+        Fact::CallEdited { call, by, .. } => {
+            tracing::info!(parent: span, step = call.step, call = call.index + 1, %by, "call edited");
+        }
+        Fact::ToolUnresolved { call, retry_at, .. } => tracing::info!(
+            parent: span,
+            step = call.step,
+            call = call.index + 1,
+            retry_in_ms = retry_at.since(event.at),
+            "outcome not found yet"
+        ),
+        Fact::LimitReached { limit, figure, .. } => {
+            tracing::info!(parent: span, limit, figure, "limit reached");
+        }
+        Fact::WindowMoved { start } => tracing::debug!(parent: span, start, "window moved"),
+        Fact::ThreadCreated { .. }
+        | Fact::ThreadTitled { .. }
+        | Fact::MessageReceived { .. }
+        | Fact::MessageQueued { .. }
+        | Fact::MessageTaken { .. }
+        | Fact::MessageWithdrawn { .. }
+        | Fact::RunWithdrawn { .. }
+        | Fact::StepStarted { .. }
+        | Fact::StepReplied { .. }
+        | Fact::CallPreviewing { .. }
+        | Fact::CallPreviewed { .. }
+        | Fact::ToolStarted { .. }
+        | Fact::ToolParked { .. }
+        | Fact::ToolReconciling { .. }
+        | Fact::Note { .. } => {}
+    }
+}
+
+fn sum_up(span: &Span, status: RunStatus, totals: &Totals) {
+    if span.is_disabled() {
+        return;
+    }
+    span.record("outcome", word(&status));
+    span.record("steps", totals.steps);
+    span.record("calls", totals.calls);
+    span.record("duration_ms", totals.duration_ms);
+    count(span, &totals.usage);
+}
+
+fn count(span: &Span, usage: &Usage) {
+    note(span, "gen_ai.usage.input_tokens", usage.input);
+    note(span, "gen_ai.usage.output_tokens", usage.output);
+    note(span, "gen_ai.usage.cache_read.input_tokens", usage.cached);
+}
+
+fn note(span: &Span, name: &str, figure: Option<u64>) {
+    if let Some(figure) = figure {
+        span.record(name, figure);
+    }
+}
+
+/// A value as the journal writes it.
+fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        Ok(other) => other.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
