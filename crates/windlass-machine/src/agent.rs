@@ -137,8 +137,8 @@ pub struct Limits {
     /// Starts of one repeatable call (pure, idempotent, keyed) that crashes interrupt, and of a keyed one that hangs.
     /// Default 3; then it is in doubt.
     pub max_call_starts: u32,
-    /// Times in a row that the same call may bring the same result before the run is stopped for a person to look.
-    /// Default 4; 0: no such limit.
+    /// Steps in a row that may ask for the same calls and get the same results before a person has to look. Default 4;
+    /// 0: no such limit.
     pub max_same_calls: u32,
     /// Calls of one tool in a run, by the tool's name. Default: no limit.
     pub max_calls: BTreeMap<ToolName, u32>,

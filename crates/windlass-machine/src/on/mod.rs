@@ -165,16 +165,30 @@ impl<'a> Decision<'a> {
         ahead
     }
 
-    /// How often in a row the same call has brought the same result, those of this decision included.
+    /// Steps in a row with the same calls and results, the one that this decision ends included.
     fn streak(&self, run: &Run) -> Streak {
         let mut streak = run.streak;
-        let Phase::Calls(line) = &run.phase else { return streak };
-        for event in &self.events {
-            if let Fact::ToolFinished { call, content, .. } = &event.fact
-                && let Some(call) = line.calls.get(call.index as usize)
-            {
-                streak.count(call, content);
-            }
+        let replied = self.events.iter().find_map(|event| match &event.fact {
+            Fact::StepReplied { message, .. } => Some(message),
+            _ => None, // tidy: no other fact brings calls
+        });
+        let finished = |index: usize| {
+            self.events.iter().find_map(move |event| match &event.fact {
+                Fact::ToolFinished { call, content, .. } if call.index as usize == index => Some(&**content),
+                _ => None, // tidy: no other fact brings a result
+            })
+        };
+        if let Some(message) = replied {
+            let calls = message.calls().enumerate();
+            streak.count(
+                calls.map(|(index, call)| (&call.name, &call.asked, finished(index).unwrap_or_default())),
+            );
+        } else if let Phase::Calls(line) = &run.phase {
+            let calls = line.calls.iter().zip(&line.results).enumerate();
+            streak.count(calls.map(|(index, (call, result))| {
+                let known = result.as_ref().map(|result| &*result.content);
+                (&call.tool, &call.arguments, known.or_else(|| finished(index)).unwrap_or_default())
+            }));
         }
         streak
     }

@@ -100,7 +100,9 @@ fn limit_end(asked: &LimitAsked) -> End {
             End::failed("ERR_MAX_TURNS", message, false)
         }
         MAX_SAME_CALLS => {
-            let message = format!("the same call brought the same result {used} times in a row");
+            let message = format!(
+                "the same calls brought the same results {used} times in a row; raise `max_same_calls` where that is meant"
+            );
             End::failed("ERR_STALLED", message, false)
         }
         limit => {
@@ -149,7 +151,7 @@ pub(super) fn next_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals:
     start_step(d, run, mode, totals);
 }
 
-/// The same call has brought the same result too often in a row, the results of this decision included.
+/// The same calls have brought the same results too often in a row, those of this decision included.
 fn stalled(d: &Decision<'_>, run: &Run, mode: StepMode) -> Option<LimitAsked> {
     let usual = u64::from(run.agent.limits.max_same_calls);
     let figure = run.figure(MAX_SAME_CALLS, usual);

@@ -71,16 +71,16 @@ pub struct Run {
     pub calls_of: BTreeMap<ToolName, u32>,
     /// Limits that people have raised.
     pub raised: BTreeMap<String, u64>,
-    /// The same call with the same result, how often in a row.
+    /// Steps in a row with the same calls and the same results.
     pub streak: Streak,
 }
 
-/// How often in a row the same call has brought the same result.
+/// Steps in a row that asked for the same calls and got the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streak {
-    /// Digest of tool, arguments and result.
+    /// Digest of the newest step's tools, arguments and results.
     pub digest: Digest,
-    /// How often.
+    /// How many steps.
     pub times: u32,
 }
 
@@ -560,7 +560,6 @@ impl Run {
         let index = key.index as usize;
         let call = line.calls.get_mut(index)?;
         call.status = CallStatus::Done;
-        self.streak.count(call, content);
         let result = ToolResult {
             call_id: call.id.clone(),
             name: call.tool.clone(),
@@ -571,6 +570,8 @@ impl Run {
         if !line.is_done() {
             return None;
         }
+        let results = line.calls.iter().zip(line.results.iter().flatten());
+        self.streak.count(results.map(|(call, result)| (&call.tool, &call.arguments, &*result.content)));
         let blocks = line.results.iter_mut().filter_map(Option::take).map(Block::ToolResult).collect();
         self.phase = Phase::Ready;
         Some(Message { role: Role::Tool, blocks })
@@ -621,16 +622,22 @@ impl Call {
 }
 
 impl Streak {
-    pub(crate) fn count(&mut self, call: &Call, content: &[Block]) {
-        // Member order and blanks do not make another call.
-        let value = call.arguments.inline().and_then(|text| serde_json::from_str::<Value>(text).ok());
-        let digest = match value {
-            Some(mut value) => {
-                value.sort_all_objects();
-                Digest::default().chain(&(&call.tool, value, content))
+    /// Takes a step's calls with their results, in order.
+    pub(crate) fn count<'a>(
+        &mut self,
+        calls: impl Iterator<Item = (&'a ToolName, &'a Content, &'a [Block])>,
+    ) {
+        let digest = calls.fold(Digest::default(), |digest, (tool, arguments, result)| {
+            // Member order and blanks do not make another call.
+            let value = arguments.inline().and_then(|text| serde_json::from_str::<Value>(text).ok());
+            match value {
+                Some(mut value) => {
+                    value.sort_all_objects();
+                    digest.chain(&(tool, value, result))
+                }
+                None => digest.chain(&(tool, arguments, result)),
             }
-            None => Digest::default().chain(&(&call.tool, &call.arguments, content)),
-        };
+        });
         let times = if digest == self.digest { self.times + 1 } else { 1 };
         *self = Self { digest, times };
     }

@@ -8,13 +8,13 @@ use futures::{FutureExt, StreamExt};
 use windlass::adapter::clock::{ManualClock, SystemClock};
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{
-    Answer, EffectClass, Fact, InputId, InterruptKind, Machine, Principal, RunId, Seq, ThreadId, Timestamp,
+    Answer, EffectClass, Fact, InputId, InterruptKind, Machine, RunId, Seq, ThreadId, Timestamp,
 };
 use windlass::port::journal::Journal;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{Engine, EngineError, Outcome, SlowDriver, Status, Task, Update};
 
-use super::{Counter, memory, registry, task};
+use super::{Counter, memory, party, registry, task};
 
 /// One tool of each class, called in turn, twice.
 fn script() -> ScriptedModels {
@@ -52,7 +52,7 @@ async fn finish(engine: &Engine, run: &RunId) -> (Outcome, u32) {
         for open in &outcome.meta.interrupts {
             assert!(matches!(open.kind, InterruptKind::InDoubt { .. }), "{open:?}");
             retried += 1;
-            let by = Principal::from("ann");
+            let by = party("ann");
             engine.answer(&outcome.meta.thread_id, &open.interrupt, Answer::Retry, by).await.unwrap();
         }
     }
@@ -232,9 +232,8 @@ async fn a_sender_is_not_told_before_the_append() {
 #[tokio::test]
 async fn a_thread_is_restored_from_its_snapshot_and_what_came_after() {
     let store = MemoryStore::new(Arc::new(SystemClock::new()));
-    let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(8_000));
     let models = ScriptedModels::new(move |call| match results(call) {
-        0..12 => Line::tool("pure", &long),
+        nth @ 0..12 => Line::tool("pure", &format!(r#"{{"text":"{nth} {}"}}"#, "x".repeat(8_000))),
         _ => Line::Say("done".into()),
     });
     let engine = engine(&store, &models, &Counts::default()).await;
@@ -255,7 +254,8 @@ async fn an_owner_that_hangs_here_is_named_as_this_process() {
     let store = MemoryStore::new(clock.clone());
     store.fail_append(AppendFault::DiesNotWritten);
     let ports = Arc::new(store.clone());
-    let engine = memory(&script(), registry([])).ports(ports.clone(), ports).clock(clock.clone());
+    let engine =
+        memory(&script(), registry([])).ports(ports.clone(), ports.clone(), ports).clock(clock.clone());
     let engine = engine.build().await.unwrap();
     let thread = Some(ThreadId::from("t"));
     let hangs = tokio::spawn({

@@ -186,7 +186,7 @@ async fn a_result_of_a_hundred_thousand_parts_is_cut_and_says_so() {
             0 => OutputPart::Text(format!("<{n}>")),
             _ => OutputPart::Image { media_type: "image/png".into(), bytes: n.to_be_bytes().to_vec().into() },
         };
-        ToolOutput { parts: (0..100_000).map(part).collect(), error: false }
+        ToolOutput { parts: (0..100_000).map(part).collect(), error: false, ask: None }
     });
     let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
     let data = outcome.data.unwrap();
@@ -282,11 +282,22 @@ async fn a_model_known_to_lack_what_is_asked_for_is_refused_at_the_start() {
     assert_eq!(refused("own/unknown", with_tools(), schema()).await, None);
 }
 
-// rows: LM-X1, SK-G22
 #[tokio::test]
-async fn the_same_call_for_ever_ends_at_the_step_limit() {
+async fn the_same_call_for_ever_is_stopped() {
     let counter = Counter::default();
     let models = ScriptedModels::new(|_| Line::tool("note", r#"{"text":"x"}"#));
+    let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Once)]), task("go")).await;
+    assert_eq!((outcome.status, outcome.meta.turns, counter.count()), (Status::Failed, 4, 4));
+    assert_eq!(outcome.errors[0].code, "ERR_STALLED");
+}
+
+// rows: LM-X1, SK-G22
+#[tokio::test]
+async fn calls_without_end_stop_at_the_step_limit() {
+    let counter = Counter::default();
+    let models = ScriptedModels::new(|call| {
+        Line::tool("note", &format!(r#"{{"text":"{}"}}"#, call.request.messages.len()))
+    });
     let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Once)]), task("go")).await;
     assert_eq!((outcome.status, outcome.meta.turns, counter.count()), (Status::Failed, 25, 25));
     assert_eq!(outcome.errors[0].code, "ERR_MAX_TURNS");

@@ -16,7 +16,7 @@ use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::Registry;
 use windlass::{Status, Task, Update};
 
-use super::{Counter, memory, registry, task};
+use super::{Counter, memory, party, registry, task};
 
 // rows: LM-R1, LM-R3, LM-R4, LM-R5, LM-G1, LM-G3, SK-G3
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn waits_for_an_approval_and_runs_what_was_approved() {
     let open = &outcome.meta.interrupts[0];
     assert!(matches!(open.kind, InterruptKind::Approval { .. }));
     let thread = &outcome.meta.thread_id;
-    engine.answer(thread, &open.interrupt, Answer::Approve, Principal::from("ann")).await.unwrap();
+    engine.answer(thread, &open.interrupt, Answer::Approve, party("ann")).await.unwrap();
     let outcome = engine.wait(&outcome.run_id).await.unwrap();
     assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("written")));
     assert_eq!(counter.count(), 1);
@@ -84,7 +84,7 @@ async fn tells_the_model_of_a_denial() {
     let outcome = engine.run(task("write")).await.unwrap();
     let answer = Answer::Deny { reason: Some("not on a Friday".into()) };
     let interrupt = &outcome.meta.interrupts[0].interrupt;
-    engine.answer(&outcome.meta.thread_id, interrupt, answer, Principal::from("ann")).await.unwrap();
+    engine.answer(&outcome.meta.thread_id, interrupt, answer, party("ann")).await.unwrap();
     let outcome = engine.wait(&outcome.run_id).await.unwrap();
     let heard = outcome.data.unwrap();
     assert!(heard.contains("denied by the user") && heard.contains("not on a Friday"), "{heard}");
@@ -398,7 +398,10 @@ async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
     let told = async |run| (engine.wait(run).await.unwrap().status, engine.status(run).await.unwrap().status);
     assert_eq!(told(&first.run_id).await, (Status::Paused, Status::Paused));
     assert_eq!(engine.status(&queued).await.unwrap().status, Status::Queued);
-    engine.answer(&"t1".into(), &first.meta.interrupts[0].interrupt, Answer::Approve, by()).await.unwrap();
+    engine
+        .answer(&"t1".into(), &first.meta.interrupts[0].interrupt, Answer::Approve, party("ann"))
+        .await
+        .unwrap();
     assert_eq!(told(&first.run_id).await, (Status::Done, Status::Done));
     assert_eq!(told(&queued).await, (Status::Done, Status::Done));
 
@@ -430,7 +433,7 @@ async fn a_message_that_steers_ends_with_the_run_that_takes_it() {
     });
     tokio::task::yield_now().await;
     let open = &first.meta.interrupts[0].interrupt;
-    engine.answer(&"t1".into(), open, Answer::Approve, Principal::from("ann")).await.unwrap();
+    engine.answer(&"t1".into(), open, Answer::Approve, party("ann")).await.unwrap();
     let outcome = waiting.await.unwrap();
     assert_eq!((&outcome.run_id, outcome.data.as_deref()), (&first.run_id, Some("4 messages")));
 }
@@ -445,7 +448,7 @@ async fn what_comes_too_late_is_refused_with_words() {
     let before = engine.events(&thread, Seq(0), 100).await.unwrap();
     let late = engine.cancel(&outcome.run_id, Principal::from("ann")).await.unwrap_err();
     assert_eq!(late.to_string(), format!("too late: run `{}` is closed", outcome.run_id));
-    let answer = engine.answer(&thread, &"nonsense".into(), Answer::Approve, Principal::from("ann")).await;
+    let answer = engine.answer(&thread, &"nonsense".into(), Answer::Approve, party("ann")).await;
     assert_eq!(answer.unwrap_err().to_string(), "an open interrupt `nonsense` does not exist in this thread");
     let nothing = engine.send(&"nowhere".into(), Input::Withdraw { id: "m".into() }).await.unwrap_err();
     assert_eq!(nothing.to_string(), "thread `nowhere` does not exist in this store");

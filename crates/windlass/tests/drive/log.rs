@@ -9,14 +9,14 @@ use tracing::Level;
 use tracing::subscriber::DefaultGuard;
 use windlass::Engine;
 use windlass::adapter::model::{ProviderCatalog, ProviderConfig, Secret};
-use windlass::machine::{Answer, AutoRun, EffectClass, FailureClass, Principal};
+use windlass::machine::{Answer, AutoRun, EffectClass, FailureClass};
 use windlass::port::tool::{CallContext, ToolOutput};
 use windlass::testing::provider::ProviderServer;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry};
 use windlass::{AgentConfig, Outcome, Task};
 
-use super::{Counter, Text, memory, registry, task};
+use super::{Counter, Text, memory, party, registry, task};
 
 /// What was logged in this thread since it began to listen.
 #[derive(Clone, Default)]
@@ -130,7 +130,7 @@ async fn a_failed_step_and_a_denied_call_are_logged_as_such() {
     let waiting = engine.run(task("go")).await.unwrap();
     let open = &waiting.meta.interrupts[0].interrupt;
     let deny = Answer::Deny { reason: None };
-    engine.answer(&waiting.meta.thread_id, open, deny, Principal::from("ann")).await.unwrap();
+    engine.answer(&waiting.meta.thread_id, open, deny, party("ann")).await.unwrap();
     let outcome = engine.wait(&waiting.run_id).await.unwrap();
     insta::assert_snapshot!(log.lines(&outcome), @r#"
     INFO run{}: run started

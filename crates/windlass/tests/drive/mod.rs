@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use windlass::machine::{Annotations, AutoRun, EffectClass};
+use windlass::machine::{Annotations, AutoRun, EffectClass, Party};
 use windlass::port::tool::{CallContext, ToolOutput};
 use windlass::testing::scripted::ScriptedModels;
 use windlass::tool::{FunctionTool, Registry};
@@ -49,6 +49,11 @@ impl Counter {
         .annotations(Annotations { read_only_hint: pure, ..Annotations::default() })
         .effect_class(class)
     }
+}
+
+/// Somebody who may answer everything.
+pub fn party(name: &str) -> Party {
+    Party { principal: name.into(), workspace: "default".into(), roles: vec!["admin".into()] }
 }
 
 /// A registry of tools.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use sqlx::Connection;
-use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Principal, Seq, ThreadId};
+use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Given, Principal, Seq, ThreadId};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry, WorkingFolder};
 use windlass::{Attend, Status, Task, Update};
 
-use super::{Counter, Text, registry, stored, task};
+use super::{Counter, Text, party, registry, stored, task};
 
 fn asks() -> ScriptedModels {
     ScriptedModels::new(|call| match results(call) {
@@ -33,12 +33,12 @@ async fn a_run_that_waits_is_answered_and_driven_by_another_process() {
     let b = stored(folder.path(), &models, registry([second.tool("write", EffectClass::Once)]));
     let b = b.auto_run(AutoRun::Ask).build().await.unwrap();
     let (thread, open) = (&outcome.meta.thread_id, &outcome.meta.interrupts[0].interrupt);
-    b.answer(thread, open, Answer::Approve, Principal::from("ann")).await.unwrap();
+    b.answer(thread, open, Answer::Approve, party("ann")).await.unwrap();
     // The first process sees it end, though it does not drive it.
     assert_eq!(a.wait(&outcome.run_id).await.unwrap().data.as_deref(), Some("written"));
     assert_eq!(first.count() + second.count(), 1);
     assert_eq!(models.calls(), 2, "the call that waited is not asked for again");
-    let twice = b.answer(thread, open, Answer::Approve, Principal::from("bob")).await.unwrap_err();
+    let twice = b.answer(thread, open, Answer::Approve, party("bob")).await.unwrap_err();
     assert!(twice.to_string().starts_with("too late: "), "{twice}");
 }
 
@@ -49,7 +49,8 @@ async fn an_answer_that_was_left_is_taken_up_by_a_server() {
     let ask = stored(folder.path(), &asks(), tools()).auto_run(AutoRun::Ask).build().await.unwrap();
     let outcome = ask.run(task("go")).await.unwrap();
     let (thread, open) = (&outcome.meta.thread_id, &outcome.meta.interrupts[0].interrupt);
-    ask.leave_answer(thread, open, Answer::Approve, Principal::from("ann")).await.unwrap();
+    let given = Given { interrupt: open.clone(), answer: Answer::Approve, approval: None };
+    ask.leave_answers(thread, vec![given], party("ann")).await.unwrap();
     assert_eq!(ask.status(&outcome.run_id).await.unwrap().status, Status::Paused, "a row drives nothing");
     let server = stored(folder.path(), &asks(), tools()).auto_run(AutoRun::Ask).attend(Attend::All);
     let server = server.build().await.unwrap();

@@ -8,9 +8,9 @@ use windlass::adapter::model::{Auth, ProviderConfig, Secret, WireKind};
 use windlass::port::model::ModelCall;
 use windlass::testing::provider::{LoggedRequest, ProviderServer};
 use windlass_machine::{
-    Agent, Attempt, BlobRef, Block, CacheMarks, Content, Digest, Effort, FailureClass, Input, Limits,
-    Machine, Message, ModelReplied, ModelRequest, ModelSettings, NewMessage, Reasoning, Role, RunOptions,
-    StopReason, Surface, Timestamp, ToolCall, ToolResult, Usage, View, WhenBusy,
+    Agent, AtLimit, Attempt, BlobRef, Block, CacheMarks, Content, Digest, Effort, FailureClass, Input,
+    Limits, Machine, Message, ModelReplied, ModelRequest, ModelSettings, NewMessage, Reasoning, Role,
+    RunOptions, StopReason, Surface, Timestamp, ToolCall, ToolResult, Usage, View, WhenBusy,
 };
 
 use super::{ask, call, kind_of, model, name_of, read};
@@ -418,7 +418,12 @@ fn last_request(name: &str) -> ModelRequest {
         folder: None,
         run: "r".into(),
         agent: Arc::new(agent),
-        options: RunOptions { surface: Surface::Chat, utc_offset_minutes: Some(0), ..RunOptions::default() },
+        options: RunOptions {
+            surface: Surface::Chat,
+            at_limit: Some(AtLimit::Answer),
+            utc_offset_minutes: Some(0),
+            ..RunOptions::default()
+        },
         when_busy: WhenBusy::Queue,
     };
     let call = ToolCall { id: "call_A".into(), name: "nope".into(), asked: "{}".into(), native: None };

@@ -77,7 +77,16 @@ fn context(folder: Option<Arc<WorkingFolder>>, cancel: CancellationToken) -> Cal
     let call = CallKey { step: 1, index: 0 };
     let (thread, run) = ("thread".into(), "run".into());
     let effect_id = EffectId::derive(&thread, &run, call);
-    CallContext { thread, run, call, effect_id, cancel, folder, progress: ProgressSender::default() }
+    CallContext {
+        thread,
+        run,
+        call,
+        effect_id,
+        cancel,
+        folder,
+        reply: None,
+        progress: ProgressSender::default(),
+    }
 }
 
 /// Runs a call; one that hangs fails the test instead of stopping it.
