@@ -9,6 +9,7 @@ use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, R
 use crate::id::{InterruptId, Principal, RunId};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
 use crate::message::Content;
+use crate::policy::Terms;
 use crate::reject::Reject;
 use crate::state::{Asked, Phase, Run};
 
@@ -25,9 +26,12 @@ pub(super) fn answered(
         let what = format!("{} answers; send 1 to {MAX_TOGETHER} together", answers.len());
         return Err(Reject::Invalid { what });
     }
-    for given in answers {
+    for (index, given) in answers.iter().enumerate() {
         check(&given.answer)?;
         find(d, by, &given.interrupt)?;
+        if answers[..index].iter().any(|before| before.interrupt == given.interrupt) {
+            return Err(twice(&given.interrupt));
+        }
     }
     let run = d.active()?;
     if run.cancel.is_some() {
@@ -36,7 +40,7 @@ pub(super) fn answered(
     match &run.phase {
         Phase::Parked(asked) => match answers {
             [given] => parked(d, run, asked, given, by),
-            _ => Err(twice(&answers[1].interrupt)),
+            _ => Err(missing(&answers[1].interrupt)),
         },
         Phase::Calls(line) => {
             let mut overlay = Overlay::of(run, line);
@@ -103,20 +107,9 @@ fn closed(d: &Decision<'_>, interrupt: &InterruptId) -> Option<Reject> {
 
 /// Those whom a rule names may reply; where none does, the thread's owner, whoever the run works for, and administrators.
 fn may_answer(d: &Decision<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
-    let is = |who: &String| match who.split_once(':') {
-        Some(("user", name)) => by.principal.as_str() == name,
-        Some(("role", role)) => by.roles.iter().any(|own| own == role),
-        Some(_) | None => false,
-    };
     let terms = &asked.terms;
-    let escalated = asked.escalated && terms.escalate_to.iter().any(is);
-    let allowed = if terms.approvers.is_empty() {
-        let own = d.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
-        own || by.roles.iter().any(|role| role == ADMIN)
-    } else {
-        terms.approvers.iter().any(is)
-    };
-    if allowed || escalated {
+    let escalated = asked.escalated && is_named(&terms.escalate_to, by);
+    if may_approve(d, run, terms, by) || escalated {
         return Ok(());
     }
     let who = match terms.approvers.as_slice() {
@@ -125,6 +118,23 @@ fn may_answer(d: &Decision<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<
     };
     let what = format!("`{}` may not answer interrupt `{}`; {who} may", by.principal, asked.interrupt);
     Err(Reject::Forbidden { what })
+}
+
+fn may_approve(d: &Decision<'_>, run: &Run, terms: &Terms, by: &Party) -> bool {
+    if !terms.approvers.is_empty() {
+        return is_named(&terms.approvers, by);
+    }
+    let own = d.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
+    own || by.roles.iter().any(|role| role == ADMIN)
+}
+
+/// Whether somebody is among those whom a rule names: `user:NAME` or `role:NAME`.
+fn is_named(list: &[String], by: &Party) -> bool {
+    list.iter().any(|who| match who.split_once(':') {
+        Some(("user", name)) => by.principal.as_str() == name,
+        Some(("role", role)) => by.roles.iter().any(|own| own == role),
+        Some(_) | None => false,
+    })
 }
 
 fn close(d: &mut Decision<'_>, asked: &Asked, answer: &Answer, by: &Principal) {
@@ -172,9 +182,6 @@ fn to_call(
     (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
     let (Some(index), asked) = find(d, by, &given.interrupt)? else { return Err(missing(&given.interrupt)) };
-    if overlay.seats[index].place != Place::Asking {
-        return Err(twice(&given.interrupt));
-    }
     if let (Some(seen), InterruptKind::Approval { approval, .. }) = (&given.approval, &asked.kind)
         && seen != approval
     {
@@ -189,7 +196,7 @@ fn to_call(
             approve(d, run, overlay, (index, asked), (who, view))
         }
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { arguments }) => {
-            edit(d, run, overlay, (index, asked, arguments), (who, view))
+            edit(d, run, overlay, (index, asked, arguments), (by, view))
         }
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { reason }) => {
             close(d, asked, answer, who);
@@ -238,7 +245,8 @@ fn to_call(
         (InterruptKind::Limit(limit), Answer::Raise { to }) => {
             raises(limit, *to)?;
             close(d, asked, answer, who);
-            overlay.raised.insert(limit.limit.clone(), *to);
+            let raised = overlay.raised.entry(limit.limit.clone()).or_default();
+            *raised = (*raised).max(*to);
             overlay.admit(d, index, view);
             Ok(())
         }
@@ -314,14 +322,19 @@ fn approve(
     Ok(())
 }
 
-/// Other arguments are another call: where several have to approve, it is asked anew, with the editor's vote.
+/// Other arguments are another call: where several or others have to approve it, or it can be shown what it would do, it
+/// is asked anew. An editor who may approve it has approved what they wrote.
 fn edit(
     d: &mut Decision<'_>,
     run: &Run,
     overlay: &mut Overlay<'_>,
     (index, asked, arguments): (usize, &Asked, &Content),
-    (by, view): (&Principal, &View),
+    (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
+    if overlay.may_have_changed_something(index) {
+        let what = "the call was dispatched with its arguments; approve that it is repeated, or deny it";
+        return Err(Reject::Invalid { what: what.into() });
+    }
     match known(view, index).map(|known| &known.arguments) {
         Some(Arguments::AsAsked { digest }) if *digest == digest_of(arguments) => {}
         Some(Arguments::Invalid { reason }) => {
@@ -339,18 +352,27 @@ fn edit(
         call: overlay.key(index),
         arguments: arguments.clone(),
         approval: judged.approval,
-        by: by.clone(),
+        by: by.principal.clone(),
     });
-    close(d, asked, &Answer::Edit { arguments: arguments.clone() }, by);
+    close(d, asked, &Answer::Edit { arguments: arguments.clone() }, &by.principal);
     let seat = &mut overlay.seats[index];
     seat.arguments = std::borrow::Cow::Owned(arguments.clone());
     (seat.approval, seat.preview) = (judged.approval, None);
     (seat.place, seat.approved) = (Place::Ready, true);
     let terms = if judged.verdict == Verdict::Ask { judged.terms } else { asked.terms.clone() };
-    if terms.quorum > 1 {
-        overlay.seats[index].terms = terms;
-        let interrupt = overlay.ask_for_approval(d, index, None);
-        d.record(Fact::InterruptVoted { interrupt, by: by.clone() });
+    let approves = may_approve(d, run, &terms, by);
+    if approves && terms.quorum <= 1 && !seat.previews {
+        return Ok(());
+    }
+    seat.terms = terms;
+    if seat.previews {
+        // Nobody has seen yet what the other arguments would do.
+        overlay.look(d, index, false);
+        return Ok(());
+    }
+    let interrupt = overlay.ask_for_approval(d, index, None);
+    if approves {
+        d.record(Fact::InterruptVoted { interrupt, by: by.principal.clone() });
     }
     Ok(())
 }
@@ -358,8 +380,8 @@ fn edit(
 /// Closes a call that a person does not let through.
 fn deny(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, reason: Option<&str>) {
     let why = reason.map(|reason| format!(" Their reason: {reason}")).unwrap_or_default();
-    if overlay.seats[index].starts > 0 {
-        // It was dispatched, and its outcome is not known; what was denied is the repeat.
+    if overlay.may_have_changed_something(index) {
+        // What was denied is the repeat.
         let text = format!("Outcome unknown: repeating the call was denied by the user.{why}");
         return overlay.close(d, index, Outcome::InDoubt, text);
     }

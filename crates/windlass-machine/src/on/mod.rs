@@ -18,9 +18,9 @@ use serde_json::Value;
 
 use crate::context::window::Ahead;
 use crate::event::{Event, Fact, Output};
-use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp};
+use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
 use crate::input::Input;
-use crate::message::{INLINE_MAX_BYTES, Role};
+use crate::message::{Content, INLINE_MAX_BYTES, Role};
 use crate::reject::Reject;
 use crate::state::{CallStatus, Phase, Run, State, Streak};
 
@@ -168,12 +168,21 @@ impl<'a> Decision<'a> {
     /// How often in a row the same call has brought the same result, those of this decision included.
     fn streak(&self, run: &Run) -> Streak {
         let mut streak = run.streak;
-        let Phase::Calls(line) = &run.phase else { return streak };
+        let mut calls: Vec<(&ToolName, &Content)> = match &run.phase {
+            Phase::Calls(line) => line.calls.iter().map(|call| (&call.tool, &call.arguments)).collect(),
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => Vec::new(),
+        };
         for event in &self.events {
-            if let Fact::ToolFinished { call, content, .. } = &event.fact
-                && let Some(call) = line.calls.get(call.index as usize)
+            if let Fact::StepReplied { message, .. } = &event.fact {
+                calls = message.calls().map(|call| (&call.name, &call.asked)).collect();
+            } else if let Fact::CallJudged { call, arguments: Some(sent), .. } = &event.fact
+                && let Some((_, arguments)) = calls.get_mut(call.index as usize)
             {
-                streak.count(call, content);
+                *arguments = sent;
+            } else if let Fact::ToolFinished { call, content, .. } = &event.fact
+                && let Some((tool, arguments)) = calls.get(call.index as usize)
+            {
+                streak.count(tool, arguments, content);
             }
         }
         streak

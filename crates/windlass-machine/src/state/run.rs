@@ -436,7 +436,10 @@ impl Run {
                     (call.arguments, call.changed) = (arguments.clone(), Some(Changed::Repaired));
                 }
                 match verdict {
-                    Verdict::Allow => (call.status, call.grant) = (CallStatus::Ready, None),
+                    Verdict::Allow => {
+                        // What the gate lets through nobody has approved, even where somebody was asked before.
+                        (call.status, call.grant, call.approved) = (CallStatus::Ready, None, false);
+                    }
                     // What is asked or said follows in the same batch.
                     Verdict::Ask | Verdict::Deny => {}
                 }
@@ -448,6 +451,7 @@ impl Run {
             }
             Fact::CallPreviewing { recheck, terms, .. } => {
                 call.terms = terms.clone();
+                call.approved &= *recheck;
                 call.status = CallStatus::Previewing { recheck: *recheck };
                 call.looks += 1;
             }
@@ -474,8 +478,13 @@ impl Run {
             return;
         };
         let Some(call) = self.call_mut(key) else { return };
-        call.terms = asked.terms.clone();
-        call.approved = false;
+        if asked.kind.is_about_leave() {
+            (call.terms, call.approved) = (asked.terms.clone(), false);
+        }
+        if matches!(asked.kind, InterruptKind::Hook { .. }) {
+            // Whoever replies is shown no preview.
+            call.preview = None;
+        }
         call.status = CallStatus::Asking(Box::new(asked));
         call.asks += 1;
     }
@@ -554,7 +563,7 @@ impl Run {
         let index = key.index as usize;
         let call = line.calls.get_mut(index)?;
         call.status = CallStatus::Done;
-        self.streak.count(call, content);
+        self.streak.count(&call.tool, &call.arguments, content);
         let result = ToolResult {
             call_id: call.id.clone(),
             name: call.tool.clone(),
@@ -614,15 +623,15 @@ impl Call {
 }
 
 impl Streak {
-    pub(crate) fn count(&mut self, call: &Call, content: &[Block]) {
+    pub(crate) fn count(&mut self, tool: &ToolName, arguments: &Content, content: &[Block]) {
         // Member order and blanks do not make another call.
-        let value = call.arguments.inline().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let value = arguments.inline().and_then(|text| serde_json::from_str::<Value>(text).ok());
         let digest = match value {
             Some(mut value) => {
                 value.sort_all_objects();
-                Digest::default().chain(&(&call.tool, value, content))
+                Digest::default().chain(&(tool, value, content))
             }
-            None => Digest::default().chain(&(&call.tool, &call.arguments, content)),
+            None => Digest::default().chain(&(tool, arguments, content)),
         };
         let times = if digest == self.digest { self.times + 1 } else { 1 };
         *self = Self { digest, times };
