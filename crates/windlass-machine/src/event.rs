@@ -479,6 +479,16 @@ pub enum InterruptKind {
     Limit(Box<LimitAsked>),
 }
 
+impl InterruptKind {
+    /// Whether the reply says that the call may be dispatched; the others are what a call itself asks.
+    pub(crate) fn is_about_leave(&self) -> bool {
+        match self {
+            Self::Approval { .. } | Self::Hook { .. } | Self::InDoubt { .. } => true,
+            Self::Question(_) | Self::SignIn { .. } | Self::Handoff { .. } | Self::Limit(_) => false,
+        }
+    }
+}
+
 /// A question to people. (WT-H1)
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

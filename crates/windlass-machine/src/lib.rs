@@ -14,7 +14,7 @@
 //! - The calls of a step form a **line**: a call starts when every earlier one has its result, except that neighbouring
 //!   [`EffectClass::Pure`] calls run beside each other.
 //! - An **interrupt** parks a run on an outside reply, and an **answer** is that reply. Nothing but an answer, a
-//!   changed policy or a cancel ends an interrupt; time does not.
+//!   changed policy or a cancel ends an interrupt; time does only where its [`Terms`] say what silence means.
 //! - An **effect** is the dispatch of one call. Its id is derived, so the same call has the same one for ever.
 //!
 //! # The driver's loop
@@ -76,7 +76,9 @@
 //!                     view: View::default(),
 //!                 })));
 //!             }
-//!             Command::CallTool { .. } => unreachable!("this model calls no tool"),
+//!             Command::CallTool { .. } | Command::PreviewTool { .. } | Command::Reconcile { .. } => {
+//!                 unreachable!("this model calls no tool")
+//!             }
 //!         }
 //!     }
 //! }

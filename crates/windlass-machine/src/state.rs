@@ -52,7 +52,7 @@ pub struct State {
     pub last: Option<Finished>,
     /// The model that a person chose for the thread; it goes before the agent's own.
     pub model: Option<ModelName>,
-    /// A budget that has no room for the next step, until somebody looks at it or the run ends.
+    /// A budget that has no room for the next step, until somebody is asked about it or the run ends.
     pub refused: Option<(String, u64, Refused)>,
 }
 
@@ -163,6 +163,10 @@ impl State {
             | Fact::ToolUnresolved { call, .. } => self.with_run(|run| run.call_changed(*call, &event.fact)),
             Fact::InterruptOpened { interrupt, kind, call, terms } => {
                 let asked = Asked::new(interrupt, kind, terms, event.at);
+                if call.is_none() {
+                    // Whoever replies makes room, or is told anew that there is none.
+                    self.refused = None;
+                }
                 self.with_run(|run| run.asked(*call, asked));
             }
             Fact::InterruptVoted { interrupt, .. }
@@ -278,9 +282,9 @@ impl State {
         if let InterruptKind::Limit(asked) = &asked.kind {
             let limit = asked.limit.clone();
             if let Answer::Raise { to } = answer {
-                run.raised.insert(limit, *to);
+                let figure = run.raised.entry(limit).or_default();
+                *figure = (*figure).max(*to);
             }
-            self.refused = None;
             run.streak = Streak::default();
         }
         run.asked_closed(index, answer, by);

@@ -47,6 +47,7 @@ fn thread(messages: u32, window: u32) -> Machine {
     let mut agent = fixture::agent();
     agent.limits.window_messages = window;
     agent.limits.max_steps = u32::MAX;
+    agent.limits.max_same_calls = 0;
     let new = fixture::new_message("m", "Do it", "r", Arc::new(agent));
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
     take(&mut machine, &Input::Message(Box::new(new)));
@@ -81,10 +82,9 @@ fn a_decision_costs_the_same_in_a_long_thread() {
 fn a_result_costs_the_same_whatever_the_other_calls_carry() {
     let cost = |size: usize| {
         let mut machine = thread(1, 0);
-        let arguments = format!("{{\"text\":\"{}\"}}", "x".repeat(size));
-        let calls = (0..100).map(|n| fixture::call(&format!("c{n}"), "Read", &arguments)).collect();
-        let view =
-            View { calls: vec![known(EffectClass::Pure, true, as_asked("{}")); 100], ..View::default() };
+        let arguments = |n| format!("{{\"text\":\"{}\"}}", "x".repeat(if n == 3 { 10 } else { size }));
+        let calls = (0..100).map(|n| fixture::call(&format!("c{n}"), "Read", &arguments(n))).collect();
+        let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}")); 100]);
         take(&mut machine, &reply(Attempt { step: 1, attempt: 1 }, calls, StopReason::ToolCalls, view));
         let call = CallKey { step: 1, index: 3 };
         let content = vec![Block::text("one")];

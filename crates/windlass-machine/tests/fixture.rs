@@ -64,9 +64,77 @@ pub fn call(id: &str, tool: &str, arguments: &str) -> Block {
 }
 
 /// What is known of a call: allowed calls are those whose hints say that they change nothing.
+pub fn known_call(class: EffectClass, allowed: bool, arguments: Arguments) -> KnownCall {
+    KnownCall {
+        class,
+        annotations: Annotations { read_only_hint: allowed, ..Annotations::default() },
+        trusted: true,
+        server: None,
+        schema: Digest::of(b"schema"),
+        arguments,
+        value: None,
+        added: Vec::new(),
+        previews: false,
+        asks: None,
+        hook: None,
+    }
+}
+
 pub fn known(class: EffectClass, allowed: bool, arguments: Arguments) -> CallView {
-    let annotations = Annotations { read_only_hint: allowed, ..Annotations::default() };
-    CallView::Known { class, annotations, arguments }
+    CallView::Known(Box::new(known_call(class, allowed, arguments)))
+}
+
+/// What an approval of a call is bound to, said a second time.
+pub fn approval(tool: &str, known: &KnownCall) -> Digest {
+    let arguments = match known.arguments {
+        Arguments::AsAsked { digest } | Arguments::Repaired { digest, .. } => digest,
+        Arguments::Invalid { .. } => Digest::default(),
+    };
+    Digest::default().chain(&(tool, &known.server, known.schema, arguments, &known.added))
+}
+
+/// So many of some people have to approve, within a time where one is given; silence is a no.
+pub fn terms(quorum: u32, approvers: &[&str], expires_in_ms: Option<u64>) -> Terms {
+    let approvers = approvers.iter().map(|who| (*who).to_owned()).collect();
+    Terms { quorum, approvers, expires_in_ms, ..Terms::default() }
+}
+
+/// Somebody of the threads' workspace.
+pub fn person(name: &str, roles: &[&str]) -> Party {
+    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    Party { principal: name.into(), workspace: "w".into(), roles }
+}
+
+/// The people of the tales, with their roles: ann's are the threads, and eve has nothing to say.
+pub const PEOPLE: &[&str] = &["ann", "bob", "cy", "dee", "eve"];
+
+pub fn roles_of(name: &str) -> &'static [&'static str] {
+    match name {
+        "bob" => &[ADMIN],
+        "cy" => &["ops"],
+        "dee" => &["ops", "boss"],
+        _ => &[],
+    }
+}
+
+/// The owner of the threads.
+pub fn party() -> Party {
+    person("ann", &[])
+}
+
+/// An answer to one interrupt, by the owner.
+pub fn answered(interrupt: &str, answer: Answer, view: View) -> Input {
+    let given = Given { interrupt: interrupt.into(), answer, approval: None };
+    Input::Answered { answers: vec![given], by: party(), view }
+}
+
+/// The usual policy with what is known of the calls.
+pub fn view(calls: Vec<CallView>) -> View {
+    View { version: 1, calls, ..View::default() }
+}
+
+pub fn policy(auto_run: AutoRun) -> Arc<Policy> {
+    Arc::new(Policy { auto_run, ..Policy::default() })
 }
 
 pub fn as_asked(arguments: &str) -> Arguments {

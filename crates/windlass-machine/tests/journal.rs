@@ -26,13 +26,14 @@ macro_rules! kinds {
 
 kinds! {
     ThreadCreated, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, RunStarted,
-    RunFinished, RunWithdrawn, StepStarted, StepReplied, StepFailed, CallJudged, InterruptOpened, InterruptClosed,
-    ToolStarted, ToolFinished, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
+    RunFinished, RunWithdrawn, StepStarted, StepReplied, StepFailed, CallJudged, GrantUsed, CallEdited,
+    CallPreviewing, CallPreviewed, InterruptOpened, InterruptVoted, InterruptReminded, InterruptEscalated,
+    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
 }
 
 /// Each kind with its fields filled, then with those left out that may be.
 fn samples() -> Vec<Event> {
-    let facts = [thread_facts(), run_facts(), step_facts(), call_facts()].concat();
+    let facts = [thread_facts(), run_facts(), step_facts(), call_facts(), interrupt_facts()].concat();
     let stamped = facts.into_iter().zip(1u64..).map(|(fact, n)| Event {
         at: Timestamp(1_795_236_180_000 + n),
         run: (n > 1).then(|| "r1".into()),
@@ -67,12 +68,21 @@ fn agent(full: bool) -> Arc<Agent> {
             cache: CacheMarks::Hour,
         };
         agent.limits.max_steps = 7;
+        agent.limits.max_same_calls = 3;
+        agent.limits.max_calls.insert("Pay".into(), 2);
+        agent.limits.max_tokens = 9_000;
+        agent.limits.max_cost = MicroUsd(50_000);
     }
     Arc::new(agent)
 }
 
 fn options() -> RunOptions {
-    RunOptions { surface: Surface::Chat, serialized: true, utc_offset_minutes: Some(-90) }
+    RunOptions {
+        surface: Surface::Chat,
+        serialized: true,
+        at_limit: Some(AtLimit::Answer),
+        utc_offset_minutes: Some(-90),
+    }
 }
 
 fn usage() -> Usage {
@@ -117,8 +127,13 @@ fn thread_facts() -> Vec<Fact> {
         })
     };
     vec![
-        Fact::ThreadCreated { thread: "t".into(), workspace: "w".into(), folder: Some("/data".into()) },
-        Fact::ThreadCreated { thread: "t".into(), workspace: "w".into(), folder: None },
+        Fact::ThreadCreated {
+            thread: "t".into(),
+            workspace: "w".into(),
+            folder: Some("/data".into()),
+            owner: by(),
+        },
+        Fact::ThreadCreated { thread: "t".into(), workspace: "w".into(), folder: None, owner: by() },
         Fact::ThreadTitled { title: "A title".into(), by: by() },
         Fact::MessageReceived { id: id(), message: message(), by: by() },
         Fact::MessageQueued { id: id(), queued: queued(Place::AfterRun) },
@@ -137,8 +152,8 @@ fn run_facts() -> Vec<Fact> {
     let totals = Totals { steps: 3, calls: 2, usage: usage(), cost: Some(MicroUsd(42)), duration_ms: 9 };
     let cancel = |reason| Fact::CancelRequested { by: "ann".into(), reason };
     vec![
-        Fact::RunStarted { agent: agent(true), options: options() },
-        Fact::RunStarted { agent: agent(false), options: RunOptions::default() },
+        Fact::RunStarted { agent: agent(true), options: options(), by: "ann".into() },
+        Fact::RunStarted { agent: agent(false), options: RunOptions::default(), by: "ann".into() },
         Fact::RunFinished {
             status: RunStatus::Failed,
             output: Output { replies: Some((1, 2)), text: Some("so far".into()) },
@@ -158,7 +173,18 @@ fn run_facts() -> Vec<Fact> {
         cancel(CancelReason::Replaced),
         cancel(CancelReason::RolledBack),
         cancel(CancelReason::RunTimeout),
-        Fact::LimitReached { limit: "max_steps".into(), figure: 25 },
+        cancel(CancelReason::Limit),
+        Fact::LimitReached { limit: "max_steps".into(), figure: 25, refused: None },
+        Fact::LimitReached {
+            limit: "day.cost".into(),
+            figure: 1_000_000,
+            refused: Some(Refused { taken: 990_000, wanted: 20_000, approvers: vec!["role:finance".into()] }),
+        },
+        Fact::LimitReached {
+            limit: "day.cost".into(),
+            figure: 1_000_000,
+            refused: Some(Refused { taken: 990_000, wanted: 20_000, approvers: Vec::new() }),
+        },
     ]
 }
 
@@ -219,9 +245,10 @@ fn step_facts() -> Vec<Fact> {
     ]
 }
 
+const CALL: CallKey = CallKey { step: 2, index: 3 };
+
 fn call_facts() -> Vec<Fact> {
-    let call = CallKey { step: 2, index: 3 };
-    let interrupt = || InterruptId::from("r1.2.3.0");
+    let call = CALL;
     let judged = |verdict, class, arguments| Fact::CallJudged {
         call,
         verdict,
@@ -229,9 +256,9 @@ fn call_facts() -> Vec<Fact> {
         class,
         arguments,
         view: 4,
+        approval: digest(),
+        previews: verdict == Verdict::Ask,
     };
-    let opened = |kind| Fact::InterruptOpened { interrupt: interrupt(), kind, call };
-    let closed = |answer| Fact::InterruptClosed { interrupt: interrupt(), answer, by: "bob".into() };
     let finished = |outcome, error| Fact::ToolFinished {
         call,
         outcome,
@@ -239,21 +266,23 @@ fn call_facts() -> Vec<Fact> {
         error,
         duration_ms: 40,
     };
+    let until = Timestamp(1_795_236_190_000);
     vec![
         judged(Verdict::Allow, EffectClass::Pure, Some("{\"p\":1}".into())),
         judged(Verdict::Ask, EffectClass::Once, None),
         judged(Verdict::Deny, EffectClass::Idempotent, None),
         judged(Verdict::Allow, EffectClass::Keyed, None),
-        opened(InterruptKind::Approval { tool: "Write".into(), arguments: digest() }),
-        opened(InterruptKind::InDoubt { tool: "Pay".into() }),
-        closed(Answer::Approve),
-        closed(Answer::Deny { reason: Some("no".into()) }),
-        closed(Answer::Deny { reason: None }),
-        closed(Answer::Done { result: "paid".into() }),
-        closed(Answer::Retry),
-        closed(Answer::Fail { reason: None }),
-        closed(Answer::Withdrawn),
+        judged(Verdict::Allow, EffectClass::Reconcile { wait_ms: 60_000 }, None),
+        Fact::GrantUsed { call, grant: "g1".into() },
+        Fact::CallEdited { call, arguments: "{\"p\":2}".into(), approval: digest(), by: "bob".into() },
+        Fact::CallPreviewing { call, recheck: false, terms: terms() },
+        Fact::CallPreviewing { call, recheck: true, terms: Terms::default() },
+        Fact::CallPreviewed { call, preview: "- 1\n+ 2".into(), digest: digest() },
         Fact::ToolStarted { call, effect: "t/r1/2/3".into(), arguments: digest() },
+        Fact::ToolParked { call, state: Some("page 2".into()) },
+        Fact::ToolParked { call, state: None },
+        Fact::ToolReconciling { call, attempt: 2, until },
+        Fact::ToolUnresolved { call, reason: "no such payment".into(), retry_at: until },
         Fact::ToolInDoubt { call, effect: "t/r1/2/3".into(), reason: "it hung".into() },
         finished(Outcome::Returned, false),
         finished(Outcome::Refused, true),
@@ -261,6 +290,69 @@ fn call_facts() -> Vec<Fact> {
         finished(Outcome::Cancelled, true),
         finished(Outcome::InDoubt, true),
         finished(Outcome::Told, false),
+        finished(Outcome::Reconciled, false),
+    ]
+}
+
+fn terms() -> Terms {
+    fixture::terms(2, &["user:bob", "role:ops"], Some(3_600_000))
+}
+
+fn interrupt_facts() -> Vec<Fact> {
+    let interrupt = || InterruptId::from("r1.2.3.0");
+    let opened =
+        |kind, terms| Fact::InterruptOpened { interrupt: interrupt(), kind, call: Some(CALL), terms };
+    let usual = |kind| opened(kind, Terms::default());
+    let closed = |answer| Fact::InterruptClosed { interrupt: interrupt(), answer, by: "bob".into() };
+    let limit = |next| {
+        InterruptKind::Limit(Box::new(LimitAsked { limit: "max_steps".into(), figure: 25, used: 25, next }))
+    };
+    let question = Question {
+        checkpoint: Some("deploy".into()),
+        summary: "Deploy?".into(),
+        params: Some(json!({ "n": 1.50 })),
+        options: vec!["yes".into(), "later".into()],
+        free_input: true,
+        schema: Some(json!({ "type": "object" })),
+    };
+    let reply =
+        Reply { selected: Some("yes".into()), text: Some("go on".into()), values: Some(json!({ "n": 2 })) };
+    let tool = || ToolName::from("Pay");
+    vec![
+        usual(InterruptKind::Approval { tool: tool(), approval: digest(), preview: None }),
+        opened(
+            InterruptKind::Approval { tool: tool(), approval: digest(), preview: Some("- 1\n+ 2".into()) },
+            terms(),
+        ),
+        usual(InterruptKind::Hook { tool: tool(), reason: "an odd hour".into() }),
+        usual(InterruptKind::Question(Box::new(question))),
+        usual(InterruptKind::Question(Box::default())),
+        usual(InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into() }),
+        usual(InterruptKind::Handoff { runner: "clerk".into() }),
+        usual(InterruptKind::InDoubt { tool: tool() }),
+        usual(limit(None)),
+        usual(limit(Some(Next::Step(StepMode::AfterEmpty(1))))),
+        Fact::InterruptOpened {
+            interrupt: "r1.2.limit.40".into(),
+            kind: limit(Some(Next::Retry)),
+            call: None,
+            terms: Terms::default(),
+        },
+        Fact::InterruptVoted { interrupt: interrupt(), by: "bob".into() },
+        Fact::InterruptReminded { interrupt: interrupt() },
+        Fact::InterruptEscalated { interrupt: interrupt(), to: vec!["role:boss".into()] },
+        closed(Answer::Approve),
+        closed(Answer::Edit { arguments: "{\"p\":2}".into() }),
+        closed(Answer::Deny { reason: Some("no".into()) }),
+        closed(Answer::Deny { reason: None }),
+        closed(Answer::Reply(Box::new(reply))),
+        closed(Answer::Reply(Box::default())),
+        closed(Answer::Done { result: "paid".into() }),
+        closed(Answer::Retry),
+        closed(Answer::Fail { reason: None }),
+        closed(Answer::Raise { to: 50 }),
+        closed(Answer::Stop),
+        closed(Answer::Withdrawn),
     ]
 }
 

@@ -23,22 +23,11 @@ fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
         call.step = number(dice);
     }
     let text = any_text;
-    let interrupt = || InterruptId::from(format!("r{}.{}.{}.0", call.index % 4, call.step, call.index));
-    match dice.below(16) {
+    match dice.below(20) {
         0 => any_message(dice),
         1 => Input::Withdraw { id: text(dice).into() },
         2 => Input::Cancel { run: dice.one_in(2).then(|| text(dice).into()), by },
-        3 | 4 => {
-            let answer = match dice.below(6) {
-                0 => Answer::Approve,
-                1 => Answer::Deny { reason: Some(text(dice).into()) },
-                2 => Answer::Done { result: text(dice).into() },
-                3 => Answer::Retry,
-                4 => Answer::Fail { reason: None },
-                _ => Answer::Withdrawn,
-            };
-            Input::Answered { interrupt: interrupt(), answer, by, view: some_view(dice) }
-        }
+        3 | 4 => any_answers(dice, machine, call),
         5 => Input::Title { title: text(dice).into(), by },
         6 => Input::SwitchModel { model: text(dice).into(), by },
         7 => Input::Note { name: text(dice).into(), data: serde_json::json!([1, null]) },
@@ -66,17 +55,118 @@ fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
         },
         13 => Input::ToolStopped { call, reason: text(dice).into() },
         14 => {
-            let mut begun = machine.unfinished();
+            let mut begun = [machine.unfinished(), machine.wants()].concat();
             begun.push(Command::CallModel { attempt, model: "x".into() });
-            Input::Lost(begun.swap_remove(dice.below(begun.len() as u64) as usize))
+            let command = begun.swap_remove(dice.below(begun.len() as u64) as usize);
+            Input::Lost { command, view: some_view(dice) }
         }
+        15 => Input::ToolAsked {
+            call,
+            kind: Box::new(any_kind(dice)),
+            terms: any_terms(dice),
+            state: dice.one_in(2).then(|| text(dice).into()),
+        },
+        16 => {
+            let (round, digest) = (number(dice), Digest::of(text(dice).as_bytes()));
+            Input::Previewed { call, round, preview: text(dice).into(), digest }
+        }
+        17 => {
+            let (attempt, found) = (number(dice), dice.one_in(2).then(|| some_blocks(dice)));
+            Input::Reconciled { call, attempt, found, reason: text(dice).into() }
+        }
+        18 => Input::LimitRefused {
+            limit: text(dice).into(),
+            figure: dice.roll(),
+            refused: Refused { taken: dice.roll(), wanted: u64::MAX, approvers: vec![text(dice).into()] },
+        },
         _ if dice.one_in(2) => Input::Rejudge { view: some_view(dice) },
         _ => Input::Tick,
     }
 }
 
 fn any_text(dice: &mut Dice) -> &'static str {
-    ["", " ", "x", "\u{0}\u{1f600}", "a longer text"][dice.below(5) as usize]
+    static HUGE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| "\u{e9}".repeat(INLINE_MAX_BYTES));
+    ["", " ", "x", "\u{0}\u{1f600}", "a longer text", HUGE.as_str()][dice.below(6) as usize]
+}
+
+fn any_answers(dice: &mut Dice, machine: &Machine, call: CallKey) -> Input {
+    let answers = (0..dice.below(4)).map(|_| {
+        let text = any_text(dice);
+        let answer = match dice.below(11) {
+            0 | 1 => Answer::Approve,
+            2 => Answer::Deny { reason: Some(text.into()) },
+            3 => Answer::Done { result: text.into() },
+            4 => Answer::Retry,
+            5 => Answer::Fail { reason: None },
+            6 => Answer::Edit { arguments: text.into() },
+            7 => Answer::Raise { to: [0, 1, u64::MAX][dice.below(3) as usize] },
+            8 => Answer::Stop,
+            9 => Answer::Reply(Box::new(Reply {
+                selected: dice.one_in(2).then(|| text.into()),
+                text: dice.one_in(2).then(|| text.into()),
+                values: dice.one_in(2).then(|| text.into()),
+            })),
+            _ => Answer::Withdrawn,
+        };
+        let open: Vec<_> = machine
+            .state()
+            .run
+            .iter()
+            .flat_map(Run::open)
+            .map(|(_, asked)| asked.interrupt.clone())
+            .collect();
+        let interrupt = match open.is_empty() || dice.one_in(4) {
+            true => InterruptId::from(format!("r{}.{}.{}.0", call.index % 4, call.step, call.index)),
+            false => open[dice.below(open.len() as u64) as usize].clone(),
+        };
+        Given { interrupt, answer, approval: dice.one_in(4).then(|| Digest::of(text.as_bytes())) }
+    });
+    let answers = answers.collect();
+    let mut by = fixture::person(["ann", "eve", "bob"][dice.below(3) as usize], &[any_text(dice)]);
+    if dice.one_in(6) {
+        by.workspace = any_text(dice).into();
+    }
+    Input::Answered { answers, by, view: some_view(dice) }
+}
+
+fn any_kind(dice: &mut Dice) -> InterruptKind {
+    let text = any_text(dice);
+    match dice.below(7) {
+        0 => InterruptKind::Approval {
+            tool: text.into(),
+            approval: Digest::of(b"x"),
+            preview: Some(text.into()),
+        },
+        1 => InterruptKind::Hook { tool: text.into(), reason: text.into() },
+        2 => InterruptKind::Question(Box::new(Question {
+            summary: text.into(),
+            options: vec![text.into()],
+            free_input: dice.one_in(2),
+            ..Question::default()
+        })),
+        3 => InterruptKind::SignIn { server: text.into(), url: text.into() },
+        4 => InterruptKind::Handoff { runner: text.into() },
+        5 => InterruptKind::InDoubt { tool: text.into() },
+        _ => InterruptKind::Limit(Box::new(LimitAsked {
+            limit: text.into(),
+            figure: 1,
+            used: u64::MAX,
+            next: dice.one_in(2).then_some(Next::Retry),
+        })),
+    }
+}
+
+fn any_terms(dice: &mut Dice) -> Terms {
+    let ms = |dice: &mut Dice| [None, Some(0), Some(1_000), Some(u64::MAX)][dice.below(4) as usize];
+    Terms {
+        quorum: [0, 1, 2, u32::MAX][dice.below(4) as usize],
+        approvers: if dice.one_in(2) { vec![any_text(dice).into(), "user:ann".into()] } else { Vec::new() },
+        expires_in_ms: ms(dice),
+        on_expiry: if dice.one_in(2) { Expiry::Approve } else { Expiry::Deny },
+        remind_in_ms: ms(dice),
+        escalate_in_ms: ms(dice),
+        escalate_to: vec!["user:eve".into()],
+    }
 }
 
 fn any_message(dice: &mut Dice) -> Input {
@@ -115,12 +205,31 @@ fn some_blocks(dice: &mut Dice) -> Vec<Block> {
 
 fn some_view(dice: &mut Dice) -> View {
     let auto_run = if dice.one_in(2) { AutoRun::Everything } else { AutoRun::Ask };
-    let some = |dice: &mut Dice| match dice.below(3) {
-        0 => CallView::Unknown,
-        1 => known(EffectClass::Pure, true, as_asked("{}")),
-        _ => known(EffectClass::Once, false, Arguments::Invalid { reason: String::new() }),
+    let calls = (0..dice.below(4)).map(|_| any_call(dice)).collect();
+    View { version: dice.roll(), policy: fixture::policy(auto_run), calls, ..View::default() }
+}
+
+fn any_call(dice: &mut Dice) -> CallView {
+    let class = match dice.below(4) {
+        0 => EffectClass::Pure,
+        1 => EffectClass::Keyed,
+        2 => EffectClass::Reconcile { wait_ms: [0, u64::MAX][dice.below(2) as usize] },
+        _ => EffectClass::Once,
     };
-    View { version: dice.roll(), auto_run, calls: (0..dice.below(4)).map(|_| some(dice)).collect() }
+    let arguments = match dice.below(4) {
+        0 => Arguments::Invalid { reason: String::new() },
+        1 => Arguments::Repaired { arguments: any_text(dice).into(), digest: Digest::of(b"x") },
+        _ => as_asked(any_text(dice)),
+    };
+    let mut known = fixture::known_call(class, dice.one_in(2), arguments);
+    known.previews = dice.one_in(2);
+    known.asks = dice.one_in(3).then(|| (any_kind(dice), any_terms(dice)));
+    known.hook = match dice.below(6) {
+        0 => Some(HookVerdict::Deny { reason: any_text(dice).into() }),
+        1 => Some(HookVerdict::Ask { reason: any_text(dice).into() }),
+        _ => None,
+    };
+    if dice.one_in(4) { CallView::Unknown } else { CallView::Known(Box::new(known)) }
 }
 
 proptest! {
@@ -166,6 +275,7 @@ proptest! {
         let mut agent = fixture::agent();
         agent.limits.window_messages = limit;
         agent.limits.max_steps = u32::MAX;
+        agent.limits.max_same_calls = 0;
         let agent = Arc::new(agent);
         let mut ids = 0;
         let mut send = |machine: &mut Machine, how| {
@@ -186,7 +296,7 @@ proptest! {
                 2 => take(&mut machine, &Input::ModelFailed(Box::new(failure(attempt, FailureClass::ContextTooLong)))),
                 _ => {
                     let blocks = vec![fixture::call("c0", "Read", "{}"), fixture::call("c1", "Nope", "{}")];
-                    let view = View { calls: vec![known(EffectClass::Pure, true, as_asked("{}"))], ..View::default() };
+                    let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]);
                     take(&mut machine, &reply(attempt, blocks, StopReason::ToolCalls, view));
                     let call = CallKey { step: attempt.step, index: 0 };
                     take(&mut machine, &Input::ToolReturned { call, content: vec![Block::text("one")], error: false, duration_ms: 1 });
@@ -271,7 +381,7 @@ fn a_run_begins_with_nothing_of_the_one_before() {
     let fresh = machine.state().run.clone().unwrap();
     let cut = vec![Block::text("cut")];
     take(&mut machine, &reply(fresh.attempt, cut, StopReason::MaxTokens, View::default()));
-    let view = View { calls: vec![known(EffectClass::Once, false, as_asked("{}"))], ..View::default() };
+    let view = fixture::view(vec![known(EffectClass::Once, false, as_asked("{}"))]);
     let attempt = Attempt { step: 2, attempt: 1 };
     take(&mut machine, &reply(attempt, vec![fixture::call("c", "Pay", "{}")], StopReason::ToolCalls, view));
     assert!(machine.state().run.as_ref().unwrap().is_waiting());
@@ -295,7 +405,7 @@ fn a_run_that_is_cancelled_before_anything_was_started_asks_no_model() {
     take(&mut machine, &Input::Cancel { run: Some("r2".into()), by: "ann".into() });
     assert_eq!(machine.wants(), []);
     for command in machine.unfinished() {
-        take(&mut machine, &Input::Lost(command));
+        take(&mut machine, &Input::Lost { command, view: View::default() });
     }
     let last = machine.state().last.clone().unwrap();
     assert_eq!((last.run, last.status), ("r2".into(), RunStatus::Cancelled));
@@ -308,7 +418,7 @@ fn a_run_has_25_steps_by_default() {
     let mut steps = 0;
     while let Some(attempt) = machine.state().run.as_ref().map(|run| run.attempt) {
         steps = attempt.step;
-        let blocks = vec![fixture::call("c", "Nope", "{}")];
+        let blocks = vec![fixture::call("c", "Nope", &format!("{{\"n\":{steps}}}"))];
         take(&mut machine, &reply(attempt, blocks, StopReason::ToolCalls, View::default()));
     }
     assert_eq!(steps, 25);
@@ -318,8 +428,9 @@ fn a_run_has_25_steps_by_default() {
 #[test]
 fn five_hundred_calls_at_once_are_bounded() {
     let mut machine = started(fixture::agent());
-    let calls = (0..500).map(|n| fixture::call(&format!("c{n}"), "Read", "{}")).collect();
-    let view = View { calls: vec![known(EffectClass::Pure, true, as_asked("{}")); 500], ..View::default() };
+    let calls =
+        (0..500).map(|n| fixture::call(&format!("c{n}"), "Read", &format!("{{\"n\":{n}}}"))).collect();
+    let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}")); 500]);
     take(&mut machine, &reply(Attempt { step: 1, attempt: 1 }, calls, StopReason::ToolCalls, view));
     assert_eq!(machine.wants().len(), 16);
     while let Some(Command::CallTool { call, .. }) = machine.wants().first() {
@@ -353,13 +464,13 @@ fn plain_answer(window: u32, count: usize) {
         tokens: 1,
     });
     let mut new = fixture::new_message("m", "Do it", "r", Arc::new(agent));
-    new.options.surface = Surface::Chat;
+    new.options.at_limit = Some(AtLimit::Answer);
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
     take(&mut machine, &Input::Message(Box::new(new)));
     for step in 1..=20 {
         assert!(machine.request().unwrap().tools.is_some());
         let text = format!("{step} {}", "\u{e9}".repeat(3_000));
-        let blocks = vec![Block::text(text), fixture::call("c", "Nope", "{}")];
+        let blocks = vec![Block::text(text), fixture::call("c", "Nope", &format!("{{\"n\":{step}}}"))];
         take(
             &mut machine,
             &reply(Attempt { step, attempt: 1 }, blocks, StopReason::ToolCalls, View::default()),
@@ -436,10 +547,11 @@ fn a_message_cannot_carry_calls_or_results() {
 #[test]
 fn a_loss_counts_once() {
     let mut machine = started(fixture::agent());
-    let view = View { calls: vec![known(EffectClass::Idempotent, true, as_asked("{}"))], ..View::default() };
+    let view = fixture::view(vec![known(EffectClass::Idempotent, true, as_asked("{}"))]);
     let attempt = Attempt { step: 1, attempt: 1 };
     take(&mut machine, &reply(attempt, vec![fixture::call("c", "Put", "{}")], StopReason::ToolCalls, view));
-    let lost = Input::Lost(machine.unfinished().remove(0));
+    let view = fixture::view(vec![known(EffectClass::Idempotent, true, as_asked("{}"))]);
+    let lost = Input::Lost { command: machine.unfinished().remove(0), view };
     take(&mut machine, &lost);
     let before = machine.clone();
     assert!(matches!(machine.handle(&lost, Timestamp(2_000)), Err(Reject::Stale { .. })));

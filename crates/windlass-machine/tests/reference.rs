@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use windlass_machine::*;
 
+use crate::fixture;
+
 /// A place of the history.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
@@ -19,16 +21,108 @@ pub enum Entry {
     Gap,
 }
 
+/// Why a call may be dispatched. A dispatch uses it up.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Leave {
+    /// The gate says so.
+    Allowed,
+    /// People, or the policy in their place, said so of exactly this.
+    Approved(Digest),
+    /// What the call asked was replied to.
+    Replied,
+    /// A person said that it was not done.
+    Retry,
+}
+
+/// Something that waits for an outside reply.
+#[derive(Clone, Debug)]
+pub struct ReferenceAsked {
+    pub interrupt: InterruptId,
+    pub kind: InterruptKind,
+    pub terms: Terms,
+    pub since: Timestamp,
+    pub votes: Vec<Principal>,
+    pub escalated: bool,
+}
+
+/// Where a call stands whose outcome is not at hand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Doing {
+    Nothing,
+    Running,
+    /// Its preview is looked up, the second time after an approval.
+    Looking {
+        again: bool,
+    },
+    /// Its outcome is read; the try.
+    Reading(u32),
+    /// Its outcome will be read again.
+    Unresolved,
+}
+
 #[derive(Clone, Debug)]
 pub struct ReferenceCall {
     pub call: ToolCall,
     pub class: EffectClass,
-    pub allowed: bool,
-    pub interrupt: Option<InterruptId>,
+    pub leave: Option<Leave>,
+    pub asked: Option<ReferenceAsked>,
     pub in_doubt: bool,
-    pub running: bool,
+    pub parked: bool,
+    pub doing: Doing,
     pub starts: u32,
+    pub looks: u32,
+    /// What an approval is bound to.
+    pub approval: Digest,
+    pub previews: bool,
+    /// The preview that was shown last, and the one that was approved.
+    pub shown: Option<Digest>,
+    pub approved_preview: Option<Digest>,
     pub result: Option<ToolResult>,
+}
+
+impl ReferenceCall {
+    fn new(call: &ToolCall) -> Self {
+        Self {
+            call: call.clone(),
+            class: EffectClass::Once,
+            leave: None,
+            asked: None,
+            in_doubt: false,
+            parked: false,
+            doing: Doing::Nothing,
+            starts: 0,
+            looks: 0,
+            approval: Digest::default(),
+            previews: false,
+            shown: None,
+            approved_preview: None,
+            result: None,
+        }
+    }
+
+    /// Whether it stands in its place of the line, and is not over.
+    fn holds_its_place(&self) -> bool {
+        matches!(self.doing, Doing::Running | Doing::Looking { again: true })
+    }
+
+    fn may_be_repeated(&self) -> bool {
+        match self.class {
+            EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed => true,
+            EffectClass::Reconcile { .. } | EffectClass::Once => false,
+        }
+    }
+
+    /// Whether somebody or something lets it be dispatched as it stands now.
+    fn has_leave(&self) -> bool {
+        match &self.leave {
+            Some(Leave::Approved(approval)) => {
+                let seen = !self.previews || self.starts > 0 || self.approved_preview == self.shown;
+                *approval == self.approval && seen
+            }
+            Some(Leave::Allowed | Leave::Replied | Leave::Retry) => true,
+            None => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,6 +139,10 @@ pub struct ReferenceRun {
     pub retry_at: Option<Timestamp>,
     pub calls: Vec<ReferenceCall>,
     pub cancel: Option<CancelReason>,
+    /// What the run as a whole waits for.
+    pub parked: Option<ReferenceAsked>,
+    pub raised: HashMap<String, u64>,
+    pub by: Principal,
     pub steps: u32,
     pub dispatched: u32,
     pub usage: Usage,
@@ -53,6 +151,9 @@ pub struct ReferenceRun {
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     pub at: Timestamp,
+    pub owner: Option<Principal>,
+    /// Whether a budget has no room for the next step.
+    pub refused: bool,
     pub history: Vec<Entry>,
     pub window: usize,
     pub queue: Vec<(InputId, Queued)>,
@@ -65,6 +166,8 @@ pub struct Reference {
     pub starts: HashMap<EffectId, u32>,
     /// How often a person said that an effect is to be repeated.
     pub retries: HashMap<EffectId, u32>,
+    /// How often an effect was started again because its tool had asked something.
+    pub replies: HashMap<EffectId, u32>,
     pub doubts: u32,
     /// The model that a person chose for the thread.
     pub model: Option<ModelName>,
@@ -72,33 +175,38 @@ pub struct Reference {
 
 impl ReferenceRun {
     pub fn is_waiting(&self) -> bool {
-        self.calls.iter().any(|call| call.interrupt.is_some()) && !self.calls.iter().any(|call| call.running)
+        let asks = self.calls.iter().any(|call| call.asked.is_some());
+        self.parked.is_some() || asks && self.calls.iter().all(|call| call.doing == Doing::Nothing)
+    }
+
+    /// A figure that people may have raised.
+    fn figure(&self, limit: &str, usual: u64) -> u64 {
+        self.raised.get(limit).map_or(usual, |raised| usual.max(*raised))
     }
 
     fn has_open_calls(&self) -> bool {
         self.calls.iter().any(|call| call.result.is_none())
     }
 
-    /// Whether a call's place in the line has come.
+    /// Whether a call's place in the line has come, and it may be dispatched.
     fn may_start(&self, index: usize) -> bool {
         let call = &self.calls[index];
         let pure = |call: &ReferenceCall| call.class == EffectClass::Pure;
-        let earlier = self.calls[..index]
-            .iter()
-            .all(|before| before.result.is_some() || (pure(before) && before.running && pure(call)));
-        let others =
-            self.calls.iter().enumerate().filter(|(at, other)| *at != index && other.running).count();
+        let earlier = self.calls[..index].iter().all(|before| {
+            before.result.is_some() || (pure(before) && before.holds_its_place() && pure(call))
+        });
+        let beside = |(at, other): &(usize, &ReferenceCall)| *at != index && other.holds_its_place();
+        let others = self.calls.iter().enumerate().filter(beside).count();
         let most = if self.options.serialized { 1 } else { self.agent.limits.max_parallel_calls as usize };
-        let once = !call.running
-            || (call.class != EffectClass::Once && call.starts < self.agent.limits.max_call_starts);
-        call.allowed
-            && call.interrupt.is_none()
-            && call.result.is_none()
-            && earlier
-            && others < most
-            && once
-            && self.cancel.is_none()
-            && !self.fallback
+        let leave = match call.doing {
+            Doing::Running => call.may_be_repeated() && call.starts < self.agent.limits.max_call_starts,
+            Doing::Nothing | Doing::Looking { again: true } => call.has_leave(),
+            Doing::Looking { again: false } | Doing::Reading(_) | Doing::Unresolved => false,
+        };
+        let free = call.asked.is_none() && call.result.is_none();
+        // What stands in its place keeps it, whatever becomes of its neighbours.
+        let place = earlier || call.holds_its_place();
+        leave && free && place && others < most && self.cancel.is_none() && !self.fallback
     }
 }
 
@@ -109,8 +217,16 @@ impl Reference {
         if run.calling {
             return vec![format!("model {}.{}", run.attempt.step, run.attempt.attempt)];
         }
-        let running = run.calls.iter().enumerate().filter(|(_, call)| call.running);
-        running.map(|(index, call)| format!("tool {}/{index}#{}", run.attempt.step, call.starts)).collect()
+        let step = run.attempt.step;
+        let all = || run.calls.iter().enumerate();
+        let running = all().filter(|(_, call)| call.doing == Doing::Running);
+        let running = running.map(|(index, call)| format!("tool {step}/{index}#{}", call.starts));
+        let looks = all().filter_map(|(index, call)| match call.doing {
+            Doing::Looking { .. } => Some(format!("preview {step}/{index}#{}", call.looks)),
+            Doing::Reading(attempt) => Some(format!("read {step}/{index}#{attempt}")),
+            Doing::Nothing | Doing::Running | Doing::Unresolved => None,
+        });
+        running.chain(looks).collect()
     }
 
     /// The first message of a user, with its index.
@@ -136,7 +252,10 @@ impl Reference {
         assert!(event.at >= self.at, "time runs backwards at {event:?}");
         self.at = event.at;
         match &event.fact {
-            Fact::ThreadCreated { .. } => assert!(self.runs.is_empty(), "created twice"),
+            Fact::ThreadCreated { owner, .. } => {
+                assert!(self.runs.is_empty() && self.owner.is_none(), "created twice");
+                self.owner = Some(owner.clone());
+            }
             Fact::ThreadTitled { title, .. } => assert!(!title.is_empty() && title.chars().count() <= 60),
             Fact::MessageReceived { message, .. } => self.history.push(Entry::Said(message.clone())),
             Fact::MessageQueued { id, queued } => self.queue.push((id.clone(), (**queued).clone())),
@@ -145,7 +264,7 @@ impl Reference {
                 self.history.push(Entry::Said(queued.message));
             }
             Fact::MessageWithdrawn { id } => drop(self.unqueue(id)),
-            Fact::RunStarted { agent, options } => self.run_started(event, agent, options),
+            Fact::RunStarted { agent, options, by } => self.run_started(event, (agent, options), by),
             Fact::RunFinished { status, output, totals, .. } => self.run_finished(*status, output, totals),
             Fact::RunWithdrawn { .. } => {
                 let (run, from) = self.last.clone().expect("a run ended");
@@ -175,16 +294,27 @@ impl Reference {
                 run.cancel = Some(*reason);
             }
             Fact::CallJudged { .. }
-            | Fact::InterruptOpened { .. }
-            | Fact::InterruptClosed { .. }
+            | Fact::GrantUsed { .. }
+            | Fact::CallEdited { .. }
+            | Fact::CallPreviewing { .. }
+            | Fact::CallPreviewed { .. }
             | Fact::ToolStarted { .. }
             | Fact::ToolFinished { .. }
+            | Fact::ToolParked { .. }
+            | Fact::ToolReconciling { .. }
+            | Fact::ToolUnresolved { .. }
             | Fact::ToolInDoubt { .. } => self.see_call(&event.fact),
+            Fact::InterruptOpened { .. }
+            | Fact::InterruptVoted { .. }
+            | Fact::InterruptReminded { .. }
+            | Fact::InterruptEscalated { .. }
+            | Fact::InterruptClosed { .. } => self.see_interrupt(&event.fact),
             Fact::ModelSwitched { model, .. } => match &mut self.run {
                 Some(run) => run.next_model = model.clone(),
                 None => self.model = Some(model.clone()),
             },
-            Fact::LimitReached { .. } | Fact::Note { .. } => {}
+            Fact::LimitReached { refused, .. } => self.refused |= refused.is_some(),
+            Fact::Note { .. } => {}
         }
     }
 
@@ -193,7 +323,7 @@ impl Reference {
         self.queue.remove(at).1
     }
 
-    fn run_started(&mut self, event: &Event, agent: &Arc<Agent>, options: &RunOptions) {
+    fn run_started(&mut self, event: &Event, (agent, options): (&Arc<Agent>, &RunOptions), by: &Principal) {
         assert!(self.run.is_none(), "two runs at once");
         let id = event.run.clone().expect("a run's event names its run");
         assert!(self.runs.insert(id.clone()), "run {id} twice");
@@ -210,6 +340,9 @@ impl Reference {
             retry_at: None,
             calls: Vec::new(),
             cancel: None,
+            parked: None,
+            raised: HashMap::new(),
+            by: by.clone(),
             steps: 0,
             dispatched: 0,
             usage: Usage::default(),
@@ -218,10 +351,11 @@ impl Reference {
 
     fn run_finished(&mut self, status: RunStatus, output: &Output, totals: &Totals) {
         let run = self.run.take().expect("a run is active");
-        assert!(!run.has_open_calls() && !run.calling, "ended with something open");
-        assert!(run.retry_at.is_none() || run.cancel.is_some());
+        assert!(!run.has_open_calls() && !run.calling && run.parked.is_none(), "ended with something open");
+        let refused = std::mem::take(&mut self.refused);
+        assert!(run.retry_at.is_none() || run.cancel.is_some() || refused && status == RunStatus::Failed);
         assert_eq!(
-            run.cancel.is_some_and(|why| why != CancelReason::RunTimeout),
+            run.cancel.is_some_and(|why| !matches!(why, CancelReason::RunTimeout | CancelReason::Limit)),
             status == RunStatus::Cancelled
         );
         assert_eq!((totals.steps, totals.calls, totals.usage), (run.steps, run.dispatched, run.usage));
@@ -230,13 +364,16 @@ impl Reference {
     }
 
     fn step_started(&mut self, attempt: Attempt, model: &ModelName, mode: StepMode) {
+        let refused = self.refused;
         let run = self.run();
-        assert!(run.cancel.is_none() && !run.calling && !run.has_open_calls());
+        assert!(run.cancel.is_none() && !run.calling && !run.has_open_calls() && run.parked.is_none());
+        assert!(!refused, "a step for which there is no room");
         let again = attempt.step == run.attempt.step && attempt.attempt == run.attempt.attempt + 1;
         let next = attempt.step == run.attempt.step + 1 && attempt.attempt == 1;
         assert!(again || next, "{:?} after {:?}", attempt, run.attempt);
         run.fallback = mode == StepMode::Fallback;
-        assert!(attempt.step <= run.agent.limits.max_steps + u32::from(run.fallback), "too many steps");
+        let most = run.figure("max_steps", u64::from(run.agent.limits.max_steps));
+        assert!(u64::from(attempt.step) <= most + u64::from(run.fallback), "too many steps");
         run.steps = attempt.step;
         (run.attempt, run.calling, run.retry_at) = (attempt, true, None);
         run.calls.clear();
@@ -256,17 +393,7 @@ impl Reference {
         assert!(run.calling && run.attempt == attempt);
         run.calling = false;
         run.usage.add(usage);
-        let calls = message.calls().map(|call| ReferenceCall {
-            call: call.clone(),
-            class: EffectClass::Once,
-            allowed: false,
-            interrupt: None,
-            in_doubt: false,
-            running: false,
-            starts: 0,
-            result: None,
-        });
-        run.calls = calls.collect();
+        run.calls = message.calls().map(ReferenceCall::new).collect();
         if message.is_worth_keeping() {
             self.history.push(Entry::Said(message.clone()));
         }
@@ -275,57 +402,96 @@ impl Reference {
     fn see_call(&mut self, fact: &Fact) {
         let run = self.run.as_mut().expect("a run is active");
         match fact {
-            Fact::CallJudged { call, verdict, class, .. } => {
+            Fact::CallJudged { call, verdict, class, approval, previews, .. } => {
                 let call = open(run, *call);
-                assert!(!call.running, "judged while it runs");
-                (call.allowed, call.class) = (*verdict == Verdict::Allow, *class);
+                assert!(call.asked.is_none(), "judged while somebody is asked");
+                // A repeat that the policy does not let through any more: what was lost stays lost.
+                let lost = call.doing == Doing::Running;
+                assert!(
+                    !lost || *verdict != Verdict::Allow && call.may_be_repeated(),
+                    "judged while it runs"
+                );
+                (call.class, call.approval, call.previews) = (*class, *approval, *previews);
+                call.doing = Doing::Nothing;
+                call.leave = (*verdict == Verdict::Allow).then_some(Leave::Allowed);
             }
-            Fact::InterruptOpened { interrupt, kind, call } => {
-                assert!(self.interrupts.insert(interrupt.clone()), "interrupt {interrupt} twice");
+            Fact::GrantUsed { call, .. } => assert_eq!(open(run, *call).leave, Some(Leave::Allowed)),
+            Fact::CallEdited { call, approval, .. } => {
                 let call = open(run, *call);
-                assert_eq!(call.in_doubt, matches!(kind, InterruptKind::InDoubt { .. }));
-                assert!(!call.running && call.interrupt.is_none());
-                (call.interrupt, call.allowed) = (Some(interrupt.clone()), false);
+                assert!(call.asked.is_some(), "edited unasked");
+                (call.approval, call.shown, call.approved_preview) = (*approval, None, None);
             }
-            Fact::InterruptClosed { interrupt, answer, .. } => {
-                let step = run.attempt.step;
-                let asks = |call: &ReferenceCall| call.interrupt.as_ref() == Some(interrupt);
-                let index = run.calls.iter().position(asks).expect("an open interrupt");
-                let key = CallKey { step, index: index as u32 };
-                let call = &mut run.calls[index];
-                call.interrupt = None;
-                if *answer == Answer::Retry {
-                    assert!(call.in_doubt);
-                    *self.retries.entry(effect(&run.id, key)).or_default() += 1;
+            Fact::CallPreviewing { call, recheck, .. } => {
+                let call = open(run, *call);
+                assert!(call.doing == Doing::Nothing && call.asked.is_none() && call.previews);
+                assert!(!recheck || matches!(call.leave, Some(Leave::Approved(_))));
+                if !recheck {
+                    call.leave = None;
                 }
-                call.allowed = matches!(answer, Answer::Approve | Answer::Retry);
-                call.in_doubt = false;
+                (call.doing, call.looks) = (Doing::Looking { again: *recheck }, call.looks + 1);
+            }
+            Fact::CallPreviewed { call, digest, .. } => {
+                let call = open(run, *call);
+                assert!(matches!(call.doing, Doing::Looking { .. }));
+                call.shown = Some(*digest);
+                let same = call.approved_preview == call.shown;
+                if call.doing == (Doing::Looking { again: false }) || !same {
+                    (call.doing, call.leave) = (Doing::Nothing, None);
+                }
             }
             Fact::ToolStarted { call, effect: id, .. } => {
                 let index = call.index as usize;
                 assert!(run.may_start(index), "{call:?} may not start: {:?}", run.calls);
                 assert_eq!(*id, effect(&run.id, *call));
                 let call = &mut run.calls[index];
-                (call.running, call.starts) = (true, call.starts + 1);
+                if call.leave.take() == Some(Leave::Replied) && call.starts > 0 {
+                    *self.replies.entry(id.clone()).or_default() += 1;
+                }
+                (call.doing, call.starts, call.parked) = (Doing::Running, call.starts + 1, false);
                 run.dispatched += u32::from(call.starts == 1);
                 *self.starts.entry(id.clone()).or_default() += 1;
             }
+            Fact::ToolParked { call, .. } => {
+                let call = open(run, *call);
+                assert_eq!(call.doing, Doing::Running);
+                (call.doing, call.parked) = (Doing::Nothing, true);
+            }
+            Fact::ToolReconciling { call, attempt, .. } => {
+                let call = open(run, *call);
+                assert!(matches!(call.class, EffectClass::Reconcile { .. }) && call.asked.is_none());
+                assert_eq!(call.doing, if *attempt == 1 { Doing::Running } else { Doing::Unresolved });
+                call.doing = Doing::Reading(*attempt);
+            }
+            Fact::ToolUnresolved { call, .. } => {
+                let call = open(run, *call);
+                assert!(matches!(call.doing, Doing::Reading(_)));
+                call.doing = Doing::Unresolved;
+            }
             Fact::ToolInDoubt { call, .. } => {
                 let call = open(run, *call);
-                assert!(call.running && call.class != EffectClass::Pure);
-                (call.running, call.in_doubt) = (false, true);
+                assert!(matches!(call.doing, Doing::Running | Doing::Reading(_)));
+                assert!(call.class != EffectClass::Pure && call.starts > 0);
+                (call.doing, call.in_doubt, call.leave) = (Doing::Nothing, true, None);
                 self.doubts += 1;
             }
             Fact::ToolFinished { call, outcome, content, error, .. } => {
                 let call = open(run, *call);
+                let dispatched = call.starts > 0;
                 match outcome {
-                    Outcome::Returned => assert!(call.running),
-                    Outcome::Refused | Outcome::Denied => assert!(!call.running && call.starts == 0),
-                    Outcome::Cancelled => assert!(call.starts == 0 || call.class == EffectClass::Pure),
-                    Outcome::InDoubt | Outcome::Told => assert!(call.starts > 0 && !call.running),
+                    Outcome::Returned => assert_eq!(call.doing, Doing::Running),
+                    Outcome::Refused | Outcome::Denied | Outcome::Cancelled => {
+                        assert!(
+                            !dispatched || call.class == EffectClass::Pure,
+                            "{outcome:?} of a dispatched call"
+                        );
+                    }
+                    Outcome::InDoubt => assert!(dispatched && call.doing != Doing::Running),
+                    // Somebody may tell a result in place of a call that a hook stopped.
+                    Outcome::Told => assert_eq!(call.doing, Doing::Nothing),
+                    Outcome::Reconciled => assert!(matches!(call.doing, Doing::Reading(_))),
                 }
-                assert!(call.interrupt.is_none(), "a result while it is asked");
-                call.running = false;
+                assert!(call.asked.is_none(), "a result while it is asked");
+                (call.doing, call.leave) = (Doing::Nothing, None);
                 call.result = Some(ToolResult {
                     call_id: call.call.id.clone(),
                     name: call.call.name.clone(),
@@ -341,6 +507,143 @@ impl Reference {
             other => unreachable!("{other:?} is not about a call"),
         }
     }
+
+    fn see_interrupt(&mut self, fact: &Fact) {
+        match fact {
+            Fact::InterruptOpened { interrupt, kind, call, terms } => {
+                assert!(self.interrupts.insert(interrupt.clone()), "interrupt {interrupt} twice");
+                let asked = ReferenceAsked {
+                    interrupt: interrupt.clone(),
+                    kind: kind.clone(),
+                    terms: terms.clone(),
+                    since: self.at,
+                    votes: Vec::new(),
+                    escalated: false,
+                };
+                let run = self.run();
+                assert!(run.cancel.is_none(), "asked while it is being stopped");
+                match call {
+                    Some(call) => opened(open(run, *call), asked),
+                    None => {
+                        assert!(!run.calling && !run.has_open_calls() && run.parked.is_none());
+                        (run.parked, run.retry_at) = (Some(asked), None);
+                        self.refused = false;
+                    }
+                }
+            }
+            Fact::InterruptVoted { interrupt, by } => {
+                self.check_voter(interrupt, by);
+                let asked = self.asked(interrupt);
+                assert!(asked.votes.len() as u32 + 1 < asked.terms.quorum, "one vote too many");
+                asked.votes.push(by.clone());
+            }
+            Fact::InterruptReminded { interrupt } => {
+                let now = self.at;
+                let asked = self.asked(interrupt);
+                assert!(now >= asked.since.plus_ms(asked.terms.remind_in_ms.expect("a reminder")));
+            }
+            Fact::InterruptEscalated { interrupt, .. } => {
+                let now = self.at;
+                let asked = self.asked(interrupt);
+                assert!(now >= asked.since.plus_ms(asked.terms.escalate_in_ms.expect("an escalation")));
+                assert!(!std::mem::replace(&mut asked.escalated, true), "escalated twice");
+            }
+            Fact::InterruptClosed { interrupt, answer, by } => self.closed(interrupt, answer, by),
+            other => unreachable!("{other:?} is not about an interrupt"),
+        }
+    }
+
+    fn asked(&mut self, interrupt: &InterruptId) -> &mut ReferenceAsked {
+        let run = self.run();
+        let calls = run.calls.iter_mut().filter_map(|call| call.asked.as_mut());
+        let mut all = run.parked.iter_mut().chain(calls);
+        all.find(|asked| asked.interrupt == *interrupt).expect("an open interrupt")
+    }
+
+    /// Whoever replies may do so, and has not approved already.
+    fn check_voter(&mut self, interrupt: &InterruptId, by: &Principal) {
+        let owner = self.owner.clone();
+        let for_whom = self.run().by.clone();
+        let asked = self.asked(interrupt);
+        let roles = fixture::roles_of(by.as_str());
+        let names = |list: &[String]| {
+            let named = |role: &&str| list.contains(&format!("role:{role}"));
+            list.contains(&format!("user:{by}")) || roles.iter().any(named)
+        };
+        let usual = Some(by) == owner.as_ref() || *by == for_whom || roles.contains(&ADMIN);
+        let own = if asked.terms.approvers.is_empty() { usual } else { names(&asked.terms.approvers) };
+        assert!(own || asked.escalated && names(&asked.terms.escalate_to), "{by} replied to {asked:?}");
+        assert!(!asked.votes.contains(by) || asked.terms.quorum > 1);
+    }
+
+    fn closed(&mut self, interrupt: &InterruptId, answer: &Answer, by: &Principal) {
+        let asked = self.asked(interrupt).clone();
+        let the_policys = by.as_str() == "policy";
+        if !the_policys && by.as_str() != "engine" {
+            self.check_voter(interrupt, by);
+        }
+        let late = asked.terms.expires_in_ms.is_some_and(|ms| self.at >= asked.since.plus_ms(ms));
+        // The policy withdraws and releases; it says no only to what nobody answered in time.
+        assert!(!the_policys || late || matches!(answer, Answer::Approve | Answer::Withdrawn));
+        if let (InterruptKind::Limit(limit), Answer::Raise { to }) = (&asked.kind, answer) {
+            assert!(*to > limit.figure && *to > limit.used, "raised to what is no more");
+            let figure = self.run().raised.entry(limit.limit.clone()).or_default();
+            *figure = (*figure).max(*to);
+        }
+        let run = self.run();
+        if run.parked.take_if(|parked| parked.interrupt == *interrupt).is_some() {
+            return;
+        }
+        let is_about = |call: &ReferenceCall| call.asked.as_ref().is_some_and(|a| a.interrupt == *interrupt);
+        let index = run.calls.iter().position(is_about).expect("an open interrupt");
+        let id = effect(&run.id, CallKey { step: run.attempt.step, index: index as u32 });
+        let call = &mut run.calls[index];
+        call.asked = None;
+        call.leave = match (&asked.kind, answer) {
+            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
+                let mut votes: HashSet<&Principal> = asked.votes.iter().collect();
+                votes.insert(by);
+                let enough = the_policys || votes.len() as u32 >= asked.terms.quorum;
+                assert!(enough, "{} approved of {}", votes.len(), asked.terms.quorum);
+                call.approved_preview = call.shown;
+                // Where the policy allows the call by now, its verdict follows.
+                let released = the_policys && !(late && asked.terms.on_expiry == Expiry::Approve);
+                (!released).then_some(Leave::Approved(call.approval))
+            }
+            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { .. }) => {
+                Some(Leave::Approved(call.approval))
+            }
+            (
+                InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
+                Answer::Reply(_) | Answer::Deny { .. },
+            ) => Some(Leave::Replied),
+            (InterruptKind::InDoubt { .. }, Answer::Retry) => Some(Leave::Retry),
+            _ => None, // tidy: the others let nothing be dispatched
+        };
+        call.in_doubt = false;
+        if call.leave == Some(Leave::Retry) {
+            *self.retries.entry(id).or_default() += 1;
+        }
+    }
+}
+
+/// A call asks: what it asks suits where it stands, and no leave outlives the question.
+fn opened(call: &mut ReferenceCall, asked: ReferenceAsked) {
+    assert!(call.doing == Doing::Nothing && call.asked.is_none());
+    assert_eq!(call.in_doubt, matches!(asked.kind, InterruptKind::InDoubt { .. }));
+    match &asked.kind {
+        InterruptKind::Approval { approval, preview, .. } => {
+            assert_eq!(*approval, call.approval, "asked about another call");
+            assert_eq!(preview.is_some(), call.previews, "asked without what it would do");
+        }
+        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
+            assert!(call.parked || call.starts == 0);
+        }
+        // Whoever lets it go on is shown no preview.
+        InterruptKind::Hook { .. } => call.shown = None,
+        InterruptKind::InDoubt { .. } | InterruptKind::Limit(_) => {}
+    }
+    (call.asked, call.leave) = (Some(asked), None);
 }
 
 /// A call that has no result yet: a second result for it is a broken rule.

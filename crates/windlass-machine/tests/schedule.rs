@@ -24,7 +24,9 @@ fn check(seed: u64) -> Option<(u32, bool)> {
     let given_up = crashed.reference.history.iter().any(
         |entry| matches!(entry, Entry::Said(message) if format!("{message:?}").contains("Given up after")),
     );
-    let certain = crashed.reference.doubts == 0 && !given_up;
+    // What a budget has no room for depends on what is started when.
+    let refused = !crashed.refused.is_empty() || !calm.refused.is_empty();
+    let certain = crashed.reference.doubts == 0 && !given_up && !refused;
     // After a failed run what waited stays: when a message came then matters.
     let failed = calm.reference.ended.iter().position(|(_, status, _)| *status != RunStatus::Done);
     if certain && let Some(failed) = failed {

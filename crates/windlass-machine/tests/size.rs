@@ -12,12 +12,21 @@ fn take(machine: &mut Machine, input: &Input) {
     }
 }
 
+/// What is known of the run's only call.
+fn pay() -> View {
+    fixture::view(vec![known(EffectClass::Once, false, as_asked("{}"))])
+}
+
 /// A run whose only call waits for an approval.
 fn asking() -> Machine {
+    asking_about(pay())
+}
+
+/// A run whose only call is known as it is here.
+fn asking_about(view: View) -> Machine {
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
     let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
     take(&mut machine, &Input::Message(Box::new(new)));
-    let view = View { calls: vec![known(EffectClass::Once, false, as_asked("{}"))], ..View::default() };
     let calls = vec![fixture::call("c", "Pay", "{}")];
     take(&mut machine, &reply(Attempt { step: 1, attempt: 1 }, calls, StopReason::ToolCalls, view));
     machine
@@ -32,8 +41,16 @@ fn in_doubt() -> Machine {
     machine
 }
 
+/// A run whose only call is a question that takes everything.
+fn questioning() -> Machine {
+    let question = Question { summary: "Which?".into(), free_input: true, ..Question::default() };
+    let mut known = fixture::known_call(EffectClass::Pure, true, as_asked("{}"));
+    known.asks = Some((InterruptKind::Question(Box::new(question)), Terms::default()));
+    asking_about(fixture::view(vec![CallView::Known(Box::new(known))]))
+}
+
 fn answer(interrupt: &str, answer: Answer) -> Input {
-    Input::Answered { interrupt: interrupt.into(), answer, by: "bob".into(), view: View::default() }
+    fixture::answered(interrupt, answer, pay())
 }
 
 /// What fits is recorded; one byte more is refused with both figures.
@@ -52,6 +69,10 @@ fn an_answer_is_recorded_up_to_a_size() {
     check(&asking(), |text| answer("r.1.0.0", Answer::Deny { reason: Some(text) }));
     check(&in_doubt(), |text| answer("r.1.0.1", Answer::Done { result: text }));
     check(&in_doubt(), |text| answer("r.1.0.1", Answer::Fail { reason: Some(text) }));
+    let reply = |reply| answer("r.1.0.0", Answer::Reply(Box::new(reply)));
+    check(&questioning(), |text| reply(Reply { text: Some(text), ..Reply::default() }));
+    // The quotes of a text count: what is recorded is JSON.
+    check(&questioning(), |text| reply(Reply { values: Some(text[2..].into()), ..Reply::default() }));
 }
 
 #[test]

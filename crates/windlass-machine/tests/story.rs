@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_machine::*;
 
-use crate::fixture::{self, Dice, as_asked, known, reply};
+use crate::fixture::{self, Dice, as_asked, known, known_call, reply};
 use crate::world::{Tale, World};
 
 pub fn hash(text: &str) -> u64 {
@@ -23,9 +23,13 @@ impl World {
         limits.window_messages = [0, 6, 8, 40][dice.below(4) as usize];
         limits.max_call_starts = 1 + dice.below(3) as u32;
         limits.max_queued = 3;
+        limits.max_same_calls = [0, 2, 4][dice.below(3) as usize];
         limits.run_timeout_ms = 0;
         if self.tale == Tale::Wild {
             limits.run_timeout_ms = [0, 60_000, 7_200_000][dice.below(3) as usize];
+            if dice.one_in(3) {
+                limits.max_calls.insert("Tool".into(), 1 + dice.below(4) as u32);
+            }
         }
         if dice.one_in(2) {
             agent.instructions.clear();
@@ -44,6 +48,7 @@ impl World {
         let mut new = fixture::new_message(&format!("m{number}"), "Do it.", &format!("r{number}"), agent);
         new.options.serialized = dice.one_in(4);
         new.options.surface = Surface::Chat;
+        new.options.at_limit = [None, Some(AtLimit::Answer), Some(AtLimit::Fail)][dice.below(3) as usize];
         if self.tale == Tale::Wild {
             new.when_busy = match self.dice.below(6) {
                 0 => WhenBusy::Reject,
@@ -62,7 +67,7 @@ impl World {
     /// What the model says: a matter of seed, run and step alone.
     pub fn model_says(&self, run: &RunId, attempt: Attempt) -> Input {
         let mut dice = fixture::dice(&[self.seed, hash(run.as_str()), u64::from(attempt.step)]);
-        let mut view = View { version: 1, auto_run: AutoRun::Ask, calls: Vec::new() };
+        let mut view = fixture::view(Vec::new());
         let text = |text: &str| vec![Block::text(format!("{text} {run} {}", attempt.step))];
         let (blocks, stop) = match dice.below(12) {
             0 => (Vec::new(), StopReason::End),
@@ -75,9 +80,10 @@ impl World {
             _ => {
                 let mut blocks = if dice.one_in(2) { text("calling") } else { Vec::new() };
                 for index in 0..1 + dice.below(5) {
-                    let (tool, seen) = some_call(&mut dice);
+                    let arguments = format!("{{\"n\":{index}}}");
+                    let (tool, seen) = some_call(&mut dice, &arguments, self.tale);
                     let id = format!("c{}-{index}", attempt.step);
-                    blocks.push(fixture::call(&id, tool, &format!("{{\"n\":{index}}}")));
+                    blocks.push(fixture::call(&id, tool, &arguments));
                     view.calls.push(seen);
                 }
                 (blocks, StopReason::ToolCalls)
@@ -88,11 +94,12 @@ impl World {
 }
 
 /// Some call and what is known of it.
-pub fn some_call(dice: &mut Dice) -> (&'static str, CallView) {
-    let class = match dice.below(5) {
+pub fn some_call(dice: &mut Dice, arguments: &str, tale: Tale) -> (&'static str, CallView) {
+    let class = match dice.below(6) {
         0 => EffectClass::Idempotent,
         1 => EffectClass::Keyed,
         2 => EffectClass::Once,
+        3 => EffectClass::Reconcile { wait_ms: 1_000 * (1 + dice.below(4)) },
         _ => EffectClass::Pure,
     };
     let allowed = class == EffectClass::Pure || dice.one_in(2);
@@ -104,6 +111,49 @@ pub fn some_call(dice: &mut Dice) -> (&'static str, CallView) {
                 Arguments::Repaired { arguments: "{\"n\":1}".into(), digest: Digest::of(b"{\"n\":1}") };
             ("Mended", known(class, allowed, arguments))
         }
-        _ => ("Tool", known(class, allowed, as_asked("{}"))),
+        3 => ("Question", CallView::Known(Box::new(question(dice)))),
+        _ => {
+            let mut known = known_call(class, allowed, as_asked(arguments));
+            known.previews = dice.one_in(3);
+            match dice.below(12) {
+                0 => known.hook = Some(HookVerdict::Deny { reason: "not at night".into() }),
+                1 => known.hook = Some(HookVerdict::Ask { reason: "an odd hour".into() }),
+                2 | 3 if !known.previews => {
+                    let approval = fixture::approval("Tool", &known);
+                    let kind = InterruptKind::Approval { tool: "Tool".into(), approval, preview: None };
+                    known.asks = Some((kind, some_terms(dice, tale)));
+                }
+                _ => {}
+            }
+            ("Tool", CallView::Known(Box::new(known)))
+        }
     }
+}
+
+fn question(dice: &mut Dice) -> KnownCall {
+    let question = Question {
+        summary: "Which?".into(),
+        options: if dice.one_in(2) { vec!["yes".into()] } else { Vec::new() },
+        free_input: true,
+        ..Question::default()
+    };
+    let asks = Some((InterruptKind::Question(Box::new(question)), Terms::default()));
+    let class = if dice.one_in(2) { EffectClass::Pure } else { EffectClass::Idempotent };
+    KnownCall { asks, ..known_call(class, dice.one_in(2), as_asked("{}")) }
+}
+
+/// Terms that somebody can meet. Where time has a say, the outcome depends on it: in wild tales alone.
+pub fn some_terms(dice: &mut Dice, tale: Tale) -> Terms {
+    let mut terms = match dice.below(3) {
+        0 => fixture::terms(2, &[], None),
+        1 => fixture::terms(1, &["user:eve", "role:ops"], None),
+        _ => fixture::terms(2, &["role:ops", "user:ann"], None),
+    };
+    if tale == Tale::Wild {
+        let mut ms = || dice.one_in(2).then(|| 1_000 * dice.below(4));
+        (terms.expires_in_ms, terms.remind_in_ms, terms.escalate_in_ms) = (ms(), ms(), ms());
+        terms.on_expiry = if dice.one_in(2) { Expiry::Approve } else { Expiry::Deny };
+        terms.escalate_to = vec!["role:boss".into()];
+    }
+    terms
 }

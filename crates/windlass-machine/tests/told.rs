@@ -85,43 +85,67 @@ pub fn told(fact: &Fact) -> String {
                 write!(line, " partial {:?}", shown(partial)).unwrap();
             }
             if let Some(at) = retry_at {
-                write!(line, " retry at +{} s", at.since(Timestamp(START)) as f64 / 1000.0).unwrap();
+                write!(line, " retry at {}", time(*at)).unwrap();
             }
             line
         }
+        Fact::InterruptOpened { .. }
+        | Fact::InterruptVoted { .. }
+        | Fact::InterruptReminded { .. }
+        | Fact::InterruptEscalated { .. }
+        | Fact::InterruptClosed { .. } => told_of_interrupt(fact),
         Fact::CallJudged { .. }
-        | Fact::InterruptOpened { .. }
-        | Fact::InterruptClosed { .. }
+        | Fact::GrantUsed { .. }
+        | Fact::CallEdited { .. }
+        | Fact::CallPreviewing { .. }
+        | Fact::CallPreviewed { .. }
         | Fact::ToolStarted { .. }
         | Fact::ToolFinished { .. }
+        | Fact::ToolParked { .. }
+        | Fact::ToolReconciling { .. }
+        | Fact::ToolUnresolved { .. }
         | Fact::ToolInDoubt { .. } => told_of_call(fact),
         Fact::WindowMoved { start } => format!("window.moved {start}"),
         Fact::ModelSwitched { model, reason } => format!("model.switched {model} {reason:?}"),
         Fact::CancelRequested { by, reason } => format!("cancel.requested {} by {by}", text(reason)),
-        Fact::LimitReached { limit, figure } => format!("limit.reached {limit} {figure}"),
+        Fact::LimitReached { limit, figure, refused } => {
+            let mut line = format!("limit.reached {limit} {figure}");
+            if let Some(Refused { taken, wanted, approvers: _ }) = refused {
+                write!(line, " refuses {wanted}, {taken} taken").unwrap();
+            }
+            line
+        }
         Fact::Note { name, .. } => format!("note {name}"),
     }
+}
+
+/// A time as seconds since the beginning.
+pub fn time(at: Timestamp) -> String {
+    format!("+{} s", at.since(Timestamp(START)) as f64 / 1000.0)
 }
 
 fn told_of_call(fact: &Fact) -> String {
     let at = |call: &CallKey| format!("{}/{}", call.step, call.index);
     match fact {
-        Fact::CallJudged { call, verdict, rule, class, arguments, .. } => {
+        Fact::CallJudged { call, verdict, rule, class, arguments, previews, .. } => {
             let sent = arguments.as_ref().map(|sent| format!(" sends {}", shown(sent))).unwrap_or_default();
-            format!("call.judged {} {} by {rule} {}{sent}", at(call), text(verdict), text(class))
-        }
-        Fact::InterruptOpened { interrupt, kind, call } => {
-            let kind = match kind {
-                InterruptKind::Approval { tool, .. } => format!("approval of {tool}"),
-                InterruptKind::InDoubt { tool } => format!("doubt about {tool}"),
+            let previews = if *previews { " previews" } else { "" };
+            let class = match class {
+                EffectClass::Reconcile { wait_ms } => format!("reconcile {} s", wait_ms / 1000),
+                class => text(class),
             };
-            format!("interrupt.opened {interrupt} {kind} {}", at(call))
+            format!("call.judged {} {} by {rule} {class}{sent}{previews}", at(call), text(verdict))
         }
-        Fact::InterruptClosed { interrupt, answer, by } => {
-            format!(
-                "interrupt.closed {interrupt} {} by {by}",
-                serde_json::to_value(answer).unwrap()["answer"]
-            )
+        Fact::GrantUsed { call, grant } => format!("grant.used {} {grant}", at(call)),
+        Fact::CallEdited { call, arguments, by, .. } => {
+            format!("call.edited {} {} by {by}", at(call), shown(arguments))
+        }
+        Fact::CallPreviewing { call, recheck, terms } => {
+            let again = if *recheck { " again" } else { "" };
+            format!("call.previewing {}{again}{}", at(call), told_terms(terms))
+        }
+        Fact::CallPreviewed { call, preview, .. } => {
+            format!("call.previewed {} {:?}", at(call), shown(preview))
         }
         Fact::ToolStarted { call, .. } => format!("tool.started {}", at(call)),
         Fact::ToolFinished { call, outcome, content, error, .. } => {
@@ -129,7 +153,76 @@ fn told_of_call(fact: &Fact) -> String {
             let error = if *error { " error" } else { "" };
             format!("tool.finished {} {}{error} {}", at(call), text(outcome), content.join(" "))
         }
+        Fact::ToolParked { call, state } => {
+            let state = state.as_ref().map(|state| format!(" keeps {:?}", shown(state))).unwrap_or_default();
+            format!("tool.parked {}{state}", at(call))
+        }
+        Fact::ToolReconciling { call, attempt, until } => {
+            format!("tool.reconciling {} read {attempt} until {}", at(call), time(*until))
+        }
+        Fact::ToolUnresolved { call, reason, retry_at } => {
+            format!("tool.unresolved {} {reason:?} again at {}", at(call), time(*retry_at))
+        }
         Fact::ToolInDoubt { call, reason, .. } => format!("tool.in_doubt {} {reason:?}", at(call)),
         other => unreachable!("{other:?} is not about a call"),
     }
+}
+
+fn told_of_interrupt(fact: &Fact) -> String {
+    match fact {
+        Fact::InterruptOpened { interrupt, kind, call, terms } => {
+            let at = call.map(|call| format!(" {}/{}", call.step, call.index)).unwrap_or_default();
+            format!("interrupt.opened {interrupt} {}{at}{}", told_kind(kind), told_terms(terms))
+        }
+        Fact::InterruptVoted { interrupt, by } => format!("interrupt.voted {interrupt} by {by}"),
+        Fact::InterruptReminded { interrupt } => format!("interrupt.reminded {interrupt}"),
+        Fact::InterruptEscalated { interrupt, to } => {
+            format!("interrupt.escalated {interrupt} to {}", to.join(","))
+        }
+        Fact::InterruptClosed { interrupt, answer, by } => {
+            let said = serde_json::to_value(answer).unwrap();
+            let more = match answer {
+                Answer::Edit { arguments } => format!(" {}", shown(arguments)),
+                Answer::Reply(reply) => format!(" {}", serde_json::to_string(reply).unwrap()),
+                Answer::Raise { to } => format!(" to {to}"),
+                Answer::Approve
+                | Answer::Deny { .. }
+                | Answer::Done { .. }
+                | Answer::Retry
+                | Answer::Fail { .. }
+                | Answer::Stop
+                | Answer::Withdrawn => String::new(),
+            };
+            format!("interrupt.closed {interrupt} {}{more} by {by}", said["answer"])
+        }
+        other => unreachable!("{other:?} is not about an interrupt"),
+    }
+}
+
+fn told_kind(kind: &InterruptKind) -> String {
+    match kind {
+        InterruptKind::Approval { tool, preview, .. } => {
+            let preview = preview.as_ref().map(|text| format!(" showing {:?}", shown(text)));
+            format!("approval of {tool}{}", preview.unwrap_or_default())
+        }
+        InterruptKind::Hook { tool, reason } => format!("hook about {tool} {reason:?}"),
+        InterruptKind::Question(question) => format!("question {:?}", question.summary),
+        InterruptKind::SignIn { server, url } => format!("sign-in at {server} {url}"),
+        InterruptKind::Handoff { runner } => format!("hand-off to {runner}"),
+        InterruptKind::InDoubt { tool } => format!("doubt about {tool}"),
+        InterruptKind::Limit(asked) => {
+            format!("limit {} {} with {} used", asked.limit, asked.figure, asked.used)
+        }
+    }
+}
+
+/// What of the terms differs from the usual ones.
+fn told_terms(terms: &Terms) -> String {
+    let fields = |terms: &Terms| match serde_json::to_value(terms).unwrap() {
+        serde_json::Value::Object(fields) => fields,
+        other => panic!("{other} are no terms"),
+    };
+    let usual = fields(&Terms::default());
+    let differing = fields(terms).into_iter().filter(|(name, value)| usual.get(name) != Some(value));
+    differing.map(|(name, value)| format!(" {name}={value}")).collect()
 }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use windlass_machine::*;
 
-use crate::fixture::{self, as_asked, failure, known, reply};
-use crate::told::{START, block, shown, text, told};
+use crate::fixture::{self, as_asked, failure, reply};
+use crate::seen::{Flags, mark, seen};
+use crate::told::{START, block, shown, text, time, told};
 
 /// One thread, driven by a script.
 struct Stage {
@@ -19,6 +20,8 @@ struct Stage {
     agent: Agent,
     options: RunOptions,
     auto_run: AutoRun,
+    /// What is known of the step's calls by now.
+    calls: Vec<CallView>,
     now: u64,
     messages: u32,
     ids: u32,
@@ -100,6 +103,7 @@ impl Stage {
             agent: fixture::agent(),
             options: RunOptions::default(),
             auto_run: AutoRun::Ask,
+            calls: Vec::new(),
             now: START,
             messages: 0,
             ids: 0,
@@ -128,6 +132,7 @@ impl Stage {
             match self.machine.handle(&input, Timestamp(self.now)) {
                 Ok(events) => {
                     assert_eq!(before, self.machine, "handle changes nothing");
+                    self.learn(&input);
                     for event in events {
                         writeln!(out, "+ {}", told(&event.fact)).unwrap();
                         self.machine.apply(&event);
@@ -147,29 +152,63 @@ impl Stage {
     }
 
     fn standing(&self, out: &mut String) {
+        let at = |call: CallKey| format!("{}/{}", call.step, call.index);
         for command in self.machine.wants() {
-            match command {
+            let line = match command {
                 Command::CallModel { attempt, model } => {
-                    writeln!(out, "* model {}.{} {model}", attempt.step, attempt.attempt)
+                    format!("model {}.{} {model}", attempt.step, attempt.attempt)
                 }
-                Command::CallTool { call, start, tool, class, arguments, .. } => writeln!(
-                    out,
-                    "* tool {}/{} start {start} {tool} {} {}",
-                    call.step,
-                    call.index,
-                    text(&class),
-                    shown(&arguments)
-                ),
-            }
-            .unwrap();
+                Command::CallTool { call, start, tool, class, arguments, reply, .. } => {
+                    let class = match class {
+                        EffectClass::Reconcile { .. } => "reconcile".into(),
+                        class => text(&class),
+                    };
+                    let reply = reply.map(|reply| serde_json::to_string(&reply).unwrap());
+                    let reply = reply.map(|reply| format!(" replied {reply}")).unwrap_or_default();
+                    format!("tool {} start {start} {tool} {class} {}{reply}", at(call), shown(&arguments))
+                }
+                Command::PreviewTool { call, round, tool, arguments, .. } => {
+                    format!("preview {} round {round} {tool} {}", at(call), shown(&arguments))
+                }
+                Command::Reconcile { call, attempt, tool, arguments, .. } => {
+                    format!("read {} for {} attempt {attempt} {tool}", at(call), shown(&arguments))
+                }
+            };
+            writeln!(out, "* {line}").unwrap();
         }
-        let waiting = self.run().is_some_and(Run::is_waiting);
-        if waiting {
+        if self.run().is_some_and(Run::is_waiting) {
             writeln!(out, "~ waits for people").unwrap();
         }
         if let Some(deadline) = self.machine.deadline() {
-            writeln!(out, "~ due at +{} s", deadline.since(Timestamp(START)) as f64 / 1000.0).unwrap();
+            writeln!(out, "~ due at {}", time(deadline)).unwrap();
         }
+    }
+
+    /// What the driver knows once an input has been taken: edited arguments are those that will be sent.
+    fn learn(&mut self, input: &Input) {
+        let view = match input {
+            Input::ModelReplied(replied) => &replied.view,
+            Input::Rejudge { view } | Input::Lost { view, .. } | Input::Answered { view, .. } => view,
+            _ => return, // tidy: the others bring no view
+        };
+        self.calls.clone_from(&view.calls);
+    }
+
+    /// The policy, with the open calls as they stand.
+    fn view(&self) -> View {
+        View { policy: fixture::policy(self.auto_run), ..fixture::view(self.calls.clone()) }
+    }
+
+    /// The same after something has changed, in words for each call: `ask`, `allow`, `deny`, `schema`, `gone`, `-`.
+    fn changed(&self, words: &[String]) -> View {
+        let mut view = View { version: 2, ..self.view() };
+        for (call, word) in view.calls.iter_mut().zip(words) {
+            mark(call, word);
+        }
+        if has(words, "everything") {
+            view.policy = fixture::policy(AutoRun::Everything);
+        }
+        view
     }
 
     fn inputs(&mut self, words: &[String], out: &mut String) -> Vec<Input> {
@@ -186,7 +225,9 @@ impl Stage {
             "crash" => {
                 let restored = Machine::restore("t".into(), None, self.journal.iter().cloned()).unwrap();
                 assert_eq!(restored, self.machine, "state is the fold of the journal");
-                return self.machine.unfinished().into_iter().map(Input::Lost).collect();
+                let view = self.changed(&words[1..]);
+                let lost = |command| Input::Lost { command, view: view.clone() };
+                return self.machine.unfinished().into_iter().map(lost).collect();
             }
             "request" => {
                 self.request(out);
@@ -217,15 +258,42 @@ impl Stage {
             },
             "killed" => Input::ToolStopped { call: key(&words[1], self.run()), reason: words[2].clone() },
             "answer" => self.answer(words),
-            "rejudge" => {
-                let auto_run = if words[1] == "everything" { AutoRun::Everything } else { AutoRun::Ask };
-                let calls = words[1..].iter().map(|word| match word.as_str() {
-                    "gone" => CallView::Unknown,
-                    allowed => known(EffectClass::Once, allowed == "allow", as_asked("{}")),
-                });
-                let calls = calls.collect();
-                Input::Rejudge { view: View { version: 2, auto_run, calls } }
+            "asks" => {
+                let flags = Flags::of(&words[2]);
+                Input::ToolAsked {
+                    call: key(&words[1], self.run()),
+                    kind: Box::new(flags.asks(words[2].split(',').next().unwrap_or_default())),
+                    terms: flags.terms.clone(),
+                    state: option(words, "keeps").map(Into::into),
+                }
             }
+            "preview" => {
+                let call = key(&words[1], self.run());
+                let round = number(words, "round")
+                    .unwrap_or_else(|| self.call(call).map_or(0, |call| call.looks.into()));
+                let digest = Digest::of(words[2].as_bytes());
+                Input::Previewed { call, round: round as u32, preview: words[2].as_str().into(), digest }
+            }
+            "read" => {
+                let call = key(&words[1], self.run());
+                let attempt = match self.call(call).map(|call| &call.status) {
+                    Some(CallStatus::Reconciling { attempt, .. }) => *attempt,
+                    _ => 1, // tidy: no read is on its way
+                };
+                let attempt = number(words, "attempt").map_or(attempt, |attempt| attempt as u32);
+                let found = has(words, "found").then(|| vec![Block::text(words[2].as_str())]);
+                Input::Reconciled { call, attempt, found, reason: words[2].clone() }
+            }
+            "refused" => Input::LimitRefused {
+                limit: words[1].clone(),
+                figure: words[2].parse().unwrap(),
+                refused: Refused {
+                    taken: number(words, "taken").unwrap_or(90),
+                    wanted: number(words, "wanted").unwrap_or(20),
+                    approvers: option(words, "by").into_iter().map(Into::into).collect(),
+                },
+            },
+            "rejudge" => Input::Rejudge { view: self.changed(&words[1..]) },
             other => panic!("`{other}` is no input"),
         };
         vec![input]
@@ -244,6 +312,13 @@ impl Stage {
         set("parallel", &mut limits.max_parallel_calls);
         set("queued", &mut limits.max_queued);
         set("starts", &mut limits.max_call_starts);
+        set("same", &mut limits.max_same_calls);
+        if let Some((tool, most)) = option(words, "most").and_then(|most| most.split_once(':')) {
+            limits.max_calls.insert(tool.into(), most.parse().unwrap());
+        }
+        if let Some(how) = option(words, "at_limit") {
+            self.options.at_limit = Some(json(how));
+        }
         if let Some(seconds) = number(words, "timeout") {
             limits.run_timeout_ms = seconds * 1000;
         }
@@ -278,7 +353,7 @@ impl Stage {
     /// `model text "…" call Read {…} pure call Write {…} ask stop=max_tokens`
     fn model(&mut self, words: &[String]) -> Input {
         let mut blocks = Vec::new();
-        let mut view = View { version: 1, auto_run: self.auto_run, calls: Vec::new() };
+        let mut view = View { policy: fixture::policy(self.auto_run), ..fixture::view(Vec::new()) };
         let mut rest = words[1..].iter().peekable();
         while let Some(word) = rest.next() {
             match word.as_str() {
@@ -293,13 +368,13 @@ impl Stage {
                     let how = rest.next_if(|word| !word.contains('=') && *word != "call" && *word != "text");
                     self.ids += 1;
                     blocks.push(fixture::call(&format!("c{}", self.ids), tool, arguments));
-                    view.calls.push(seen(how.map_or("", |how| how), arguments));
+                    view.calls.push(seen(tool, how.map_or("", |how| how), arguments));
                 }
                 "calls" => {
                     let count: u32 = rest.next().expect("a number").parse().unwrap();
                     for n in 0..count {
                         blocks.push(fixture::call(&format!("n{n}"), "Read", "{}"));
-                        view.calls.push(seen("pure", "{}"));
+                        view.calls.push(seen("Read", "pure", "{}"));
                     }
                 }
                 _ => {}
@@ -322,37 +397,94 @@ impl Stage {
         Input::ModelFailed(Box::new(failed))
     }
 
+    /// `answer 0 approve , 1 deny "no" as=cy roles=ops,dev in=w2 [gone] [schema] [denied]`
     fn answer(&mut self, words: &[String]) -> Input {
-        let interrupt = match words[1].parse::<u32>() {
-            Ok(index) => self.interrupt(index),
-            Err(_) => words[1].as_str().into(),
+        let about = |word: &String| !matches!(word.split_once('='), Some(("as" | "roles" | "in", _)));
+        let said: Vec<String> = words[1..].iter().filter(|word| about(word)).cloned().collect();
+        let mut view = self.view();
+        let answers = said.split(|word| word == ",").map(|words| self.given(words, &mut view)).collect();
+        let roles = option(words, "roles").map(|roles| roles.split(',').map(Into::into).collect());
+        // Bob is an administrator unless a line says otherwise.
+        let by = Party {
+            principal: option(words, "as").unwrap_or("bob").into(),
+            workspace: option(words, "in").unwrap_or("w").into(),
+            roles: roles.unwrap_or_else(|| match option(words, "as") {
+                Some(_) => Vec::new(),
+                None => vec![ADMIN.into()],
+            }),
         };
-        let reason = words.get(3).cloned();
-        let answer = match words[2].as_str() {
+        Input::Answered { answers, by, view }
+    }
+
+    /// One answer; the view is as the driver reads it for this answer.
+    fn given(&self, words: &[String], view: &mut View) -> Given {
+        let interrupt = match words[0].as_str() {
+            "run" => self.interrupt(None),
+            at => at.parse::<u32>().map_or_else(|_| at.into(), |index| self.interrupt(Some(index))),
+        };
+        let seat = words[0].parse::<usize>().ok().and_then(|index| view.calls.get_mut(index));
+        let reason =
+            words.get(2).filter(|word| !matches!(word.as_str(), "gone" | "schema" | "denied")).cloned();
+        let answer = match words[1].as_str() {
             "approve" => Answer::Approve,
+            "edit" => Answer::Edit { arguments: reason.clone().expect("arguments").into() },
             "deny" => Answer::Deny { reason },
+            "reply" => Answer::Reply(Box::new(Reply {
+                selected: option(words, "selected").map(Into::into),
+                text: option(words, "text").map(Into::into),
+                values: option(words, "values").map(|values| serde_json::from_str(values).unwrap()),
+            })),
             "done" => Answer::Done { result: reason.expect("a result") },
             "retry" => Answer::Retry,
             "fail" => Answer::Fail { reason },
+            "raise" => Answer::Raise { to: words[2].parse().unwrap() },
+            "stop" => Answer::Stop,
+            "withdrawn" => Answer::Withdrawn,
             other => panic!("`{other}` is no answer"),
         };
-        let mut view = View::default();
-        if has(words, "gone") {
-            view.calls = vec![CallView::Unknown];
+        if let Some(call) = seat {
+            if let (Answer::Edit { arguments }, CallView::Known(known)) = (&answer, &mut *call) {
+                known.arguments = match has(words, "invalid") {
+                    true => Arguments::Invalid { reason: "`path` is missing".into() },
+                    false => as_asked(&shown(arguments)),
+                };
+            }
+            for word in words {
+                mark(call, word);
+            }
         }
-        Input::Answered { interrupt, answer, by: "bob".into(), view }
+        let approval = match option(words, "seen") {
+            Some("right") => self.approval(&interrupt),
+            Some(other) => Some(Digest::of(other.as_bytes())),
+            None => None,
+        };
+        Given { interrupt, answer, approval }
     }
 
-    /// The interrupt of a call, open or not.
-    fn interrupt(&self, index: u32) -> InterruptId {
-        let of_call = |event: &&Event| match &event.fact {
-            Fact::InterruptOpened { call, .. } => call.index == index,
-            _ => false,
-        };
-        match self.journal.iter().rev().find(of_call).map(|event| &event.fact) {
-            Some(Fact::InterruptOpened { interrupt, .. }) => interrupt.clone(),
-            _ => panic!("call {index} has no interrupt"),
+    /// What an open approval is bound to.
+    fn approval(&self, interrupt: &InterruptId) -> Option<Digest> {
+        match self.run()?.asking(interrupt)?.1.kind {
+            InterruptKind::Approval { approval, .. } => Some(approval),
+            _ => None, // tidy: nothing else is bound
         }
+    }
+
+    fn call(&self, key: CallKey) -> Option<&Call> {
+        match &self.run()?.phase {
+            Phase::Calls(line) => line.calls.get(key.index as usize),
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
+        }
+    }
+
+    /// The newest interrupt of a call, or of the run as a whole, open or not.
+    fn interrupt(&self, index: Option<u32>) -> InterruptId {
+        let found = self.journal.iter().rev().find_map(|event| match &event.fact {
+            Fact::InterruptOpened { interrupt, call, .. } if call.map(|call| call.index) == index => {
+                Some(interrupt.clone())
+            }
+            _ => None, // tidy: the others open nothing
+        });
+        found.unwrap_or_else(|| panic!("{index:?} has no interrupt"))
     }
 
     fn request(&self, out: &mut String) {
@@ -367,32 +499,6 @@ impl Stage {
             writeln!(out, "= tail: {line}").unwrap();
         }
     }
-}
-
-/// What is known of a call: its class, then `ask` or `allow` where it is not the class's usual verdict.
-fn seen(how: &str, arguments: &str) -> CallView {
-    let (class, allowed) = match how {
-        "" | "pure" => (EffectClass::Pure, true),
-        "allow" => (EffectClass::Once, true),
-        "ask" => (EffectClass::Once, false),
-        "idempotent" => (EffectClass::Idempotent, true),
-        "keyed" => (EffectClass::Keyed, true),
-        "unknown" => return CallView::Unknown,
-        "invalid" => {
-            let reason = "`path` is missing".into();
-            return known(EffectClass::Once, true, Arguments::Invalid { reason });
-        }
-        "repaired" => {
-            let (value, repaired) = repair_arguments(arguments).expect("arguments that can be repaired");
-            assert!(repaired);
-            let arguments = value.to_string();
-            let digest = Digest::of(arguments.as_bytes());
-            let repaired = Arguments::Repaired { arguments: arguments.into(), digest };
-            return known(EffectClass::Pure, true, repaired);
-        }
-        other => panic!("`{other}` is no way of a call"),
-    };
-    known(class, allowed, as_asked(arguments))
 }
 
 /// Plays a script; returns it with what came of each line.

@@ -7,8 +7,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use windlass_machine::*;
 
 use crate::fixture::{self, Dice, dice, failure};
+use crate::people::refill;
 use crate::reference::{Entry, Reference, check_pairs};
-use crate::story::{hash, some_call};
+use crate::story::hash;
 
 /// How a story is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,23 +26,35 @@ pub struct World {
     pub seed: u64,
     pub tale: Tale,
     pub dice: Dice,
-    now: u64,
+    pub now: u64,
     pub journal: Vec<Event>,
     pub reference: Reference,
     /// Inputs from outside: they outlive a process until an append has consumed them.
-    outside: VecDeque<Input>,
-    machine: Machine,
+    pub outside: VecDeque<Input>,
+    pub machine: Machine,
     mail: VecDeque<Input>,
     flying: Vec<Command>,
     stopping: bool,
     dispatched: HashMap<EffectId, u32>,
     failures: HashMap<(RunId, u32), u32>,
-    messages: u64,
+    pub messages: u64,
     pub sent: u64,
-    answered: HashSet<InterruptId>,
+    pub answered: HashSet<(InterruptId, &'static str)>,
+    /// What is known of the calls of a step by now.
+    pub known: HashMap<(RunId, u32), Vec<CallView>>,
+    /// Effects that took place on the far side, with what a read finds of them.
+    done: HashMap<EffectId, Vec<Block>>,
+    /// Steps for which the store had no room once.
+    pub refused: HashSet<(RunId, Attempt)>,
     last_request: Option<(RunId, ModelRequest)>,
     given_up: bool,
     moved: bool,
+}
+
+/// What a tool says in the end, whoever tells it.
+fn result_of(effect: &EffectId, answer: Option<&Answer>) -> Vec<Block> {
+    let answer = answer.map(|answer| serde_json::to_string(answer).expect("an answer is JSON"));
+    vec![Block::text(format!("result of {effect} {}", answer.unwrap_or_default()))]
 }
 
 fn fold(journal: &[Event]) -> Machine {
@@ -69,6 +82,9 @@ impl World {
             messages,
             sent: 0,
             answered: HashSet::new(),
+            known: HashMap::new(),
+            done: HashMap::new(),
+            refused: HashSet::new(),
             last_request: None,
             given_up: false,
             moved: false,
@@ -114,6 +130,7 @@ impl World {
                     None => break,
                 },
             };
+            let input = refill(self, input);
             // The clock of another process may be behind.
             let now = Timestamp(self.now.saturating_sub(self.dice.below(20)));
             let decided = self.machine.handle(&input, now);
@@ -130,6 +147,13 @@ impl World {
         if self.crashes(30) {
             // Decided, never appended.
             self.crash();
+            return false;
+        }
+        if let Some(refused) = self.refusal(&batch) {
+            // The store has no room for it: nothing was written, and the machine is told before all else.
+            self.machine = before;
+            taken.into_iter().rev().for_each(|input| self.mail.push_front(input));
+            self.mail.push_front(refused);
             return false;
         }
         let unknown = self.crashes(20);
@@ -161,26 +185,46 @@ impl World {
         true
     }
 
+    /// A budget that has no room for a step once; in a wild tale now and then.
+    fn refusal(&mut self, batch: &[Event]) -> Option<Input> {
+        let (run, attempt) = batch.iter().find_map(|event| match event.fact {
+            Fact::StepStarted { attempt, .. } => Some((event.run.clone()?, attempt)),
+            _ => None, // tidy: nothing else draws on a budget
+        })?;
+        let place = u64::from(attempt.step) << 32 | u64::from(attempt.attempt);
+        let first = attempt.attempt == 1 || self.tale == Tale::Wild;
+        let tight = fixture::dice(&[self.seed, hash(run.as_str()), place]).one_in(40) && first;
+        let again = self.tale == Tale::Wild && self.dice.one_in(40);
+        if !(tight && self.refused.insert((run, attempt)) || again) {
+            return None;
+        }
+        let approvers = if self.dice.one_in(2) { vec!["role:ops".into()] } else { Vec::new() };
+        let refused = Refused { taken: 90, wanted: 20, approvers };
+        Some(Input::LimitRefused { limit: "day.cost".into(), figure: 100, refused })
+    }
+
+    fn is_lost(&self, command: &Command) -> bool {
+        self.mail.iter().any(|input| matches!(input, Input::Lost { command: lost, .. } if lost == command))
+    }
+
     /// Starts what the batch has made wanted; what is no longer wanted is told to stop.
     fn act(&mut self, batch: &[Event]) {
         let wants = self.machine.wants();
         let begun = self.machine.unfinished();
-        self.flying.retain(|command| begun.contains(command));
+        self.flying.retain(|command| begun.contains(command) || wants.contains(command));
         self.stopping = wants.is_empty();
         // What a cancel in the same batch overtook was never started, and nobody else will report it.
         for command in begun {
-            let pending = self.mail.contains(&Input::Lost(command.clone()));
             if !self.flying.contains(&command)
                 && !wants.contains(&command)
-                && !pending
+                && !self.is_lost(&command)
                 && !self.ending(&command)
             {
-                self.mail.push_back(Input::Lost(command));
+                self.mail.push_back(Input::Lost { command, view: View::default() });
             }
         }
         for command in wants {
-            let lost = self.mail.contains(&Input::Lost(command.clone()));
-            if self.flying.contains(&command) || lost || self.ending(&command) {
+            if self.flying.contains(&command) || self.is_lost(&command) || self.ending(&command) {
                 continue;
             }
             let fresh = batch.iter().any(|event| match (&event.fact, &command) {
@@ -190,13 +234,25 @@ impl World {
                 (Fact::ToolStarted { call, .. }, Command::CallTool { call: wanted, .. }) => call == wanted,
                 _ => false,
             });
-            assert!(fresh, "{command:?} is wanted, not in flight, and was not just recorded");
-            if let Command::CallTool { effect, class, .. } = &command {
+            // What changes nothing is made whenever it is wanted.
+            let changes_nothing = matches!(command, Command::PreviewTool { .. } | Command::Reconcile { .. });
+            assert!(
+                fresh || changes_nothing,
+                "{command:?} is wanted, not in flight, and was not just recorded"
+            );
+            if let Command::CallTool { effect, class, reply, .. } = &command {
                 let count = self.dispatched.entry(effect.clone()).or_default();
                 *count += 1;
-                assert!(*count <= self.reference.starts[effect], "more dispatches than recorded starts");
-                let retries = self.reference.retries.get(effect).copied().unwrap_or(0);
-                assert!(*class != EffectClass::Once || *count <= 1 + retries, "{effect} repeated unasked");
+                let said = |times: &HashMap<EffectId, u32>| times.get(effect).copied().unwrap_or(0);
+                assert!(*count <= said(&self.reference.starts), "more dispatches than recorded starts");
+                let again = said(&self.reference.retries) + said(&self.reference.replies);
+                let repeats = !matches!(class, EffectClass::Once | EffectClass::Reconcile { .. });
+                assert!(repeats || *count <= 1 + again, "{effect} repeated unasked");
+                // A tool that only asks has not done anything yet.
+                if self.dice.one_in(2) && self.will_ask(effect, reply.as_deref()).is_none() {
+                    let found = result_of(effect, reply.as_ref().map(|reply| &reply.answer));
+                    self.done.insert(effect.clone(), found);
+                }
             }
             self.flying.push(command);
         }
@@ -211,9 +267,13 @@ impl World {
                 ended == attempt
             }
             (
-                Input::ToolReturned { call: ended, .. } | Input::ToolStopped { call: ended, .. },
+                Input::ToolReturned { call: ended, .. }
+                | Input::ToolStopped { call: ended, .. }
+                | Input::ToolAsked { call: ended, .. },
                 Command::CallTool { call, .. },
-            ) => ended == call,
+            )
+            | (Input::Previewed { call: ended, .. }, Command::PreviewTool { call, .. })
+            | (Input::Reconciled { call: ended, .. }, Command::Reconcile { call, .. }) => ended == call,
             _ => false,
         })
     }
@@ -229,7 +289,8 @@ impl World {
             fold(&self.journal)
         };
         self.flying.clear();
-        self.mail = self.machine.unfinished().into_iter().map(Input::Lost).collect();
+        let lost = |command| Input::Lost { command, view: View::default() };
+        self.mail = self.machine.unfinished().into_iter().map(lost).collect();
     }
 
     /// Something in flight comes to an end.
@@ -241,18 +302,47 @@ impl World {
         let command = self.flying.remove(self.dice.below(self.flying.len() as u64) as usize);
         let input = match command {
             Command::CallModel { attempt, .. } => self.model_ends(attempt),
-            Command::CallTool { call, effect, .. } => {
-                let killed =
-                    self.stopping && self.dice.one_in(2) || self.tale == Tale::Wild && self.dice.one_in(20);
-                if killed {
-                    Input::ToolStopped { call, reason: "it hung".into() }
-                } else {
-                    let content = vec![Block::text(format!("result of {effect}"))];
-                    Input::ToolReturned { call, content, error: false, duration_ms: 3 }
-                }
+            Command::CallTool { call, effect, reply, .. } => self.tool_ends(call, &effect, reply.as_deref()),
+            Command::PreviewTool { call, round, arguments, .. } => {
+                // The world may have changed since the last look.
+                let now = if self.tale == Tale::Wild && self.dice.one_in(4) { round } else { 0 };
+                let preview = format!("it would do {:?} {now}", arguments.inline());
+                let digest = Digest::of(preview.as_bytes());
+                Input::Previewed { call, round, preview: preview.into(), digest }
+            }
+            Command::Reconcile { call, attempt, effect, .. } => {
+                let found = self.done.get(&effect).filter(|_| self.dice.one_in(2)).cloned();
+                Input::Reconciled { call, attempt, found, reason: "nothing there".into() }
             }
         };
         self.mail.push_back(input);
+    }
+
+    fn tool_ends(&mut self, call: CallKey, effect: &EffectId, reply: Option<&Replied>) -> Input {
+        let killed = self.stopping && self.dice.one_in(2) || self.tale == Tale::Wild && self.dice.one_in(20);
+        if killed {
+            return Input::ToolStopped { call, reason: "it hung".into() };
+        }
+        if let Some(asked) = self.will_ask(effect, reply) {
+            let kind = match asked {
+                0 => InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into() },
+                _ => InterruptKind::Handoff { runner: "clerk".into() },
+            };
+            let state = Some((asked + 1).to_string().into());
+            return Input::ToolAsked { call, kind: Box::new(kind), terms: Terms::default(), state };
+        }
+        let content = result_of(effect, reply.map(|reply| &reply.answer));
+        Input::ToolReturned { call, content, error: false, duration_ms: 3 }
+    }
+
+    /// Whether a tool asks something before it does anything; one that was replied to may ask once more. What it
+    /// wants back says how often it has asked.
+    fn will_ask(&self, effect: &EffectId, reply: Option<&Replied>) -> Option<u64> {
+        let asked: u64 = reply.map_or(0, |reply| {
+            reply.state.as_ref().and_then(Content::inline).map_or(1, |state| state.parse().unwrap_or(1))
+        });
+        let asks = fixture::dice(&[self.seed, hash(effect.as_str()), asked]).one_in(10);
+        (asked < 2 && asks).then_some(asked)
     }
 
     fn model_ends(&mut self, attempt: Attempt) -> Input {
@@ -279,82 +369,11 @@ impl World {
             failed.partial = self.dice.one_in(3).then(|| "partial".into());
             return Input::ModelFailed(Box::new(failed));
         }
-        self.model_says(&run, attempt)
-    }
-
-    /// People and programs outside: they answer, and in a wild tale they meddle.
-    fn people(&mut self) {
-        if self.sent < self.messages && (self.sent == 0 || self.dice.one_in(10)) {
-            let message = self.message();
-            self.outside.push_back(message);
+        let input = self.model_says(&run, attempt);
+        if let Input::ModelReplied(replied) = &input {
+            self.known.entry((run, attempt.step)).or_insert_with(|| replied.view.calls.clone());
         }
-        if self.dice.one_in(4) {
-            self.answer();
-        }
-        if self.tale != Tale::Wild || !self.dice.one_in(12) {
-            return;
-        }
-        let by = Principal::from("ann");
-        let input = match self.dice.below(8) {
-            0 | 1 => Input::Cancel { run: None, by },
-            2 => Input::SwitchModel { model: "test/c".into(), by },
-            3 => Input::Title { title: "A title".into(), by },
-            4 => Input::Withdraw { id: format!("m{}", self.dice.below(self.messages)).into() },
-            5 => Input::Note { name: "n".into(), data: serde_json::json!({ "a": 1.5 }) },
-            6 | 7 => Input::Rejudge { view: self.other_view() },
-            _ => Input::Tick,
-        };
-        self.outside.push_back(input);
-    }
-
-    /// A tightened or loosened policy.
-    fn other_view(&mut self) -> View {
-        let auto_run = if self.dice.one_in(3) { AutoRun::Everything } else { AutoRun::Ask };
-        let calls = (0..6).map(|_| some_call(&mut self.dice).1).collect();
-        View { version: 2, auto_run, calls }
-    }
-
-    fn open_interrupt(&mut self) -> Option<(InterruptId, InterruptKind)> {
-        let run = self.machine.state().run.as_ref()?;
-        let Phase::Calls(line) = &run.phase else { return None };
-        let mut open: Vec<_> = line
-            .calls
-            .iter()
-            .filter_map(|call| match &call.status {
-                CallStatus::Asking(id, kind) => Some((id.clone(), kind.clone())),
-                _ => None,
-            })
-            .collect();
-        // In a wild tale somebody may answer twice, or two people at once.
-        if self.tale != Tale::Wild {
-            open.retain(|(id, _)| !self.answered.contains(id));
-        }
-        if open.is_empty() {
-            return None;
-        }
-        Some(open.swap_remove(self.dice.below(open.len() as u64) as usize))
-    }
-
-    fn answer(&mut self) -> bool {
-        let Some((interrupt, kind)) = self.open_interrupt() else { return false };
-        let mut dice = fixture::dice(&[self.seed, hash(interrupt.as_str())]);
-        let answer = match kind {
-            InterruptKind::Approval { .. } if dice.one_in(3) => Answer::Deny { reason: None },
-            InterruptKind::Approval { .. } => Answer::Approve,
-            InterruptKind::InDoubt { .. } => match dice.below(3) {
-                0 => Answer::Retry,
-                1 => Answer::Done { result: "it was done".into() },
-                _ => Answer::Fail { reason: None },
-            },
-        };
-        self.answered.insert(interrupt.clone());
-        self.outside.push_back(Input::Answered {
-            interrupt,
-            answer,
-            by: "bob".into(),
-            view: View::default(),
-        });
-        true
+        input
     }
 
     /// Nothing is on its way: time passes, somebody acts, or the tale is over.
@@ -369,6 +388,8 @@ impl World {
             self.given_up = true;
             return false;
         }
+        // Whoever has replied in vain replies again.
+        self.answered.clear();
         if self.answer() {
             return true;
         }
@@ -388,6 +409,12 @@ impl World {
             .map(|command| match command {
                 Command::CallModel { attempt, .. } => format!("model {}.{}", attempt.step, attempt.attempt),
                 Command::CallTool { call, start, .. } => format!("tool {}/{}#{start}", call.step, call.index),
+                Command::PreviewTool { call, round, .. } => {
+                    format!("preview {}/{}#{round}", call.step, call.index)
+                }
+                Command::Reconcile { call, attempt, .. } => {
+                    format!("read {}/{}#{attempt}", call.step, call.index)
+                }
             })
             .collect();
         assert_eq!(wants, self.reference.wants());
@@ -397,8 +424,8 @@ impl World {
         assert_eq!(state.run.as_ref().map(|run| &run.id), self.reference.run.as_ref().map(|run| &run.id));
         let Some((run, expected)) = state.run.as_ref().zip(self.reference.run.as_ref()) else { return };
         assert_eq!(run.is_waiting(), expected.is_waiting());
-        let unfinished = !self.machine.unfinished().is_empty();
-        let moves = unfinished || self.machine.deadline().is_some() || run.is_waiting();
+        let flies = !self.machine.unfinished().is_empty() || !self.machine.wants().is_empty();
+        let moves = flies || self.machine.deadline().is_some() || run.is_waiting();
         assert!(moves, "the run is stuck: {:?}", run.phase);
         if expected.calling && run.cancel.is_none() {
             self.check_request();

@@ -26,9 +26,12 @@ pub(super) fn answered(
         let what = format!("{} answers; send 1 to {MAX_TOGETHER} together", answers.len());
         return Err(Reject::Invalid { what });
     }
-    for given in answers {
+    for (index, given) in answers.iter().enumerate() {
         check(&given.answer)?;
         find(d, by, &given.interrupt)?;
+        if answers[..index].iter().any(|before| before.interrupt == given.interrupt) {
+            return Err(twice(&given.interrupt));
+        }
     }
     let run = d.active()?;
     if run.cancel.is_some() {
@@ -37,7 +40,7 @@ pub(super) fn answered(
     match &run.phase {
         Phase::Parked(asked) => match answers {
             [given] => parked(d, run, asked, given, by),
-            _ => Err(twice(&answers[1].interrupt)),
+            _ => Err(missing(&answers[1].interrupt)),
         },
         Phase::Calls(line) => {
             let mut overlay = Overlay::of(run, line);
@@ -186,9 +189,6 @@ fn to_call(
     (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
     let (Some(index), asked) = find(d, by, &given.interrupt)? else { return Err(missing(&given.interrupt)) };
-    if overlay.seats[index].place != Place::Asking {
-        return Err(twice(&given.interrupt));
-    }
     if let (Some(seen), InterruptKind::Approval { approval, .. }) = (&given.approval, &asked.kind)
         && seen != approval
     {
@@ -251,7 +251,8 @@ fn to_call(
         (InterruptKind::Limit(limit), Answer::Raise { to }) => {
             raises(limit, *to)?;
             close(d, asked, answer, by);
-            overlay.raised.insert(limit.limit.clone(), *to);
+            let raised = overlay.raised.entry(limit.limit.clone()).or_default();
+            *raised = (*raised).max(*to);
             overlay.admit(d, index, view);
             Ok(())
         }
@@ -335,7 +336,8 @@ fn vote(d: &mut Decision<'_>, interrupt: &InterruptId, by: &Party) {
     d.record(Fact::InterruptVoted { interrupt, by, roles });
 }
 
-/// Other arguments are another call: where several have to approve, it is asked anew, with the editor's vote.
+/// Other arguments are another call: where several or others have to approve it, or it can be shown what it would do, it
+/// is asked anew. An editor who may approve it has approved what they wrote.
 fn edit(
     d: &mut Decision<'_>,
     run: &Run,
@@ -343,6 +345,10 @@ fn edit(
     (index, asked, arguments): (usize, &Asked, &Content),
     (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
+    if overlay.may_have_changed_something(index) {
+        let what = "the call was dispatched with its arguments; approve that it is repeated, or deny it";
+        return Err(Reject::Invalid { what: what.into() });
+    }
     match known(view, index).map(|known| &known.arguments) {
         Some(Arguments::AsAsked { digest }) if *digest == digest_of(arguments) => {}
         Some(Arguments::Invalid { reason }) => {
@@ -369,9 +375,18 @@ fn edit(
     (seat.approval, seat.preview) = (judged.approval, None);
     (seat.place, seat.approved) = (Place::Ready, true);
     let terms = if judged.verdict == Verdict::Ask { judged.terms } else { asked.terms.clone() };
-    if !terms.are_met_by(&[(by.principal.clone(), by.roles.clone())]) {
-        overlay.seats[index].terms = terms;
-        let interrupt = overlay.ask_for_approval(d, index, None);
+    if terms.are_met_by(&[(by.principal.clone(), by.roles.clone())]) && !seat.previews {
+        return Ok(());
+    }
+    let approves = terms.may_approve(&by.principal, &by.roles);
+    seat.terms = terms;
+    if seat.previews {
+        // Nobody has seen yet what the other arguments would do.
+        overlay.look(d, index, false);
+        return Ok(());
+    }
+    let interrupt = overlay.ask_for_approval(d, index, None);
+    if approves {
         vote(d, &interrupt, by);
     }
     Ok(())
@@ -380,8 +395,8 @@ fn edit(
 /// Closes a call that a person does not let through.
 fn deny(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, reason: Option<&str>) {
     let why = reason.map(|reason| format!(" Their reason: {reason}")).unwrap_or_default();
-    if overlay.seats[index].starts > 0 {
-        // It was dispatched, and its outcome is not known; what was denied is the repeat.
+    if overlay.may_have_changed_something(index) {
+        // What was denied is the repeat.
         let text = format!("Outcome unknown: repeating the call was denied by the user.{why}");
         return overlay.close(d, index, Outcome::InDoubt, text);
     }

@@ -229,6 +229,9 @@ impl<'a> Overlay<'a> {
             approval: judged.approval,
             previews: known.previews,
         });
+        if judged.verdict == Verdict::Allow {
+            self.seats[index].approved = false;
+        }
         if let (Verdict::Allow, Some(grant)) = (judged.verdict, &judged.grant) {
             d.record(Fact::GrantUsed { call, grant: grant.clone() });
         }
@@ -238,9 +241,19 @@ impl<'a> Overlay<'a> {
     pub(super) fn denied(&mut self, d: &mut Decision<'_>, index: usize, judged: &verdict::Judged) {
         let by = &judged.by;
         let why = judged.reason.as_ref().map(|reason| format!(" The reason: {reason}")).unwrap_or_default();
+        if self.may_have_changed_something(index) {
+            let text = format!("Outcome unknown: repeating the call was denied by policy (`{by}`).{why}");
+            return self.close(d, index, Outcome::InDoubt, text);
+        }
         let text =
             format!("Tool call was denied by policy (`{by}`). Do not retry it; find another way.{why}");
         self.close(d, index, Outcome::Denied, text);
+    }
+
+    /// Whether a call that is not running was dispatched before, and may have done what it does.
+    pub(super) fn may_have_changed_something(&self, index: usize) -> bool {
+        let seat = &self.seats[index];
+        seat.starts > 0 && seat.class != EffectClass::Pure
     }
 
     /// Asks people about a call; where the tool can tell what the call would do, that is looked up first.
@@ -252,16 +265,17 @@ impl<'a> Overlay<'a> {
             self.open(d, index, InterruptKind::Hook { tool, reason }, terms);
             return;
         }
-        if self.seats[index].previews && self.seats[index].preview.is_none() {
+        if self.seats[index].previews {
             return self.look(d, index, false);
         }
         self.ask_for_approval(d, index, None);
     }
 
     /// Looks up what a call would do.
-    fn look(&mut self, d: &mut Decision<'_>, index: usize, recheck: bool) {
+    pub(super) fn look(&mut self, d: &mut Decision<'_>, index: usize, recheck: bool) {
         let terms = self.seats[index].terms.clone();
         d.record(Fact::CallPreviewing { call: self.key(index), recheck, terms });
+        self.seats[index].approved &= recheck;
         self.seats[index].place = Place::Previewing { recheck };
     }
 
@@ -288,7 +302,9 @@ impl<'a> Overlay<'a> {
     ) -> InterruptId {
         let call = self.key(index);
         let seat = &mut self.seats[index];
-        (seat.place, seat.approved) = (Place::Asking, false);
+        seat.place = Place::Asking;
+        seat.approved &= !kind.is_about_leave();
+        seat.preview = seat.preview.filter(|_| !matches!(kind, InterruptKind::Hook { .. }));
         let id = format!("{}.{}.{}.{}", self.run.id, call.step, call.index, seat.asks);
         let interrupt = InterruptId::from(id);
         seat.asks += 1;

@@ -5,7 +5,7 @@
 
 use super::line::Overlay;
 use super::next::try_again;
-use super::{Decision, cancel, line_of, tool, verdict};
+use super::{Decision, cancel, line_of, rejudge, tool, verdict};
 use crate::agent::EffectClass;
 use crate::command::Command;
 use crate::event::{Fact, Outcome, Verdict};
@@ -14,7 +14,7 @@ use crate::input::{CallView, View};
 use crate::message::Block;
 use crate::policy::FailureClass;
 use crate::reject::Reject;
-use crate::state::{CallStatus, Phase, Run};
+use crate::state::{Call, CallStatus, Phase, Run};
 
 pub(super) fn lost(d: &mut Decision<'_>, command: &Command, view: &View) -> Result<(), Reject> {
     match command {
@@ -70,7 +70,7 @@ fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32, view: &View) -> Res
             overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
         }
     } else if again {
-        repeat(d, &mut overlay, index, view);
+        repeat(d, &mut overlay, (index, call), view);
     } else if let EffectClass::Reconcile { wait_ms } = call.class {
         overlay.reconcile(d, index, wait_ms);
     } else if call.class == EffectClass::Pure {
@@ -87,7 +87,7 @@ fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32, view: &View) -> Res
 }
 
 /// Starts a call again, unless the policy by now says otherwise: what was allowed once may not be any more.
-fn repeat(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, view: &View) {
+fn repeat(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call), view: &View) {
     let (run, tool, pure) =
         (overlay.run, overlay.seats[index].tool, overlay.seats[index].class == EffectClass::Pure);
     let Some(CallView::Known(known)) = view.calls.get(index) else {
@@ -98,11 +98,9 @@ fn repeat(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, view: &
         };
     };
     let judged = verdict::judge(d, run, tool, known, view);
-    let seat = &overlay.seats[index];
-    let approved = seat.approved && judged.approval == seat.approval;
     match judged.verdict {
         Verdict::Allow => overlay.start(d, index),
-        Verdict::Ask if approved => overlay.start(d, index),
+        Verdict::Ask if rejudge::still_stands(d, call, &judged, (known, view)) => overlay.start(d, index),
         Verdict::Ask => {
             overlay.judged(d, index, &judged, known, (None, view.version));
             overlay.ask(d, index, judged);
@@ -138,7 +136,10 @@ pub(super) fn reconciled(
     };
     let mut overlay = Overlay::of(run, line);
     match found {
-        Some(content) => overlay.finish(d, index, Outcome::Reconciled, content.clone()),
+        Some(content) => {
+            let content = tool::with_repair(&line.calls[index], content);
+            overlay.finish(d, index, Outcome::Reconciled, content);
+        }
         None if d.now >= until => {
             overlay.doubt(
                 d,

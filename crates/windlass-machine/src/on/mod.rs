@@ -18,9 +18,9 @@ use serde_json::Value;
 
 use crate::context::window::Ahead;
 use crate::event::{Event, Fact, Output};
-use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp};
+use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
 use crate::input::Input;
-use crate::message::{INLINE_MAX_BYTES, Role};
+use crate::message::{Block, Content, INLINE_MAX_BYTES, Role, ToolResult};
 use crate::reject::Reject;
 use crate::state::{CallStatus, Phase, Run, State, Streak};
 
@@ -166,29 +166,35 @@ impl<'a> Decision<'a> {
     }
 
     /// Steps in a row with the same calls and results, the one that this decision ends included.
-    fn streak(&self, run: &Run) -> Streak {
+    fn streak(&self, run: &'a Run) -> Streak {
         let mut streak = run.streak;
-        let replied = self.events.iter().find_map(|event| match &event.fact {
-            Fact::StepReplied { message, .. } => Some(message),
-            _ => None, // tidy: no other fact brings calls
-        });
-        let finished = |index: usize| {
-            self.events.iter().find_map(move |event| match &event.fact {
-                Fact::ToolFinished { call, content, .. } if call.index as usize == index => Some(&**content),
-                _ => None, // tidy: no other fact brings a result
-            })
+        let (mut calls, mut results): (Vec<(&ToolName, &Content)>, Vec<&[Block]>) = match &run.phase {
+            Phase::Calls(line) => {
+                let known = |result: &'a Option<ToolResult>| {
+                    result.as_ref().map_or(&[][..], |result| &result.content)
+                };
+                let calls = line.calls.iter().map(|call| (&call.tool, &call.arguments)).collect();
+                (calls, line.results.iter().map(known).collect())
+            }
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => (Vec::new(), Vec::new()),
         };
-        if let Some(message) = replied {
-            let calls = message.calls().enumerate();
-            streak.count(
-                calls.map(|(index, call)| (&call.name, &call.asked, finished(index).unwrap_or_default())),
-            );
-        } else if let Phase::Calls(line) = &run.phase {
-            let calls = line.calls.iter().zip(&line.results).enumerate();
-            streak.count(calls.map(|(index, (call, result))| {
-                let known = result.as_ref().map(|result| &*result.content);
-                (&call.tool, &call.arguments, known.or_else(|| finished(index)).unwrap_or_default())
-            }));
+        for event in &self.events {
+            if let Fact::StepReplied { message, .. } = &event.fact {
+                calls = message.calls().map(|call| (&call.name, &call.asked)).collect();
+                results = vec![&[]; calls.len()];
+            } else if let Fact::CallJudged { call, arguments: Some(sent), .. } = &event.fact
+                && let Some((_, arguments)) = calls.get_mut(call.index as usize)
+            {
+                *arguments = sent;
+            } else if let Fact::ToolFinished { call, content, .. } = &event.fact
+                && let Some(result) = results.get_mut(call.index as usize)
+            {
+                *result = content;
+            }
+        }
+        if !calls.is_empty() {
+            let steps = calls.into_iter().zip(results);
+            streak.count(steps.map(|((tool, arguments), result)| (tool, arguments, result)));
         }
         streak
     }

@@ -122,16 +122,8 @@ pub(super) fn limit_ends(d: &mut Decision<'_>, run: &Run, asked: &LimitAsked, to
 /// A person has made room: the run goes on with what it could not do.
 pub(super) fn resume(d: &mut Decision<'_>, run: &Run, next: Next) {
     match next {
-        Next::Step(mode) => {
-            message::take_steering(d);
-            move_window(d, &run.agent, mode);
-            let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
-            d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode });
-        }
-        Next::Retry => {
-            let attempt = Attempt { step: run.attempt.step, attempt: run.attempt.attempt + 1 };
-            d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode: run.mode });
-        }
+        Next::Step(mode) => start_step(d, run, mode, &run.totals),
+        Next::Retry => try_again(d, run, &run.model),
     }
 }
 
@@ -169,7 +161,10 @@ fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) 
     if let Some(refused) = refused(d, Next::Step(mode)) {
         return at_limit(d, run, refused, totals);
     }
-    resume(d, run, Next::Step(mode));
+    message::take_steering(d);
+    move_window(d, &run.agent, mode);
+    let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
+    d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode });
 }
 
 /// A limit is reached: somebody is asked, or the run ends.

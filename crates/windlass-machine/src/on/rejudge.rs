@@ -4,7 +4,8 @@
 //! a loosened rule releases it.
 
 use super::line::{Overlay, Place, overlay};
-use super::{Decision, tool, verdict};
+use super::verdict::{self, Judged};
+use super::{Decision, tool};
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
 use crate::id::Principal;
 use crate::input::{CallView, KnownCall, View};
@@ -46,15 +47,10 @@ fn rejudge(
     let same = judged.approval == call.approval;
     let keep = match (judged.verdict, overlay.seats[index].place) {
         (Verdict::Deny, _) => false,
-        // A question, once answered, is asked no more.
-        (Verdict::Ask, _) if call.reply.is_some() => true,
         (Verdict::Allow, place) => same && place == Place::Ready,
         (Verdict::Ask, Place::Asking) => same && asked.is_some_and(|asked| asked.terms == judged.terms),
-        (Verdict::Ask, Place::Ready) => {
-            let holds = call.grant.as_ref().is_some_and(|grant| view.policy.holds(grant, d.now));
-            same && (holds || call.approved && judged.terms.are_met_by(&call.approvals))
-        }
-        (Verdict::Ask, _) => same,
+        (Verdict::Ask, Place::Previewing { recheck: false }) => same && judged.terms == call.terms,
+        (Verdict::Ask, _) => still_stands(d, call, &judged, (known, view)),
     };
     if keep {
         return;
@@ -79,7 +75,8 @@ fn gone(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, 
         take_back(d, asked, false);
     }
     let text = format!("The tool `{}` is no longer available", call.tool);
-    let outcome = if call.starts > 0 { Outcome::InDoubt } else { Outcome::Refused };
+    let doubtful = overlay.may_have_changed_something(index);
+    let outcome = if doubtful { Outcome::InDoubt } else { Outcome::Refused };
     overlay.close(d, index, outcome, text);
 }
 
@@ -92,4 +89,18 @@ fn take_back(d: &mut Decision<'_>, asked: &Asked, allowed: bool) {
     let answer = if allowed { Answer::Approve } else { Answer::Withdrawn };
     let interrupt = asked.interrupt.clone();
     d.record(Fact::InterruptClosed { interrupt, answer, by: Principal::from("policy"), roles: Vec::new() });
+}
+
+/// Whether what once let a call through, a grant or people, still lets it through where the policy asks by now. A call
+/// that asks people, once they have replied, needs nobody's leave.
+pub(super) fn still_stands(
+    d: &Decision<'_>,
+    call: &Call,
+    judged: &Judged,
+    (known, view): (&KnownCall, &View),
+) -> bool {
+    let replied = known.asks.is_some() && call.reply.is_some();
+    let granted = call.grant.as_ref().is_some_and(|grant| view.policy.holds(grant, d.now));
+    let approved = call.approved && judged.terms.are_met_by(&call.approvals);
+    replied || judged.approval == call.approval && (granted || approved)
 }

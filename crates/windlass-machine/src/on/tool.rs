@@ -46,7 +46,7 @@ pub(super) fn returned(
 }
 
 /// Tells the model what was really sent, where that is not what it asked.
-fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
+pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
     let mut blocks = content.to_vec();
     let why = match call.changed {
         Some(Changed::Repaired) => "The arguments were not valid JSON.",

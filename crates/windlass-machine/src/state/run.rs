@@ -441,7 +441,10 @@ impl Run {
                     (call.arguments, call.changed) = (arguments.clone(), Some(Changed::Repaired));
                 }
                 match verdict {
-                    Verdict::Allow => (call.status, call.grant) = (CallStatus::Ready, None),
+                    Verdict::Allow => {
+                        // What the gate lets through nobody has approved, even where somebody was asked before.
+                        (call.status, call.grant, call.approved) = (CallStatus::Ready, None, false);
+                    }
                     // What is asked or said follows in the same batch.
                     Verdict::Ask | Verdict::Deny => {}
                 }
@@ -453,6 +456,7 @@ impl Run {
             }
             Fact::CallPreviewing { recheck, terms, .. } => {
                 call.terms = terms.clone();
+                call.approved &= *recheck;
                 call.status = CallStatus::Previewing { recheck: *recheck };
                 call.looks += 1;
             }
@@ -479,8 +483,13 @@ impl Run {
             return;
         };
         let Some(call) = self.call_mut(key) else { return };
-        call.terms = asked.terms.clone();
-        call.approved = false;
+        if asked.kind.is_about_leave() {
+            (call.terms, call.approved) = (asked.terms.clone(), false);
+        }
+        if matches!(asked.kind, InterruptKind::Hook { .. }) {
+            // Whoever replies is shown no preview.
+            call.preview = None;
+        }
         call.status = CallStatus::Asking(Box::new(asked));
         call.asks += 1;
     }
@@ -523,6 +532,7 @@ impl Run {
             }
             (InterruptKind::InDoubt { .. }, Answer::Retry) => {
                 (call.status, call.approved) = (CallStatus::Ready, true);
+                call.approvals = vec![by];
             }
             (
                 InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },

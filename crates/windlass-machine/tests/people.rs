@@ -1,0 +1,205 @@
+//! The people of the tales: they answer, and in a wild tale they meddle, err and try what they may not.
+
+use windlass_machine::*;
+
+use crate::fixture::{self, Dice, as_asked, person, roles_of};
+use crate::story::hash;
+use crate::world::{Tale, World};
+
+impl World {
+    /// People and programs outside: they answer, and in a wild tale they meddle.
+    pub fn people(&mut self) {
+        if self.sent < self.messages && (self.sent == 0 || self.dice.one_in(10)) {
+            let message = self.message();
+            self.outside.push_back(message);
+        }
+        if self.dice.one_in(4) {
+            self.answer();
+        }
+        if self.tale != Tale::Wild || !self.dice.one_in(12) {
+            return;
+        }
+        let by = Principal::from("ann");
+        let input = match self.dice.below(10) {
+            0 | 1 => Input::Cancel { run: None, by },
+            2 => Input::SwitchModel { model: "test/c".into(), by },
+            3 => Input::Title { title: "A title".into(), by },
+            4 => Input::Withdraw { id: format!("m{}", self.dice.below(self.messages)).into() },
+            5 => Input::Note { name: "n".into(), data: serde_json::json!({ "a": 1.5 }) },
+            6..=8 => Input::Rejudge { view: View::default() },
+            _ => Input::Tick,
+        };
+        self.outside.push_back(input);
+    }
+
+    /// Somebody answers something that is open, or several things together.
+    pub fn answer(&mut self) -> bool {
+        let Some(run) = &self.machine.state().run else { return false };
+        let mut open: Vec<Asked> = run.open().map(|(_, asked)| asked.clone()).collect();
+        let run = run.id.clone();
+        let wild = self.tale == Tale::Wild;
+        // In a wild tale somebody may answer twice, and anybody tries.
+        let who = open.first().map(|asked| match wild && self.dice.one_in(2) {
+            true => fixture::PEOPLE[self.dice.below(fixture::PEOPLE.len() as u64) as usize],
+            false => self.whose(asked),
+        });
+        let Some(who) = who else { return false };
+        open.retain(|asked| {
+            wild || may(who, asked) && !self.answered.contains(&(asked.interrupt.clone(), who))
+        });
+        if self.dice.one_in(2) {
+            open.truncate(1);
+        }
+        if open.is_empty() {
+            return false;
+        }
+        let mut by = person(who, roles_of(who));
+        if wild && self.dice.one_in(20) {
+            by.workspace = "elsewhere".into();
+        }
+        let mut answers = Vec::new();
+        for asked in open {
+            self.answered.insert((asked.interrupt.clone(), who));
+            answers.push(self.say(&run, &asked));
+        }
+        if wild && self.dice.one_in(10) {
+            answers.extend(answers.first().cloned());
+        }
+        self.outside.push_back(Input::Answered { answers, by, view: View::default() });
+        true
+    }
+
+    /// The first of those who may answer and have not.
+    fn whose(&self, asked: &Asked) -> &'static str {
+        let fits =
+            |who: &&&str| may(who, asked) && !self.answered.contains(&(asked.interrupt.clone(), **who));
+        fixture::PEOPLE.iter().find(fits).copied().unwrap_or("ann")
+    }
+
+    /// What is said to an interrupt: a matter of seed and interrupt alone, but in a wild tale.
+    fn say(&mut self, run: &RunId, asked: &Asked) -> Given {
+        let wild = self.tale == Tale::Wild;
+        let mut dice = match &asked.kind {
+            // Its id tells when it was opened, and that differs from tale to tale.
+            InterruptKind::Limit(limit) => fixture::dice(&[self.seed, hash(run.as_str()), limit.used]),
+            _ => fixture::dice(&[self.seed, hash(asked.interrupt.as_str())]),
+        };
+        if wild && self.dice.one_in(4) {
+            dice = Dice(self.dice.roll());
+        }
+        let answer = match wild && self.dice.one_in(20) {
+            true => Answer::Edit { arguments: "bad".into() },
+            false => said(&mut dice, &asked.kind),
+        };
+        let seen = match &asked.kind {
+            InterruptKind::Approval { approval, .. } if dice.one_in(2) => Some(*approval),
+            _ if wild && self.dice.one_in(10) => Some(Digest::of(b"another call")),
+            _ => None,
+        };
+        Given { interrupt: asked.interrupt.clone(), answer, approval: seen }
+    }
+
+    /// What the driver knows of the calls that are open now; edited arguments are looked up as they would be sent.
+    fn view(&self, answers: &[Given]) -> View {
+        let Some(run) = &self.machine.state().run else { return View::default() };
+        let mut calls = self.known.get(&(run.id.clone(), run.attempt.step)).cloned().unwrap_or_default();
+        let Phase::Calls(line) = &run.phase else { return fixture::view(calls) };
+        for (known, call) in calls.iter_mut().zip(&line.calls) {
+            let CallView::Known(known) = known else { continue };
+            let mut arguments = (call.changed == Some(Changed::Edited)).then_some(&call.arguments);
+            for given in answers {
+                if let Answer::Edit { arguments: edited } = &given.answer
+                    && call.status.asked().is_some_and(|asked| asked.interrupt == given.interrupt)
+                {
+                    arguments = Some(edited);
+                }
+            }
+            match arguments.and_then(Content::inline) {
+                Some("bad") => known.arguments = Arguments::Invalid { reason: "it does not fit".into() },
+                Some(sent) => known.arguments = as_asked(sent),
+                None => {}
+            }
+        }
+        fixture::view(calls)
+    }
+
+    /// Somebody changes the policy, a tool, or what a hook says.
+    fn change_policy(&mut self) {
+        let Some(run) = &self.machine.state().run else { return };
+        let Some(calls) = self.known.get_mut(&(run.id.clone(), run.attempt.step)) else { return };
+        for call in calls {
+            let CallView::Known(known) = call else { continue };
+            match self.dice.below(12) {
+                0 | 1 => known.annotations.read_only_hint ^= true,
+                2 => known.hook = None,
+                3 => known.hook = Some(HookVerdict::Ask { reason: "an odd hour".into() }),
+                4 => known.hook = Some(HookVerdict::Deny { reason: "not at night".into() }),
+                5 => known.schema = Digest::of(&self.dice.roll().to_le_bytes()),
+                6 if self.dice.one_in(3) => *call = CallView::Unknown,
+                7 if known.asks.is_none() => known.previews ^= true,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The driver reads policy and tools when it takes an input.
+pub fn refill(world: &mut World, input: Input) -> Input {
+    match input {
+        Input::Answered { answers, by, view: _ } => {
+            let view = world.view(&answers);
+            Input::Answered { answers, by, view }
+        }
+        Input::Lost { command, view: _ } => Input::Lost { command, view: world.view(&[]) },
+        Input::Rejudge { view: _ } => {
+            world.change_policy();
+            let view = View { version: 2, ..world.view(&[]) };
+            let everything = world.dice.one_in(6);
+            let policy = if everything { fixture::policy(AutoRun::Everything) } else { view.policy };
+            Input::Rejudge { view: View { policy, ..view } }
+        }
+        other => other,
+    }
+}
+
+/// Whether somebody may answer, said once more.
+fn may(who: &str, asked: &Asked) -> bool {
+    let roles = roles_of(who);
+    match asked.terms.approvers.as_slice() {
+        [] => who == "ann" || roles.contains(&ADMIN),
+        named => {
+            named.contains(&format!("user:{who}"))
+                || roles.iter().any(|role| named.contains(&format!("role:{role}")))
+        }
+    }
+}
+
+fn said(dice: &mut Dice, kind: &InterruptKind) -> Answer {
+    let reply = |reply| Answer::Reply(Box::new(reply));
+    match kind {
+        InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => match dice.below(7) {
+            0 | 1 => Answer::Deny { reason: None },
+            2 => Answer::Edit { arguments: format!("{{\"n\":{}}}", 100 + dice.below(9)).into() },
+            _ => Answer::Approve,
+        },
+        InterruptKind::Question(question) => match dice.below(3) {
+            0 => Answer::Deny { reason: Some("ask later".into()) },
+            1 => reply(Reply { text: Some("blue".into()), ..Reply::default() }),
+            _ => reply(Reply { selected: question.options.first().cloned(), ..Reply::default() }),
+        },
+        InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => match dice.one_in(4) {
+            true => Answer::Deny { reason: None },
+            false => reply(Reply { text: Some("done".into()), ..Reply::default() }),
+        },
+        InterruptKind::InDoubt { .. } => match dice.below(3) {
+            0 => Answer::Retry,
+            1 => Answer::Done { result: "it was done".into() },
+            _ => Answer::Fail { reason: None },
+        },
+        InterruptKind::Limit(limit) => match dice.below(4) {
+            0 => Answer::Stop,
+            1 if limit.limit.starts_with("day") => Answer::Retry,
+            _ => Answer::Raise { to: limit.figure.max(limit.used) + 1 + dice.below(3) },
+        },
+    }
+}

@@ -1,0 +1,107 @@
+//! What is known of a call, in the words of a transcript.
+
+use windlass_machine::*;
+
+use crate::fixture::{approval, as_asked, known, known_call};
+
+/// What follows the first word: `ask,previews,quorum:2`.
+#[derive(Default)]
+pub struct Flags<'a> {
+    words: Vec<&'a str>,
+    pub terms: Terms,
+}
+
+impl<'a> Flags<'a> {
+    pub fn of(how: &'a str) -> Self {
+        let words: Vec<&str> = how.split(',').skip(1).collect();
+        let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+        let list = |name: &str| value(name).map(|names| names.split('+').map(Into::into).collect());
+        let ms = |name: &str| value(name).map(|seconds| 1000 * seconds.parse::<u64>().unwrap());
+        let terms = Terms {
+            quorum: value("quorum").map_or(1, |quorum| quorum.parse().unwrap()),
+            approvers: list("by").unwrap_or_default(),
+            expires_in_ms: ms("expires"),
+            on_expiry: if words.contains(&"approves") { Expiry::Approve } else { Expiry::Deny },
+            remind_in_ms: ms("reminds"),
+            escalate_in_ms: ms("escalates"),
+            escalate_to: list("to").unwrap_or_default(),
+        };
+        Self { words, terms }
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.words.contains(&word)
+    }
+
+    /// What a call or a tool asks people.
+    pub fn asks(&self, what: &str) -> InterruptKind {
+        match what {
+            "question" => InterruptKind::Question(Box::new(Question {
+                summary: "Which one?".into(),
+                options: if self.has("options") { vec!["red".into(), "blue".into()] } else { Vec::new() },
+                free_input: self.has("free"),
+                ..Question::default()
+            })),
+            "signin" => InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into() },
+            "handoff" => InterruptKind::Handoff { runner: "clerk".into() },
+            "doubt" => InterruptKind::InDoubt { tool: "Pay".into() },
+            other => panic!("nobody asks `{other}`"),
+        }
+    }
+}
+
+/// What is known of a call: its class, or how it differs from what is usual, then flags.
+pub fn seen(tool: &str, how: &str, arguments: &str) -> CallView {
+    let flags = Flags::of(how);
+    let once = |allowed| known_call(EffectClass::Once, allowed, as_asked(arguments));
+    let mut known = match how.split(',').next().unwrap_or_default() {
+        "" | "pure" => known_call(EffectClass::Pure, true, as_asked(arguments)),
+        "allow" => once(true),
+        "ask" => once(false),
+        "idempotent" => known_call(EffectClass::Idempotent, true, as_asked(arguments)),
+        "keyed" => known_call(EffectClass::Keyed, true, as_asked(arguments)),
+        "reconcile" => known_call(EffectClass::Reconcile { wait_ms: 10_000 }, true, as_asked(arguments)),
+        "question" => KnownCall { asks: Some((flags.asks("question"), flags.terms.clone())), ..once(true) },
+        "unknown" => return CallView::Unknown,
+        "invalid" => {
+            let reason = "`path` is missing".into();
+            return known(EffectClass::Once, true, Arguments::Invalid { reason });
+        }
+        "repaired" => {
+            let (value, repaired) = repair_arguments(arguments).expect("arguments that can be repaired");
+            assert!(repaired);
+            let arguments = value.to_string();
+            let digest = Digest::of(arguments.as_bytes());
+            known_call(EffectClass::Pure, true, Arguments::Repaired { arguments: arguments.into(), digest })
+        }
+        other => panic!("`{other}` is no way of a call"),
+    };
+    known.previews = flags.has("previews");
+    known.annotations.read_only_hint &= !flags.has("asked");
+    if flags.terms != Terms::default() && known.asks.is_none() {
+        let kind =
+            InterruptKind::Approval { tool: tool.into(), approval: approval(tool, &known), preview: None };
+        known.asks = Some((kind, flags.terms.clone()));
+    }
+    if flags.has("hook-asks") {
+        known.hook = Some(HookVerdict::Ask { reason: "an odd hour".into() });
+    }
+    if flags.has("hook-denies") {
+        known.hook = Some(HookVerdict::Deny { reason: "not at night".into() });
+    }
+    CallView::Known(Box::new(known))
+}
+
+/// What has changed about a call since.
+pub fn mark(call: &mut CallView, word: &str) {
+    match (word, &mut *call) {
+        ("gone", _) => *call = CallView::Unknown,
+        ("ask", CallView::Known(known)) => known.annotations.read_only_hint = false,
+        ("allow", CallView::Known(known)) => known.annotations.read_only_hint = true,
+        ("deny" | "denied", CallView::Known(known)) => {
+            known.hook = Some(HookVerdict::Deny { reason: "not at night".into() });
+        }
+        ("schema", CallView::Known(known)) => known.schema = Digest::of(b"another schema"),
+        _ => {} // tidy: other words are about something else
+    }
+}
