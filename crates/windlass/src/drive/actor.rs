@@ -337,7 +337,9 @@ impl Actor {
             EngineError::Store(error) => Ended::Store(error),
             other => Ended::Store(StoreError::Unavailable { why: other.to_string() }),
         };
+        self.rejudged = None;
         if self.is_new {
+            self.spending = Spending::default();
             let empty = Machine::restore(self.thread.clone(), None, []);
             self.machine = empty.map_err(|error| failed(error.into()))?;
             return Ok(());
