@@ -8,6 +8,7 @@ use windlass_machine::{
 };
 
 use crate::drive::policy::{ALLOW, GRANT, MAX_OF_A_USER, MODE, ModeOf, RecordedMode, mode_key};
+use crate::drive::{Letter, NewBlobs};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::port::journal::StoreError;
@@ -75,8 +76,25 @@ impl Engine {
         answers: Vec<Given>,
         by: Party,
     ) -> Result<Seq, EngineError> {
+        if self.deps.journal.head(thread).await?.is_none() {
+            return Err(EngineError::NoThread(thread.clone()));
+        }
+        let id = InputId::from(self.fresh("inp"));
+        let letter = self.answers(answers, by).await?;
+        Ok(self.deps.send(thread, &id, letter).await??)
+    }
+
+    /// Answers as they are recorded: long arguments are stored apart.
+    async fn answers(&self, mut answers: Vec<Given>, by: Party) -> Result<Letter, EngineError> {
+        let mut blobs = NewBlobs::default();
+        for given in &mut answers {
+            if let Answer::Edit { arguments } = &mut given.answer {
+                *arguments = blobs.content(&self.deps, arguments.clone()).await?;
+            }
+        }
         // Whoever takes it looks policy and tools up.
-        self.send(thread, Input::Answered { answers, by, view: View::default() }).await
+        let input = Input::Answered { answers, by, view: View::default() };
+        Ok(Letter { blobs: blobs.0, ..Letter::plain(input) })
     }
 
     /// Leaves answers in a thread's inbox for whoever drives it, now or later; drives nothing.
@@ -90,8 +108,11 @@ impl Engine {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        let input = Input::Answered { answers, by, view: View::default() };
-        self.deps.leave(thread, &id, &input).await?;
+        let letter = self.answers(answers, by).await?;
+        for (blob, bytes) in letter.blobs {
+            self.deps.blobs.put(&blob, bytes).await?;
+        }
+        self.deps.leave(thread, &id, &letter.input).await?;
         Ok(id)
     }
 

@@ -74,8 +74,10 @@ fn check(answer: &Answer) -> Result<(), Reject> {
             fits("the values", reply.values.as_ref().map_or(0, |values| values.to_string().len()))
         }
         Answer::Withdrawn => Err(Reject::Invalid { what: "only the engine takes a question back".into() }),
+        Answer::Edit { arguments: Content::Inline(arguments) } => fits("the arguments", arguments.len()),
+        Answer::Edit { arguments: Content::Blob(_) } => Ok(()),
         Answer::Deny { reason: None } | Answer::Fail { reason: None } => Ok(()),
-        Answer::Approve | Answer::Edit { .. } | Answer::Retry | Answer::Raise { .. } | Answer::Stop => Ok(()),
+        Answer::Approve | Answer::Retry | Answer::Raise { .. } | Answer::Stop => Ok(()),
     }
 }
 
