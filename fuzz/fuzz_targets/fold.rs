@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use windlass_machine::{Event, Fact, Input, Machine, ThreadId, Timestamp};
+use windlass_machine::{Event, Fact, Input, Machine, ThreadId, Timestamp, View};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let snapshot = machine.snapshot();
     assert!(snapshot.is_usable());
     for command in machine.unfinished() {
-        let _ = machine.handle(&Input::Lost(command), Timestamp(0));
+        let _ = machine.handle(&Input::Lost { command, view: View::default() }, Timestamp(0));
     }
     for event in machine.handle(&Input::Tick, Timestamp(u64::MAX)).into_iter().flatten() {
         assert!(Event::decode(&event.encode()).is_ok());
