@@ -444,7 +444,8 @@ impl Reference {
                 assert!(run.may_start(index), "{call:?} may not start: {:?}", run.calls);
                 assert_eq!(*id, effect(&run.id, *call));
                 let call = &mut run.calls[index];
-                if call.leave.take() == Some(Leave::Replied) && call.starts > 0 {
+                call.leave = None;
+                if call.parked {
                     *self.replies.entry(id.clone()).or_default() += 1;
                 }
                 (call.doing, call.starts, call.parked) = (Doing::Running, call.starts + 1, false);

@@ -4,14 +4,14 @@
 //! they may reply is checked here.
 
 use super::line::{Overlay, Place, digest_of};
-use super::{Decision, fits, next, tool, verdict};
+use super::{Decision, fits, next, rejudge, tool, verdict};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
 use crate::id::{InterruptId, Principal, RunId};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
-use crate::message::Content;
+use crate::message::{Block, Content};
 use crate::policy::Terms;
 use crate::reject::Reject;
-use crate::state::{Asked, Phase, Run};
+use crate::state::{Asked, Line, Phase, Run};
 
 /// Replies taken together at most: more than a step can ask.
 const MAX_TOGETHER: usize = 256;
@@ -45,7 +45,7 @@ pub(super) fn answered(
         Phase::Calls(line) => {
             let mut overlay = Overlay::of(run, line);
             for given in answers {
-                to_call(d, run, &mut overlay, given, (by, view))?;
+                to_call(d, line, &mut overlay, given, (by, view))?;
             }
             tool::after(d, run, overlay)
         }
@@ -148,6 +148,10 @@ fn parked(d: &mut Decision<'_>, run: &Run, asked: &Asked, given: &Given, by: &Pa
     let next = limit.next.unwrap_or(crate::event::Next::Retry);
     match &given.answer {
         Answer::Raise { to } => raises(limit, *to)?,
+        Answer::Retry if next::is_own(limit) => {
+            let what = format!("`{}` is the run's own limit: raise it, or stop the run", limit.limit);
+            return Err(Reject::Invalid { what });
+        }
         Answer::Retry => {}
         Answer::Stop | Answer::Deny { .. } => {
             close(d, asked, &given.answer, &by.principal);
@@ -176,12 +180,13 @@ fn raises(limit: &LimitAsked, to: u64) -> Result<(), Reject> {
 /// A reply to what a call waits for.
 fn to_call(
     d: &mut Decision<'_>,
-    run: &Run,
+    line: &Line,
     overlay: &mut Overlay<'_>,
     given: &Given,
     (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
     let (Some(index), asked) = find(d, by, &given.interrupt)? else { return Err(missing(&given.interrupt)) };
+    let (run, call) = (overlay.run, &line.calls[index]);
     if let (Some(seen), InterruptKind::Approval { approval, .. }) = (&given.approval, &asked.kind)
         && seen != approval
     {
@@ -214,7 +219,7 @@ fn to_call(
         (InterruptKind::Question(question), Answer::Reply(reply)) => {
             fits_question(question, reply, known(view, index))?;
             close(d, asked, answer, who);
-            overlay.seats[index].place = Place::Ready;
+            rejudge::replied(d, overlay, (index, call), view);
             Ok(())
         }
         (InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }, Answer::Reply(_))
@@ -223,17 +228,19 @@ fn to_call(
             Answer::Deny { .. },
         ) => {
             close(d, asked, answer, who);
-            overlay.seats[index].place = Place::Ready;
+            rejudge::replied(d, overlay, (index, call), view);
             Ok(())
         }
         (InterruptKind::InDoubt { .. }, Answer::Retry) => {
+            judged(d, run, overlay, index, view)?;
             close(d, asked, answer, who);
             (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
             Ok(())
         }
         (InterruptKind::InDoubt { .. }, Answer::Done { result }) => {
             close(d, asked, answer, who);
-            overlay.close(d, index, Outcome::Told, result.clone());
+            let content = tool::with_repair(call, &[Block::text(result.as_str())]);
+            overlay.finish(d, index, Outcome::Told, content);
             Ok(())
         }
         (InterruptKind::InDoubt { .. }, Answer::Fail { reason }) => {
