@@ -11,7 +11,7 @@ use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
 use crate::message::{Block, Content};
 use crate::policy::Terms;
 use crate::reject::Reject;
-use crate::state::{Asked, Line, Phase, Run};
+use crate::state::{Asked, Call, Line, Phase, Run};
 
 /// Replies taken together at most: more than a step can ask.
 const MAX_TOGETHER: usize = 256;
@@ -40,7 +40,8 @@ pub(super) fn answered(
     match &run.phase {
         Phase::Parked(asked) => match answers {
             [given] => parked(d, run, asked, given, by),
-            _ => Err(missing(&answers[1].interrupt)),
+            // Nothing else is open beside it.
+            [] | [_, ..] => Err(Reject::Invalid { what: "the run as a whole waits for one answer".into() }),
         },
         Phase::Calls(line) => {
             let mut overlay = Overlay::of(run, line);
@@ -158,7 +159,12 @@ fn parked(d: &mut Decision<'_>, run: &Run, asked: &Asked, given: &Given, by: &Pa
             next::limit_ends(d, run, limit, &run.totals);
             return Ok(());
         }
-        _ => return Err(Reject::Invalid { what: LIMIT_TAKES.into() }),
+        Answer::Approve
+        | Answer::Edit { .. }
+        | Answer::Reply(_)
+        | Answer::Done { .. }
+        | Answer::Fail { .. }
+        | Answer::Withdrawn => return Err(Reject::Invalid { what: LIMIT_TAKES.into() }),
     }
     close(d, asked, &given.answer, &by.principal);
     next::resume(d, run, next);
@@ -216,38 +222,19 @@ fn to_call(
             overlay.close(d, index, Outcome::Told, text.clone());
             Ok(())
         }
-        (InterruptKind::Question(question), Answer::Reply(reply)) => {
-            fits_question(question, reply, known(view, index))?;
-            close(d, asked, answer, who);
-            rejudge::replied(d, overlay, (index, call), view);
-            Ok(())
-        }
-        (InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }, Answer::Reply(_))
-        | (
+        (
             InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
-            Answer::Deny { .. },
+            Answer::Reply(_) | Answer::Deny { .. },
         ) => {
+            if let (InterruptKind::Question(question), Answer::Reply(reply)) = (&asked.kind, answer) {
+                fits_question(question, reply, known(view, index))?;
+            }
             close(d, asked, answer, who);
             rejudge::replied(d, overlay, (index, call), view);
             Ok(())
         }
-        (InterruptKind::InDoubt { .. }, Answer::Retry) => {
-            judged(d, run, overlay, index, view)?;
-            close(d, asked, answer, who);
-            (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
-            Ok(())
-        }
-        (InterruptKind::InDoubt { .. }, Answer::Done { result }) => {
-            close(d, asked, answer, who);
-            let content = tool::with_repair(call, &[Block::text(result.as_str())]);
-            overlay.finish(d, index, Outcome::Told, content);
-            Ok(())
-        }
-        (InterruptKind::InDoubt { .. }, Answer::Fail { reason }) => {
-            close(d, asked, answer, who);
-            let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
-            overlay.close(d, index, Outcome::InDoubt, format!("The call failed: {why}"));
-            Ok(())
+        (InterruptKind::InDoubt { .. }, Answer::Retry | Answer::Done { .. } | Answer::Fail { .. }) => {
+            resolve(d, (call, index, asked), overlay, (answer, who), view)
         }
         (InterruptKind::Limit(limit), Answer::Raise { to }) => {
             raises(limit, *to)?;
@@ -264,6 +251,30 @@ fn to_call(
         }
         (kind, _) => Err(Reject::Invalid { what: takes(kind).into() }),
     }
+}
+
+/// A person says what became of a dispatched call.
+fn resolve(
+    d: &mut Decision<'_>,
+    (call, index, asked): (&Call, usize, &Asked),
+    overlay: &mut Overlay<'_>,
+    (answer, who): (&Answer, &Principal),
+    view: &View,
+) -> Result<(), Reject> {
+    if *answer == Answer::Retry {
+        judged(d, overlay.run, overlay, index, view)?;
+    }
+    close(d, asked, answer, who);
+    if let Answer::Done { result } = answer {
+        let content = tool::with_repair(call, &[Block::text(result.as_str())]);
+        overlay.finish(d, index, Outcome::Told, content);
+    } else if let Answer::Fail { reason } = answer {
+        let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
+        overlay.close(d, index, Outcome::InDoubt, format!("The call failed: {why}"));
+    } else {
+        (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
+    }
+    Ok(())
 }
 
 fn takes(kind: &InterruptKind) -> &'static str {
