@@ -119,6 +119,10 @@ impl World {
                 Some(sent) => known.arguments = as_asked(sent),
                 None => {}
             }
+            let bound = fixture::approval(call.tool.as_str(), known);
+            if let Some((InterruptKind::Approval { approval, .. }, _)) = &mut known.asks {
+                *approval = bound;
+            }
         }
         fixture::view(calls)
     }

@@ -15,7 +15,8 @@ use crate::world::{Tale, tell};
 /// Seeds that failed once.
 const ONCE_FAILED: &[u64] = &[
     // The text of a failed try outlived the empty reply that followed it.
-    10,
+    10, // An approval that opened after a limit was raised was bound to the tool as it had been.
+    34_362,
 ];
 
 fn check(seed: u64) -> Option<(u32, bool)> {
