@@ -98,6 +98,13 @@
 //!   same batch overtook it: nobody else will ever report it, and the run would never end.
 //! - **In a run that is being stopped** it aborts what is in flight and reports how that ended: the reply or result if
 //!   it still came, else [`Input::ModelStopped`] or [`Input::ToolStopped`]. The run ends with the last of these.
+//! - **What changes nothing it may make again.** [`Command::PreviewTool`] and [`Command::Reconcile`] are started
+//!   whenever they are wanted and not in flight, and nothing is reported as lost of them.
+//! - **Every view is complete.** It holds the policy and each call of the step as they are when the input is taken;
+//!   an edited call with its new arguments. Where it is newer than what a call that may start now was judged by,
+//!   [`Input::Rejudge`] goes first.
+//! - **What the store has no room for** it hands back as [`Input::LimitRefused`], and then the input that was decided
+//!   on once more: the machine asks somebody, or ends the run.
 //! - It sends [`Input::Tick`] when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts whose
 //!   policy has changed since it was judged.
 //! - **It gives [`Machine::handle`] the thread's time**, [`Machine::now`], and sleeps [`Machine::due_in_ms`] by a clock

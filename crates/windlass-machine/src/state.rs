@@ -17,9 +17,10 @@ use crate::event::{
     Answer, Event, Fact, InterruptKind, Queued, Refused, RunOptions, RunStatus, StepMode, Totals,
 };
 use crate::id::{
-    Attempt, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId, Timestamp,
+    Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
+    Timestamp,
 };
-use crate::message::{Message, MicroUsd, Role};
+use crate::message::{Block, Message, MicroUsd, Role};
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
@@ -162,12 +163,7 @@ impl State {
             | Fact::ToolReconciling { call, .. }
             | Fact::ToolUnresolved { call, .. } => self.with_run(|run| run.call_changed(*call, &event.fact)),
             Fact::InterruptOpened { interrupt, kind, call, terms } => {
-                let asked = Asked::new(interrupt, kind, terms, event.at);
-                if call.is_none() {
-                    // Whoever replies makes room, or is told anew that there is none.
-                    self.refused = None;
-                }
-                self.with_run(|run| run.asked(*call, asked));
+                self.open_interrupt(*call, Asked::new(interrupt, kind, terms, event.at));
             }
             Fact::InterruptVoted { interrupt, .. }
             | Fact::InterruptReminded { interrupt }
@@ -180,12 +176,7 @@ impl State {
             Fact::ToolStarted { call, effect, arguments: _ } => {
                 self.with_run(|run| run.tool_started(*call, effect));
             }
-            Fact::ToolFinished { call, content, error, .. } => {
-                let results = self.run.as_mut().and_then(|run| run.tool_finished(*call, content, *error));
-                if let Some(message) = results {
-                    self.history.push(Arc::new(message));
-                }
-            }
+            Fact::ToolFinished { call, content, error, .. } => self.finish_call(*call, content, *error),
             Fact::CancelRequested { by, reason } => {
                 self.with_run(|run| run.cancel = Some((by.clone(), *reason)));
             }
@@ -274,6 +265,21 @@ impl State {
         {
             self.history.push(Arc::new(Message::text(Role::User, text)));
         }
+    }
+
+    fn finish_call(&mut self, call: CallKey, content: &[Block], error: bool) {
+        let results = self.run.as_mut().and_then(|run| run.tool_finished(call, content, error));
+        if let Some(message) = results {
+            self.history.push(Arc::new(message));
+        }
+    }
+
+    fn open_interrupt(&mut self, call: Option<CallKey>, asked: Asked) {
+        if call.is_none() {
+            // Whoever replies makes room, or is told anew that there is none.
+            self.refused = None;
+        }
+        self.with_run(|run| run.asked(call, asked));
     }
 
     fn close_interrupt(&mut self, interrupt: &InterruptId, answer: &Answer, by: Approval) {

@@ -14,9 +14,9 @@ use crate::world::{Tale, tell};
 /// Names every kind of fact, in a match that a new kind breaks and in a list that the file must cover.
 macro_rules! kinds {
     ($($kind:ident),+ $(,)?) => {
-        const KINDS: &[&str] = &[$(stringify!($kind)),+];
+        pub const KINDS: &[&str] = &[$(stringify!($kind)),+];
 
-        fn kind(fact: &Fact) -> &'static str {
+        pub fn kind(fact: &Fact) -> &'static str {
             match fact {
                 $(Fact::$kind { .. } => stringify!($kind),)+
             }

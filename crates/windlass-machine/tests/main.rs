@@ -2,6 +2,7 @@
 
 mod clock;
 mod cost;
+mod decision;
 mod fixture;
 mod journal;
 mod people;

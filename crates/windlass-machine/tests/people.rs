@@ -89,7 +89,7 @@ impl World {
         }
         let answer = match wild && self.dice.one_in(20) {
             true => Answer::Edit { arguments: "bad".into() },
-            false => said(&mut dice, &asked.kind),
+            false => said(&mut dice, &asked.kind, wild),
         };
         let seen = match &asked.kind {
             InterruptKind::Approval { approval, .. } if dice.one_in(2) => Some(*approval),
@@ -118,6 +118,10 @@ impl World {
                 Some("bad") => known.arguments = Arguments::Invalid { reason: "it does not fit".into() },
                 Some(sent) => known.arguments = as_asked(sent),
                 None => {}
+            }
+            let bound = fixture::approval(call.tool.as_str(), known);
+            if let Some((InterruptKind::Approval { approval, .. }, _)) = &mut known.asks {
+                *approval = bound;
             }
         }
         fixture::view(calls)
@@ -174,7 +178,7 @@ fn may(who: &str, asked: &Asked) -> bool {
     }
 }
 
-fn said(dice: &mut Dice, kind: &InterruptKind) -> Answer {
+fn said(dice: &mut Dice, kind: &InterruptKind, wild: bool) -> Answer {
     let reply = |reply| Answer::Reply(Box::new(reply));
     match kind {
         InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => match dice.below(7) {
@@ -199,6 +203,7 @@ fn said(dice: &mut Dice, kind: &InterruptKind) -> Answer {
         InterruptKind::Limit(limit) => match dice.below(4) {
             0 => Answer::Stop,
             1 if limit.limit.starts_with("day") => Answer::Retry,
+            2 if wild && dice.one_in(2) => Answer::Retry,
             _ => Answer::Raise { to: limit.figure.max(limit.used) + 1 + dice.below(3) },
         },
     }

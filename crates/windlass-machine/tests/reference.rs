@@ -444,7 +444,8 @@ impl Reference {
                 assert!(run.may_start(index), "{call:?} may not start: {:?}", run.calls);
                 assert_eq!(*id, effect(&run.id, *call));
                 let call = &mut run.calls[index];
-                if call.leave.take() == Some(Leave::Replied) && call.starts > 0 {
+                call.leave = None;
+                if call.parked {
                     *self.replies.entry(id.clone()).or_default() += 1;
                 }
                 (call.doing, call.starts, call.parked) = (Doing::Running, call.starts + 1, false);
@@ -474,37 +475,40 @@ impl Reference {
                 (call.doing, call.in_doubt, call.leave) = (Doing::Nothing, true, None);
                 self.doubts += 1;
             }
-            Fact::ToolFinished { call, outcome, content, error, .. } => {
-                let call = open(run, *call);
-                let dispatched = call.starts > 0;
-                match outcome {
-                    Outcome::Returned => assert_eq!(call.doing, Doing::Running),
-                    Outcome::Refused | Outcome::Denied | Outcome::Cancelled => {
-                        assert!(
-                            !dispatched || call.class == EffectClass::Pure,
-                            "{outcome:?} of a dispatched call"
-                        );
-                    }
-                    Outcome::InDoubt => assert!(dispatched && call.doing != Doing::Running),
-                    // Somebody may tell a result in place of a call that a hook stopped.
-                    Outcome::Told => assert_eq!(call.doing, Doing::Nothing),
-                    Outcome::Reconciled => assert!(matches!(call.doing, Doing::Reading(_))),
-                }
-                assert!(call.asked.is_none(), "a result while it is asked");
-                (call.doing, call.leave) = (Doing::Nothing, None);
-                call.result = Some(ToolResult {
-                    call_id: call.call.id.clone(),
-                    name: call.call.name.clone(),
-                    content: content.clone(),
-                    error: *error,
-                });
-                if !run.has_open_calls() {
-                    let results = run.calls.iter().filter_map(|call| call.result.clone());
-                    let blocks = results.map(Block::ToolResult).collect();
-                    self.history.push(Entry::Said(Arc::new(Message { role: Role::Tool, blocks })));
-                }
+            Fact::ToolFinished { call, outcome, .. } => {
+                self.finished(*call, *outcome, fact);
             }
             other => unreachable!("{other:?} is not about a call"),
+        }
+    }
+
+    fn finished(&mut self, call: CallKey, outcome: Outcome, fact: &Fact) {
+        let Fact::ToolFinished { content, error, .. } = fact else { unreachable!("{fact:?} is no result") };
+        let run = self.run.as_mut().expect("a run is active");
+        let call = open(run, call);
+        let dispatched = call.starts > 0;
+        match outcome {
+            Outcome::Returned => assert_eq!(call.doing, Doing::Running),
+            Outcome::Refused | Outcome::Denied | Outcome::Cancelled => {
+                assert!(!dispatched || call.class == EffectClass::Pure, "{outcome:?} of a dispatched call");
+            }
+            Outcome::InDoubt => assert!(dispatched && call.doing != Doing::Running),
+            // Somebody may tell a result in place of a call that a hook stopped.
+            Outcome::Told => assert_eq!(call.doing, Doing::Nothing),
+            Outcome::Reconciled => assert!(matches!(call.doing, Doing::Reading(_))),
+        }
+        assert!(call.asked.is_none(), "a result while it is asked");
+        (call.doing, call.leave) = (Doing::Nothing, None);
+        call.result = Some(ToolResult {
+            call_id: call.call.id.clone(),
+            name: call.call.name.clone(),
+            content: content.clone(),
+            error: *error,
+        });
+        if !run.has_open_calls() {
+            let results = run.calls.iter().filter_map(|call| call.result.clone());
+            let blocks = results.map(Block::ToolResult).collect();
+            self.history.push(Entry::Said(Arc::new(Message { role: Role::Tool, blocks })));
         }
     }
 

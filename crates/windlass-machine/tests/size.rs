@@ -163,4 +163,20 @@ fn what_a_killed_call_says_is_recorded_up_to_a_size() {
         });
         check_shortened(&said.unwrap());
     }
+
+#[test]
+fn a_tool_asks_so_often_and_no_more() {
+    let mut machine = asking_about(fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]));
+    let call = CallKey { step: 1, index: 0 };
+    let kind = Box::new(InterruptKind::Handoff { runner: "clerk".into() });
+    let asks = Input::ToolAsked { call, kind, terms: Terms::default(), state: None };
+    let reply = Answer::Reply(Box::new(Reply { text: Some("yes".into()), ..Reply::default() }));
+    let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]);
+    for n in 0..64 {
+        take(&mut machine, &asks);
+        take(&mut machine, &fixture::answered(&format!("r.1.0.{n}"), reply.clone(), view.clone()));
+    }
+    let events = machine.handle(&asks, Timestamp(2_000)).unwrap();
+    let Fact::ToolFinished { content, error: true, .. } = &events[0].fact else { panic!("{events:?}") };
+    assert_eq!(*content, [Block::text("Given up: the tool has asked 64 times")]);
 }

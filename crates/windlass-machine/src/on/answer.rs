@@ -4,14 +4,14 @@
 //! they may reply is checked here.
 
 use super::line::{Overlay, Place, digest_of};
-use super::{Decision, fits, next, tool, verdict};
+use super::{Decision, fits, next, rejudge, tool, verdict};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
 use crate::id::{InterruptId, RunId};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
-use crate::message::Content;
+use crate::message::{Block, Content};
 use crate::policy::{Expiry, Quorum};
 use crate::reject::Reject;
-use crate::state::{Asked, Phase, Run};
+use crate::state::{Asked, Call, Line, Phase, Run};
 
 /// Replies taken together at most: more than a step can ask.
 const MAX_TOGETHER: usize = 256;
@@ -40,12 +40,13 @@ pub(super) fn answered(
     match &run.phase {
         Phase::Parked(asked) => match answers {
             [given] => parked(d, run, asked, given, by),
-            _ => Err(missing(&answers[1].interrupt)),
+            // Nothing else is open beside it.
+            [] | [_, ..] => Err(Reject::Invalid { what: "the run as a whole waits for one answer".into() }),
         },
         Phase::Calls(line) => {
             let mut overlay = Overlay::of(run, line);
             for given in answers {
-                to_call(d, run, &mut overlay, given, (by, view))?;
+                to_call(d, line, &mut overlay, given, (by, view))?;
             }
             tool::after(d, run, overlay)
         }
@@ -157,13 +158,22 @@ fn parked(d: &mut Decision<'_>, run: &Run, asked: &Asked, given: &Given, by: &Pa
             raises(limit, *to)?;
             may_approve(asked, by)?;
         }
+        Answer::Retry if next::is_own(limit) => {
+            let what = format!("`{}` is the run's own limit: raise it, or stop the run", limit.limit);
+            return Err(Reject::Invalid { what });
+        }
         Answer::Retry => {}
         Answer::Stop | Answer::Deny { .. } => {
             close(d, asked, &given.answer, by);
             next::limit_ends(d, run, limit, &run.totals);
             return Ok(());
         }
-        _ => return Err(Reject::Invalid { what: LIMIT_TAKES.into() }),
+        Answer::Approve
+        | Answer::Edit { .. }
+        | Answer::Reply(_)
+        | Answer::Done { .. }
+        | Answer::Fail { .. }
+        | Answer::Withdrawn => return Err(Reject::Invalid { what: LIMIT_TAKES.into() }),
     }
     close(d, asked, &given.answer, by);
     next::resume(d, run, next);
@@ -185,12 +195,13 @@ fn raises(limit: &LimitAsked, to: u64) -> Result<(), Reject> {
 /// A reply to what a call waits for.
 fn to_call(
     d: &mut Decision<'_>,
-    run: &Run,
+    line: &Line,
     overlay: &mut Overlay<'_>,
     given: &Given,
     (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
     let (Some(index), asked) = find(d, by, &given.interrupt)? else { return Err(missing(&given.interrupt)) };
+    let (run, call) = (overlay.run, &line.calls[index]);
     if let (Some(seen), InterruptKind::Approval { approval, .. }) = (&given.approval, &asked.kind)
         && seen != approval
     {
@@ -219,36 +230,19 @@ fn to_call(
             overlay.close(d, index, Outcome::Told, text.clone());
             Ok(())
         }
-        (InterruptKind::Question(question), Answer::Reply(reply)) => {
-            fits_question(question, reply, known(view, index))?;
-            close(d, asked, answer, by);
-            overlay.seats[index].place = Place::Ready;
-            Ok(())
-        }
-        (InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }, Answer::Reply(_))
-        | (
+        (
             InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
-            Answer::Deny { .. },
+            Answer::Reply(_) | Answer::Deny { .. },
         ) => {
+            if let (InterruptKind::Question(question), Answer::Reply(reply)) = (&asked.kind, answer) {
+                fits_question(question, reply, known(view, index))?;
+            }
             close(d, asked, answer, by);
-            overlay.seats[index].place = Place::Ready;
+            rejudge::replied(d, overlay, (index, call), view);
             Ok(())
         }
-        (InterruptKind::InDoubt { .. }, Answer::Retry) => {
-            close(d, asked, answer, by);
-            (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
-            Ok(())
-        }
-        (InterruptKind::InDoubt { .. }, Answer::Done { result }) => {
-            close(d, asked, answer, by);
-            overlay.close(d, index, Outcome::Told, result.clone());
-            Ok(())
-        }
-        (InterruptKind::InDoubt { .. }, Answer::Fail { reason }) => {
-            close(d, asked, answer, by);
-            let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
-            overlay.close(d, index, Outcome::InDoubt, format!("The call failed: {why}"));
-            Ok(())
+        (InterruptKind::InDoubt { .. }, Answer::Retry | Answer::Done { .. } | Answer::Fail { .. }) => {
+            resolve(d, (call, index, asked), overlay, (answer, by), view)
         }
         (InterruptKind::Limit(limit), Answer::Raise { to }) => {
             raises(limit, *to)?;
@@ -265,6 +259,30 @@ fn to_call(
         }
         (kind, _) => Err(Reject::Invalid { what: takes(kind).into() }),
     }
+}
+
+/// A person says what became of a dispatched call.
+fn resolve(
+    d: &mut Decision<'_>,
+    (call, index, asked): (&Call, usize, &Asked),
+    overlay: &mut Overlay<'_>,
+    (answer, who): (&Answer, &Party),
+    view: &View,
+) -> Result<(), Reject> {
+    if *answer == Answer::Retry {
+        judged(d, overlay.run, overlay, index, view)?;
+    }
+    close(d, asked, answer, who);
+    if let Answer::Done { result } = answer {
+        let content = tool::with_repair(call, &[Block::text(result.as_str())]);
+        overlay.finish(d, index, Outcome::Told, content);
+    } else if let Answer::Fail { reason } = answer {
+        let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
+        overlay.close(d, index, Outcome::InDoubt, format!("The call failed: {why}"));
+    } else {
+        (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
+    }
+    Ok(())
 }
 
 fn takes(kind: &InterruptKind) -> &'static str {

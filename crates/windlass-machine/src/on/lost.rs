@@ -126,14 +126,15 @@ pub(super) fn reconciled(
     let run = d.active()?;
     let line = line_of(run, key)?;
     let index = key.index as usize;
-    let until = match line.calls[index].status {
-        CallStatus::Reconciling { attempt: now, until } if now == attempt && run.cancel.is_none() => until,
-        _ => {
-            // tidy: every other status is past this read
-            let what = format!("read {attempt} for the outcome of call {}/{}", key.step, key.index);
-            return Err(Reject::Stale { what });
-        }
+    let stale = || Reject::Stale {
+        what: format!("read {attempt} for the outcome of call {}/{}", key.step, key.index),
     };
+    let CallStatus::Reconciling { attempt: now, until } = line.calls[index].status else {
+        return Err(stale());
+    };
+    if now != attempt || run.cancel.is_some() {
+        return Err(stale());
+    }
     let mut overlay = Overlay::of(run, line);
     match found {
         Some(content) => {

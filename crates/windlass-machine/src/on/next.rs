@@ -127,6 +127,11 @@ pub(super) fn resume(d: &mut Decision<'_>, run: &Run, next: Next) {
     }
 }
 
+/// Whether the machine itself keeps count of a limit: nobody can make room for it elsewhere.
+pub(super) fn is_own(asked: &LimitAsked) -> bool {
+    asked.limit == MAX_STEPS || asked.limit == MAX_SAME_CALLS
+}
+
 /// Names of limits that the machine itself keeps count of.
 const MAX_STEPS: &str = "max_steps";
 const MAX_SAME_CALLS: &str = "max_same_calls";

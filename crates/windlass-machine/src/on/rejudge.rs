@@ -39,11 +39,15 @@ fn rejudge(
     (known, view): (&KnownCall, &View),
 ) {
     let asked = call.status.asked();
-    if !asked.is_none_or(|asked| is_approval(asked)) {
-        // What else is asked about a call, no rule has an opinion on.
-        return;
-    }
     let judged = verdict::judge(d, overlay.run, overlay.seats[index].tool, known, view);
+    match asked.map(|asked| &asked.kind) {
+        Some(InterruptKind::Approval { .. } | InterruptKind::Hook { .. }) | None => {}
+        // What a call itself asks is in vain where a rule denies the call; else it is judged with the reply.
+        Some(InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. })
+            if judged.verdict == Verdict::Deny => {}
+        // What else is asked about a call, no rule has an opinion on.
+        Some(_) => return,
+    }
     let same = judged.approval == call.approval;
     let keep = match (judged.verdict, overlay.seats[index].place) {
         (Verdict::Deny, _) => false,
@@ -66,6 +70,34 @@ fn rejudge(
     }
 }
 
+/// A call whose own question was replied to may go on, where the policy still lets it.
+pub(super) fn replied(
+    d: &mut Decision<'_>,
+    overlay: &mut Overlay<'_>,
+    (index, call): (usize, &Call),
+    view: &View,
+) {
+    let Some(CallView::Known(known)) = view.calls.get(index) else {
+        return unavailable(d, overlay, (index, call));
+    };
+    let judged = verdict::judge(d, overlay.run, overlay.seats[index].tool, known, view);
+    let asks_people = known.asks.is_some();
+    match judged.verdict {
+        Verdict::Allow => overlay.seats[index].place = Place::Ready,
+        Verdict::Ask if asks_people || still_stands(d, call, &judged, (known, view)) => {
+            overlay.seats[index].place = Place::Ready;
+        }
+        Verdict::Ask => {
+            overlay.judged(d, index, &judged, known, (None, view.version));
+            overlay.ask(d, index, judged);
+        }
+        Verdict::Deny => {
+            overlay.judged(d, index, &judged, known, (None, view.version));
+            overlay.denied(d, index, &judged);
+        }
+    }
+}
+
 /// A tool that is gone cannot be run.
 fn gone(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call)) {
     if let Some(asked) = call.status.asked() {
@@ -74,14 +106,14 @@ fn gone(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, 
         }
         take_back(d, asked, false);
     }
+    unavailable(d, overlay, (index, call));
+}
+
+fn unavailable(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call)) {
     let text = format!("The tool `{}` is no longer available", call.tool);
     let doubtful = overlay.may_have_changed_something(index);
     let outcome = if doubtful { Outcome::InDoubt } else { Outcome::Refused };
     overlay.close(d, index, outcome, text);
-}
-
-fn is_approval(asked: &Asked) -> bool {
-    matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. })
 }
 
 /// Closes an interrupt that is no longer needed, or is opened anew.

@@ -340,9 +340,8 @@ impl Run {
             Phase::Calls(line) => line.calls.as_slice(),
             Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => &[],
         };
-        let reads = line.iter().filter_map(|call| match call.status {
-            CallStatus::Unresolved { retry_at, .. } => Some(retry_at),
-            _ => None, // tidy: nothing else waits for the clock
+        let reads = line.iter().filter_map(|call| {
+            if let CallStatus::Unresolved { retry_at, .. } = call.status { Some(retry_at) } else { None }
         });
         asked.chain(reads).min()
     }
@@ -432,23 +431,7 @@ impl Run {
         }
         let Some(call) = self.call_mut(key) else { return };
         match fact {
-            Fact::CallJudged { verdict, class, arguments, approval, previews, .. } => {
-                (call.class, call.previews) = (*class, *previews);
-                if call.approval != *approval {
-                    (call.approval, call.approved, call.preview) = (*approval, false, None);
-                }
-                if let Some(arguments) = arguments {
-                    (call.arguments, call.changed) = (arguments.clone(), Some(Changed::Repaired));
-                }
-                match verdict {
-                    Verdict::Allow => {
-                        // What the gate lets through nobody has approved, even where somebody was asked before.
-                        (call.status, call.grant, call.approved) = (CallStatus::Ready, None, false);
-                    }
-                    // What is asked or said follows in the same batch.
-                    Verdict::Ask | Verdict::Deny => {}
-                }
-            }
+            Fact::CallJudged { .. } => call.judged(fact),
             Fact::GrantUsed { grant, .. } => call.grant = Some(grant.clone()),
             Fact::CallEdited { arguments, approval, .. } => {
                 (call.arguments, call.changed) = (arguments.clone(), Some(Changed::Edited));
@@ -473,7 +456,32 @@ impl Run {
                     call.status = CallStatus::Unresolved { attempts, until, retry_at: *retry_at };
                 }
             }
-            _ => {} // tidy: the others are folded elsewhere
+            // The others are folded elsewhere.
+            Fact::ThreadCreated { .. }
+            | Fact::ThreadTitled { .. }
+            | Fact::MessageReceived { .. }
+            | Fact::MessageQueued { .. }
+            | Fact::MessageTaken { .. }
+            | Fact::MessageWithdrawn { .. }
+            | Fact::RunStarted { .. }
+            | Fact::RunFinished { .. }
+            | Fact::RunWithdrawn { .. }
+            | Fact::StepStarted { .. }
+            | Fact::StepReplied { .. }
+            | Fact::StepFailed { .. }
+            | Fact::InterruptOpened { .. }
+            | Fact::InterruptVoted { .. }
+            | Fact::InterruptReminded { .. }
+            | Fact::InterruptEscalated { .. }
+            | Fact::InterruptClosed { .. }
+            | Fact::ToolStarted { .. }
+            | Fact::ToolFinished { .. }
+            | Fact::ToolInDoubt { .. }
+            | Fact::WindowMoved { .. }
+            | Fact::ModelSwitched { .. }
+            | Fact::CancelRequested { .. }
+            | Fact::LimitReached { .. }
+            | Fact::Note { .. } => {}
         }
     }
 
@@ -498,19 +506,22 @@ impl Run {
     pub(super) fn asked_changed(&mut self, interrupt: &InterruptId, fact: &Fact) {
         let asked = match &mut self.phase {
             Phase::Parked(asked) => Some(&mut **asked),
-            Phase::Calls(line) => line.calls.iter_mut().find_map(|call| match &mut call.status {
-                CallStatus::Asking(asked) if asked.interrupt == *interrupt => Some(&mut **asked),
-                _ => None, // tidy: no other status has an interrupt
+            Phase::Calls(line) => line.calls.iter_mut().find_map(|call| {
+                if let CallStatus::Asking(asked) = &mut call.status
+                    && asked.interrupt == *interrupt
+                {
+                    return Some(&mut **asked);
+                }
+                None
             }),
             Phase::Ready | Phase::Calling | Phase::Retrying(_) => None,
         };
         let Some(asked) = asked.filter(|asked| asked.interrupt == *interrupt) else { return };
-        match fact {
-            Fact::InterruptVoted { by, roles, .. } => asked.votes.push((by.clone(), roles.clone())),
-            Fact::InterruptReminded { .. } => asked.reminded = true,
-            Fact::InterruptEscalated { .. } => asked.escalated = true,
-            _ => {} // tidy: nothing else happens to an open interrupt
+        if let Fact::InterruptVoted { by, roles, .. } = fact {
+            asked.votes.push((by.clone(), roles.clone()));
         }
+        asked.reminded |= matches!(fact, Fact::InterruptReminded { .. });
+        asked.escalated |= matches!(fact, Fact::InterruptEscalated { .. });
     }
 
     pub(super) fn asked_closed(&mut self, index: Option<usize>, answer: &Answer, by: Approval) {
@@ -627,6 +638,25 @@ impl Call {
             preview: None,
             reply: None,
             parked: None,
+        }
+    }
+
+    fn judged(&mut self, fact: &Fact) {
+        let Fact::CallJudged { verdict, class, arguments, approval, previews, .. } = fact else { return };
+        (self.class, self.previews) = (*class, *previews);
+        if self.approval != *approval {
+            (self.approval, self.approved, self.preview) = (*approval, false, None);
+        }
+        if let Some(arguments) = arguments {
+            (self.arguments, self.changed) = (arguments.clone(), Some(Changed::Repaired));
+        }
+        match verdict {
+            Verdict::Allow => {
+                // What the gate lets through nobody has approved, even where somebody was asked before.
+                (self.status, self.grant, self.approved) = (CallStatus::Ready, None, false);
+            }
+            // What is asked or said follows in the same batch.
+            Verdict::Ask | Verdict::Deny => {}
         }
     }
 }

@@ -1,0 +1,274 @@
+//! No call is dispatched without a decision about exactly this call, by enough of those who may, that no dispatch has
+//! used up: whoever races, replays, edits, errs or dies.
+//!
+//! The oracle here looks at what was said and accepted, not at what was recorded of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use windlass_machine::*;
+
+use crate::fixture::{self, Dice, approval, as_asked, known_call, person, reply, roles_of};
+
+/// Who may approve where a rule names some, and where none does.
+const NAMED: &[&str] = &["ann", "cy", "dee"];
+const USUAL: &[&str] = &["ann", "bob"];
+
+/// What people have decided of one call so far.
+struct Decided {
+    known: KnownCall,
+    /// Who may approve it, and how many have to.
+    approvers: &'static [&'static str],
+    quorum: usize,
+    /// The arguments that people have seen last.
+    arguments: String,
+    /// What the votes are about, where they were given, and whose they are.
+    about: Digest,
+    interrupt: Option<InterruptId>,
+    votes: BTreeSet<String>,
+    is_retry: bool,
+}
+
+impl Decided {
+    fn new(known: KnownCall) -> Self {
+        let about = approval("Tool", &known);
+        let (arguments, votes) = ("{}".into(), BTreeSet::new());
+        Self { known, approvers: USUAL, quorum: 1, arguments, about, votes, is_retry: false, interrupt: None }
+    }
+
+    /// Edited arguments are judged on the usual terms.
+    fn said(&mut self, answer: &Answer, by: &Party, asked: &Asked) {
+        let terms = &asked.terms;
+        let usual = terms.approvers.is_empty() || matches!(answer, Answer::Edit { .. });
+        self.approvers = if usual { USUAL } else { NAMED };
+        self.quorum = if usual { 1 } else { terms.quorum as usize };
+        let now = approval("Tool", &self.known);
+        let elsewhere = self.interrupt.as_ref().is_some_and(|interrupt| *interrupt != asked.interrupt);
+        if now != self.about || elsewhere || matches!(answer, Answer::Edit { .. } | Answer::Retry) {
+            self.votes.clear();
+        }
+        // An edited call may be asked about anew, and the editor's vote goes along.
+        let edited = matches!(answer, Answer::Edit { .. });
+        self.interrupt = (!edited).then(|| asked.interrupt.clone());
+        self.about = now;
+        if let Answer::Edit { arguments } = answer {
+            self.arguments = arguments.inline().unwrap().into();
+        }
+        self.is_retry = *answer == Answer::Retry;
+        match answer {
+            // An editor who may not approve what they wrote has approved nothing.
+            Answer::Edit { .. } if !self.approvers.contains(&by.principal.as_str()) => {}
+            Answer::Approve | Answer::Edit { .. } | Answer::Retry => {
+                self.votes.insert(by.principal.to_string());
+            }
+            _ => self.votes.clear(),
+        }
+    }
+
+    /// A dispatch uses the decision up.
+    fn started(&mut self, arguments: Digest) {
+        let need = if self.is_retry { 1 } else { self.quorum };
+        assert!(self.votes.len() >= need, "{:?} of {need} approved", self.votes);
+        let may = |who: &String| self.approvers.contains(&who.as_str());
+        assert!(self.votes.iter().all(may), "{:?} may not approve it", self.votes);
+        assert!(self.is_retry || self.about == approval("Tool", &self.known), "another call was approved");
+        assert_eq!(arguments, Digest::of(self.arguments.as_bytes()), "other arguments were approved");
+        self.votes.clear();
+    }
+}
+
+struct Case {
+    machine: Machine,
+    journal: Vec<Event>,
+    calls: Vec<Decided>,
+    said: Vec<Vec<(Given, Party)>>,
+    /// Whether a tool has changed and the machine was not told yet.
+    changed: bool,
+    starts: u32,
+}
+
+impl Case {
+    fn new(quorum: u32) -> Self {
+        let mut named = known_call(EffectClass::Once, false, as_asked("{}"));
+        let kind = InterruptKind::Approval {
+            tool: "Tool".into(),
+            approval: approval("Tool", &named),
+            preview: None,
+        };
+        named.asks = Some((kind, fixture::terms(quorum, &["user:ann", "role:ops"], None)));
+        let usual = known_call(EffectClass::Once, false, as_asked("{}"));
+        let calls = vec![Decided::new(named), Decided::new(usual)];
+        let machine = Machine::restore("t".into(), None, []).unwrap();
+        let mut case =
+            Self { machine, journal: Vec::new(), calls, said: Vec::new(), changed: false, starts: 0 };
+        let message = fixture::new_message("m0", "Do it", "r0", Arc::new(fixture::agent()));
+        assert!(case.take(&Input::Message(Box::new(message))));
+        let blocks = vec![fixture::call("c0", "Tool", "{}"), fixture::call("c1", "Tool", "{}")];
+        let attempt = Attempt { step: 1, attempt: 1 };
+        assert!(case.take(&reply(attempt, blocks, StopReason::ToolCalls, case.view())));
+        case
+    }
+
+    fn view(&self) -> View {
+        fixture::view(self.calls.iter().map(|call| CallView::Known(Box::new(call.known.clone()))).collect())
+    }
+
+    fn open(&self) -> Vec<Asked> {
+        self.machine.state().run.iter().flat_map(Run::open).map(|(_, asked)| asked.clone()).collect()
+    }
+
+    /// Whether the input was accepted; what was started must have been decided.
+    fn take(&mut self, input: &Input) -> bool {
+        let Ok(events) = self.machine.handle(input, Timestamp(1_000)) else { return false };
+        let open: Vec<Asked> = self.open();
+        for event in &events {
+            self.machine.apply(event);
+        }
+        if let Input::Answered { answers, by, .. } = input {
+            for given in answers {
+                let index: usize = given.interrupt.as_str().split('.').nth(2).unwrap().parse().unwrap();
+                if let Answer::Edit { arguments } = &given.answer {
+                    self.calls[index].known.arguments = as_asked(arguments.inline().unwrap());
+                }
+                let asked = open.iter().find(|asked| asked.interrupt == given.interrupt);
+                self.calls[index].said(&given.answer, by, asked.expect("an open interrupt"));
+            }
+        }
+        for event in &events {
+            if let Fact::ToolStarted { call, arguments, .. } = &event.fact {
+                self.calls[call.index as usize].started(*arguments);
+                self.starts += 1;
+            }
+        }
+        self.journal.extend(events);
+        true
+    }
+
+    /// Somebody says something, about what is open or about what never was.
+    fn answer(&mut self, dice: &mut Dice) {
+        let who = fixture::PEOPLE[dice.below(fixture::PEOPLE.len() as u64) as usize];
+        let mut by = person(who, roles_of(who));
+        if dice.one_in(8) {
+            by.workspace = "elsewhere".into();
+        }
+        let open = self.open();
+        let mut answers = Vec::new();
+        for _ in 0..1 + dice.below(2) {
+            let interrupt = match open.is_empty() || dice.one_in(8) {
+                true => {
+                    InterruptId::from(format!("r{}.1.{}.{}", dice.below(2), dice.below(2), dice.below(4)))
+                }
+                false => open[dice.below(open.len() as u64) as usize].interrupt.clone(),
+            };
+            let answer = match dice.below(10) {
+                0 => Answer::Deny { reason: None },
+                1 => Answer::Edit { arguments: format!("{{\"n\":{}}}", dice.below(3)).into() },
+                2 | 3 => Answer::Retry,
+                _ => Answer::Approve,
+            };
+            let seen = self.calls[dice.below(2) as usize].about;
+            answers.push((Given { interrupt, answer, approval: dice.one_in(3).then_some(seen) }, by.clone()));
+        }
+        self.send(answers.clone());
+        self.said.push(answers);
+    }
+
+    fn send(&mut self, answers: Vec<(Given, Party)>) {
+        // Before a call starts that was approved earlier, the driver tells what has changed since.
+        if self.changed && self.is_ready() {
+            self.rejudge();
+        }
+        let by = answers[0].1.clone();
+        let mut view = self.view();
+        for (given, _) in &answers {
+            let index = given.interrupt.as_str().split('.').nth(2).and_then(|index| index.parse().ok());
+            if let (Answer::Edit { arguments }, Some(CallView::Known(known))) =
+                (&given.answer, index.and_then(|index: usize| view.calls.get_mut(index)))
+            {
+                known.arguments = as_asked(arguments.inline().unwrap());
+            }
+        }
+        let answers = answers.into_iter().map(|(given, _)| given).collect();
+        self.take(&Input::Answered { answers, by, view });
+    }
+
+    fn is_ready(&self) -> bool {
+        match self.machine.state().run.as_ref().map(|run| &run.phase) {
+            Some(Phase::Calls(line)) => line.calls.iter().any(|call| call.status == CallStatus::Ready),
+            _ => false, // tidy: there are no calls
+        }
+    }
+
+    fn rejudge(&mut self) {
+        self.changed = false;
+        self.take(&Input::Rejudge { view: self.view() });
+    }
+
+    fn step(&mut self, dice: &mut Dice) {
+        match dice.below(10) {
+            // What was said once is said again, by whoever has it.
+            0 if !self.said.is_empty() => {
+                let again = self.said[dice.below(self.said.len() as u64) as usize].clone();
+                self.send(again);
+            }
+            1 => {
+                let schema = Digest::of(&dice.roll().to_le_bytes());
+                self.calls[dice.below(2) as usize].known.schema = schema;
+                self.changed = true;
+                if dice.one_in(2) {
+                    self.rejudge();
+                }
+            }
+            2 => {
+                self.machine = Machine::restore("t".into(), None, self.journal.iter().cloned()).unwrap();
+                for command in self.machine.unfinished() {
+                    self.take(&Input::Lost { command, view: self.view() });
+                }
+            }
+            3 => {
+                if self.changed {
+                    self.rejudge();
+                }
+                if let Some(Command::CallTool { call, .. }) = self.machine.wants().first() {
+                    let content = vec![Block::text("one")];
+                    self.take(&Input::ToolReturned { call: *call, content, error: false, duration_ms: 1 });
+                }
+            }
+            _ => self.answer(dice),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // rows: SK-A3, SK-X7, WT-X2
+    #[test]
+    fn no_call_is_dispatched_without_a_decision_of_its_own(seed: u64, quorum in 1u32..4) {
+        let mut dice = Dice(seed);
+        let mut case = Case::new(quorum);
+        for _ in 0..60 {
+            // The calls are over: nothing is left to decide.
+            if case.machine.state().run.as_ref().is_none_or(|run| run.attempt.step > 1) {
+                break;
+            }
+            case.step(&mut dice);
+        }
+    }
+}
+
+#[test]
+fn decisions_are_made_often_enough_to_tell() {
+    let started = (0..200).filter(|seed| {
+        let (mut dice, mut case) = (Dice(*seed), Case::new(2));
+        for _ in 0..60 {
+            if case.machine.state().run.as_ref().is_none_or(|run| run.attempt.step > 1) {
+                break;
+            }
+            case.step(&mut dice);
+        }
+        case.starts > 0
+    });
+    assert!(started.count() > 50);
+}
