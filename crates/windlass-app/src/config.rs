@@ -4,7 +4,7 @@
 
 mod file;
 mod reference;
-mod suggest;
+pub mod suggest;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

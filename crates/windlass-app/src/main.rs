@@ -6,6 +6,7 @@ mod console;
 mod keyboard;
 mod paths;
 mod place;
+mod policy;
 mod signals;
 mod telemetry;
 mod trouble;

@@ -13,6 +13,12 @@ const DIGITS: usize = 16;
 /// The file's name, in the user's configuration directory and in a folder.
 pub const CONFIG_FILE: &str = "windlass.toml";
 
+/// The policy file's name in a folder.
+pub const POLICY_FILE: &str = "windlass.policy.toml";
+
+/// The policy file's name in the user's configuration directory.
+const USER_POLICY_FILE: &str = "policy.toml";
+
 /// The user's own directories.
 #[derive(Clone, Debug)]
 pub struct UserPaths {
@@ -32,6 +38,11 @@ impl UserPaths {
             config: base.config_dir().join("windlass").join(CONFIG_FILE),
             data: base.data_dir().join("windlass"),
         })
+    }
+
+    /// The user's policy file; it may not exist.
+    pub fn policy(&self) -> PathBuf {
+        self.config.with_file_name(USER_POLICY_FILE)
     }
 
     /// The store of a folder, outside of it.

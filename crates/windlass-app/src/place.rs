@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
-use windlass::machine::{AutoRun, ModelName, ModelSettings, RunId, ThreadId};
+use windlass::machine::{AutoRun, ModelName, ModelSettings, Rule, RunId, ThreadId};
 use windlass::port::journal::{RunRow, ThreadQuery, ThreadStatus};
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::tool::builtin::file_tools;
@@ -18,8 +18,9 @@ use crate::cli::{ModelFlags, PlaceFlags};
 use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
 use crate::console::Console;
 use crate::paths::UserPaths;
+use crate::policy::PolicyText;
 use crate::trouble::Trouble;
-use crate::trust::{FolderFile, Standing, Trusted};
+use crate::trust::{FolderFiles, Standing, Trusted};
 
 /// Rows read at a time. By a part of its id a run is found among the newest so many.
 const PAGE: usize = 1_000;
@@ -49,6 +50,8 @@ pub struct Ground {
     pub user: UserPaths,
     /// The settings.
     pub settings: Settings,
+    /// The rules of policy files that count here: the user's, then the folder's.
+    pub rules: Vec<Rule>,
     /// What flags say, for a model that is known only later.
     flags: Flags,
     place: PlaceFlags,
@@ -110,7 +113,10 @@ impl Ground {
                 .hint("name the working folder with `--dir`"));
         }
         let mut layers: Vec<ConfigFile> = config::read(&user.config)?.into_iter().collect();
-        layers.extend(trusted_layer(console, &user, &folder, ask)?);
+        let mut rules = PolicyText::read(&user.policy())?.map_or(Ok(Vec::new()), PolicyText::whole)?;
+        let (layer, folder_rules) = of_folder(console, &user, &folder, ask)?;
+        layers.extend(layer);
+        rules.extend(folder_rules);
         let flags = Flags {
             model: model.model.clone(),
             base_url: model.base_url.clone(),
@@ -119,7 +125,7 @@ impl Ground {
             max_steps: model.max_steps,
         };
         let settings = Settings::resolve(layers, flags.clone(), &config::environment)?;
-        Ok(Self { folder, user, settings, flags, place: place.clone(), model: model.clone() })
+        Ok(Self { folder, user, settings, rules, flags, place: place.clone(), model: model.clone() })
     }
 
     /// The store's folder.
@@ -147,7 +153,10 @@ impl Ground {
     pub async fn open(self, used: &[ModelName], auto_run: AutoRun) -> anyhow::Result<Place> {
         OPENED.get_or_init(|| Opened { store: self.store(), flags: self.same_flags() });
         let models = Arc::new(Catalog(RwLock::new(self.settings.catalog(used)?)));
-        let folder = WorkingFolder::open(&self.folder)?.with_store(&self.user.data);
+        let folder = WorkingFolder::open(&self.folder)?
+            .with_store(&self.user.data)
+            .with_protected_file(&self.user.config)
+            .with_protected_file(self.user.policy());
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
         let engine = Engine::builder()
             .store(self.store())
@@ -313,34 +322,43 @@ pub fn check_model(
     Ok(())
 }
 
-/// The folder's file, where a person has trusted it or does so now.
-fn trusted_layer(
+/// What a folder's files say: all of it where a person has trusted them or does so now, else only the rules that
+/// tighten.
+fn of_folder(
     console: &Console,
     user: &UserPaths,
     folder: &Path,
     ask: Ask,
-) -> Result<Option<ConfigFile>, Trouble> {
-    let Some(file) = FolderFile::read(folder)? else { return Ok(None) };
+) -> Result<(Option<ConfigFile>, Vec<Rule>), Trouble> {
+    let Some(files) = FolderFiles::read(folder)? else { return Ok((None, Vec::new())) };
     let mut trusted = Trusted::load(user)?;
-    let standing = trusted.standing(&file);
+    let standing = trusted.standing(&files);
     let mut counts = standing == Standing::Trusted;
     if !counts && ask == Ask::OnTerminal && console.can_ask() {
-        counts = crate::cli::trust::ask(console, &file, standing);
+        counts = crate::cli::trust::ask(console, &files, standing);
         if counts {
-            trusted.trust(&file)?;
+            trusted.trust(&files)?;
         }
     }
+    let policy = files.policy.as_ref().map(|file| PolicyText::parse(&file.path, &file.text));
     if counts {
-        return config::parse(&file.path, &file.text).map(Some);
+        let config = files.config.as_ref().map(|file| config::parse(&file.path, &file.text)).transpose()?;
+        return Ok((config, policy.map_or(Ok(Vec::new()), PolicyText::whole)?));
     }
     let why = match standing {
         Standing::Changed => "has changed since it was trusted",
         Standing::Unknown | Standing::Trusted => "is not trusted yet",
     };
-    let hint =
-        format!("read it, then run `windlass trust {}` on a terminal", quoted(&folder.display().to_string()));
-    console.warn(&format!("`{}` {why} and is ignored", file.path.display()), &[&hint]);
-    Ok(None)
+    let folder = quoted(&folder.display().to_string());
+    let hint = format!("read it, then run `windlass trust {folder}` on a terminal");
+    if let Some(file) = &files.config {
+        console.warn(&format!("`{}` {why} and is ignored", file.path.display()), &[&hint]);
+    }
+    if let Some(policy) = &policy {
+        let what = format!("`{}` {why}: only its rules that deny or ask count", policy.path.display());
+        console.warn(&what, &[&hint]);
+    }
+    Ok((None, policy.map_or(Ok(Vec::new()), PolicyText::tightening)?))
 }
 
 fn several(what: &str, id: &str) -> Trouble {

@@ -1,4 +1,5 @@
-//! Which folders' `windlass.toml` a person has trusted, by digest. A changed file is untrusted again.
+//! Which folders' `windlass.toml` and `windlass.policy.toml` a person has trusted, by one digest over both. Where one
+//! of them changes, both are untrusted again.
 //!
 //! The list lies in the user's data directory, where an agent's file tools never reach.
 
@@ -9,48 +10,74 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use windlass::machine::Digest;
 
-use crate::paths::{CONFIG_FILE, UserPaths, private_directory};
+use crate::paths::{CONFIG_FILE, POLICY_FILE, UserPaths, private_directory};
 use crate::trouble::Trouble;
 
 /// A configuration file is read by people before they trust it: this is far more than they read.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// The list of trusted files.
+/// The list of trusted folders.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Trusted {
-    /// Folder to digest of its file.
+    /// Folder to digest of its files.
     folders: BTreeMap<String, String>,
     #[serde(skip)]
     path: PathBuf,
 }
 
-/// A folder's configuration file.
+/// A folder's files. At least one is there.
+#[derive(Debug)]
+pub struct FolderFiles {
+    /// The folder as the list names it.
+    pub folder: String,
+    /// The configuration.
+    pub config: Option<FolderFile>,
+    /// The policy.
+    pub policy: Option<FolderFile>,
+    digest: String,
+}
+
+/// One of them.
 #[derive(Debug)]
 pub struct FolderFile {
     /// The file.
     pub path: PathBuf,
-    /// The folder as the list names it.
-    pub folder: String,
     /// Its text, which is what the digest is of.
     pub text: String,
-    digest: String,
 }
 
-/// How a folder's file stands.
+/// How a folder's files stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// A person has trusted exactly this text.
+    /// A person has trusted exactly these texts.
     Trusted,
-    /// A person has trusted another text.
+    /// A person has trusted other texts.
     Changed,
-    /// Nobody has trusted it.
+    /// Nobody has trusted them.
     Unknown,
 }
 
-impl FolderFile {
-    /// Reads a folder's file once: what is judged is what is used. `None` where there is none.
+impl FolderFiles {
+    /// Reads a folder's files once: what is judged is what is used. `None` where there are none.
     pub fn read(folder: &Path) -> Result<Option<Self>, Trouble> {
-        let path = folder.join(CONFIG_FILE);
+        let config = FolderFile::read(folder.join(CONFIG_FILE))?;
+        let policy = FolderFile::read(folder.join(POLICY_FILE))?;
+        if config.is_none() && policy.is_none() {
+            return Ok(None);
+        }
+        let texts = [&config, &policy].map(|file| file.as_ref().map(|file| &file.text));
+        let digest = Digest::default().chain(&texts).to_string();
+        Ok(Some(Self { folder: name(folder), config, policy, digest }))
+    }
+
+    /// Those that are there.
+    pub fn iter(&self) -> impl Iterator<Item = &FolderFile> {
+        self.config.iter().chain(&self.policy)
+    }
+}
+
+impl FolderFile {
+    fn read(path: PathBuf) -> Result<Option<Self>, Trouble> {
         let failed =
             |error: std::io::Error| Trouble::usage(format!("cannot read `{}`: {error}", path.display()));
         match std::fs::metadata(&path) {
@@ -63,8 +90,7 @@ impl FolderFile {
             Ok(_) => {}
         }
         let text = std::fs::read_to_string(&path).map_err(failed)?;
-        let digest = Digest::of(text.as_bytes()).to_string();
-        Ok(Some(Self { folder: name(folder), path, text, digest }))
+        Ok(Some(Self { path, text }))
     }
 }
 
@@ -94,18 +120,18 @@ impl Trusted {
         Ok(Self { path, ..list })
     }
 
-    /// How a file stands.
-    pub fn standing(&self, file: &FolderFile) -> Standing {
-        match self.folders.get(&file.folder) {
-            Some(digest) if *digest == file.digest => Standing::Trusted,
+    /// How a folder's files stand.
+    pub fn standing(&self, files: &FolderFiles) -> Standing {
+        match self.folders.get(&files.folder) {
+            Some(digest) if *digest == files.digest => Standing::Trusted,
             Some(_) => Standing::Changed,
             None => Standing::Unknown,
         }
     }
 
     /// Notes a person's word.
-    pub fn trust(&mut self, file: &FolderFile) -> Result<(), Trouble> {
-        self.change(|folders| folders.insert(file.folder.clone(), file.digest.clone())).map(drop)
+    pub fn trust(&mut self, files: &FolderFiles) -> Result<(), Trouble> {
+        self.change(|folders| folders.insert(files.folder.clone(), files.digest.clone())).map(drop)
     }
 
     /// Takes it back; says whether there was any.
@@ -173,7 +199,7 @@ mod tests {
             let folder = base.path().join(name);
             std::fs::create_dir(&folder).unwrap();
             std::fs::write(folder.join(CONFIG_FILE), "relaxed = true\n").unwrap();
-            FolderFile::read(&folder).unwrap().unwrap()
+            FolderFiles::read(&folder).unwrap().unwrap()
         };
         let (old, new) = (file("old"), file("new"));
         Trusted::load(&user).unwrap().trust(&old).unwrap();
@@ -183,5 +209,36 @@ mod tests {
         asking.trust(&new).unwrap();
         let now = Trusted::load(&user).unwrap();
         assert_eq!((now.standing(&old), now.standing(&new)), (Standing::Unknown, Standing::Trusted));
+    }
+
+    #[test]
+    fn trust_is_in_both_files_together() {
+        let base = tempfile::tempdir().unwrap();
+        let user = UserPaths { config: base.path().join("config"), data: base.path().join("data") };
+        let folder = base.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        let put = |name: &str, text: Option<&str>| match text {
+            Some(text) => std::fs::write(folder.join(name), text).unwrap(),
+            None => drop(std::fs::remove_file(folder.join(name))),
+        };
+        assert!(FolderFiles::read(&folder).unwrap().is_none());
+        put(CONFIG_FILE, Some("a"));
+        put(POLICY_FILE, Some("b"));
+        Trusted::load(&user).unwrap().trust(&FolderFiles::read(&folder).unwrap().unwrap()).unwrap();
+        let cases = [
+            (Some("a"), Some("b"), Standing::Trusted),
+            (Some("a"), Some("c"), Standing::Changed),
+            (Some("c"), Some("b"), Standing::Changed),
+            (Some("a"), None, Standing::Changed),
+            (None, Some("b"), Standing::Changed),
+            (Some("b"), Some("a"), Standing::Changed),
+            (Some("ab"), Some(""), Standing::Changed),
+        ];
+        for (config, policy, wanted) in cases {
+            put(CONFIG_FILE, config);
+            put(POLICY_FILE, policy);
+            let files = FolderFiles::read(&folder).unwrap().unwrap();
+            assert_eq!(Trusted::load(&user).unwrap().standing(&files), wanted, "{config:?} {policy:?}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::console::{Console, shown};
 use crate::paths::UserPaths;
 use crate::place::{Ask, Ground};
 use crate::trouble::{Exit, explain};
-use crate::trust::{FolderFile, Standing, Trusted};
+use crate::trust::{FolderFiles, Standing, Trusted};
 
 /// Providers on this machine, which need no key.
 const LOCAL: &[&str] = &["ollama", "llamacpp", "vllm", "lmstudio", "openai-compatible"];
@@ -96,6 +96,7 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
             if let Some(check) = trust(&ground.user, &ground.folder) {
                 checks.push(check);
             }
+            checks.push(policy(&ground));
             checks.push(keys(&ground));
             checks.extend(model(console, &mut ground, args.online).await);
             checks.extend(store(&ground).await);
@@ -144,25 +145,34 @@ fn folder(folder: &Path) -> Check {
     }
 }
 
+fn policy(ground: &Ground) -> Check {
+    match ground.rules.len() {
+        0 => Check::ok("policy", "no rules: a call asks unless its tool only reads"),
+        1 => Check::ok("policy", "1 rule counts"),
+        count => Check::ok("policy", format!("{count} rules count")),
+    }
+}
+
 fn trust(user: &UserPaths, folder: &Path) -> Option<Check> {
-    let file = match FolderFile::read(folder) {
-        Ok(file) => file?,
+    let files = match FolderFiles::read(folder) {
+        Ok(files) => files?,
         Err(error) => return Some(Check::broken("trust", &error.into())),
     };
     let trusted = match Trusted::load(user) {
         Ok(trusted) => trusted,
         Err(error) => return Some(Check::broken("trust", &error.into())),
     };
-    let path = file.path.display();
+    let named = files.iter().map(|file| format!("`{}`", file.path.display())).collect::<Vec<_>>();
+    let (named, are) = (named.join(" and "), if named.len() == 1 { "is" } else { "are" });
+    let counts = if files.policy.is_some() { "only rules that deny or ask count" } else { "it is ignored" };
     let hint = "read it, then run `windlass trust` on a terminal";
-    Some(match trusted.standing(&file) {
-        Standing::Trusted => Check::ok("trust", format!("`{path}` is trusted")),
+    Some(match trusted.standing(&files) {
+        Standing::Trusted => Check::ok("trust", format!("{named} {are} trusted")),
         Standing::Changed => {
-            Check::warning("trust", format!("`{path}` has changed since it was trusted, and is ignored"))
-                .hint(hint)
+            Check::warning("trust", format!("{named} {are} not what was trusted; {counts}")).hint(hint)
         }
         Standing::Unknown => {
-            Check::warning("trust", format!("`{path}` is not trusted, and is ignored")).hint(hint)
+            Check::warning("trust", format!("{named} {are} not trusted; {counts}")).hint(hint)
         }
     })
 }

@@ -6,6 +6,7 @@ mod chat;
 mod completions;
 mod doctor;
 mod follow;
+mod policy;
 mod resume;
 mod run;
 mod threads;
@@ -62,7 +63,9 @@ enum Command {
     Threads(threads::ThreadsArgs),
     /// Say what works, what does not, and how to mend it
     Doctor(doctor::DoctorArgs),
-    /// Let a folder's `windlass.toml` count
+    /// Check and try the rules that calls are judged by
+    Policy(policy::PolicyArgs),
+    /// Let a folder's `windlass.toml` and `windlass.policy.toml` count
     Trust(trust::TrustArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
@@ -127,6 +130,7 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         Some(Command::Answer(args)) => answer::run(console, &args).await,
         Some(Command::Threads(args)) => threads::run(console, &args).await,
         Some(Command::Doctor(args)) => doctor::run(console, &args).await,
+        Some(Command::Policy(args)) => policy::run(console, &args),
         Some(Command::Trust(args)) => trust::run(console, &args),
         Some(Command::Completions(args)) => {
             completions::run(console, &args, &mut Cli::command());

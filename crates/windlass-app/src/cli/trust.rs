@@ -1,4 +1,5 @@
-//! `windlass trust`: a person reads a folder's `windlass.toml` and lets it count. Only on a terminal.
+//! `windlass trust`: a person reads a folder's `windlass.toml` and `windlass.policy.toml` and lets them count. Only on a
+//! terminal.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -6,9 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::console::{Console, shown, shown_line};
-use crate::paths::{CONFIG_FILE, UserPaths};
+use crate::paths::{CONFIG_FILE, POLICY_FILE, UserPaths};
+use crate::policy::PolicyText;
 use crate::trouble::{Exit, Trouble};
-use crate::trust::{FolderFile, Standing, Trusted};
+use crate::trust::{FolderFiles, Standing, Trusted};
 
 /// Arguments of `trust`.
 #[derive(Args, Debug)]
@@ -41,29 +43,38 @@ pub fn run(console: &Console, args: &TrustArgs) -> anyhow::Result<Exit> {
         console.note(&format!("`{}` {said}", shown_line(&folder.display().to_string())));
         return Ok(Exit::Done);
     }
-    let Some(file) = FolderFile::read(&folder)? else {
-        return Err(Trouble::usage(format!("there is no `{CONFIG_FILE}` in `{}`", folder.display())).into());
+    let Some(files) = FolderFiles::read(&folder)? else {
+        let what = format!("there is no `{CONFIG_FILE}` and no `{POLICY_FILE}` in `{}`", folder.display());
+        return Err(Trouble::usage(what).into());
     };
-    let standing = trusted.standing(&file);
-    let path = file.path.display().to_string();
-    let path = shown_line(&path);
+    let standing = trusted.standing(&files);
+    let say = |what: &str| {
+        for file in files.iter() {
+            console.note(&format!("`{}` {what}", shown_line(&file.path.display().to_string())));
+        }
+    };
     if standing == Standing::Trusted {
-        console.note(&format!("`{path}` is already trusted"));
+        say("is already trusted");
         return Ok(Exit::Done);
     }
     // A file that cannot be read is said before anyone is asked to trust it.
-    crate::config::parse(&file.path, &file.text)?;
+    if let Some(file) = &files.config {
+        crate::config::parse(&file.path, &file.text)?;
+    }
+    if let Some(file) = &files.policy {
+        PolicyText::parse(&file.path, &file.text).whole()?;
+    }
     if !console.can_ask() {
         return Err(Trouble::usage("trust is a person's word, given on a terminal")
             .hint(format!("run `windlass trust {}` in a terminal", folder.display()))
             .into());
     }
-    if !ask(console, &file, standing) {
-        console.note("not trusted; it stays ignored");
+    if !ask(console, &files, standing) {
+        console.note("not trusted; nothing changes");
         return Ok(Exit::Failed);
     }
-    trusted.trust(&file)?;
-    console.note(&format!("`{path}` is trusted until it changes"));
+    trusted.trust(&files)?;
+    say("is trusted until it changes");
     Ok(Exit::Done)
 }
 
@@ -71,10 +82,10 @@ fn list(console: &Console, trusted: &Trusted) {
     let mut any = false;
     for folder in trusted.folders() {
         any = true;
-        let standing = match FolderFile::read(Path::new(folder)) {
-            Ok(Some(file)) if trusted.standing(&file) == Standing::Trusted => "trusted",
+        let standing = match FolderFiles::read(Path::new(folder)) {
+            Ok(Some(files)) if trusted.standing(&files) == Standing::Trusted => "trusted",
             Ok(Some(_)) => "changed, ignored",
-            Ok(None) => "file is gone",
+            Ok(None) => "files are gone",
             Err(_) => "unreadable",
         };
         console.out_line(&format!("{standing:<18}{}", shown_line(folder)));
@@ -84,17 +95,28 @@ fn list(console: &Console, trusted: &Trusted) {
     }
 }
 
-/// Shows the whole file and asks. Anything but `y` is a no.
-pub fn ask(console: &Console, file: &FolderFile, standing: Standing) -> bool {
+/// Shows the files whole and asks. Anything but `y` is a no.
+pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {
     let why = match standing {
+        Standing::Changed if files.iter().count() > 1 => {
+            "or the other one has changed since they were trusted"
+        }
         Standing::Changed => "has changed since it was trusted",
         Standing::Unknown | Standing::Trusted => "sets up Windlass in this folder",
     };
-    console.note(&format!("`{}` {why}:\n", shown_line(&file.path.display().to_string())));
-    for line in shown(&file.text).lines() {
-        console.note(&format!("  {} {line}", console.paint.dim("│")));
+    for file in files.iter() {
+        console.note(&format!("`{}` {why}:\n", shown_line(&file.path.display().to_string())));
+        for line in shown(&file.text).lines() {
+            console.note(&format!("  {} {line}", console.paint.dim("│")));
+        }
+        console.note("");
     }
-    console.note("\nIt can choose models, send them to other addresses and name secrets");
+    if files.config.is_some() {
+        console.note("It can choose models, send them to other addresses and name secrets");
+    }
+    if files.policy.is_some() {
+        console.note("Its rules can let tools run without asking anyone");
+    }
     console.err("Trust it as it is now? [y/N] ");
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);

@@ -10,22 +10,23 @@ const ALIKE: f64 = 0.6;
 /// Explains why a file cannot be read.
 pub fn explain(path: &Path, text: &str, error: &toml::de::Error) -> Trouble {
     let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-    let place = format!("{}:{line}", path.display());
-    let message = error.message();
+    let (what, hint) = words(error.message());
+    let trouble = Trouble::usage(format!("{}:{line}: {what}", path.display()));
+    hint.into_iter().fold(trouble, Trouble::hint)
+}
+
+/// The words for an error of the parser: what is wrong, and what to do.
+pub fn words(message: &str) -> (String, Option<String>) {
     let Some((key, known)) = unknown_key(message) else {
         let mut parts = message.trim().splitn(2, "; ");
         let what = parts.next().unwrap_or_default().replace('\n', ", ");
-        let trouble = Trouble::usage(format!("{place}: {what}"));
-        return match parts.next() {
-            Some(way_out) => trouble.hint(way_out),
-            None => trouble,
-        };
+        return (what, parts.next().map(str::to_owned));
     };
-    let trouble = Trouble::usage(format!("{place}: unknown key `{key}`"));
-    match nearest(key, &known) {
-        Some(near) => trouble.hint(format!("did you mean `{near}`?")),
-        None => trouble.hint(format!("keys that exist here: {}", known.join(", "))),
-    }
+    let hint = match nearest(key, &known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("keys that exist here: {}", known.join(", ")),
+    };
+    (format!("unknown key `{key}`"), Some(hint))
 }
 
 /// Takes serde's message apart: "unknown field `x`, expected one of `a`, `b`".

@@ -2,6 +2,7 @@
 
 mod config;
 mod crash;
+mod policy;
 mod run;
 #[cfg(unix)]
 pub mod terminal;

@@ -177,6 +177,14 @@ impl WorkingFolder {
         self
     }
 
+    /// Names a file that tools never write, wherever links lead to it; one outside the folder changes nothing.
+    pub fn with_protected_file(mut self, file: impl AsRef<Path>) -> Self {
+        if let Some(inside) = self.inside(&real_path(file.as_ref())).map(Path::to_owned) {
+            self.protected.add_file(&inside);
+        }
+        self
+    }
+
     /// Names the engine's store, a directory or a file; one outside the folder changes nothing.
     pub fn with_store(mut self, store: impl AsRef<Path>) -> Self {
         self.store = self.inside(&real_path(store.as_ref())).map(Path::to_owned);

@@ -264,6 +264,36 @@ fn the_protected_paths_can_be_chosen() {
     assert!(error.starts_with("`a{` is not a glob"), "{error}");
 }
 
+#[test]
+fn the_users_own_policy_is_not_written_wherever_it_lies() {
+    let desk = Desk::with(|folder| {
+        fs::create_dir_all(folder.path().join("conf")).unwrap();
+        fs::create_dir_all(folder.path().join("dotfiles")).unwrap();
+        symlink("../dotfiles/rules.toml", folder.path().join("conf/policy.toml")).unwrap();
+        let (kept, linked) = (folder.path().join("policy.toml"), folder.path().join("conf/policy.toml"));
+        fs::write(folder.path().join("dotfiles/rules.toml"), "old").unwrap();
+        folder.with_protected_file(kept).with_protected_file(linked).with_protected_file("/elsewhere/x")
+    });
+    let paths = [
+        "policy.toml",
+        "Policy.TOML",
+        "sub/../policy.toml",
+        "conf/policy.toml",
+        "dotfiles/rules.toml",
+        ".config/windlass/policy.toml",
+        "windlass/Policy.toml",
+    ];
+    for path in paths {
+        let refused = desk.show("Write", json!({"file_path": path, "content": ""}));
+        assert!(
+            refused.ends_with("is protected: file tools do not write it. Ask the user to change it"),
+            "{refused}"
+        );
+    }
+    let written = desk.show("Write", json!({"file_path": "other/policy.toml", "content": ""}));
+    assert_eq!(written, "ok: Created `other/policy.toml`: 0 bytes");
+}
+
 // rows: LM-T2, LM-T3, LM-T4, LM-T5, LM-T6
 #[test]
 fn the_store_is_neither_read_nor_written() {

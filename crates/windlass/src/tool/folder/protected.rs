@@ -14,6 +14,8 @@ pub struct ProtectedPaths {
     globs: GlobSet,
     /// Paths at the folder's top that may themselves be links: their targets are protected as well.
     anchors: Vec<PathBuf>,
+    /// Single files, in small letters.
+    files: Vec<String>,
 }
 
 impl ProtectedPaths {
@@ -32,7 +34,7 @@ impl ProtectedPaths {
             }
         }
         let globs = set.build().map_err(|source| failed("the list", source))?;
-        Ok(Self { globs, anchors })
+        Ok(Self { globs, anchors, files: Vec::new() })
     }
 
     /// The default list: this engine's configuration and policy, git's insides, shell start-up files.
@@ -43,11 +45,21 @@ impl ProtectedPaths {
     /// Tells whether a relative path, or a directory above it, is protected.
     pub(super) fn contains(&self, path: &Path) -> bool {
         path.ancestors().any(|part| !part.as_os_str().is_empty() && self.globs.is_match(part))
+            || self.files.contains(&in_small_letters(path))
+    }
+
+    /// Adds a file by its path relative to the folder.
+    pub(super) fn add_file(&mut self, path: &Path) {
+        self.files.push(in_small_letters(path));
     }
 
     pub(super) fn anchors(&self) -> &[PathBuf] {
         &self.anchors
     }
+}
+
+fn in_small_letters(path: &Path) -> String {
+    path.to_string_lossy().to_lowercase()
 }
 
 impl Default for ProtectedPaths {
@@ -60,6 +72,8 @@ impl Default for ProtectedPaths {
 const DEFAULT: &[&str] = &[
     "**/windlass.toml",
     "**/windlass.policy.toml",
+    // The user's own, as the platforms have it.
+    "**/windlass/policy.toml",
     // All of it, not only `hooks` and `config`: `commondir` and `modules` lead to other hooks. The
     // file `.git` of a linked work tree names the directory.
     "**/.git",

@@ -1,0 +1,141 @@
+//! Cases of `windlass policy test`: a call each, and what has to be said of it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use windlass::adapter::clock::SystemClock;
+use windlass::machine::{
+    Annotations, AutoRun, Judgement, Policy, Principal, Rule, Subject, Surface, ToolName, Trust, Verdict,
+};
+use windlass::port::clock::Clock;
+use windlass::tool::builtin::file_tools;
+
+use super::problem::Problem;
+use super::time::Moment;
+
+/// A file of cases.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseFile {
+    /// Policy files to test, relative to this one.
+    pub policy: Option<Vec<PathBuf>>,
+    /// The cases.
+    #[serde(default, rename = "case")]
+    pub cases: Vec<Case>,
+}
+
+/// `[[case]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    name: Option<String>,
+    tool: ToolName,
+    server: Option<String>,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    user: Option<Principal>,
+    #[serde(default)]
+    roles: Vec<String>,
+    agent: Option<String>,
+    #[serde(default)]
+    surface: Surface,
+    workspace: Option<String>,
+    #[serde(default)]
+    mode: AutoRun,
+    #[serde(default)]
+    allowlist: BTreeSet<ToolName>,
+    annotations: Option<AnnotationsFile>,
+    trusted: Option<bool>,
+    at: Option<Moment>,
+    expect: Verdict,
+    by: Option<String>,
+}
+
+/// What a tool says of itself.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct AnnotationsFile {
+    read_only: bool,
+    destructive: bool,
+    idempotent: bool,
+    open_world: bool,
+}
+
+impl CaseFile {
+    /// Reads a text.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
+        toml::from_str(text).map_err(|error| Problem::of_toml(text, &error))
+    }
+}
+
+impl Case {
+    /// What it is called; `index` is its place in the file.
+    pub fn label(&self, index: usize) -> String {
+        self.name.clone().unwrap_or_else(|| format!("case #{} (`{}`)", index + 1, self.tool))
+    }
+
+    /// Judges the call by some rules.
+    pub fn judge(&self, rules: &[Rule]) -> Judgement {
+        let policy = Policy {
+            rules: rules.to_vec(),
+            auto_run: self.mode,
+            allowlist: self.allowlist.clone(),
+            grants: Vec::new(),
+        };
+        let (nobody, arguments) = (Principal::from("local"), Value::Object(self.arguments.clone()));
+        policy.judge(&Subject {
+            tool: &self.tool,
+            server: self.server.as_deref(),
+            annotations: self.annotations(),
+            trust: if self.trusted.unwrap_or(self.server.is_none()) {
+                Trust::Trusted
+            } else {
+                Trust::Untrusted
+            },
+            arguments: Some(&arguments),
+            principal: self.user.as_ref().unwrap_or(&nobody),
+            roles: &self.roles,
+            agent: self.agent.as_deref().unwrap_or("default"),
+            surface: self.surface,
+            workspace: self.workspace.as_deref().unwrap_or("default"),
+            now: self.at.map_or_else(|| SystemClock::new().now(), |moment| moment.0),
+        })
+    }
+
+    /// What is wrong with a judgement, if anything.
+    pub fn complaint(&self, judgement: &Judgement) -> Option<String> {
+        let Judgement { verdict, by, .. } = judgement;
+        let said = format!("{} by `{by}`", word(*verdict));
+        if *verdict != self.expect {
+            return Some(format!("{said}; expected: {}", word(self.expect)));
+        }
+        let wanted = self.by.as_ref().filter(|wanted| *wanted != by)?;
+        Some(format!("{said}; expected: by `{wanted}`"))
+    }
+
+    /// As the case has them; else those of the built-in tool of that name.
+    fn annotations(&self) -> Annotations {
+        if let Some(file) = self.annotations {
+            return Annotations {
+                read_only_hint: file.read_only,
+                destructive_hint: file.destructive,
+                idempotent_hint: file.idempotent,
+                open_world_hint: file.open_world,
+            };
+        }
+        let built_in =
+            file_tools().into_iter().find(|tool| self.server.is_none() && tool.spec().name == self.tool);
+        built_in.map(|tool| tool.spec().annotations).unwrap_or_default()
+    }
+}
+
+/// A verdict, as policy files write it.
+pub fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allow => "allow",
+        Verdict::Ask => "ask",
+        Verdict::Deny => "deny",
+    }
+}
