@@ -1,6 +1,6 @@
 //! The command line: one file per command. This one says what can be typed.
 
-mod answer;
+mod approvals;
 mod cancel;
 mod chat;
 mod completions;
@@ -57,8 +57,8 @@ enum Command {
     Watch(watch::WatchArgs),
     /// Stop a run for good
     Cancel(cancel::CancelArgs),
-    /// Answer what a run waits for
-    Answer(answer::AnswerArgs),
+    /// List, show and answer what runs wait for
+    Approvals(approvals::ApprovalsArgs),
     /// List, show, export and delete conversations
     Threads(threads::ThreadsArgs),
     /// Say what works, what does not, and how to mend it
@@ -127,7 +127,7 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         Some(Command::Resume(args)) => resume::run(console, &args).await,
         Some(Command::Watch(args)) => watch::run(console, &args).await,
         Some(Command::Cancel(args)) => cancel::run(console, &args).await,
-        Some(Command::Answer(args)) => answer::run(console, &args).await,
+        Some(Command::Approvals(args)) => approvals::run(console, &args).await,
         Some(Command::Threads(args)) => threads::run(console, &args).await,
         Some(Command::Doctor(args)) => doctor::run(console, &args).await,
         Some(Command::Policy(args)) => policy::run(console, &args),

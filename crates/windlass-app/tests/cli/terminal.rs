@@ -104,7 +104,7 @@ impl Drop for Terminal {
     }
 }
 
-const APPROVE: &str = "[a]pprove once, [d]eny, [s]top the run: ";
+pub const APPROVE: &str = "[a]pprove once, [e]dit, [d]eny, [g]rant, [v]iew all, [s]top the run: ";
 
 #[test]
 fn a_person_sees_the_whole_call_and_approves_it() {
@@ -138,8 +138,8 @@ fn an_answer_from_another_terminal_ends_the_question() {
     let mut terminal = Terminal::start(&user, &["run", TASK]);
     terminal.until(APPROVE);
     let opened = user.events().into_iter().find(|event| event["type"] == "interrupt.opened").unwrap();
-    let (run, interrupt) = (opened["run"].as_str().unwrap(), opened["interrupt"].as_str().unwrap());
-    user.run(&["answer", run, interrupt, "approve", "--json"]).exits(0);
+    let interrupt = opened["interrupt"].as_str().unwrap();
+    user.run(&["approvals", "approve", interrupt, "--json"]).exits(0);
     terminal.until("answered elsewhere").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(user.read("insights.md"), INSIGHTS);

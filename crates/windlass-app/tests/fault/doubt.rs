@@ -22,7 +22,7 @@ struct Doubt {
     _runtime: tokio::runtime::Runtime,
 }
 
-const CHOICE: &str = "[d]one, [r]etry, [f]ailed, [s]top the run: ";
+const CHOICE: &str = "[d]one, [r]etry, [f]ailed, [v]iew all, [s]top the run: ";
 
 impl Doubt {
     fn new() -> Self {
