@@ -6,6 +6,8 @@ mod chat;
 mod completions;
 mod doctor;
 mod follow;
+mod grants;
+mod mode;
 mod policy;
 mod resume;
 mod run;
@@ -59,11 +61,17 @@ enum Command {
     Cancel(cancel::CancelArgs),
     /// List, show and answer what runs wait for
     Approvals(approvals::ApprovalsArgs),
+    /// List, give and take back grants, by which calls run without asking
+    Grants(grants::GrantsArgs),
+    /// Say or choose which calls run without asking
+    Mode(mode::ModeArgs),
+    /// Put tools on the list of the mode `allowlist`
+    Allow(mode::AllowArgs),
     /// List, show, export and delete conversations
     Threads(threads::ThreadsArgs),
     /// Say what works, what does not, and how to mend it
     Doctor(doctor::DoctorArgs),
-    /// Check and try the rules that calls are judged by
+    /// Check, try and explain what calls are judged by
     Policy(policy::PolicyArgs),
     /// Let a folder's `windlass.toml` and `windlass.policy.toml` count
     Trust(trust::TrustArgs),
@@ -128,9 +136,12 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         Some(Command::Watch(args)) => watch::run(console, &args).await,
         Some(Command::Cancel(args)) => cancel::run(console, &args).await,
         Some(Command::Approvals(args)) => approvals::run(console, &args).await,
+        Some(Command::Grants(args)) => grants::run(console, &args).await,
+        Some(Command::Mode(args)) => mode::mode(console, &args).await,
+        Some(Command::Allow(args)) => mode::allow(console, &args).await,
         Some(Command::Threads(args)) => threads::run(console, &args).await,
         Some(Command::Doctor(args)) => doctor::run(console, &args).await,
-        Some(Command::Policy(args)) => policy::run(console, &args),
+        Some(Command::Policy(args)) => policy::run(console, &args).await,
         Some(Command::Trust(args)) => trust::run(console, &args),
         Some(Command::Completions(args)) => {
             completions::run(console, &args, &mut Cli::command());

@@ -159,7 +159,8 @@ impl Part {
     }
 }
 
-fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
+/// How a call came to its result, in words.
+pub fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
     match (outcome, error) {
         (CallOutcome::Returned, false) => format!("✓ {}", seconds(duration_ms)),
         (CallOutcome::Returned, true) => format!("✗ failed, {}", seconds(duration_ms)),
