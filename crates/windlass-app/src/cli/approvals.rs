@@ -167,14 +167,14 @@ async fn list(console: &Console, place: &Place, limit: usize, json: bool) -> any
         console.note("nothing waits for an answer");
         return Ok(());
     }
-    let head = format!("{:<9}{:<TITLE_CHARS$}  {:>8}  {:>8}  ID", "ASKS", "WHAT", "AGE", "EXPIRES");
+    let head = format!("{:<9}{:<TITLE_CHARS$}  {:>8}  {:>10}  ID", "ASKS", "WHAT", "AGE", "EXPIRES");
     console.out_line(&console.out_paint.dim(&head));
     let now = now();
     for Waiting { open, .. } in &waiting {
         let what = first_line(&title(open), TITLE_CHARS - 1);
         let expires = open.expires_at.map_or("-".to_owned(), |at| format!("in {}", span(at.since(now))));
         let (asks, age) = (kind_word(&open.kind), span(now.since(open.since)));
-        let line = format!("{asks:<9}{what:<TITLE_CHARS$}  {age:>8}  {expires:>8}  {}", open.interrupt);
+        let line = format!("{asks:<9}{what:<TITLE_CHARS$}  {age:>8}  {expires:>10}  {}", open.interrupt);
         console.out_line(&line);
     }
     if more {

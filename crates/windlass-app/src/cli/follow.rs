@@ -212,10 +212,14 @@ impl<'a> Follow<'a> {
         match recorded.event.fact {
             Fact::InterruptOpened { interrupt, .. } if self.open.contains(&interrupt) => {}
             Fact::InterruptOpened { interrupt, .. } => self.open.push(interrupt),
-            Fact::InterruptClosed { interrupt, .. } => {
+            Fact::InterruptClosed { interrupt, by, .. } => {
                 self.open.retain(|open| *open != interrupt);
                 if self.asking.take_if(|asking| asking.is_about(&interrupt)).is_some() {
-                    self.console.note("\n  answered elsewhere");
+                    let by_rule = by.as_str() == "policy";
+                    self.console.note(match by_rule {
+                        true => "\n  the rules say otherwise by now",
+                        false => "\n  answered elsewhere",
+                    });
                 }
             }
             Fact::RunFinished { .. } if mine => return self.finished().await,

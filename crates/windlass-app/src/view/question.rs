@@ -194,6 +194,9 @@ impl Asking {
                     InterruptKind::Question(_) | InterruptKind::SignIn { .. } => {
                         self.give(&Answer::Reply(Box::default()), "approved")
                     }
+                    _ if item.needs_others() => {
+                        self.give(&Answer::Approve, "approved; others have to as well") // tidy: as below
+                    }
                     _ => self.give(&Answer::Approve, "approved once"), // tidy: the others are calls
                 };
             }
@@ -285,6 +288,11 @@ impl Item {
     /// Whether it asks if a call may run.
     fn is_call(&self) -> bool {
         matches!(self.open.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. })
+    }
+
+    /// Whether one more approval is not enough.
+    fn needs_others(&self) -> bool {
+        self.open.terms.quorum() as usize > self.open.approved_by.len() + 1
     }
 
     fn limit(&self) -> Option<&windlass::machine::LimitAsked> {

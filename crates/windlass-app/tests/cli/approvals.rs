@@ -18,6 +18,9 @@ fn plain(text: &str, ids: &[&str]) -> String {
         let run = id.split_once('.').map_or(*id, |(run, _)| run);
         plain = plain.replace(run, &format!("run_{}", nth + 1));
     }
+    for seconds in 1..60 {
+        plain = plain.replace(&format!(" {seconds} s"), " 0 s");
+    }
     plain.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
@@ -37,9 +40,22 @@ fn what_waits_is_listed_and_shown() {
     let ids = waiting(&user);
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let listed = user.run(&["approvals", "list"]).exits(0).out.replace("in 29 min", "in 30 min");
-    insta::assert_snapshot!(plain(&listed, &ids), @"");
+    insta::assert_snapshot!(plain(&listed, &ids), @r"
+    ASKS     WHAT                                                   AGE     EXPIRES  ID
+    question plan                                                   0 s   in 30 min  run_1.1.0.0
+    approve  Write insights.md                                      0 s           -  run_2.3.0.0
+    ");
     let shown = user.run(&["approvals", "show", ids[1]]).exits(0);
-    insta::assert_snapshot!(plain(&format!("{}{}", shown.out, shown.err), &ids), @"");
+    insta::assert_snapshot!(plain(&format!("{}{}", shown.out, shown.err), &ids), @r"
+    approve Write insights.md (new file, 5 lines, 168 bytes)
+      waits for 0 s (run run_2)
+      │ + # Insights from data.csv
+      │ +
+      │ + - `data.csv` has 2 rows and 2 columns: city, people
+      │ + - `people` goes from 1 to 3, with a mean of 2
+      │ + - the largest `people` is in the row `Rome`
+    hint: `windlass approvals approve|edit|deny run_2.3.0.0`
+    ");
     let shown = user.run(&["approvals", "show", ids[0]]).exits(0);
     assert!(shown.out.contains("if nobody answers it is declined in "), "{shown:#?}");
     let row = user.run(&["approvals", "show", ids[1], "--json"]).exits(0).json();
@@ -145,7 +161,7 @@ fn what_is_malformed_late_double_or_for_a_finished_run_changes_nothing() {
         assert!(said.err.contains(words), "`{words}` is not said: {said:#?}");
         assert_eq!(user.events().len(), before, "{said:#?}");
     };
-    refused(&["answer", question, "--select", "those"], "`those` is no option; choose `this`");
+    refused(&["answer", question, "--select", "those"], "`those` is no option\nhint: choose `this`");
     refused(&["answer", question, "--text", "x"], "the question takes no answer in free words");
     refused(&["answer", question, "--values", "{"], "`--values`: this is no JSON");
     refused(&["answer", question, "--retry"], "takes `approve`, `deny` or `answer` with `--select`");

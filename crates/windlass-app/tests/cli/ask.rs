@@ -90,7 +90,7 @@ fn a_grant_lets_the_next_calls_run_until_it_is_used_up() {
     terminal.until("[any number]: ").enter("2\n").until("[for ever]: ").enter("soon\n");
     terminal.until("[for ever]: ").enter("8h\n").until("[e]: ").enter("a\n");
     terminal.until("granted: 2 calls of `Write`, for 8 h, any arguments (grt_");
-    terminal.until("• Write a  ✓").until("• Write b  ✓").until("Write c (new file").until(APPROVE);
+    terminal.until("• Write a  ").until("• Write b  ").until("Write c (new file").until(APPROVE);
     terminal.enter("a\n").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(count(&user.events(), "grant.used"), 2);
@@ -190,8 +190,12 @@ fn a_question_is_answered_in_free_words_with_other_values_or_declined() {
         result(&user)
     };
     let words = ask(json!({ "allow_free_input": true }), &|terminal| {
-        terminal.enter("t\n").until("your answer (told to the model): ").enter("\n").until("your answer");
-        terminal.enter("twice\n").until("answered: twice");
+        terminal
+            .enter("t\n")
+            .until("your answer (told to the model): ")
+            .enter("\n")
+            .until("[s]top the run: ");
+        terminal.enter("t\n").until("your answer").enter("twice\n").until("answered: twice");
     });
     assert_eq!(words, r#"{"approved":true,"free_input":"twice"}"#);
     let values = ask(json!({ "params": { "to": "ann", "sum": 1.50 } }), &|terminal| {
@@ -254,7 +258,7 @@ fn what_a_rule_asks_of_others_is_said_and_not_offered() {
         .until("needs 2 approvals")
         .until("[a]pprove once, [e]dit, [d]eny, [v]iew all, [s]top")
         .enter("a\n");
-    terminal.until("approved once").until("waiting: the run waits for an answer");
+    terminal.until("approved; others have to as well").until("the run waits for an answer");
     terminal.until("needs 2 approvals; so far: local").until("windlass approvals deny run_");
     assert_eq!(terminal.end().0, Some(3));
     assert_eq!(user.read("insights.md"), "");

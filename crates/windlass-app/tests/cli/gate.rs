@@ -26,7 +26,8 @@ fn modes_and_the_list_say_which_calls_run_without_asking() {
         |arguments: &[&str]| user.run(&[&["mode", "--thread", &thread], arguments].concat()).exits(0).out;
     assert_eq!((mode(&[]), mode(&["everything"])), ("allowlist\n".into(), "everything\n".into()));
     let run = user.run(&["threads", "export", &thread]).exits(0).out;
-    let run = super::lines(&run)[1]["run"].as_str().unwrap().to_owned();
+    let run = super::lines(&run).into_iter().find(|event| event["type"] == "run.started").unwrap();
+    let run = run["run"].as_str().unwrap().to_owned();
     user.run(&["resume", &run]).exits(0);
     assert_eq!(mode(&["default"]), "allowlist\n");
     assert_eq!(user.run(&["mode", "default"]).exits(0).out, "ask\n");
@@ -48,7 +49,7 @@ fn grants_are_given_listed_and_taken_back() {
     let id = row["grant"]["id"].as_str().unwrap();
     let listed = user.run(&["grants", "list"]).exits(0).out;
     assert_eq!(
-        listed.replace(id, "grt_1").replace("47 h", "2 d"),
+        listed.replace(id, "grt_1").replace("47 h  ", "2 d   "),
         "grt_1  Write         2 left        for 2 d     /file_path = \"insights.md\"\n"
     );
     user.run(&["grants", "revoke", &id[id.len() - 5..]]).exits(0);
@@ -100,7 +101,21 @@ fn what_decided_about_each_call_is_explained() {
         let text = lines.collect::<Vec<_>>().join("\n");
         text.replace(run, "run_1").replace(grant, "grt_1").replace("after 1 s", "after 0 s")
     };
-    insta::assert_snapshot!(plain(&explained), @"");
+    insta::assert_snapshot!(plain(&explained), @r"
+    1.1   Glob *
+          allow   by annotations (the tool's own hints; no rule, mode or grant)
+          end     ✓ 0.1 s
+    1.2   Write a
+          ask     by annotations (the tool's own hints; no rule, mode or grant)
+          asked   approve, DAY (run_1.1.1.0)
+          edited  by local
+          answer  edited and approved by local, after 0 s
+          end     ✓ 0.1 s
+    2.1   Edit a
+          allow   by grant grt_1
+          grant   one use of grt_1
+          end     ✗ failed, 0.1 s
+    ");
     let one = user.run(&["policy", "explain", run, "1.2", "--json"]).exits(0).json();
     let what: Vec<_> =
         one["calls"][0]["happened"].as_array().unwrap().iter().map(|it| it["what"].clone()).collect();
@@ -148,7 +163,7 @@ const COPIES: &str = "
     INSERT INTO runs SELECT 'run_' || i, i, agent, model, status, from_seq, started_at, finished_at, totals
     FROM runs, n;
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
-    INSERT INTO events SELECT i << 32 | position & 4294967295, body FROM events, n;";
+    INSERT INTO events SELECT (i << 32) | (position & 4294967295), body FROM events, n;";
 
 #[test]
 fn ten_thousand_waiting_runs_are_only_rows() {

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -47,10 +47,6 @@ impl Model {
 
     pub fn run(&self, user: &User, arguments: &[&str]) -> Said {
         super::said(self.command(user, arguments).output().unwrap())
-    }
-
-    pub fn spawn(&self, user: &User, arguments: &[&str]) -> Child {
-        self.command(user, arguments).spawn().unwrap()
     }
 }
 
