@@ -131,7 +131,7 @@ pub async fn run(console: &Console, args: &ApprovalsArgs) -> anyhow::Result<Exit
         }
         Command::Show { id, json, place } => {
             let place = open(console, place).await?;
-            let waiting = find(&place, id).await?;
+            let waiting = find(console, &place, id).await?;
             show(console, &place, &waiting, *json).await?;
             Ok(Exit::Done)
         }
@@ -158,7 +158,7 @@ async fn open(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
 }
 
 async fn list(console: &Console, place: &Place, limit: usize, json: bool) -> anyhow::Result<()> {
-    let (waiting, more) = all(place, limit).await?;
+    let (waiting, more) = all(console, place, limit).await?;
     if json {
         waiting.iter().for_each(|waiting| console.out_json(&as_json(waiting).to_string()));
         return Ok(());
@@ -210,8 +210,8 @@ async fn show(console: &Console, place: &Place, waiting: &Waiting, json: bool) -
     for line in &card.lines {
         console.out_line(&format!("  {} {line}", paint.dim("│")));
     }
-    for hint in hints(open, &local()) {
-        console.hint(&format!("`windlass approvals {hint}{}`", place.ground.same_flags()));
+    for hint in hints(open, &local(), &place.ground.same_flags()) {
+        console.hint(&hint);
     }
     Ok(())
 }
@@ -227,7 +227,7 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
     let place = ground.open(&[], Consent::Ask).await?;
     let mut all = Vec::new();
     for id in ids {
-        let waiting = find(&place, id).await?;
+        let waiting = find(console, &place, id).await?;
         if all.iter().any(|known: &Waiting| known.open.interrupt == waiting.open.interrupt) {
             return Err(Trouble::usage(format!("`{}` is named twice", waiting.open.interrupt)).into());
         }

@@ -407,3 +407,6 @@ fn said(word: &str, text: &str) -> String {
         text => format!("{word}: {}", first_line(&shown(text), ECHO_CHARS)),
     }
 }
+
+#[cfg(test)]
+mod tests;

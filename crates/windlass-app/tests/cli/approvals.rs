@@ -54,7 +54,7 @@ fn what_waits_is_listed_and_shown() {
       │ + - `data.csv` has 2 rows and 2 columns: city, people
       │ + - `people` goes from 1 to 3, with a mean of 2
       │ + - the largest `people` is in the row `Rome`
-    hint: `windlass approvals approve|edit|deny run_2.3.0.0`
+    hint: `windlass approvals approve run_2.3.0.0` (or `edit`, `deny`)
     ");
     let shown = user.run(&["approvals", "show", ids[0]]).exits(0);
     assert!(shown.out.contains("if nobody answers it is declined in "), "{shown:#?}");
@@ -145,6 +145,45 @@ fn questions_and_limits_are_answered_from_the_command_line() {
     assert_eq!(answered(&["answer", "--values", r#"{"n":2}"#]), r#"{"approved":true,"overrides":{"n":2}}"#);
     assert_eq!(answered(&["approve"]), r#"{"approved":true}"#);
     assert_eq!(answered(&["deny"]), r#"{"approved":false,"cancelled":true}"#);
+}
+
+#[test]
+fn a_limit_is_raised_from_another_process() {
+    let user = User::new();
+    let model = Model::start(vec![Turn::Call(vec![("Glob", json!({ "pattern": "*" }))])]);
+    let chat = || {
+        let mut command = model.command(&user, &["chat", "--max-steps", "1"]);
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"go\n").unwrap();
+        super::said(child.wait_with_output().unwrap()).exits(3)
+    };
+    let said = chat();
+    assert!(said.err.contains("  limit `max_steps`: 1 of 1 used\n"), "{said:#?}");
+    let id = waiting(&user).remove(0);
+    let hint = format!("hint: `windlass approvals answer {id} --raise N --base-url ");
+    assert!(said.err.contains(&hint) && said.err.contains("` (or `--stop`)\n"), "{said:#?}");
+    let low = model.run(&user, &["approvals", "answer", &id, "--raise", "1"]).exits(2);
+    assert!(low.err.contains("raise `max_steps` above 1"), "{low:#?}");
+    model.run(&user, &["approvals", "answer", &id, "--raise", "5"]).exits(0);
+    chat();
+    let id = waiting(&user).remove(0);
+    let said = model.run(&user, &["approvals", "answer", &id, "--stop"]).exits(1);
+    assert!(said.err.contains("`ERR_MAX_TURNS`"), "{said:#?}");
+}
+
+#[test]
+fn a_thread_that_cannot_be_read_hides_no_other() {
+    let user = User::new();
+    user.run(&["run", TASK]).exits(3);
+    user.run(&["run", TASK]).exits(3);
+    let all = waiting(&user);
+    crate::fault::newer::execute(
+        &user.store(),
+        "UPDATE events SET body = '{' WHERE position = (SELECT max(position) FROM events)",
+    );
+    let said = user.run(&["approvals", "list", "--json"]).exits(0);
+    assert!(said.err.starts_with("warning: thread `"), "{said:#?}");
+    assert_eq!(lines(&said.out)[0]["interrupt"], *all[1]);
 }
 
 #[test]

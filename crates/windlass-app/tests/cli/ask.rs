@@ -264,3 +264,20 @@ fn what_a_rule_asks_of_others_is_said_and_not_offered() {
     assert_eq!(user.read("insights.md"), "");
     assert_eq!(mode(&user.store()), 0o700);
 }
+
+#[test]
+fn an_answer_to_a_run_that_another_process_holds_is_taken_there() {
+    let user = User::new();
+    user.configure("");
+    let policy = user.home().join("config/windlass/policy.toml");
+    // With a time to wait for, the process that asks keeps the run.
+    std::fs::write(&policy, "[[rule]]\nverdict = 'ask'\ntools = ['Write']\ntimeout = '3h'\n").unwrap();
+    let mut terminal = Terminal::start(&user, &["run", TASK]);
+    terminal.until("[s]top the run: ");
+    let id = user.run(&["approvals", "list", "--json"]).exits(0).json();
+    let said = user.run(&["approvals", "approve", id["interrupt"].as_str().unwrap()]).exits(0);
+    assert!(said.err.contains("the answer counts; another process drives the run\nhint: "), "{said:#?}");
+    terminal.until("answered elsewhere").until("Done.");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+}

@@ -26,7 +26,7 @@ fn without_a_terminal_a_run_waits_and_an_answer_finishes_it() {
     let user = User::new();
     let (run, interrupt) = waiting(&user);
     let said = user.run(&["resume"]).exits(3);
-    let hint = format!("`windlass approvals approve|edit|deny {interrupt}`");
+    let hint = format!("`windlass approvals approve {interrupt}` (or `edit`, `deny`)");
     assert!(said.err.contains(&hint), "{said:#?}");
     let said = user.run(&["approvals", "approve", &interrupt]).exits(0);
     assert!(said.out.contains("Done. `insights.md` now holds"), "{said:#?}");
@@ -104,7 +104,7 @@ fn in_a_pipe_chat_says_what_its_thread_waits_for() {
     let mut child = user.command(&chat).stdin(std::process::Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
     let said = super::said(child.wait_with_output().unwrap()).exits(3);
-    let hint = format!("`windlass approvals approve|edit|deny {interrupt}`");
+    let hint = format!("`windlass approvals approve {interrupt}` (or `edit`, `deny`)");
     assert!(said.err.contains(&hint), "{said:#?}");
     // The message stays where it is, and its turn comes after that run.
     user.run(&["approvals", "approve", &interrupt]).exits(0);

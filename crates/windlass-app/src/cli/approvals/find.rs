@@ -2,8 +2,9 @@
 
 use windlass::machine::{Answer, Fact, Given, InterruptId, InterruptKind, RunId};
 use windlass::port::journal::{RunRow, ThreadQuery, ThreadRow};
-use windlass::{EngineError, OpenInterrupt};
+use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
 
+use crate::console::Console;
 use crate::place::Place;
 use crate::trouble::Trouble;
 use crate::view::transcript::{answered, events};
@@ -30,8 +31,13 @@ impl Waiting {
     }
 }
 
-/// What all threads wait for, newest first, at most so many; and whether there is more.
-pub async fn all(place: &Place, limit: usize) -> Result<(Vec<Waiting>, bool), EngineError> {
+/// What all threads wait for, newest first, at most so many; and whether there is more. A thread that cannot be read
+/// hides no other.
+pub async fn all(
+    console: &Console,
+    place: &Place,
+    limit: usize,
+) -> Result<(Vec<Waiting>, bool), EngineError> {
     let mut all = Vec::new();
     let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
     loop {
@@ -39,7 +45,13 @@ pub async fn all(place: &Place, limit: usize) -> Result<(Vec<Waiting>, bool), En
         let Some(last) = threads.last() else { return Ok((all, false)) };
         query.before = Some((last.view.updated_at, last.thread.clone()));
         for thread in threads.iter().filter(|thread| thread.view.interrupts > 0) {
-            all.extend(of_thread(place, thread).await?);
+            match of_thread(place, thread).await {
+                Ok(waiting) => all.extend(waiting),
+                Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => {
+                    console.warn(&error.to_string(), &["`windlass doctor` checks the store"]);
+                }
+                Err(error) => return Err(error),
+            }
             if all.len() > limit {
                 all.truncate(limit);
                 return Ok((all, true));
@@ -56,7 +68,7 @@ async fn of_thread(place: &Place, thread: &ThreadRow) -> Result<Vec<Waiting>, En
 }
 
 /// Finds what waits by its id or the end of it.
-pub async fn find(place: &Place, id: &str) -> anyhow::Result<Waiting> {
+pub async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Waiting> {
     if let Some((run, _)) = id.split_once('.') {
         match place.engine.run_row(&RunId::from(run)).await {
             Ok(row) => return of_run(place, row, id).await,
@@ -64,7 +76,7 @@ pub async fn find(place: &Place, id: &str) -> anyhow::Result<Waiting> {
             Err(error) => return Err(error.into()),
         }
     }
-    let (all, _) = all(place, usize::MAX - 1).await?;
+    let (all, _) = all(console, place, usize::MAX - 1).await?;
     let mut found = all.into_iter().filter(|it| !id.is_empty() && it.open.interrupt.as_str().ends_with(id));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),

@@ -179,29 +179,31 @@ fn limit_takes(limit: &LimitAsked) -> &'static str {
     }
 }
 
-/// The ends of commands that answer, for whoever is not on this terminal.
-pub fn hints(open: &OpenInterrupt, party: &Party) -> Vec<String> {
+/// Commands that answer, for whoever is not on this terminal; each with what else may stand in its place.
+pub fn hints(open: &OpenInterrupt, party: &Party, flags: &str) -> Vec<String> {
     let id = &open.interrupt;
     let may = open.terms.may_approve(&party.principal, &party.roles);
     let voted = open.approved_by.contains(&party.principal);
-    let one = |words: &str| vec![format!("{words} {id}")];
-    let answer = |words: &str| format!("answer {id} {words}");
+    let or = |others: &str| if others.is_empty() { String::new() } else { format!(" (or {others})") };
+    let hint = |words: &str, others: &str| format!("`windlass approvals {words} {id}{flags}`{}", or(others));
+    let answer =
+        |words: &str, others: &str| format!("`windlass approvals answer {id} {words}{flags}`{}", or(others));
     match &open.kind {
         InterruptKind::Approval { .. } | InterruptKind::Hook { .. } if may && !voted => {
-            one("approve|edit|deny")
+            vec![hint("approve", "`edit`, `deny`")]
         }
-        InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => one("deny"),
+        InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => vec![hint("deny", "")],
         InterruptKind::Question(question) => {
-            let mut hints = one("approve|deny");
-            hints.extend((!question.options.is_empty()).then(|| answer("--select OPTION")));
-            hints.extend(question.free_input.then(|| answer("--text TEXT")));
+            let mut hints = vec![hint("approve", "`deny`")];
+            hints.extend((!question.options.is_empty()).then(|| answer("--select 1", "another option")));
+            hints.extend(question.free_input.then(|| answer("--text TEXT", "")));
             let values = question.params.is_some() || question.schema.is_some();
-            hints.extend(values.then(|| answer("--values JSON")));
+            hints.extend(values.then(|| answer("--values JSON", "")));
             hints
         }
-        InterruptKind::SignIn { .. } => one("approve|deny"),
-        InterruptKind::Handoff { .. } => vec![answer("--text RESULT")],
-        InterruptKind::InDoubt { .. } => vec![answer("--done RESULT|--retry|--fail REASON")],
-        InterruptKind::Limit(_) => vec![answer("--raise N|--stop")],
+        InterruptKind::SignIn { .. } => vec![hint("approve", "`deny`")],
+        InterruptKind::Handoff { .. } => vec![answer("--text RESULT", "")],
+        InterruptKind::InDoubt { .. } => vec![answer("--done RESULT", "`--retry`, `--fail REASON`")],
+        InterruptKind::Limit(_) => vec![answer("--raise N", "`--stop`")],
     }
 }

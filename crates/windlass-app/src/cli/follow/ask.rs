@@ -177,8 +177,8 @@ fn waits(
         for note in &card.notes {
             console.note(&format!("    {}", shown(note)));
         }
-        for hint in hints(open, &local()) {
-            console.hint(&format!("`windlass approvals {hint}{flags}`"));
+        for hint in hints(open, &local(), &flags) {
+            console.hint(&hint);
         }
     }
     console.hint(&format!("`windlass resume {run}{flags}` asks on a terminal"));
