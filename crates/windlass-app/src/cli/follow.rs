@@ -81,6 +81,8 @@ pub struct Follow<'a> {
     open: Vec<InterruptId>,
     asking: Option<Asking>,
     waiting: bool,
+    /// The last event that was shown.
+    seen: Seq,
     looks: u32,
     interrupts: u32,
 }
@@ -116,6 +118,7 @@ impl<'a> Follow<'a> {
             open: Vec::new(),
             asking: None,
             waiting: false,
+            seen: Seq::default(),
             looks: 0,
             interrupts: 0,
         }
@@ -139,6 +142,7 @@ impl<'a> Follow<'a> {
         // The run may wait behind another one, which has asked long before.
         let open = self.place.engine.interrupts(&self.thread).await?;
         self.open = open.into_iter().map(|open| open.interrupt).collect();
+        self.seen = from.after;
         let mut updates = self.place.engine.watch(&self.thread, from.after);
         let (mut tick, mut tend) = (tokio::time::interval(TICK), tokio::time::interval(TEND));
         loop {
@@ -181,6 +185,7 @@ impl<'a> Follow<'a> {
         }
         match update {
             Update::Event(recorded) => {
+                self.seen = recorded.seq;
                 if let Some(end) = self.event(recorded).await? {
                     return Ok(Some(end));
                 }

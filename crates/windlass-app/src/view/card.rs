@@ -177,6 +177,11 @@ fn limit_name(limit: &LimitAsked) -> String {
     shown_line(&name.replace("  ", " ")).into_owned()
 }
 
+/// Whether a limit is a budget, in which others may make room: then it is worth trying again.
+pub fn is_budget(limit: &LimitAsked) -> bool {
+    limit.next.is_some() && limit.limit.contains('/')
+}
+
 /// Whether a limit is one of money, which is counted in millionths of a dollar.
 pub fn is_money(limit: &LimitAsked) -> bool {
     limit.limit.split('/').nth(3) == Some("usd")

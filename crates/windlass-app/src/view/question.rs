@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use windlass::OpenInterrupt;
 use windlass::machine::{Answer, Given, InterruptId, InterruptKind, Party, Reply as QuestionReply};
 
-use super::card::{Card, Light, amount, is_money};
+use super::card::{Card, Light, amount, is_budget, is_money};
 use super::story::Background;
 use crate::config::Dollars;
 use crate::console::{Console, first_line, shown};
@@ -346,7 +346,7 @@ impl Item {
             }
             InterruptKind::Limit(limit) => vec![
                 (may_approve, "raise", Raise),
-                (limit.next.is_some(), "try again", Retry),
+                (is_budget(limit), "try again", Retry),
                 (true, "stop the run", StopAtLimit),
             ],
         };
@@ -364,7 +364,7 @@ impl Item {
     }
 
     fn show(&self, console: &Console, count: usize, number: Option<usize>) {
-        let (paint, card) = (console.paint, &self.card);
+        let (paint, card, alone) = (console.paint, &self.card, number.is_none());
         let number = number.map(|number| format!("{number} ")).unwrap_or_default();
         let word = format!("? {number}{}", card.word);
         console.note(&format!("{} {}", paint.yellow(&word), paint.bold(&card.title)));
@@ -383,7 +383,7 @@ impl Item {
                 console.note("  done: you tell the model its result; failed: you tell it what happened");
                 console.note("  retry: it runs again, for a second time if it was done");
             }
-            InterruptKind::Question(question) if !question.options.is_empty() => {
+            InterruptKind::Question(question) if alone && !question.options.is_empty() => {
                 console.note(&format!("  1 to {}: choose an option", question.options.len()));
             }
             _ => {} // tidy: the others explain themselves

@@ -8,7 +8,7 @@ use windlass::machine::{Answer, InterruptKind, LimitAsked, Party, Reply};
 
 use crate::config::Dollars;
 use crate::trouble::Trouble;
-use crate::view::card::is_money;
+use crate::view::card::{is_budget, is_money};
 use crate::view::question::read;
 
 /// Longest text that is read from a file or from standard input: far beyond what arguments of a call are.
@@ -160,7 +160,7 @@ pub fn fits(open: &OpenInterrupt, answer: &Answer) -> Result<(), Trouble> {
         }
         InterruptKind::Limit(limit) => {
             let fits = match answer {
-                Answer::Retry => limit.next.is_some(),
+                Answer::Retry => is_budget(limit),
                 _ => is_deny || matches!(answer, Answer::Raise { .. } | Answer::Stop), // tidy: no other fits
             };
             (fits, limit_takes(limit))
@@ -173,9 +173,9 @@ pub fn fits(open: &OpenInterrupt, answer: &Answer) -> Result<(), Trouble> {
 }
 
 fn limit_takes(limit: &LimitAsked) -> &'static str {
-    match limit.next {
-        Some(_) => "`answer` with `--raise`, `--retry` or `--stop`",
-        None => "`answer` with `--raise` or `--stop`",
+    match is_budget(limit) {
+        true => "`answer` with `--raise`, `--retry` or `--stop`",
+        false => "`answer` with `--raise` or `--stop`",
     }
 }
 

@@ -21,6 +21,10 @@ use crate::view::story::{Background, backgrounds};
 impl Follow<'_> {
     /// The run waits for somebody.
     pub(super) async fn need_answer(&mut self) -> anyhow::Result<Option<End>> {
+        // What has happened is shown before anything is asked.
+        if self.seen < self.place.engine.thread(&self.thread).await?.head {
+            return Ok(None);
+        }
         let open = self.place.engine.interrupts(&self.thread).await?;
         if open.is_empty() {
             return Ok(None);
