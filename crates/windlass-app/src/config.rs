@@ -3,6 +3,8 @@
 //! It reads files and variables and decides nothing about a run. A secret is only ever a reference here.
 
 mod file;
+mod gate;
+mod money;
 mod reference;
 pub mod suggest;
 
@@ -12,11 +14,14 @@ use std::time::Duration;
 
 use windlass::AgentConfig;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog, ProviderConfig};
+use windlass::limits::Budget;
 use windlass::machine::{CacheMarks, Limits, ModelName, ModelSettings, Reasoning};
 
 use crate::trouble::Trouble;
 
 pub use file::{AgentFile, ConfigFile, ProviderFile};
+use gate::ToolFile;
+pub use money::Dollars;
 pub use reference::Reference;
 
 /// Models that are chosen by the keys at hand, in this order.
@@ -108,6 +113,12 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     /// Whether a power cut may take the last moments.
     pub relaxed: bool,
+    /// What is said of tools, by name.
+    pub tools: BTreeMap<String, ToolFile>,
+    /// What runs may use together.
+    pub budgets: Vec<Budget>,
+    /// After how long a question of the agent that nobody answers is declined.
+    pub question_timeout_ms: Option<u64>,
 }
 
 /// Reads a configuration file; `None` where it does not exist.
@@ -141,6 +152,9 @@ impl Settings {
             providers: file.providers,
             store: flags.store.clone().or(file.store),
             relaxed: file.relaxed.unwrap_or_default(),
+            tools: file.tools,
+            budgets: file.budget.into_iter().map(|budget| budget.0).collect(),
+            question_timeout_ms: file.approvals.question_timeout.map(|length| length.0),
         };
         if let Some(steps) = flags.max_steps {
             settings.agent.limits.max_steps = Some(steps);
@@ -403,7 +417,7 @@ mod tests {
         .join("\n"), @r#"
         windlass.toml:2: unknown key `model` | did you mean `models`?
         windlass.toml:4: unknown key `max_stepz` | did you mean `max_steps`?
-        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers
+        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers, tools, budget, approvals
         windlass.toml:2: `much` is no reasoning | write auto, off, minimal, low, medium, high, or a number of tokens
         windlass.toml:2: a secret must not stand in a file | write `env:NAME` or `file:PATH`, which say where it is
         windlass.toml: `providers.x.headers.Authorization` must not stand in a file as it is | write `env:NAME` or `file:PATH`, which say where the secret is

@@ -3,6 +3,7 @@
 mod cli;
 mod config;
 mod console;
+mod editor;
 mod keyboard;
 mod paths;
 mod place;

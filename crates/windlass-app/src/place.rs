@@ -5,12 +5,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
-use windlass::machine::{AutoRun, ModelName, ModelSettings, Rule, RunId, ThreadId};
+use windlass::machine::{
+    ADMIN, ModelName, ModelSettings, Party, Principal, Rule, RunId, ThreadId, Timestamp, Verdict,
+};
+use windlass::port::clock::Clock;
 use windlass::port::journal::{RunRow, ThreadQuery, ThreadStatus};
 use windlass::port::model::{Ability, Model, ModelError, Models};
-use windlass::tool::builtin::file_tools;
+use windlass::tool::builtin::{file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Engine, EngineError, Task};
 
@@ -75,6 +79,40 @@ pub enum Ask {
     OnTerminal,
     /// Not for this command: it starts nothing.
     Never,
+}
+
+/// Which calls run without a person's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// Those that the rules, grants and the mode let through.
+    Ask,
+    /// All that no rule denies or asks about (`--yes`).
+    Everything,
+}
+
+impl Consent {
+    /// What `--yes` stands for.
+    pub fn of(yes: bool) -> Self {
+        if yes { Self::Everything } else { Self::Ask }
+    }
+
+    /// The rule that `--yes` is.
+    fn rule(self) -> Option<Rule> {
+        match self {
+            Self::Ask => None,
+            Self::Everything => Some(Rule { name: Some("--yes".into()), ..Rule::new(Verdict::Allow) }),
+        }
+    }
+}
+
+/// The person at the terminal: until there are accounts, whoever may use the store may do everything.
+pub fn local() -> Party {
+    Party { principal: Principal::from("local"), workspace: "default".into(), roles: vec![ADMIN.to_owned()] }
+}
+
+/// The time.
+pub fn now() -> Timestamp {
+    SystemClock::new().now()
 }
 
 /// The providers at hand; which ones a command needs may turn out only when the store is open.
@@ -150,7 +188,7 @@ impl Ground {
     }
 
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
-    pub async fn open(self, used: &[ModelName], auto_run: AutoRun) -> anyhow::Result<Place> {
+    pub async fn open(self, used: &[ModelName], consent: Consent) -> anyhow::Result<Place> {
         OPENED.get_or_init(|| Opened { store: self.store(), flags: self.same_flags() });
         let models = Arc::new(Catalog(RwLock::new(self.settings.catalog(used)?)));
         let folder = WorkingFolder::open(&self.folder)?
@@ -158,13 +196,16 @@ impl Ground {
             .with_protected_file(&self.user.config)
             .with_protected_file(self.user.policy());
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
+        let mut rules = self.rules.clone();
+        rules.extend(consent.rule());
         let engine = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
-            .tools(Registry::new().add_all(file_tools())?)
+            .tools(self.tools()?)
             .folder(Arc::new(folder))
-            .auto_run(auto_run)
+            .rules(rules)
+            .budgets(self.settings.budgets.clone())
             .build()
             .await?;
         Ok(Place { ground: self, engine, models })
@@ -172,7 +213,15 @@ impl Ground {
 
     /// Opens the store for looking: no model is called.
     pub async fn open_store(self) -> anyhow::Result<Place> {
-        self.open(&[], AutoRun::Ask).await
+        self.open(&[], Consent::Ask).await
+    }
+
+    /// The tools, with what the configuration says of them.
+    fn tools(&self) -> anyhow::Result<Registry> {
+        let ask = request_human_approval(self.settings.question_timeout_ms);
+        let registry = Registry::new().add_all(file_tools())?.add(Arc::new(ask))?;
+        let tools = self.settings.tools.iter();
+        Ok(tools.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }
 
     /// Flags that a later command needs to find the same place and the same model.

@@ -18,6 +18,7 @@ use crate::trouble::Trouble;
 
 pub use cases::{CaseFile, word};
 pub use problem::{Problem, Word};
+pub use time::Length;
 
 /// A policy file that was read.
 pub struct PolicyText {

@@ -1,8 +1,10 @@
 //! What people and programs see of runs: live progress, questions, transcripts, lines of JSON.
 
 pub mod call;
+pub mod card;
 pub mod events;
 pub mod live;
 pub mod preview;
 pub mod question;
+pub mod story;
 pub mod transcript;

@@ -215,19 +215,27 @@ impl Engine {
         Ok(())
     }
 
-    /// Picks a run up where it stands, unless another live process has it. An answer that was left for it is taken
-    /// first, so that what it seems to wait for is what it waits for.
+    /// Picks a run up where it stands, unless another live process has it. An answer that was left for it and a policy
+    /// that has changed count first, so that what it seems to wait for is what it waits for.
     pub async fn resume(&self, run: &RunId) -> Result<RunRow, EngineError> {
         let row = self.run_row(run).await?;
         if row.view.status.is_none() {
             self.deps.open(&row.thread).await?;
             let clock = &self.deps.clock;
             let until = clock.now().plus_ms(TAKEN_WITHIN_MS);
-            while !self.deps.journal.inbox(&row.thread, 1).await?.is_empty() && clock.now() < until {
+            while self.is_looked_at(&row.thread).await? && clock.now() < until {
                 clock.sleep_ms(TAKEN_LOOK_EVERY_MS).await;
             }
         }
         Ok(row)
+    }
+
+    /// Whether a driver still finds out what a thread waits for: from its inbox, or by a policy that has changed.
+    async fn is_looked_at(&self, thread: &ThreadId) -> Result<bool, EngineError> {
+        let view = self.thread(thread).await?.view;
+        // One that also waits for a time stays.
+        let looks = view.status == ThreadStatus::Waiting && view.deadline.is_none() && self.drives(thread);
+        Ok(looks || !self.deps.journal.inbox(thread, 1).await?.is_empty())
     }
 
     /// Picks up every thread that needs a driver and has none; says which, and which could not be opened and why.

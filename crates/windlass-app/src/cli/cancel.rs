@@ -2,11 +2,10 @@
 
 use clap::Args;
 use windlass::EngineError;
-use windlass::machine::{AutoRun, Principal};
 
 use super::{ModelFlags, PlaceFlags};
 use crate::console::Console;
-use crate::place::{Ask, Ground};
+use crate::place::{Ask, Ground, local};
 use crate::trouble::Exit;
 
 /// Arguments of `cancel`.
@@ -22,7 +21,7 @@ pub struct CancelArgs {
 /// Runs `cancel`.
 pub async fn run(console: &Console, args: &CancelArgs) -> anyhow::Result<Exit> {
     let ground = Ground::find(console, &args.place, &ModelFlags::default(), Ask::Never)?;
-    let place = ground.open(&[], AutoRun::Ask).await?;
+    let place = ground.open_store().await?;
     let row = place.find_run(args.run.as_deref()).await?;
     let run = row.view.run;
     if let Some(status) = row.view.status {
@@ -30,7 +29,7 @@ pub async fn run(console: &Console, args: &CancelArgs) -> anyhow::Result<Exit> {
         console.note(&format!("run {run} has ended already: {status}"));
         return Ok(Exit::Done);
     }
-    match place.engine.cancel(&run, Principal::from("local")).await {
+    match place.engine.cancel(&run, local().principal).await {
         Ok(_) => {}
         // It ended by itself in between: what is said below is its own end.
         Err(EngineError::Rejected(_)) => {}

@@ -11,11 +11,11 @@ use rustyline::{Config, Editor};
 use windlass::AgentConfig;
 use windlass::machine::{Fact, ModelName, RunId, Seq, Surface, ThreadId};
 
-use super::follow::{Consent, End, Follow, From, Sight};
+use super::follow::{End, Follow, From, Sight};
 use super::{ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::{Console, first_line, shown, shown_line};
 use crate::paths::private_directory;
-use crate::place::{Ask, Ground, Place};
+use crate::place::{Ask, Consent, Ground, Place};
 use crate::signals::{Screen, Signal, Signals};
 use crate::trouble::{Exit, report};
 use crate::view::preview::plural;
@@ -44,7 +44,7 @@ pub struct ChatArgs {
     /// Go on with a thread, or the end of its id
     #[arg(long, value_name = "THREAD")]
     thread: Option<String>,
-    /// Run every call without asking
+    /// Run every call that no rule denies or asks about
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -58,7 +58,6 @@ struct Chat<'a> {
     place: Place,
     signals: Signals,
     agent: AgentConfig,
-    consent: Consent,
     thread: Option<ThreadId>,
 }
 
@@ -73,14 +72,14 @@ pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
     let models = ground.settings.models.clone();
     ground.reach(console, &models[0])?;
-    let (consent, auto_run) = super::run::consent(args.yes);
-    let place = ground.open(&models, auto_run).await?;
+    let consent = Consent::of(args.yes);
+    let place = ground.open(&models, consent).await?;
     let agent = place.agent(console)?;
     let thread = match &args.thread {
         Some(thread) => Some(place.find_thread(Some(thread)).await?),
         None => None,
     };
-    let mut chat = Chat { console, place, signals: Signals::listen()?, agent, consent, thread };
+    let mut chat = Chat { console, place, signals: Signals::listen()?, agent, thread };
     if console.can_ask() { chat.on_terminal().await } else { chat.on_pipe().await }
 }
 
@@ -206,7 +205,7 @@ impl Chat<'_> {
         self.thread = Some(started.thread.clone());
         let sight = Sight::of(self.console, OutputFlags::default());
         let ids = (started.thread, started.run);
-        let mut follow = Follow::new(self.console, &self.place, &mut self.signals, ids, sight, self.consent);
+        let mut follow = Follow::new(self.console, &self.place, &mut self.signals, ids, sight);
         follow = follow.of_message();
         if self.console.can_ask() {
             follow = follow.in_chat(self.agent.clone());

@@ -9,7 +9,7 @@ use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::DEMO_MODEL;
 use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
 use windlass::machine::{Fact, ModelName, ModelSettings, Reasoning, Seq};
-use windlass::port::journal::Journal;
+use windlass::port::journal::{Journal, StoreError, ThreadQuery, ThreadStatus};
 use windlass::port::model::{Ability, ModelInfo, Models};
 use windlass::{AgentConfig, Engine, Task};
 
@@ -20,6 +20,7 @@ use crate::paths::UserPaths;
 use crate::place::{Ask, Ground};
 use crate::trouble::{Exit, explain};
 use crate::trust::{FolderFiles, Standing, Trusted};
+use crate::view::preview::plural;
 
 /// Providers on this machine, which need no key.
 const LOCAL: &[&str] = &["ollama", "llamacpp", "vllm", "lmstudio", "openai-compatible"];
@@ -27,8 +28,8 @@ const LOCAL: &[&str] = &["ollama", "llamacpp", "vllm", "lmstudio", "openai-compa
 /// Events looked at for the reply: a run of one step has fewer.
 const EVENTS: usize = 64;
 
-/// Runs looked at for unfinished ones.
-const RUNS: usize = 1_000;
+/// Threads read at a time.
+const THREADS: usize = 1_000;
 
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]
@@ -305,20 +306,40 @@ async fn store(ground: &Ground) -> Vec<Check> {
     }];
     let others = store.node().others().len();
     checks.push(Check::ok("processes", format!("{others} other on this store; locks work")));
-    match store.runs(None, RUNS).await {
-        Ok(rows) => {
-            let open: Vec<_> = rows.iter().filter(|row| row.view.status.is_none()).collect();
-            if let Some(newest) = open.first() {
-                let message = format!("{} unfinished, the newest is {}", open.len(), newest.view.run);
-                checks.push(
-                    Check::warning("runs", message)
-                        .hint("`windlass resume` goes on, `windlass cancel` stops it"),
-                );
+    checks.extend(
+        open_threads(&store).await.unwrap_or_else(|error| vec![Check::broken("runs", &error.into())]),
+    );
+    checks
+}
+
+/// What goes on, and what waits for a person: columns of the threads alone tell it.
+async fn open_threads(store: &SqliteStore) -> Result<Vec<Check>, StoreError> {
+    let (mut running, mut waiting) = (0_usize, 0_usize);
+    let mut query = ThreadQuery { limit: THREADS, ..ThreadQuery::default() };
+    loop {
+        let threads = store.threads(&query).await?;
+        let Some(last) = threads.last() else { break };
+        query.before = Some((last.view.updated_at, last.thread.clone()));
+        for thread in &threads {
+            match thread.view.status {
+                ThreadStatus::Idle => {}
+                ThreadStatus::Running => running += 1,
+                ThreadStatus::Waiting => waiting += 1,
             }
         }
-        Err(error) => checks.push(Check::broken("runs", &error.into())),
     }
-    checks
+    let mut checks = Vec::new();
+    if running > 0 {
+        let message = format!("{running} unfinished");
+        let hint = "`windlass resume` goes on, `windlass cancel` stops it";
+        checks.push(Check::warning("runs", message).hint(hint));
+    }
+    if waiting > 0 {
+        let verb = if waiting == 1 { "waits" } else { "wait" };
+        let message = format!("{waiting} {} {verb} for an answer", plural(waiting, "thread"));
+        checks.push(Check::warning("waiting", message).hint("`windlass approvals list` shows what is asked"));
+    }
+    Ok(checks)
 }
 
 #[cfg(test)]

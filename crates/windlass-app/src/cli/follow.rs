@@ -2,24 +2,23 @@
 //!
 //! It drives nothing itself; leaving it leaves a run that goes on later from where it was.
 
+mod ask;
+
 use std::time::Duration;
 
 use futures::StreamExt;
-use windlass::machine::{
-    Answer, Fact, Input, InterruptId, InterruptKind, Principal, Queued, RunId, Seq, State, ThreadId,
-};
+use windlass::machine::{Fact, Input, InterruptId, Queued, RunId, Seq, State, ThreadId};
 use windlass::port::journal::{Recorded, ThreadStatus};
-use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
+use windlass::{AgentConfig, EngineError, Outcome, Update};
 
 use crate::console::{Console, first_line, shown};
 use crate::keyboard::{Keyboard, Typed};
-use crate::place::Place;
+use crate::place::{Place, local};
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, explain};
 use crate::view::events;
 use crate::view::live::{Live, Show};
-use crate::view::preview;
-use crate::view::question::{Question, Reply};
+use crate::view::question::Asking;
 
 use super::OutputFlags;
 
@@ -58,15 +57,6 @@ impl Sight {
     }
 }
 
-/// Which calls run without a person's word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Consent {
-    /// Those that change nothing; a person is asked about the others.
-    Ask,
-    /// All (`--yes`). A call in doubt is still a person's to judge.
-    Everything,
-}
-
 /// How following ended.
 pub enum End {
     /// The run has ended or waits.
@@ -83,15 +73,16 @@ pub struct Follow<'a> {
     thread: ThreadId,
     run: RunId,
     sight: Sight,
-    consent: Consent,
     /// Whether its message is taken back where the thread comes to rest before it.
     takes_back: bool,
     /// In a chat: who gets what is typed meanwhile.
     chat: Option<AgentConfig>,
     keyboard: Option<Keyboard>,
     open: Vec<InterruptId>,
-    question: Option<Question>,
+    asking: Option<Asking>,
     waiting: bool,
+    /// The last event that was shown.
+    seen: Seq,
     looks: u32,
     interrupts: u32,
 }
@@ -113,7 +104,6 @@ impl<'a> Follow<'a> {
         signals: &'a mut Signals,
         (thread, run): (ThreadId, RunId),
         sight: Sight,
-        consent: Consent,
     ) -> Self {
         Self {
             console,
@@ -122,13 +112,13 @@ impl<'a> Follow<'a> {
             thread,
             run,
             sight,
-            consent,
             takes_back: false,
             chat: None,
             keyboard: None,
             open: Vec::new(),
-            question: None,
+            asking: None,
             waiting: false,
+            seen: Seq::default(),
             looks: 0,
             interrupts: 0,
         }
@@ -152,6 +142,7 @@ impl<'a> Follow<'a> {
         // The run may wait behind another one, which has asked long before.
         let open = self.place.engine.interrupts(&self.thread).await?;
         self.open = open.into_iter().map(|open| open.interrupt).collect();
+        self.seen = from.after;
         let mut updates = self.place.engine.watch(&self.thread, from.after);
         let (mut tick, mut tend) = (tokio::time::interval(TICK), tokio::time::interval(TEND));
         loop {
@@ -169,7 +160,7 @@ impl<'a> Follow<'a> {
                     None
                 }
                 _ = tick.tick() => {
-                    if let (Sight::People(live), None) = (&mut self.sight, &self.question) {
+                    if let (Sight::People(live), None) = (&mut self.sight, &self.asking) {
                         live.tick();
                     }
                     self.need().await?
@@ -194,6 +185,7 @@ impl<'a> Follow<'a> {
         }
         match update {
             Update::Event(recorded) => {
+                self.seen = recorded.seq;
                 if let Some(end) = self.event(recorded).await? {
                     return Ok(Some(end));
                 }
@@ -214,7 +206,7 @@ impl<'a> Follow<'a> {
 
     /// Asks where there is something to ask.
     async fn need(&mut self) -> anyhow::Result<Option<End>> {
-        if self.waiting && !self.open.is_empty() && self.question.is_none() {
+        if self.waiting && !self.open.is_empty() && self.asking.is_none() {
             return self.need_answer().await;
         }
         Ok(None)
@@ -225,10 +217,14 @@ impl<'a> Follow<'a> {
         match recorded.event.fact {
             Fact::InterruptOpened { interrupt, .. } if self.open.contains(&interrupt) => {}
             Fact::InterruptOpened { interrupt, .. } => self.open.push(interrupt),
-            Fact::InterruptClosed { interrupt, .. } => {
+            Fact::InterruptClosed { interrupt, by, .. } => {
                 self.open.retain(|open| *open != interrupt);
-                if self.question.take_if(|question| question.interrupt.interrupt == interrupt).is_some() {
-                    self.console.note("\n  answered elsewhere");
+                if self.asking.take_if(|asking| asking.is_about(&interrupt)).is_some() {
+                    let by_rule = by.as_str() == "policy";
+                    self.console.note(match by_rule {
+                        true => "\n  the rules say otherwise by now",
+                        false => "\n  answered elsewhere",
+                    });
                 }
             }
             Fact::RunFinished { .. } if mine => return self.finished().await,
@@ -297,89 +293,6 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// The run waits for somebody.
-    async fn need_answer(&mut self) -> anyhow::Result<Option<End>> {
-        let engine = &self.place.engine;
-        let mut open = engine.interrupts(&self.thread).await?;
-        if self.consent == Consent::Everything {
-            for interrupt in open.extract_if(.., |open| matches!(open.kind, InterruptKind::Approval { .. })) {
-                self.answer(&interrupt.interrupt, Answer::Approve).await;
-            }
-        }
-        if open.is_empty() {
-            return Ok(None);
-        }
-        let asks = self.console.can_ask() && matches!(self.sight, Sight::People(_));
-        if !asks {
-            return self.wait_elsewhere().await;
-        }
-        if let Sight::People(live) = &mut self.sight {
-            live.pause();
-        }
-        self.keyboard.get_or_insert_with(Keyboard::open);
-        let first = open.swap_remove(0);
-        self.question = Some(Question::ask(self.console, first, &self.place.ground.folder));
-        Ok(None)
-    }
-
-    /// Nobody is here who could answer: says how it is done.
-    async fn wait_elsewhere(&mut self) -> anyhow::Result<Option<End>> {
-        // A driver that was just woken may still find an answer in its inbox; it goes when there is none.
-        if self.place.engine.drives(&self.thread) && self.looks < LOOKS {
-            self.looks += 1;
-            return Ok(None);
-        }
-        let outcome = self.place.engine.status(&self.at_work().await?).await?;
-        if outcome.status != Status::Paused {
-            return Ok(None);
-        }
-        match &mut self.sight {
-            Sight::People(live) => {
-                live.pause();
-                waits(self.console, self.place, &outcome);
-            }
-            Sight::Lines => self.console.out_json(&events::outcome(&outcome).to_string()),
-        }
-        Ok(Some(End::Outcome(Box::new(outcome))))
-    }
-
-    /// Gives an answer; where somebody else was first, says so and goes on.
-    async fn answer(&self, interrupt: &InterruptId, answer: Answer) {
-        let by = Principal::from("local");
-        if let Err(error) = self.place.engine.answer(&self.thread, interrupt, answer, by).await {
-            self.console.note(&format!("  not taken: {error}"));
-        }
-    }
-
-    async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<End>> {
-        let line = match typed {
-            Typed::Line(line) => line,
-            Typed::End => {
-                // Without a question it means nothing: what is typed during a run only adds to it.
-                if self.question.is_some() {
-                    self.console.note("");
-                    return Ok(Some(self.leave(Exit::Waiting)));
-                }
-                return Ok(None);
-            }
-        };
-        let Some(question) = &mut self.question else { return self.queue(line).await.map(|()| None) };
-        match question.take(self.console, &line) {
-            Reply::Again => {}
-            Reply::Stop => {
-                self.question = None;
-                self.cancel().await?;
-            }
-            Reply::Answer(answer, said) => {
-                let interrupt = question.interrupt.interrupt.clone();
-                self.question = None;
-                self.console.note(&format!("  {said}"));
-                self.answer(&interrupt, answer).await;
-            }
-        }
-        Ok(None)
-    }
-
     /// Sends what was typed during a run; it is taken when the run is done.
     async fn queue(&mut self, line: String) -> anyhow::Result<()> {
         let Some(agent) = self.chat.as_ref().filter(|_| !line.trim().is_empty()) else { return Ok(()) };
@@ -407,7 +320,7 @@ impl<'a> Follow<'a> {
                     live.pause();
                 }
                 self.console.note("\nstopping the run; Ctrl-C again leaves it as it is");
-                self.question = None;
+                self.asking = None;
                 self.cancel().await?;
                 None
             }
@@ -419,7 +332,7 @@ impl<'a> Follow<'a> {
         let run = self.at_work().await?;
         let (engine, console) = (self.place.engine.clone(), self.console.clone());
         tokio::spawn(async move {
-            match engine.cancel(&run, Principal::from("local")).await {
+            match engine.cancel(&run, local().principal).await {
                 Ok(_) | Err(EngineError::Rejected(_)) => {}
                 Err(error) => console.note(&format!("not stopped: {error}")),
             }
@@ -447,35 +360,6 @@ async fn typed(keyboard: &mut Option<Keyboard>) -> Typed {
 pub fn resume_hint(console: &Console, place: &Place, run: &RunId) {
     console.note("the run is kept as it is");
     console.hint(&format!("`windlass resume {run}{}` goes on with it", place.ground.same_flags()));
-}
-
-/// Says what a run waits for, and how to answer without this terminal.
-fn waits(console: &Console, place: &Place, outcome: &Outcome) {
-    let flags = place.ground.same_flags();
-    let run = &outcome.run_id;
-    console.note(&format!("{} the run waits for an answer", console.paint.yellow("waiting:")));
-    let mut can_approve = false;
-    for open in &outcome.meta.interrupts {
-        let label = crate::view::call::label(&open.tool, &open.arguments);
-        let answers = match open.kind {
-            InterruptKind::Approval { .. } => {
-                can_approve = true;
-                "approve|deny"
-            }
-            InterruptKind::InDoubt { .. } => "done|retry|fail",
-        };
-        console.note(&format!("  {label}"));
-        if let InterruptKind::InDoubt { .. } = open.kind
-            && let Some(found) = preview::evidence(&open.tool, &open.arguments, &place.ground.folder)
-        {
-            console.note(&format!("    in doubt; {found}"));
-        }
-        console.hint(&format!("`windlass answer {run} {} {answers}{flags}`", open.interrupt));
-    }
-    console.hint(&format!("`windlass resume {run}{flags}` asks on a terminal"));
-    if can_approve {
-        console.hint(&format!("`windlass resume {run}{flags} --yes` approves every call"));
-    }
 }
 
 /// Prints an outcome as the flags ask, and turns it into an exit code.

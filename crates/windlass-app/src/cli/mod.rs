@@ -1,11 +1,13 @@
 //! The command line: one file per command. This one says what can be typed.
 
-mod answer;
+mod approvals;
 mod cancel;
 mod chat;
 mod completions;
 mod doctor;
 mod follow;
+mod grants;
+mod mode;
 mod policy;
 mod resume;
 mod run;
@@ -58,13 +60,19 @@ enum Command {
     Watch(watch::WatchArgs),
     /// Stop a run for good
     Cancel(cancel::CancelArgs),
-    /// Answer what a run waits for
-    Answer(answer::AnswerArgs),
+    /// List, show and answer what runs wait for
+    Approvals(approvals::ApprovalsArgs),
+    /// List, give and take back grants, by which calls run without asking
+    Grants(grants::GrantsArgs),
+    /// Say or choose which calls run without asking
+    Mode(mode::ModeArgs),
+    /// Put tools on the list of the mode `allowlist`
+    Allow(mode::AllowArgs),
     /// List, show, export and delete conversations
     Threads(threads::ThreadsArgs),
     /// Say what works, what does not, and how to mend it
     Doctor(doctor::DoctorArgs),
-    /// Check and try the rules that calls are judged by
+    /// Check, try and explain what calls are judged by
     Policy(policy::PolicyArgs),
     /// Let a folder's `windlass.toml` and `windlass.policy.toml` count
     Trust(trust::TrustArgs),
@@ -128,10 +136,13 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         Some(Command::Resume(args)) => resume::run(console, &args).await,
         Some(Command::Watch(args)) => watch::run(console, &args).await,
         Some(Command::Cancel(args)) => cancel::run(console, &args).await,
-        Some(Command::Answer(args)) => answer::run(console, &args).await,
+        Some(Command::Approvals(args)) => approvals::run(console, &args).await,
+        Some(Command::Grants(args)) => grants::run(console, &args).await,
+        Some(Command::Mode(args)) => mode::mode(console, &args).await,
+        Some(Command::Allow(args)) => mode::allow(console, &args).await,
         Some(Command::Threads(args)) => threads::run(console, &args).await,
         Some(Command::Doctor(args)) => doctor::run(console, &args).await,
-        Some(Command::Policy(args)) => policy::run(console, &args),
+        Some(Command::Policy(args)) => policy::run(console, &args).await,
         Some(Command::Trust(args)) => trust::run(console, &args),
         Some(Command::Completions(args)) => {
             completions::run(console, &args, &mut Cli::command());

@@ -1,4 +1,7 @@
-//! `windlass policy`: checks policy files, and tries them on calls. Nothing is started or changed.
+//! `windlass policy`: checks policy files, tries them on calls, and explains what was decided. Nothing is started or
+//! changed.
+
+mod explain;
 
 use std::path::{Path, PathBuf};
 
@@ -34,6 +37,20 @@ enum Command {
         #[command(flatten)]
         place: PlaceFlags,
     },
+    /// Say what decided about a run's calls, and who answered
+    Explain {
+        /// The run, or the end of its id [default: the newest unfinished one]
+        #[arg(value_name = "RUN")]
+        run: Option<String>,
+        /// One call, by its step and its place in it, such as `2.1`
+        #[arg(value_name = "CALL")]
+        call: Option<String>,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: PlaceFlags,
+    },
     /// Judge the calls of a file and compare with what it expects
     Test {
         /// A file of `[[case]]`
@@ -54,9 +71,14 @@ enum Command {
 const CHECK_CODES: &str = "Exit codes: 0 nothing wrong, 1 warnings, 2 errors";
 
 /// Runs `policy`.
-pub fn run(console: &Console, args: &PolicyArgs) -> anyhow::Result<Exit> {
+pub async fn run(console: &Console, args: &PolicyArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Check { files, json, place } => check(console, files, place, *json),
+        Command::Explain { run, call, json, place } => {
+            let ground = Ground::find(console, place, &ModelFlags::default(), Ask::Never)?;
+            let place = ground.open_store().await?;
+            explain::run(console, &place, run.as_deref(), call.as_deref(), *json).await
+        }
         Command::Test { file, policy, json, place } => test(console, file, policy, place, *json),
     }
 }

@@ -7,7 +7,7 @@ use windlass::port::journal::ThreadStatus;
 use super::follow::{End, Follow, From, Sight, conclude};
 use super::{ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::Console;
-use crate::place::{Ask, Ground};
+use crate::place::{Ask, Consent, Ground};
 use crate::signals::Signals;
 use crate::trouble::{EXIT_CODES, Exit};
 use crate::view::events;
@@ -20,7 +20,7 @@ pub struct ResumeArgs {
     /// The run, or the end of its id [default: the newest unfinished one]
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Run every call without asking; a call in doubt still waits
+    /// Run every call that no rule denies or asks about; a call in doubt still waits
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -42,9 +42,9 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
         api_key_env: args.api_key_env.clone(),
         ..ModelFlags::default()
     };
-    let (consent, auto_run) = super::run::consent(args.yes);
+    let consent = Consent::of(args.yes);
     let ground = Ground::find(console, &args.place, &model, Ask::OnTerminal)?;
-    let mut place = ground.open(&[], auto_run).await?;
+    let mut place = ground.open(&[], consent).await?;
     let row = place.find_run(args.run.as_deref()).await?;
     if row.view.status.is_some() {
         return finished(console, args, &place, &row.view.run).await;
@@ -63,7 +63,7 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     }
     let ids = (row.thread.clone(), row.view.run.clone());
     let sight = Sight::of(console, args.output);
-    let follow = Follow::new(console, &place, &mut signals, ids, sight, consent);
+    let follow = Follow::new(console, &place, &mut signals, ids, sight);
     let end = follow.follow_through(From { after: Seq(row.view.from.0.saturating_sub(1)), past }).await?;
     conclude(console, args.output, end)
 }

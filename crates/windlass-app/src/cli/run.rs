@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
 use clap::Args;
-use windlass::machine::{AutoRun, Seq};
+use windlass::machine::{AtLimit, Seq};
 
-use super::follow::{Consent, Follow, From, Sight, conclude};
+use super::follow::{Follow, From, Sight, conclude};
 use super::{ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::Console;
-use crate::place::{Ask, Ground};
+use crate::place::{Ask, Consent, Ground};
 use crate::signals::Signals;
 use crate::trouble::{EXIT_CODES, Exit, Trouble};
 
@@ -26,7 +26,7 @@ pub struct RunArgs {
     /// Read the task from a file
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Run every call without asking
+    /// Run every call that no rule denies or asks about
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -43,29 +43,24 @@ pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
     let models = ground.settings.models.clone();
     ground.reach(console, &models[0])?;
-    let (consent, auto_run) = consent(args.yes);
-    let place = ground.open(&models, auto_run).await?;
+    let consent = Consent::of(args.yes);
+    let place = ground.open(&models, consent).await?;
     let agent = place.agent(console)?;
     let mut signals = Signals::listen()?;
-    let started = place.engine.start(place.task(&agent, text)).await?;
+    let mut task = place.task(&agent, text);
+    let asks = console.can_ask() && !args.output.stream_json;
+    task.options.at_limit = Some(if asks { AtLimit::Ask } else { AtLimit::Fail });
+    let started = place.engine.start(task).await?;
     if !args.output.stream_json {
         let line = format!("run {} with {}", started.run, agent.models[0]);
         console.note(&console.paint.dim(&line));
     }
     let sight = Sight::of(console, args.output);
     let ids = (started.thread, started.run);
-    let follow = Follow::new(console, &place, &mut signals, ids, sight, consent);
+    let follow = Follow::new(console, &place, &mut signals, ids, sight);
     let from = From { after: Seq(started.seq.0.saturating_sub(1)), past: Seq(0) };
     let end = follow.follow_through(from).await?;
     conclude(console, args.output, end)
-}
-
-/// What `--yes` stands for.
-pub fn consent(yes: bool) -> (Consent, AutoRun) {
-    match yes {
-        true => (Consent::Everything, AutoRun::Everything),
-        false => (Consent::Ask, AutoRun::Ask),
-    }
 }
 
 fn task_text(args: &RunArgs) -> Result<String, Trouble> {

@@ -5,14 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use windlass::Status;
-use windlass::adapter::clock::SystemClock;
 use windlass::machine::{RunStatus, ThreadId, Timestamp};
-use windlass::port::clock::Clock;
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
 use super::{ModelFlags, PlaceFlags};
 use crate::console::{Console, first_line, shown, shown_line, tame_json};
-use crate::place::{Ask, Ground, Place};
+use crate::place::{Ask, Ground, Place, now};
 use crate::trouble::{Exit, Trouble};
 use crate::view::events::recorded;
 use crate::view::transcript::{self, Form};
@@ -117,7 +115,7 @@ fn list(console: &Console, rows: &[ThreadRow], json: bool) {
         console.hint("`windlass run` or `windlass chat` starts one");
         return;
     }
-    let now = SystemClock::new().now();
+    let now = now();
     let head = format!("{:<TITLE_CHARS$}  {:<8}  {:>9}  ID", "TITLE", "STATUS", "AGE");
     console.out_line(&console.out_paint.dim(&head));
     for row in rows {

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use windlass::adapter::model::{Auth, KnownModel, WireKind};
-use windlass::machine::{CacheMarks, Effort, Limits, Reasoning};
+use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Reasoning, ToolName};
 
+use super::gate::{ApprovalsFile, BudgetFile, ToolFile, tools_over};
+use super::money::Dollars;
 use super::reference::{HeaderValue, Reference};
 use crate::trouble::Trouble;
 
@@ -23,6 +25,12 @@ pub struct ConfigFile {
     pub agent: AgentFile,
     /// Providers, by the part of a model's name before the slash.
     pub providers: BTreeMap<String, ProviderFile>,
+    /// What is said of tools, by name.
+    pub tools: BTreeMap<String, ToolFile>,
+    /// What runs may use together.
+    pub budget: Vec<BudgetFile>,
+    /// How people are asked.
+    pub approvals: ApprovalsFile,
 }
 
 /// `[agent]`.
@@ -48,7 +56,7 @@ pub struct AgentFile {
 }
 
 /// `[agent.limits]`.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsFile {
     /// Model calls with their tools.
@@ -67,6 +75,14 @@ pub struct LimitsFile {
     pub max_queued: Option<u32>,
     /// Starts of one repeatable call.
     pub max_call_starts: Option<u32>,
+    /// Times in a row that the same call may bring the same result; 0: any number.
+    pub max_same_calls: Option<u32>,
+    /// Calls of one tool, by its name.
+    pub max_calls: BTreeMap<ToolName, u32>,
+    /// Tokens of prompts and replies; 0: any number.
+    pub max_tokens: Option<u64>,
+    /// US dollars by list prices; 0: any amount.
+    pub max_usd: Option<Dollars>,
 }
 
 /// `[providers.<name>]`.
@@ -139,6 +155,12 @@ impl ConfigFile {
             relaxed: self.relaxed.or(weaker.relaxed),
             agent: self.agent.over(weaker.agent),
             providers,
+            tools: tools_over(self.tools, weaker.tools),
+            // All of them count: a stronger layer can only tighten.
+            budget: weaker.budget.into_iter().chain(self.budget).collect(),
+            approvals: ApprovalsFile {
+                question_timeout: self.approvals.question_timeout.or(weaker.approvals.question_timeout),
+            },
         }
     }
 
@@ -192,6 +214,10 @@ impl LimitsFile {
             window_messages: self.window_messages.or(weaker.window_messages),
             max_queued: self.max_queued.or(weaker.max_queued),
             max_call_starts: self.max_call_starts.or(weaker.max_call_starts),
+            max_same_calls: self.max_same_calls.or(weaker.max_same_calls),
+            max_calls: weaker.max_calls.into_iter().chain(self.max_calls).collect(),
+            max_tokens: self.max_tokens.or(weaker.max_tokens),
+            max_usd: self.max_usd.or(weaker.max_usd),
         }
     }
 
@@ -206,6 +232,10 @@ impl LimitsFile {
             window_messages: self.window_messages.unwrap_or(defaults.window_messages),
             max_queued: self.max_queued.unwrap_or(defaults.max_queued),
             max_call_starts: self.max_call_starts.unwrap_or(defaults.max_call_starts),
+            max_same_calls: self.max_same_calls.unwrap_or(defaults.max_same_calls),
+            max_calls: self.max_calls.clone(),
+            max_tokens: self.max_tokens.unwrap_or(defaults.max_tokens),
+            max_cost: self.max_usd.map_or(defaults.max_cost, |dollars| MicroUsd(dollars.0)),
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! No clock is read here.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Deserializer};
 use toml::value::{Datetime, Offset, Time};
 use windlass::machine::Timestamp;
@@ -10,8 +12,18 @@ use windlass::machine::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length(pub u64);
 
+const WANTED: &str = "write a length of time such as `90s`, `30m`, `1h30m` or `2d`";
+
 /// Units and their milliseconds.
 const UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+impl FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text).ok_or_else(|| format!("`{text}` is no length of time; {WANTED}"))
+    }
+}
 
 impl Length {
     fn parse(text: &str) -> Option<Self> {
@@ -34,10 +46,8 @@ impl Length {
 
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wanted = "write a length of time such as `90s`, `30m`, `1h30m` or `2d`";
-        let text = String::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wanted))?;
-        let unread = || serde::de::Error::custom(format!("`{text}` is no length of time; {wanted}"));
-        Self::parse(&text).ok_or_else(unread)
+        let text = String::deserialize(deserializer).map_err(|_| serde::de::Error::custom(WANTED))?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

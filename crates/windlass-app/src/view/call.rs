@@ -1,6 +1,7 @@
 //! A tool call in one line.
 
 use serde_json::Value;
+use windlass::machine::Timestamp;
 
 use crate::console::{first_line, shown};
 
@@ -43,6 +44,36 @@ pub fn seconds(ms: u64) -> String {
     }
 }
 
+/// A length of time as people say it who only want to know how long about.
+pub fn span(ms: u64) -> String {
+    match ms / 1000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// A moment, in UTC.
+pub fn moment(at: Timestamp) -> String {
+    let (days, seconds) = (at.0 / 86_400_000, at.0 / 1000 % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+/// The date so many days after 1970-01-01. (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms")
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    (year, month, of_year - (153 * shifted + 2) / 5 + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +91,13 @@ mod tests {
     fn durations() {
         let said: Vec<_> = [0, 149, 1_250, 61_000, 3_661_000].map(seconds).into();
         assert_eq!(said, ["0.1 s", "0.1 s", "1.2 s", "1 min 1 s", "1 h 1 min"]);
+    }
+
+    #[test]
+    fn spans_and_moments() {
+        let said: Vec<_> = [0, 119_000, 121_000, 7_100_000, 7_200_000, 200_000_000].map(span).into();
+        assert_eq!(said, ["0 s", "119 s", "2 min", "118 min", "2 h", "2 d"]);
+        let said: Vec<_> = [0, 951_827_640_000, 1_795_219_200_000].map(|ms| moment(Timestamp(ms))).into();
+        assert_eq!(said, ["1970-01-01 00:00 UTC", "2000-02-29 12:34 UTC", "2026-11-21 00:00 UTC"]);
     }
 }

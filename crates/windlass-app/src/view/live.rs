@@ -148,7 +148,7 @@ impl Live {
                 self.running.retain(|(running, _)| running != call);
                 self.in_doubt(*call, reason);
             }
-            Fact::LimitReached { limit, figure } => {
+            Fact::LimitReached { limit, figure, .. } => {
                 self.note(&format!("limit reached: `{limit}` is {figure}"))
             }
             Fact::MessageQueued { id, queued } => {
@@ -240,6 +240,7 @@ impl Live {
             (CallOutcome::Cancelled, _) => "– not run".to_owned(),
             (CallOutcome::InDoubt, _) => format!("{} {}", paint.yellow("? in doubt:"), reason()),
             (CallOutcome::Told, _) => format!("{} told by a person", paint.green("✓")),
+            (CallOutcome::Reconciled, _) => format!("{} was done: a read has found it", paint.green("✓")),
         };
         let label = self.label(call);
         self.note(&format!("• {label}  {ended}"));

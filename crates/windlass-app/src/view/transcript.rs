@@ -159,7 +159,8 @@ impl Part {
     }
 }
 
-fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
+/// How a call came to its result, in words.
+pub fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
     match (outcome, error) {
         (CallOutcome::Returned, false) => format!("✓ {}", seconds(duration_ms)),
         (CallOutcome::Returned, true) => format!("✗ failed, {}", seconds(duration_ms)),
@@ -168,20 +169,31 @@ fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
         (CallOutcome::Cancelled, _) => "– not run".into(),
         (CallOutcome::InDoubt, _) => "? in doubt".into(),
         (CallOutcome::Told, _) => "✓ told by a person".into(),
+        (CallOutcome::Reconciled, _) => "✓ was done: a read has found it".into(),
     }
 }
 
-fn answered(answer: &Answer) -> Option<String> {
+/// An answer in words; nothing where nobody gave one.
+pub fn answered(answer: &Answer) -> Option<String> {
     let with = |word: &str, reason: &Option<String>| match reason {
         Some(reason) => format!("{word} ({})", first_line(reason, REASON_CHARS)),
         None => word.to_owned(),
     };
     match answer {
         Answer::Approve => Some("approved".into()),
+        Answer::Edit { .. } => Some("edited and approved".into()),
         Answer::Deny { reason } => Some(with("denied", reason)),
+        Answer::Reply(reply) => {
+            let values = reply.values.as_ref().map(ToString::to_string);
+            let said = [&reply.selected, &reply.text, &values].into_iter().flatten();
+            let said: Vec<&str> = said.map(String::as_str).collect();
+            Some(with("answered", &Some(said.join("; ")).filter(|said| !said.is_empty())))
+        }
         Answer::Done { .. } => Some("said to be done".into()),
         Answer::Retry => Some("to be tried again".into()),
         Answer::Fail { reason } => Some(with("said to have failed", reason)),
+        Answer::Raise { to } => Some(format!("limit raised to {to}")),
+        Answer::Stop => Some("stopped at the limit".into()),
         Answer::Withdrawn => None,
     }
 }

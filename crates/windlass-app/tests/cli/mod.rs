@@ -1,7 +1,11 @@
 //! The command line as people and programs use it, without any key and in folders of its own.
 
+mod approvals;
+mod ask;
 mod config;
 mod crash;
+mod gate;
+mod model;
 mod policy;
 mod run;
 #[cfg(unix)]

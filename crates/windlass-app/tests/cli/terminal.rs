@@ -8,6 +8,9 @@ use std::process::{Child, Command, Stdio};
 
 use super::{INSIGHTS, TASK, User, count, mode};
 
+/// How long a text may take to appear: a busy machine is slow, and a question that is not asked never comes.
+const PATIENCE_MS: i32 = 60_000;
+
 /// A command on a terminal.
 pub struct Terminal {
     screen: File,
@@ -53,11 +56,20 @@ impl Terminal {
                 self.read_to += at + text.len();
                 return self;
             }
+            assert!(self.has_more(), "`{text}` has not come yet: {}", self.seen);
             // The far end is closed with an error once the process is gone.
             let count = self.screen.read(&mut bytes).unwrap_or(0);
             assert!(count > 0, "`{text}` never came: {}", self.seen);
             self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
+    }
+
+    /// Waits until there is more to read, or the process is gone; not for ever.
+    fn has_more(&self) -> bool {
+        use std::os::fd::AsRawFd;
+        let mut wanted = libc::pollfd { fd: self.screen.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid `pollfd`, and the count says one.
+        unsafe { libc::poll(&mut wanted, 1, PATIENCE_MS) > 0 }
     }
 
     pub fn enter(&mut self, text: &str) -> &mut Self {
@@ -104,7 +116,7 @@ impl Drop for Terminal {
     }
 }
 
-const APPROVE: &str = "[a]pprove once, [d]eny, [s]top the run: ";
+pub const APPROVE: &str = "[a]pprove once, [e]dit, [d]eny, [g]rant, [v]iew all, [s]top the run: ";
 
 #[test]
 fn a_person_sees_the_whole_call_and_approves_it() {
@@ -138,8 +150,8 @@ fn an_answer_from_another_terminal_ends_the_question() {
     let mut terminal = Terminal::start(&user, &["run", TASK]);
     terminal.until(APPROVE);
     let opened = user.events().into_iter().find(|event| event["type"] == "interrupt.opened").unwrap();
-    let (run, interrupt) = (opened["run"].as_str().unwrap(), opened["interrupt"].as_str().unwrap());
-    user.run(&["answer", run, interrupt, "approve", "--json"]).exits(0);
+    let interrupt = opened["interrupt"].as_str().unwrap();
+    user.run(&["approvals", "approve", interrupt, "--json"]).exits(0);
     terminal.until("answered elsewhere").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(user.read("insights.md"), INSIGHTS);

@@ -26,12 +26,14 @@ fn without_a_terminal_a_run_waits_and_an_answer_finishes_it() {
     let user = User::new();
     let (run, interrupt) = waiting(&user);
     let said = user.run(&["resume"]).exits(3);
-    assert!(said.err.contains(&format!("`windlass answer {run} {interrupt} approve|deny`")), "{said:#?}");
-    let said = user.run(&["answer", &run, &interrupt, "approve"]).exits(0);
+    let hint = format!("`windlass approvals approve {interrupt}` (or `edit`, `deny`)");
+    assert!(said.err.contains(&hint), "{said:#?}");
+    let said = user.run(&["approvals", "approve", &interrupt]).exits(0);
     assert!(said.out.contains("Done. `insights.md` now holds"), "{said:#?}");
     assert_eq!(user.read("insights.md"), INSIGHTS);
-    let late = user.run(&["answer", &run, &interrupt, "approve"]).exits(2);
-    assert!(late.err.contains("the run does not wait for"), "{late:#?}");
+    let late = user.run(&["approvals", "approve", &interrupt]).exits(2);
+    let words = format!("too late: `{interrupt}` was approved by local, and the run has ended (done)");
+    assert!(late.err.contains(&words), "{late:#?}");
     let again = user.run(&["resume", &run, "--json"]).exits(0);
     assert_eq!(again.json()["status"], "done");
     assert_eq!(count(&user.events(), "run.started"), 1);
@@ -41,7 +43,7 @@ fn without_a_terminal_a_run_waits_and_an_answer_finishes_it() {
 fn an_answer_that_is_only_left_counts_at_the_next_resume() {
     let user = User::new();
     let (run, interrupt) = waiting(&user);
-    user.run(&["answer", &run, &interrupt, "deny", "--reason", "not today", "--no-drive"]).exits(0);
+    user.run(&["approvals", "deny", &interrupt, "--reason", "not today", "--no-drive"]).exits(0);
     assert_eq!(count(&user.events(), "interrupt.closed"), 0, "nobody drove it");
     let said = user.run(&["resume", &run[run.len() - 6..]]).exits(0);
     assert!(said.out.contains("not today"), "{said:#?}");
@@ -62,13 +64,11 @@ fn resume_with_yes_approves_what_waits() {
 #[test]
 fn a_wrong_answer_is_refused_with_the_right_words() {
     let user = User::new();
-    let (run, interrupt) = waiting(&user);
-    let said = user.run(&["answer", &run, &interrupt, "retry"]).exits(2);
-    assert!(said.err.contains("takes `approve` or `deny`"), "{said:#?}");
-    let said = user.run(&["answer", &run, &interrupt, "approve", "--reason", "x"]).exits(2);
-    assert!(said.err.contains("`--reason` does not go with this answer"), "{said:#?}");
-    let said = user.run(&["answer", "run_nonsense", &interrupt, "approve"]).exits(2);
-    assert!(said.err.contains("run `run_nonsense` does not exist in this store\nhint: "), "{said:#?}");
+    let (_, interrupt) = waiting(&user);
+    let said = user.run(&["approvals", "answer", &interrupt, "--retry"]).exits(2);
+    assert!(said.err.contains("takes `approve`, `edit` or `deny`"), "{said:#?}");
+    let said = user.run(&["approvals", "approve", "run_nonsense.1.0"]).exits(2);
+    assert!(said.err.contains("nothing waits for an answer as `run_nonsense.1.0`\nhint: "), "{said:#?}");
 }
 
 // rows: LM-X14
@@ -98,15 +98,16 @@ fn in_a_pipe_chat_ends_where_a_run_waits() {
 #[test]
 fn in_a_pipe_chat_says_what_its_thread_waits_for() {
     let user = User::new();
-    let (run, interrupt) = waiting(&user);
+    let (_, interrupt) = waiting(&user);
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
     let chat = ["chat", "--thread", &thread];
     let mut child = user.command(&chat).stdin(std::process::Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
     let said = super::said(child.wait_with_output().unwrap()).exits(3);
-    assert!(said.err.contains(&format!("`windlass answer {run} {interrupt} approve|deny`")), "{said:#?}");
+    let hint = format!("`windlass approvals approve {interrupt}` (or `edit`, `deny`)");
+    assert!(said.err.contains(&hint), "{said:#?}");
     // The message stays where it is, and its turn comes after that run.
-    user.run(&["answer", &run, &interrupt, "approve"]).exits(0);
+    user.run(&["approvals", "approve", &interrupt]).exits(0);
     assert_eq!(count(&user.events(), "message.taken"), 1);
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use windlass_bench::server::ModelServer;
 
-use super::{is, until};
+use super::{is, said, until};
 use crate::cli::terminal::Terminal;
 use crate::cli::{User, count};
 
@@ -22,7 +22,7 @@ struct Doubt {
     _runtime: tokio::runtime::Runtime,
 }
 
-const CHOICE: &str = "[d]one, [r]etry, [f]ailed, [s]top the run: ";
+const CHOICE: &str = "[d]one, [r]etry, [f]ailed, [v]iew all, [s]top the run: ";
 
 impl Doubt {
     fn new() -> Self {
@@ -85,6 +85,7 @@ fn the_evidence_is_shown_and_done_tells_the_result() {
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0), "{seen}");
     assert!(seen.contains("the process that ran it is gone"), "{seen}");
+    assert!(seen.contains("  effect ") && seen.contains(", started "), "{seen}");
     let evidence = match was_done {
         true => "now: `log.txt` has the new text",
         false => "now: `log.txt` still has the old text, and not the new one",
@@ -96,6 +97,22 @@ fn the_evidence_is_shown_and_done_tells_the_result() {
         (&result["outcome"], &result["content"][0]["text"]),
         (&"told".into(), &"line 1 is there".into())
     );
+}
+
+#[test]
+fn another_process_tells_the_result() {
+    let doubt = Doubt::new();
+    let waits = said(command(&doubt.user, &doubt.server, &["resume", "--yes"])).exits(3);
+    let id = doubt.user.run(&["approvals", "list", "--json"]).exits(0).json();
+    let id = id["interrupt"].as_str().unwrap();
+    let hint = format!("`windlass approvals answer {id} --done RESULT --base-url");
+    let waits = waits.tells(&["  in doubt Edit log.txt", "now: `log.txt` ", "effect ", ", started ", &hint]);
+    assert!(waits.err.contains("(or `--retry`, `--fail REASON`)"), "{waits:#?}");
+    let wrong = said(command(&doubt.user, &doubt.server, &["approvals", "approve", id])).exits(2);
+    assert!(wrong.err.contains("takes `answer` with `--done`, `--retry` or `--fail`"), "{wrong:#?}");
+    let answer = ["approvals", "answer", id, "--done", "seen to be done"];
+    said(command(&doubt.user, &doubt.server, &answer)).exits(0);
+    assert_eq!(doubt.result()["content"][0]["text"], "seen to be done");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod damage;
 mod disk;
 mod doubt;
 mod folder;
-mod newer;
+pub mod newer;
 mod provider;
 
 use std::io::{BufRead, BufReader};

@@ -41,7 +41,9 @@ fn command(user: &User, url: &str, arguments: &[&str]) -> Command {
 
 fn ask(url: &str, arguments: &[&str]) -> Asking {
     let user = User::new();
-    user.configure("[providers.openai-compatible]\nstall_timeout_s = 1\n");
+    user.configure(
+        "[agent.limits]\nmax_same_calls = 0\n[providers.openai-compatible]\nstall_timeout_s = 1\n",
+    );
     let child = command(&user, url, arguments).spawn().unwrap();
     Asking { child, user }
 }

@@ -232,8 +232,9 @@ fn is_plain(message: &RigMessage) -> bool {
         RigMessage::System { .. } => true,
         RigMessage::User { content } => content.iter().all(|part| match part {
             UserContent::Text(_) => true,
+            // Some wires have one text for a result: several are joined.
             UserContent::ToolResult(result) => {
-                result.content.iter().all(|part| matches!(part, ToolResultContent::Text(_)))
+                matches!(result.content.as_slice(), [ToolResultContent::Text(_)])
             }
             UserContent::Image(_)
             | UserContent::Audio(_)

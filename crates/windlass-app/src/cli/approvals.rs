@@ -1,0 +1,354 @@
+//! `windlass approvals`: what all runs of a store wait for, answered from any terminal on any day.
+
+mod find;
+mod word;
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use windlass::machine::{Answer, Content, Given, InterruptKind, Seq};
+use windlass::port::journal::ThreadStatus;
+
+use super::follow::{Follow, From, Sight, conclude};
+use super::{ModelFlags, OutputFlags, PlaceFlags};
+use crate::console::{Console, first_line, shown};
+use crate::editor::{Edited, edit};
+use crate::place::{Ask, Consent, Ground, Place, local, now};
+use crate::signals::{Signal, Signals};
+use crate::trouble::{Exit, Trouble};
+use crate::view::call::span;
+use crate::view::card::{Card, Light, title, word as kind_word};
+use crate::view::question::{pretty, read};
+use crate::view::story::backgrounds;
+
+use find::{Waiting, all, find};
+use word::{AnswerArgs, fits};
+
+pub use word::hints;
+
+/// Characters of what is asked in the list.
+const TITLE_CHARS: usize = 48;
+
+/// Arguments of `approvals`.
+#[derive(Args, Debug)]
+pub struct ApprovalsArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List what waits for an answer, newest first
+    List {
+        /// At most so many
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
+        limit: usize,
+        /// Print a line of JSON for each
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: PlaceFlags,
+    },
+    /// Show all of what one asks
+    Show {
+        /// Its id, or the end of it
+        #[arg(value_name = "ID")]
+        id: String,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: PlaceFlags,
+    },
+    /// Let calls run once, or say yes to questions
+    Approve {
+        /// Their ids, or the ends of them; those of one thread count together
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
+        #[command(flatten)]
+        go_on: GoOn,
+    },
+    /// Let calls not run, or decline questions
+    Deny {
+        /// Their ids, or the ends of them; those of one thread count together
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
+        /// Why; told to the model
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        #[command(flatten)]
+        go_on: GoOn,
+    },
+    /// Let a call run with other arguments
+    Edit {
+        /// Its id, or the end of it
+        #[arg(value_name = "ID")]
+        id: String,
+        /// The arguments: JSON, `@FILE`, or `-` for standard input [default: opens an editor]
+        #[arg(long, value_name = "JSON")]
+        arguments: Option<String>,
+        #[command(flatten)]
+        go_on: GoOn,
+    },
+    /// Answer a question, a call in doubt or a limit
+    Answer {
+        /// Its id, or the end of it
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        answer: AnswerArgs,
+        #[command(flatten)]
+        go_on: GoOn,
+    },
+}
+
+/// What happens after an answer.
+#[derive(Args, Debug)]
+struct GoOn {
+    /// Only leave the answer; whoever drives the run takes it
+    #[arg(long)]
+    no_drive: bool,
+    #[command(flatten)]
+    output: OutputFlags,
+    /// Another address for the model's provider
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The variable that holds that provider's key
+    #[arg(long, value_name = "NAME")]
+    api_key_env: Option<String>,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Runs `approvals`.
+pub async fn run(console: &Console, args: &ApprovalsArgs) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::List { limit, json, place } => {
+            let place = open(console, place).await?;
+            list(console, &place, (*limit).max(1), *json).await?;
+            Ok(Exit::Done)
+        }
+        Command::Show { id, json, place } => {
+            let place = open(console, place).await?;
+            let waiting = find(console, &place, id).await?;
+            show(console, &place, &waiting, *json).await?;
+            Ok(Exit::Done)
+        }
+        Command::Approve { ids, go_on } => {
+            let yes = |kind: &InterruptKind| match kind {
+                InterruptKind::Question(_) | InterruptKind::SignIn { .. } => Answer::Reply(Box::default()),
+                _ => Answer::Approve, // tidy: what it does not fit refuses it
+            };
+            answer_each(console, go_on, ids, yes).await
+        }
+        Command::Deny { ids, reason, go_on } => {
+            answer_each(console, go_on, ids, |_| Answer::Deny { reason: reason.clone() }).await
+        }
+        Command::Edit { id, arguments, go_on } => edited(console, go_on, id, arguments.as_deref()).await,
+        Command::Answer { id, answer, go_on } => {
+            let answer = answer.read()?;
+            answer_each(console, go_on, std::slice::from_ref(id), |kind| answer.for_kind(kind)).await
+        }
+    }
+}
+
+async fn open(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
+    Ground::find(console, flags, &ModelFlags::default(), Ask::Never)?.open_store().await
+}
+
+async fn list(console: &Console, place: &Place, limit: usize, json: bool) -> anyhow::Result<()> {
+    let (waiting, more) = all(console, place, limit).await?;
+    if json {
+        waiting.iter().for_each(|waiting| console.out_json(&as_json(waiting).to_string()));
+        return Ok(());
+    }
+    if waiting.is_empty() {
+        console.note("nothing waits for an answer");
+        return Ok(());
+    }
+    let head = format!("{:<9}{:<TITLE_CHARS$}  {:>8}  {:>10}  ID", "ASKS", "WHAT", "AGE", "EXPIRES");
+    console.out_line(&console.out_paint.dim(&head));
+    let now = now();
+    for Waiting { open, .. } in &waiting {
+        let what = first_line(&title(open), TITLE_CHARS - 1);
+        let expires = open.expires_at.map_or("-".to_owned(), |at| format!("in {}", span(at.since(now))));
+        let (asks, age) = (kind_word(&open.kind), span(now.since(open.since)));
+        let line = format!("{asks:<9}{what:<TITLE_CHARS$}  {age:>8}  {expires:>10}  {}", open.interrupt);
+        console.out_line(&line);
+    }
+    if more {
+        console.note(&format!("there are more than these {limit}; `--limit` shows more"));
+    }
+    Ok(())
+}
+
+fn as_json(waiting: &Waiting) -> Value {
+    let mut value = json!({ "run": waiting.row.view.run, "thread": waiting.row.thread });
+    if let (Some(all), Ok(Value::Object(open))) = (value.as_object_mut(), serde_json::to_value(&waiting.open))
+    {
+        all.extend(open);
+    }
+    value
+}
+
+async fn show(console: &Console, place: &Place, waiting: &Waiting, json: bool) -> anyhow::Result<()> {
+    if json {
+        console.out_json(&as_json(waiting).to_string());
+        return Ok(());
+    }
+    let open = &waiting.open;
+    let background = backgrounds(&place.engine, &waiting.row.thread).await?.remove(&open.interrupt);
+    let paint = console.out_paint;
+    let light = Light { folder: &place.ground.folder, now: now(), paint };
+    let card = Card::of(open, &background.unwrap_or_default(), light);
+    console.out_line(&format!("{} {}", paint.yellow(card.word), paint.bold(&card.title)));
+    let waits = format!("waits for {} (run {})", span(light.now.since(open.since)), waiting.row.view.run);
+    for note in std::iter::once(&waits).chain(&card.notes) {
+        console.out_line(&format!("  {}", shown(note)));
+    }
+    for line in &card.lines {
+        console.out_line(&format!("  {} {line}", paint.dim("│")));
+    }
+    for hint in hints(open, &local(), &place.ground.same_flags()) {
+        console.hint(&hint);
+    }
+    Ok(())
+}
+
+/// Opens the place and finds all of what is to be answered before anything is.
+async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Result<(Place, Vec<Waiting>)> {
+    let model = ModelFlags {
+        base_url: go_on.base_url.clone(),
+        api_key_env: go_on.api_key_env.clone(),
+        ..ModelFlags::default()
+    };
+    let ground = Ground::find(console, &go_on.place, &model, Ask::Never)?;
+    let place = ground.open(&[], Consent::Ask).await?;
+    let mut all = Vec::new();
+    for id in ids {
+        let waiting = find(console, &place, id).await?;
+        if all.iter().any(|known: &Waiting| known.open.interrupt == waiting.open.interrupt) {
+            return Err(Trouble::usage(format!("`{}` is named twice", waiting.open.interrupt)).into());
+        }
+        all.push(waiting);
+    }
+    Ok((place, all))
+}
+
+async fn answer_each(
+    console: &Console,
+    go_on: &GoOn,
+    ids: &[String],
+    answer: impl Fn(&InterruptKind) -> Answer,
+) -> anyhow::Result<Exit> {
+    let (mut place, all) = found(console, go_on, ids).await?;
+    let mut answers = Vec::new();
+    for waiting in all {
+        let answer = answer(&waiting.open.kind);
+        fits(&waiting.open, &answer)?;
+        answers.push((waiting, answer));
+    }
+    give(console, &mut place, go_on, answers).await
+}
+
+async fn edited(console: &Console, go_on: &GoOn, id: &str, text: Option<&str>) -> anyhow::Result<Exit> {
+    let (mut place, mut all) = found(console, go_on, &[id.to_owned()]).await?;
+    let Some(waiting) = all.pop() else { return Ok(Exit::Failed) };
+    let now = waiting.open.arguments.clone().unwrap_or_default();
+    fits(&waiting.open, &Answer::Edit { arguments: Content::Inline(now.clone()) })?;
+    let text = match text {
+        Some(text) => word::source(text)?,
+        None if !console.can_ask() => {
+            return Err(Trouble::usage("an editor needs a terminal")
+                .hint("`--arguments JSON`, `@FILE` or `-` gives the arguments without one")
+                .into());
+        }
+        None => {
+            let mut signals = Signals::listen()?;
+            let directory = place.ground.user.data.clone();
+            match edit(&directory, waiting.open.interrupt.as_str(), &pretty(&now), &mut signals).await? {
+                Edited::Text(text) => text,
+                Edited::Left(Signal::End(code)) => return Ok(Exit::Signal(code)),
+                Edited::Left(Signal::Interrupt) => return Ok(Exit::Interrupted),
+            }
+        }
+    };
+    let value = read(&text).map_err(|fault| Trouble::usage(fault).hint("nothing was changed; try again"))?;
+    if Some(&value) == read(&now).ok().as_ref() {
+        return Err(Trouble::usage("the arguments are as they were")
+            .hint(format!(
+                "`windlass approvals approve {}` lets the call run as it is",
+                waiting.open.interrupt
+            ))
+            .into());
+    }
+    let answer = Answer::Edit { arguments: Content::Inline(value.to_string()) };
+    give(console, &mut place, go_on, vec![(waiting, answer)]).await
+}
+
+/// Sends answers, one batch for each thread, then goes on with the runs.
+async fn give(
+    console: &Console,
+    place: &mut Place,
+    go_on: &GoOn,
+    answers: Vec<(Waiting, Answer)>,
+) -> anyhow::Result<Exit> {
+    let mut batches: BTreeMap<String, (Waiting, Vec<Given>)> = BTreeMap::new();
+    for (waiting, answer) in answers {
+        let given = waiting.given(answer);
+        let batch = batches.entry(waiting.row.thread.to_string());
+        batch.or_insert_with(|| (waiting, Vec::new())).1.push(given);
+    }
+    let mut exit = Exit::Done;
+    for (waiting, given) in batches.into_values() {
+        let ended = match go_on.no_drive {
+            true => leave(console, place, &waiting, given).await?,
+            false => drive(console, place, go_on, &waiting, given).await?,
+        };
+        if exit == Exit::Done {
+            exit = ended;
+        }
+    }
+    Ok(exit)
+}
+
+async fn leave(
+    console: &Console,
+    place: &Place,
+    waiting: &Waiting,
+    given: Vec<Given>,
+) -> anyhow::Result<Exit> {
+    place.engine.leave_answers(&waiting.row.thread, given, local()).await?;
+    console.note("the answer is kept; whoever drives the run takes it");
+    let (run, flags) = (&waiting.row.view.run, place.ground.same_flags());
+    console.hint(&format!("`windlass resume {run}{flags}` goes on"));
+    Ok(Exit::Done)
+}
+
+async fn drive(
+    console: &Console,
+    place: &mut Place,
+    go_on: &GoOn,
+    waiting: &Waiting,
+    given: Vec<Given>,
+) -> anyhow::Result<Exit> {
+    let row = &waiting.row;
+    place.prepare(console, &row.view.model)?;
+    let mut signals = Signals::listen()?;
+    let seq = place.engine.answer_all(&row.thread, given, local()).await?;
+    let status = place.engine.thread(&row.thread).await?.view.status;
+    if status == ThreadStatus::Running && !place.engine.drives(&row.thread) {
+        console.note("the answer counts; another process drives the run");
+        console.hint(&format!("`windlass watch {}{}` follows it", row.view.run, place.ground.same_flags()));
+        return Ok(Exit::Done);
+    }
+    let sight = Sight::of(console, go_on.output);
+    let ids = (row.thread.clone(), row.view.run.clone());
+    let follow = Follow::new(console, place, &mut signals, ids, sight);
+    let end = follow.follow_through(From {
+        after: Seq(row.view.from.0.saturating_sub(1)),
+        past: Seq(seq.0.saturating_sub(1)),
+    });
+    conclude(console, go_on.output, end.await?)
+}

@@ -1,0 +1,125 @@
+//! Finding what waits for an answer, and saying what has become of what no longer does.
+
+use windlass::machine::{Answer, Fact, Given, InterruptId, InterruptKind, RunId};
+use windlass::port::journal::{RunRow, ThreadQuery, ThreadRow};
+use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
+
+use crate::console::Console;
+use crate::place::Place;
+use crate::trouble::Trouble;
+use crate::view::transcript::{answered, events};
+
+/// Threads read at a time.
+const PAGE: usize = 1_000;
+
+/// Something that a run waits for.
+pub struct Waiting {
+    /// The run.
+    pub row: RunRow,
+    /// What it asks.
+    pub open: OpenInterrupt,
+}
+
+impl Waiting {
+    /// An answer, bound to what was looked at.
+    pub fn given(&self, answer: Answer) -> Given {
+        let approval = match &self.open.kind {
+            InterruptKind::Approval { approval, .. } => Some(*approval),
+            _ => None, // tidy: nothing else has a digest
+        };
+        Given { interrupt: self.open.interrupt.clone(), answer, approval }
+    }
+}
+
+/// What all threads wait for, newest first, at most so many; and whether there is more. A thread that cannot be read
+/// hides no other.
+pub async fn all(
+    console: &Console,
+    place: &Place,
+    limit: usize,
+) -> Result<(Vec<Waiting>, bool), EngineError> {
+    let mut all = Vec::new();
+    let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
+    loop {
+        let threads = place.engine.threads(&query).await?;
+        let Some(last) = threads.last() else { return Ok((all, false)) };
+        query.before = Some((last.view.updated_at, last.thread.clone()));
+        for thread in threads.iter().filter(|thread| thread.view.interrupts > 0) {
+            match of_thread(place, thread).await {
+                Ok(waiting) => all.extend(waiting),
+                Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => {
+                    console.warn(&error.to_string(), &["`windlass doctor` checks the store"]);
+                }
+                Err(error) => return Err(error),
+            }
+            if all.len() > limit {
+                all.truncate(limit);
+                return Ok((all, true));
+            }
+        }
+    }
+}
+
+async fn of_thread(place: &Place, thread: &ThreadRow) -> Result<Vec<Waiting>, EngineError> {
+    let open = place.engine.interrupts(&thread.thread).await?;
+    let newest = place.engine.runs(Some(&thread.thread), 1).await?;
+    let row = newest.into_iter().next();
+    Ok(open.into_iter().filter_map(|open| Some(Waiting { row: row.clone()?, open })).collect())
+}
+
+/// Finds what waits by its id or the end of it.
+pub async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Waiting> {
+    if let Some((run, _)) = id.split_once('.') {
+        match place.engine.run_row(&RunId::from(run)).await {
+            Ok(row) => return of_run(place, row, id).await,
+            Err(EngineError::NoRun(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (all, _) = all(console, place, usize::MAX - 1).await?;
+    let mut found = all.into_iter().filter(|it| !id.is_empty() && it.open.interrupt.as_str().ends_with(id));
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (Some(_), Some(_)) => {
+            Err(Trouble::usage(format!("`{id}` is the end of several ids")).hint("give more of it").into())
+        }
+        (None, _) => Err(Trouble::usage(format!("nothing waits for an answer as `{id}`"))
+            .hint("`windlass approvals list` shows what does")
+            .into()),
+    }
+}
+
+async fn of_run(place: &Place, row: RunRow, id: &str) -> anyhow::Result<Waiting> {
+    let open = place.engine.interrupts(&row.thread).await?;
+    let known: Vec<String> = open.iter().map(|open| format!("`{}`", open.interrupt)).collect();
+    if let Some(open) = open.into_iter().find(|open| open.interrupt.as_str() == id) {
+        return Ok(Waiting { row, open });
+    }
+    let trouble = Trouble::usage(closed(place, &row, &InterruptId::from(id)).await?);
+    Err(match (row.view.status, known.is_empty()) {
+        (Some(_), _) => trouble,
+        (None, true) => trouble.hint(format!("run `{}` waits for nothing now", row.view.run)),
+        (None, false) => trouble.hint(format!("run `{}` waits for {}", row.view.run, known.join(", "))),
+    }
+    .into())
+}
+
+/// Says why nothing of this id waits.
+async fn closed(place: &Place, row: &RunRow, id: &InterruptId) -> Result<String, EngineError> {
+    let mut was = None;
+    for recorded in events(&place.engine, &row.thread).await? {
+        if let Fact::InterruptClosed { interrupt, answer, by, .. } = recorded.event.fact
+            && interrupt == *id
+        {
+            let how = answered(&answer).unwrap_or_else(|| "taken back".into());
+            was = Some(format!("too late: `{id}` was {how} by {by}"));
+        }
+    }
+    let ended = row.view.status.map(super::super::threads::run_word);
+    Ok(match (was, ended) {
+        (Some(was), None) => was,
+        (Some(was), Some(ended)) => format!("{was}, and the run has ended ({ended})"),
+        (None, Some(ended)) => format!("too late: run `{}` has ended ({ended})", row.view.run),
+        (None, None) => format!("run `{}` does not wait for `{id}`", row.view.run),
+    })
+}

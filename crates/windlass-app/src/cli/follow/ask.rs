@@ -1,0 +1,189 @@
+//! What a followed run waits for: a person on the terminal is asked, anybody else is told how to answer later.
+
+use std::collections::BTreeMap;
+
+use windlass::machine::{Given, InterruptId, Reject};
+use windlass::{EngineError, GrantDraft, OpenInterrupt, Outcome, Status};
+
+use super::{End, Follow, LOOKS, Sight};
+use crate::cli::approvals::hints;
+use crate::console::{Console, shown};
+use crate::editor::{Edited, edit};
+use crate::keyboard::{Keyboard, Typed};
+use crate::place::{Place, local, now};
+use crate::signals::Signal;
+use crate::trouble::Exit;
+use crate::view::card::{Card, Light};
+use crate::view::events;
+use crate::view::question::{Asking, GrantWish, Reply};
+use crate::view::story::{Background, backgrounds};
+
+impl Follow<'_> {
+    /// The run waits for somebody.
+    pub(super) async fn need_answer(&mut self) -> anyhow::Result<Option<End>> {
+        // What has happened is shown before anything is asked.
+        if self.seen < self.place.engine.thread(&self.thread).await?.head {
+            return Ok(None);
+        }
+        let open = self.place.engine.interrupts(&self.thread).await?;
+        if open.is_empty() {
+            return Ok(None);
+        }
+        let party = local();
+        // Who has approved waits for the others like everybody else.
+        let mine = |open: &OpenInterrupt| !open.approved_by.contains(&party.principal);
+        let open: Vec<OpenInterrupt> = open.into_iter().filter(mine).collect();
+        let asks = self.console.can_ask() && matches!(self.sight, Sight::People(_));
+        if !asks || open.is_empty() {
+            return self.wait_elsewhere().await;
+        }
+        let backgrounds = backgrounds(&self.place.engine, &self.thread).await?;
+        if let Sight::People(live) = &mut self.sight {
+            live.pause();
+        }
+        self.keyboard.get_or_insert_with(Keyboard::open);
+        let light = Light { folder: &self.place.ground.folder, now: now(), paint: self.console.paint };
+        self.asking = Some(Asking::start(self.console, open, backgrounds, (party, light)));
+        Ok(None)
+    }
+
+    /// Nobody is here who could answer: says how it is done.
+    async fn wait_elsewhere(&mut self) -> anyhow::Result<Option<End>> {
+        // A driver that was just woken may still find an answer in its inbox; it goes when there is none.
+        if self.place.engine.drives(&self.thread) && self.looks < LOOKS {
+            self.looks += 1;
+            return Ok(None);
+        }
+        let outcome = self.place.engine.status(&self.at_work().await?).await?;
+        if outcome.status != Status::Paused {
+            return Ok(None);
+        }
+        match &mut self.sight {
+            Sight::People(live) => {
+                live.pause();
+                let backgrounds = backgrounds(&self.place.engine, &self.thread).await?;
+                waits(self.console, self.place, &outcome, &backgrounds);
+            }
+            Sight::Lines => {
+                self.console.out_json(&events::outcome(&outcome).to_string());
+            }
+        }
+        Ok(Some(End::Outcome(Box::new(outcome))))
+    }
+
+    pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<End>> {
+        let line = match typed {
+            Typed::Line(line) => line,
+            Typed::End => {
+                // Without a question it means nothing: what is typed during a run only adds to it.
+                if self.asking.is_some() {
+                    self.console.note("");
+                    return Ok(Some(self.leave(Exit::Waiting)));
+                }
+                return Ok(None);
+            }
+        };
+        let Some(asking) = &mut self.asking else { return self.queue(line).await.map(|()| None) };
+        let reply = asking.take(self.console, &line);
+        self.replied(reply).await
+    }
+
+    async fn replied(&mut self, reply: Reply) -> anyhow::Result<Option<End>> {
+        match reply {
+            Reply::Again => {}
+            Reply::Stop => {
+                self.asking = None;
+                self.cancel().await?;
+            }
+            Reply::Answers(given, said) => self.answer(given, &said).await,
+            Reply::Grant(wish, given) => self.grant(wish, given).await,
+            Reply::Edit(text) => return self.edit(text).await,
+        }
+        Ok(None)
+    }
+
+    /// Gives answers, all or none; where somebody else was first, says so and goes on.
+    async fn answer(&mut self, given: Vec<Given>, said: &str) {
+        let answered = self.place.engine.answer_all(&self.thread, given, local()).await;
+        let edit = self.asking.as_ref().and_then(Asking::sent_edit);
+        match (answered, edit, &mut self.asking) {
+            (Ok(_), ..) => {
+                self.console.note(&format!("  {said}"));
+                self.asking = None;
+            }
+            (Err(EngineError::Rejected(Reject::Invalid { what })), Some(text), Some(asking)) => {
+                asking.fault(self.console, &what, text);
+            }
+            (Err(error), ..) => {
+                self.console.note(&format!("  not taken: {error}"));
+                self.asking = None;
+            }
+        }
+    }
+
+    /// Writes a grant, which lets the call through with those that wait like it; where a rule asks all the same, the
+    /// call is approved.
+    async fn grant(&mut self, wish: GrantWish, given: Given) {
+        let engine = &self.place.engine;
+        let said = wish.said();
+        let expires_at = wish.expires_at(now());
+        let GrantWish { tool, arguments, count, lasts: _ } = wish;
+        let by = local().principal;
+        let draft = GrantDraft { user: by.clone(), tool, arguments, count, expires_at, by };
+        self.asking = None;
+        match engine.grant(draft).await {
+            Ok(grant) => self.console.note(&format!("  {said} ({})", grant.id)),
+            Err(error) => return self.console.note(&format!("  not granted: {error}")),
+        }
+        match engine.answer_all(&self.thread, vec![given], local()).await {
+            // The grant has let it through.
+            Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
+            Err(error) => self.console.note(&format!("  not taken: {error}")),
+        }
+    }
+
+    async fn edit(&mut self, text: String) -> anyhow::Result<Option<End>> {
+        // The editor reads the terminal now.
+        self.keyboard = None;
+        let directory = &self.place.ground.user.data;
+        let edited = edit(directory, self.run.as_str(), &text, self.signals).await;
+        self.keyboard = Some(Keyboard::open());
+        let Some(asking) = &mut self.asking else { return Ok(None) };
+        let reply = match edited {
+            Ok(Edited::Text(text)) => asking.edited(self.console, text),
+            Ok(Edited::Left(Signal::End(code))) => return Ok(Some(self.leave(Exit::Signal(code)))),
+            Ok(Edited::Left(Signal::Interrupt)) => Reply::Again,
+            Err(trouble) => asking.fault(self.console, trouble.parts().0, text),
+        };
+        // An answer leads to no other edit.
+        if let Reply::Answers(given, said) = reply {
+            self.answer(given, &said).await;
+        }
+        Ok(None)
+    }
+}
+
+/// Says what a run waits for, and how to answer without this terminal.
+fn waits(
+    console: &Console,
+    place: &Place,
+    outcome: &Outcome,
+    backgrounds: &BTreeMap<InterruptId, Background>,
+) {
+    let flags = place.ground.same_flags();
+    let run = &outcome.run_id;
+    let light = Light { folder: &place.ground.folder, now: now(), paint: console.paint };
+    console.note(&format!("{} the run waits for an answer", console.paint.yellow("waiting:")));
+    for open in &outcome.meta.interrupts {
+        let background = backgrounds.get(&open.interrupt).cloned().unwrap_or_default();
+        let card = Card::of(open, &background, light);
+        console.note(&format!("  {} {}", card.word, console.paint.bold(&card.title)));
+        for note in &card.notes {
+            console.note(&format!("    {}", shown(note)));
+        }
+        for hint in hints(open, &local(), &flags) {
+            console.hint(&hint);
+        }
+    }
+    console.hint(&format!("`windlass resume {run}{flags}` asks on a terminal"));
+}

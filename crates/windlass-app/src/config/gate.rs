@@ -1,0 +1,118 @@
+//! What a configuration file says of tools, budgets and questions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use windlass::limits::{Budget, Per, Unit, Window};
+use windlass::machine::{Approver, EffectClass};
+use windlass::tool::{Adjustment, Reconcile};
+
+use super::money::Dollars;
+use crate::policy::Length;
+
+/// `[tools.<name>]`: an administrator's word on a tool, over its own hints.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolFile {
+    /// What may be done again when a call's outcome was lost.
+    pub effect: Option<EffectWord>,
+    /// Whether its hints are believed.
+    pub trusted: Option<bool>,
+    /// How a lost outcome is looked up.
+    pub reconcile: Option<Reconcile>,
+}
+
+/// `effect = "pure" | "idempotent" | "keyed" | "once"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectWord {
+    /// Changes nothing.
+    Pure,
+    /// Repeating changes nothing more.
+    Idempotent,
+    /// The far side knows a repeat by its key.
+    Keyed,
+    /// Never repeated by itself.
+    Once,
+}
+
+impl ToolFile {
+    /// This layer over a weaker one.
+    pub fn over(self, weaker: Self) -> Self {
+        Self {
+            effect: self.effect.or(weaker.effect),
+            trusted: self.trusted.or(weaker.trusted),
+            reconcile: self.reconcile.or(weaker.reconcile),
+        }
+    }
+
+    /// What the registry is told.
+    pub fn adjustment(&self) -> Adjustment {
+        let class = |word| match word {
+            EffectWord::Pure => EffectClass::Pure,
+            EffectWord::Idempotent => EffectClass::Idempotent,
+            EffectWord::Keyed => EffectClass::Keyed,
+            EffectWord::Once => EffectClass::Once,
+        };
+        Adjustment {
+            effect_class: self.effect.map(class),
+            trusted: self.trusted,
+            reconcile: self.reconcile.clone(),
+        }
+    }
+}
+
+/// Tools of two layers, by name.
+pub fn tools_over(
+    stronger: BTreeMap<String, ToolFile>,
+    mut weaker: BTreeMap<String, ToolFile>,
+) -> BTreeMap<String, ToolFile> {
+    for (name, tool) in stronger {
+        let below = weaker.remove(&name).unwrap_or_default();
+        weaker.insert(name, tool.over(below));
+    }
+    weaker
+}
+
+/// `[approvals]`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApprovalsFile {
+    /// After how long a question of the agent that nobody answers is declined.
+    pub question_timeout: Option<Length>,
+}
+
+/// `[[budget]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "BudgetText")]
+pub struct BudgetFile(pub Budget);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BudgetText {
+    per: Per,
+    unit: Unit,
+    #[serde(default)]
+    window: Window,
+    cap: toml::Value,
+    #[serde(default)]
+    approvers: BTreeSet<Approver>,
+}
+
+impl TryFrom<BudgetText> for BudgetFile {
+    type Error = String;
+
+    fn try_from(text: BudgetText) -> Result<Self, Self::Error> {
+        let BudgetText { per, unit, window, cap, approvers } = text;
+        let whole = |what: &str| {
+            let number = cap.as_integer().and_then(|number| u64::try_from(number).ok());
+            number.ok_or_else(|| format!("`cap = {cap}`: a budget of {what} takes a whole number"))
+        };
+        let cap = match unit {
+            Unit::Usd => Dollars::try_from(&cap).map_err(|wanted| format!("`cap = {cap}`; {wanted}"))?.0,
+            Unit::Tokens => whole("tokens")?,
+            Unit::Steps => whole("steps")?,
+        };
+        Ok(Self(Budget { per, unit, window, cap, approvers }))
+    }
+}
