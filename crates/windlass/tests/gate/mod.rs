@@ -2,6 +2,7 @@
 //! and across the death of the process at any place.
 
 mod bank;
+mod budget;
 mod effect;
 
 use std::sync::Arc;
@@ -29,4 +30,3 @@ fn task_in(thread: &str, text: &str) -> Task {
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
-
