@@ -540,9 +540,10 @@ impl Actor {
     }
 
     fn is_idle(&self) -> bool {
-        // What waits for people is a row: where threads are looked after, its time comes from the store.
+        // What waits for people is a row: where threads are looked after, it is taken up again when its time has come.
         let waits = self.deps.attends && row::status(self.machine.state()) == ThreadStatus::Waiting;
-        let is_due = self.machine.deadline().is_some() && !waits;
+        let due_in_ms = self.machine.due_in_ms(self.now());
+        let is_due = due_in_ms.is_some_and(|ms| ms == 0 || !waits);
         self.in_flight.is_empty() && !is_due && self.machine.wants().is_empty()
     }
 
