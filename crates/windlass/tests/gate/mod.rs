@@ -5,7 +5,7 @@ mod approval;
 mod bank;
 mod budget;
 mod effect;
-
+mod policy;
 
 use std::sync::Arc;
 
