@@ -106,6 +106,17 @@ impl<'a> Decision<'a> {
         self.state.run.as_ref().ok_or_else(|| Reject::Closed { what: "the run".into() })
     }
 
+    /// The grants that this decision has used, once for each use.
+    fn grants_used(&self) -> Vec<&str> {
+        let mut used = Vec::new();
+        for event in &self.events {
+            if let Fact::GrantUsed { grant, .. } = &event.fact {
+                used.push(grant.as_str());
+            }
+        }
+        used
+    }
+
     fn effect(&self, run: &Run, call: CallKey) -> EffectId {
         EffectId::derive(self.thread, &run.id, call)
     }

@@ -37,7 +37,7 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
         workspace: &d.state.workspace,
         now: d.now,
     };
-    let said = view.policy.judge(&subject);
+    let said = view.policy.judge_after(&subject, &d.grants_used());
     let mut judged = Judged {
         verdict: said.verdict,
         by: said.by,

@@ -150,6 +150,11 @@ impl Policy {
 
     /// Judges a call.
     pub fn judge(&self, subject: &Subject<'_>) -> Judgement {
+        self.judge_after(subject, &[])
+    }
+
+    /// Judges a call beside others that are let through with it: the grants that those use, once for each use.
+    pub fn judge_after(&self, subject: &Subject<'_>, used: &[&str]) -> Judgement {
         let mut ruling = Ruling::default();
         for (index, rule) in self.rules.iter().enumerate() {
             match rule.fits(subject) {
@@ -158,7 +163,7 @@ impl Policy {
                 Err(unclear) => ruling.add(Weight::Unclear, rule, index, Some(unclear)),
             }
         }
-        let Some((weight, by)) = ruling.strongest else { return self.without_rules(subject) };
+        let Some((weight, by)) = ruling.strongest else { return self.without_rules(subject, used) };
         let (verdict, terms) = match weight {
             Weight::Allow => (Verdict::Allow, Terms::default()),
             Weight::Unclear | Weight::Ask => (Verdict::Ask, ruling.terms.unwrap_or_default()),
@@ -167,7 +172,7 @@ impl Policy {
         Judgement { verdict, by, grant: None, terms }
     }
 
-    fn without_rules(&self, subject: &Subject<'_>) -> Judgement {
+    fn without_rules(&self, subject: &Subject<'_>, used: &[&str]) -> Judgement {
         let said = |verdict, by: &str| Judgement {
             verdict,
             by: by.to_owned(),
@@ -186,7 +191,7 @@ impl Policy {
                 AutoRun::Ask | AutoRun::Allowlist => {}
             }
         }
-        let fitting = self.grants.iter().filter(|grant| grant.fits(subject));
+        let fitting = self.grants.iter().filter(|grant| grant.fits(subject, used));
         match fitting.min_by_key(|grant| grant.precedence()) {
             Some(grant) => Judgement {
                 grant: Some(grant.id.clone()),
@@ -199,9 +204,10 @@ impl Policy {
 
 impl Grant {
     /// Whether it is good for a call.
-    fn fits(&self, subject: &Subject<'_>) -> bool {
+    fn fits(&self, subject: &Subject<'_>, used: &[&str]) -> bool {
+        let uses = || used.iter().filter(|grant| **grant == self.id).count();
         self.tool == *subject.tool
-            && self.remaining != Some(0)
+            && self.remaining.is_none_or(|remaining| remaining as usize > uses())
             && self.expires_at.is_none_or(|expires_at| subject.now < expires_at)
             && all_hold(&self.arguments, subject) == Ok(true)
     }

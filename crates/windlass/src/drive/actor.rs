@@ -10,7 +10,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use windlass_machine::{
-    Command, Event, Fact, Input, InputId, Machine, Phase, Principal, Reject, Seq, ThreadId, Timestamp, View,
+    Call, CallStatus, Command, Event, Fact, Input, InputId, Machine, Phase, Principal, Reject, Seq, ThreadId,
+    Timestamp, View,
 };
 
 use super::append::{NotAppended, append};
@@ -333,6 +334,7 @@ impl Actor {
 
     /// Forgets what was decided and not written.
     async fn take_back(&mut self) -> Result<(), Ended> {
+        (self.policy, self.rejudged) = (None, None);
         let failed = |error: EngineError| match error {
             EngineError::Store(error) => Ended::Store(error),
             other => Ended::Store(StoreError::Unavailable { why: other.to_string() }),
@@ -393,12 +395,16 @@ impl Actor {
 
     /// A policy that changed since the open calls were judged counts before any of them starts.
     async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
-        let judged = match self.machine.state().run.as_ref().map(|run| &run.phase) {
-            Some(Phase::Calls(line)) => line.view,
+        let (judged, waits) = match self.machine.state().run.as_ref().map(|run| &run.phase) {
+            Some(Phase::Calls(line)) => (line.view, line.calls.iter().any(waits)),
             Some(Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_)) | None => {
                 return Ok(());
             }
         };
+        if waits {
+            // What another process has changed counts as well, and at once.
+            self.deps.look_at_changes().await.map_err(Ended::Store)?;
+        }
         let Some(policy) = self.policy().await? else { return Ok(()) };
         let now = policy.version;
         if judged != 0 && judged != now && self.rejudged != Some((self.step_seq, now)) {
@@ -453,9 +459,11 @@ impl Actor {
         self.machine.apply(event);
         self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
         if let Fact::GrantUsed { grant, .. } = &event.fact
-            && let Some((_, policy)) = &self.policy
+            && let Some((_, policy)) = &mut self.policy
+            && let Some(change) = policy.use_up(grant)
         {
-            round.records.extend(policy.use_of(grant));
+            round.records.retain(|before| before.key != change.key);
+            round.records.push(change);
         }
         self.event_ms = self.deps.clock.monotonic_ms();
         self.since_snapshot += row::weight(event);
@@ -542,9 +550,10 @@ impl Actor {
     }
 
     fn is_idle(&self) -> bool {
-        // What waits for people is a row: where threads are looked after, its time comes from the store.
+        // What waits for people is a row: where threads are looked after, it is taken up again when its time has come.
         let waits = self.deps.attends && row::status(self.machine.state()) == ThreadStatus::Waiting;
-        let is_due = self.machine.deadline().is_some() && !waits;
+        let due_in_ms = self.machine.due_in_ms(self.now());
+        let is_due = due_in_ms.is_some_and(|ms| ms == 0 || !waits);
         self.in_flight.is_empty() && !is_due && self.machine.wants().is_empty()
     }
 
@@ -599,6 +608,11 @@ async fn elapsed(timer: &mut Option<(Timestamp, BoxFuture<'static, ()>)>) {
 /// The report that something in flight is gone; what is known of it is looked up when it is decided.
 fn lost(command: Command) -> Letter {
     Letter::plain(Input::Lost { command, view: View::default() })
+}
+
+/// Whether a call was judged and has not started.
+fn waits(call: &Call) -> bool {
+    matches!(call.status, CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready)
 }
 
 fn ends_reply(fact: &Fact) -> bool {

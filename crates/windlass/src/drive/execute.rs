@@ -15,6 +15,7 @@ use windlass_machine::{
 
 use super::contain::panic_text;
 use super::fill::NewBlobs;
+use super::spend::Bounds;
 use super::{Deps, Letter, trace};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
@@ -43,8 +44,8 @@ pub(super) struct ModelWork {
     pub seq: Seq,
     pub request: ModelRequest,
     pub digest: Digest,
-    /// Whether the run draws on a budget of money.
-    pub needs_a_price: bool,
+    /// What budgets ask of it.
+    pub bounds: Bounds,
     pub cancel: CancellationToken,
 }
 
@@ -171,7 +172,7 @@ async fn converse(
 ) -> Result<(Arc<dyn Model>, Box<Reply>), ModelError> {
     let deps = &place.deps;
     let model = deps.models.resolve(&work.request.model)?;
-    if work.needs_a_price && model.info().price.is_none() {
+    if work.bounds.needs_a_price && model.info().price.is_none() {
         let name = &work.request.model;
         let text = format!(
             "the run has a limit of money, and the price of model `{name}` is not known; say it in the \
@@ -182,7 +183,10 @@ async fn converse(
     if let Some((provider, _)) = model.info().name.split_once('/') {
         place.span.record("gen_ai.provider.name", provider);
     }
-    let call = deps.fill(work.request.clone()).await;
+    let mut request = work.request.clone();
+    // A reply is no longer than what was set aside for it.
+    request.settings.max_output_tokens = request.settings.max_output_tokens.or(work.bounds.output_tokens);
+    let call = deps.fill(request).await;
     let call = call.map_err(|error| unstored(&error))?;
     let mut stream = model.stream(call);
     while let Some(event) = stream.next().await {

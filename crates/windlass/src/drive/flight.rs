@@ -13,7 +13,7 @@ use windlass_machine::{Attempt, CallKey, Command, Input, Machine, Seq, ThreadId}
 
 use super::call::{ToolWork, Work, carry_out, wanted};
 use super::execute::{ModelWork, Place, call_model};
-use super::spend::needs_a_price;
+use super::spend::bounds;
 use super::{Deps, Letter, Mail, trace};
 
 /// Everything in flight.
@@ -82,10 +82,9 @@ impl InFlight {
                     // One that is being stopped comes to its end first.
                     let (None, Some(request)) = (&self.model, machine.request()) else { continue };
                     let digest = machine.request_digest();
-                    let needs_a_price = needs_a_price(deps, &run.agent.limits);
-                    let cancel_it = cancel.clone();
+                    let bounds = bounds(deps, &run.agent.limits, &request);
                     let work =
-                        ModelWork { attempt, seq: step, request, digest, needs_a_price, cancel: cancel_it };
+                        ModelWork { attempt, seq: step, request, digest, bounds, cancel: cancel.clone() };
                     self.model =
                         Some(ModelFlight { attempt, cancel, reply: call_model(place, work).boxed() });
                 }

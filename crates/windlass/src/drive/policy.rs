@@ -41,15 +41,19 @@ pub(crate) struct PolicyNow {
 }
 
 impl PolicyNow {
-    /// The change of records that one use of a grant is: refused where the grant was changed or taken back.
-    pub(crate) fn use_of(&self, grant: &str) -> Option<RecordChange> {
-        let (_, record) = self.grants.iter().find(|(id, _)| id == grant)?;
-        let mut value = record.value.clone();
-        if let Some(remaining) = value.get_mut("remaining").filter(|remaining| !remaining.is_null()) {
+    /// Uses a grant once. Returns the change of records that all uses of it since it was looked up are together:
+    /// refused where the grant was changed or taken back.
+    pub(crate) fn use_up(&mut self, grant: &str) -> Option<RecordChange> {
+        let (_, record) = Arc::make_mut(&mut self.grants).iter_mut().find(|(id, _)| id == grant)?;
+        if let Some(remaining) = record.value.get_mut("remaining").filter(|remaining| !remaining.is_null()) {
             *remaining = remaining.as_u64().unwrap_or_default().saturating_sub(1).into();
         }
+        let grants = &mut Arc::make_mut(&mut self.policy).grants;
+        if let Some(known) = grants.iter_mut().find(|known| known.id == grant) {
+            known.remaining = known.remaining.map(|remaining| remaining.saturating_sub(1));
+        }
         let expected = Expect::Version(record.version);
-        Some(RecordChange::put(GRANT, &record.key, &record.owner, value, expected))
+        Some(RecordChange::put(GRANT, &record.key, &record.owner, record.value.clone(), expected))
     }
 
     /// A view with what is known of calls.

@@ -5,14 +5,15 @@
 use std::collections::HashMap;
 
 use windlass_machine::{
-    Attempt, Event, Fact, FailureClass, Machine, Refused, RunId, ThreadId, Timestamp, Usage,
+    Attempt, Event, Fact, FailureClass, Limits, Machine, ModelRequest, Reasoning, Refused, RunId, ThreadId,
+    Timestamp, Usage,
 };
 
 use super::Deps;
 use crate::limits::{Budget, Drawing, Per, Unit, Window};
 use crate::port::budget::{Amounts, Draw, Reserve, Settle};
 use crate::port::journal::StoreError;
-use crate::port::model::Price;
+use crate::port::model::{ModelInfo, Price};
 
 /// What is set aside for a reply in tokens, where the agent sets no cap of its own. (SK-L4's floor)
 const OUTPUT_TOKENS: u64 = 16_384;
@@ -131,16 +132,21 @@ fn reserve(deps: &Deps, machine: &Machine, attempt: Attempt, now: Timestamp) -> 
     let estimate = estimate(deps, machine);
     let (workspace, thread) = (state.workspace.as_str(), machine.thread());
     let by = Drawing { workspace, user: &run.by, thread, run: &run.id, now };
-    let draws = budgets.iter().map(|budget| {
+    // Two budgets may have one name, such as a run's own and the program's for each run: the smaller one counts.
+    let mut draws: Vec<Draw> = Vec::with_capacity(budgets.len());
+    for budget in &budgets {
         let name = budget.name(by);
         let cap = run.figure(&name, budget.cap);
-        Draw { amount: estimate.of(budget.unit), budget: name, cap }
-    });
-    Some(Reserve { key: key(&run.id, attempt), draws: draws.collect() })
+        match draws.iter_mut().find(|draw| draw.budget == name) {
+            Some(same) => same.cap = same.cap.min(cap),
+            None => draws.push(Draw { amount: estimate.of(budget.unit), budget: name, cap }),
+        }
+    }
+    Some(Reserve { key: key(&run.id, attempt), draws })
 }
 
 /// The program's budgets and those of the agent's own limits.
-fn budgets(deps: &Deps, limits: &windlass_machine::Limits) -> Vec<Budget> {
+fn budgets(deps: &Deps, limits: &Limits) -> Vec<Budget> {
     let of_run =
         |unit, cap| Budget { per: Per::Run, unit, window: Window::Total, cap, approvers: Default::default() };
     let mut all = deps.budgets.to_vec();
@@ -149,20 +155,45 @@ fn budgets(deps: &Deps, limits: &windlass_machine::Limits) -> Vec<Budget> {
     all
 }
 
-/// Whether a run draws on a budget of money.
-pub(super) fn needs_a_price(deps: &Deps, limits: &windlass_machine::Limits) -> bool {
-    budgets(deps, limits).iter().any(|budget| budget.unit == Unit::Usd)
+/// What budgets ask of a model call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bounds {
+    /// Whether the model must have a price.
+    pub needs_a_price: bool,
+    /// The longest reply in tokens, where something was set aside for it: no more than that may come.
+    pub output_tokens: Option<u64>,
+}
+
+/// What the budgets that a run draws on ask of a request.
+pub(super) fn bounds(deps: &Deps, limits: &Limits, request: &ModelRequest) -> Bounds {
+    let budgets = budgets(deps, limits);
+    let counts = |unit| budgets.iter().any(|budget| budget.unit == unit);
+    let needs_a_price = counts(Unit::Usd);
+    let is_bounded = needs_a_price || counts(Unit::Tokens);
+    let info = || deps.models.resolve(&request.model).ok().map(|model| model.info().clone());
+    Bounds { needs_a_price, output_tokens: is_bounded.then(|| output_tokens(request, info().as_ref())) }
+}
+
+/// The longest reply that is paid for.
+fn output_tokens(request: &ModelRequest, info: Option<&ModelInfo>) -> u64 {
+    if let Some(cap) = request.settings.max_output_tokens {
+        return cap;
+    }
+    // The largest output that some models could give would fill a small budget before anything was said.
+    let usual = match request.settings.reasoning {
+        // Thinking is output too, and something has to be left for the answer.
+        Reasoning::BudgetTokens(tokens) => OUTPUT_TOKENS.max(tokens.saturating_mul(2)),
+        _ => OUTPUT_TOKENS, // tidy: every other setting leaves the size to the model
+    };
+    info.and_then(|info| info.max_output_tokens).map_or(usual, |most| most.min(usual))
 }
 
 fn estimate(deps: &Deps, machine: &Machine) -> Estimate {
     let Some(request) = machine.request() else { return Estimate { prompt: 0, output: 0, price: None } };
     let info = deps.models.resolve(&request.model).ok().map(|model| model.info().clone());
-    // The largest output that some models could give would fill a small budget before anything was said.
-    let own = info.as_ref().and_then(|info| info.max_output_tokens).map(|most| most.min(OUTPUT_TOKENS));
-    let cap = request.settings.max_output_tokens.or(own);
     Estimate {
         prompt: request.tokens(),
-        output: cap.unwrap_or(OUTPUT_TOKENS),
+        output: output_tokens(&request, info.as_ref()),
         price: info.and_then(|info| info.price),
     }
 }
@@ -173,7 +204,12 @@ impl Estimate {
             Unit::Steps => 1,
             Unit::Tokens => self.prompt.saturating_add(self.output),
             Unit::Usd => {
-                let usage = Usage { input: Some(self.prompt), output: Some(self.output), ..Usage::default() };
+                // A provider may write the whole prompt to its cache, which costs more with some.
+                let written =
+                    self.price.and_then(|price| price.cache_written.filter(|cost| *cost > price.input));
+                let cache_written = written.map(|_| self.prompt);
+                let (input, output) = (Some(self.prompt), Some(self.output));
+                let usage = Usage { input, output, cache_written, ..Usage::default() };
                 // Without a price the model is not called.
                 self.price.and_then(|price| price.cost(&usage)).map_or(0, |cost| cost.0)
             }

@@ -66,8 +66,8 @@ pub trait Journal: Send + Sync {
     /// Runs of a thread, newest first, or of all threads.
     async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, StoreError>;
 
-    /// Threads that need a driver: a run that is neither waiting nor ended, a deadline, or an input that
-    /// nobody has consumed. Those held by another live node are left out.
+    /// Threads that need a driver: a run that is neither waiting nor ended, a deadline that has passed by the store's
+    /// clock, or an input that nobody has consumed. Those held by another live node are left out.
     async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError>;
 
     /// Budgets whose name begins with a text, in the order of their names, at most

@@ -61,6 +61,12 @@ impl ScriptedModels {
         Self { script: Arc::new(script), info: Arc::new(info), calls: Arc::default() }
     }
 
+    /// The same models at another list price; `None`: nobody knows it.
+    pub fn priced(mut self, price: Option<Price>) -> Self {
+        self.info = Arc::new(ModelInfo { price, ..(*self.info).clone() });
+        self
+    }
+
     /// How many requests were made.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)

@@ -195,7 +195,7 @@ impl Journal for MemoryStore {
     }
 
     async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {
-        Ok(self.readable()?.unattended(&self.node))
+        Ok(self.readable()?.unattended(&self.node, self.clock.now()))
     }
 
     async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError> {

@@ -298,10 +298,10 @@ impl State {
     }
 
     /// See [`Journal::unattended`](crate::port::journal::Journal::unattended).
-    pub fn unattended(&self, node: &str) -> Vec<ThreadId> {
+    pub fn unattended(&self, node: &str, now: Timestamp) -> Vec<ThreadId> {
         let needs = |thread: &Thread| {
             thread.view.status == ThreadStatus::Running
-                || thread.view.deadline.is_some()
+                || thread.view.deadline.is_some_and(|deadline| deadline <= now)
                 || thread.inbox.values().any(|row| row.outcome.is_none())
         };
         let free = |thread: &Thread| match &thread.node {

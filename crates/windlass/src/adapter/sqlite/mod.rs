@@ -238,7 +238,7 @@ impl Journal for SqliteStore {
     }
 
     async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {
-        read::unattended(&self.readers, &self.node).await
+        read::unattended(&self.readers, &self.node, self.clock.now()).await
     }
 
     async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError> {

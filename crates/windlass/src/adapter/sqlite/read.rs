@@ -293,12 +293,17 @@ pub(super) async fn runs(
 }
 
 /// Threads that need a driver and are not held by another live node.
-pub(super) async fn unattended(pool: &SqlitePool, node: &Node) -> Result<Vec<ThreadId>, StoreError> {
+pub(super) async fn unattended(
+    pool: &SqlitePool,
+    node: &Node,
+    now: Timestamp,
+) -> Result<Vec<ThreadId>, StoreError> {
+    // The first condition is that of the index, which many waiting threads are not in.
     const UNATTENDED: &str = "SELECT thread, node FROM threads WHERE number IN ( \
-        SELECT number FROM threads WHERE status = 1 OR deadline IS NOT NULL \
+        SELECT number FROM threads WHERE (status = 1 OR deadline IS NOT NULL) AND (status = 1 OR deadline <= ?1) \
         UNION SELECT number FROM inbox WHERE consumed_at IS NULL) AND deleted = 0 ORDER BY number";
     let rows: Vec<(String, Option<String>)> =
-        sqlx::query_as(UNATTENDED).fetch_all(pool).await.map_err(store_error)?;
+        sqlx::query_as(UNATTENDED).bind(now.0.cast_signed()).fetch_all(pool).await.map_err(store_error)?;
     // Few nodes hold many threads: each node's lock is looked at once.
     let mut alive = std::collections::HashMap::new();
     let mut is_free = |holder: Option<String>| match holder {

@@ -6,6 +6,7 @@ use windlass_machine::{ModelName, RunId, RunStatus, Seq, ThreadId, Timestamp, To
 
 use super::JournalSubject;
 use super::sample::{batch, claimed, view};
+use crate::port::clock::Clock;
 use crate::port::journal::{Journal, RunView, ThreadQuery, ThreadStatus, ThreadView};
 
 async fn put(journal: &dyn Journal, id: &str, view: ThreadView) {
@@ -121,18 +122,27 @@ pub(super) async fn unattended_threads_are_found(subject: JournalSubject) {
     put(journal, "idle", view(ThreadStatus::Idle)).await;
     put(journal, "running", view(ThreadStatus::Running)).await;
     put(journal, "waiting", view(ThreadStatus::Waiting)).await;
-    let timed = ThreadView { deadline: Some(Timestamp(5)), ..view(ThreadStatus::Waiting) };
-    put(journal, "timed", timed).await;
+    let timed = |ms| {
+        let deadline = Some(subject.clock.now().plus_ms(ms));
+        ThreadView { deadline, ..view(ThreadStatus::Waiting) }
+    };
+    put(journal, "timed", timed(1_000)).await;
+    put(journal, "later", timed(1_001)).await;
     put(journal, "posted", view(ThreadStatus::Waiting)).await;
     let title = windlass_machine::Input::Title {
         title: "t".to_owned(),
         by: windlass_machine::Principal::from("suite"),
     };
     journal.post(&"posted".into(), &"i".into(), &title).await.unwrap();
-    let mut found: Vec<String> =
-        journal.unattended().await.unwrap().iter().map(ThreadId::to_string).collect();
-    found.sort();
-    assert_eq!(found, ["posted", "running", "timed"]);
+    let found = async || {
+        let mut found: Vec<String> =
+            journal.unattended().await.unwrap().iter().map(ThreadId::to_string).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(found().await, ["posted", "running"]);
+    subject.clock.advance_ms(1_000);
+    assert_eq!(found().await, ["posted", "running", "timed"]);
 }
 
 pub(super) async fn unattended_leaves_out_what_is_held(subject: JournalSubject) {

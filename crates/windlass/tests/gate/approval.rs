@@ -1,0 +1,301 @@
+//! Approvals: who may give them, how often, for what, and until when.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use windlass::adapter::clock::ManualClock;
+use windlass::adapter::memory::MemoryStore;
+use windlass::machine::{
+    Answer, Approver, EffectClass, Expiry, Fact, Glob, Party, Quorum, Reply, Rule, Seq, Terms, ThreadId,
+    Timestamp, Verdict,
+};
+use windlass::{Attend, Engine, Status};
+
+use super::{asking, facts, given, open, plan, put_down, store, task_in};
+use crate::drive::{Counter, party, registry, stored, task};
+
+/// Somebody without a role.
+fn plain(name: &str) -> Party {
+    Party { roles: Vec::new(), ..party(name) }
+}
+
+/// A rule that has a tool's calls asked on these terms.
+fn asks(tool: &str, terms: Terms) -> Rule {
+    Rule { name: Some("r".into()), tools: vec![Glob::new(tool)], terms, ..Rule::new(Verdict::Ask) }
+}
+
+fn of(count: u32, users: &[&str]) -> Quorum {
+    Quorum { count, of: users.iter().map(|user| Approver::User((*user).into())).collect() }
+}
+
+async fn seq(engine: &Engine, thread: &ThreadId) -> Seq {
+    engine.events(thread, Seq(0), 10_000).await.unwrap().last().unwrap().seq
+}
+
+// rows: SK-A5, SK-A6, SK-A7, SK-A10, ZE-H4, ZE-H6, OV-1, OV-2, OV-4
+#[tokio::test]
+async fn calls_are_approved_edited_and_denied_in_one_batch() {
+    let written = Counter::default();
+    let models = plan(&[&[("write", "a"), ("write", "b"), ("write", "c")]]);
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    let engine = asking(&store(), &models, tools).build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    let [a, b, c] = &*open(&waits) else { panic!("three questions at once") };
+    let edit = |text: &str| Answer::Edit { arguments: format!(r#"{{"text":{text}}}"#).into() };
+    let thread = &waits.meta.thread_id;
+    let before = seq(&engine, thread).await;
+    // One that does not fit makes none of them count.
+    let batch = vec![given(a, Answer::Approve), given(b, edit("7"))];
+    let refused = engine.answer_all(thread, batch, party("ann")).await.unwrap_err().to_string();
+    assert!(refused.contains("do not fit") && refused.contains("/text"), "{refused}");
+    assert_eq!((seq(&engine, thread).await, written.count()), (before, 0));
+    let reason = Some("not today".to_owned());
+    let batch = vec![given(c, Answer::Approve), given(a, Answer::Deny { reason }), given(b, edit(r#""B""#))];
+    engine.answer_all(thread, batch, party("ann")).await.unwrap();
+    let said = engine.wait(&waits.run_id).await.unwrap().data.unwrap();
+    let [denied, edited, approved] = &*said.split(" | ").collect::<Vec<_>>() else { panic!("{said}") };
+    assert!(
+        denied.contains("denied by the user. Do not retry it") && denied.ends_with("not today"),
+        "{denied}"
+    );
+    assert!(edited.starts_with("said B") && edited.contains(r#"A person changed the arguments"#), "{edited}");
+    assert_eq!((*approved, written.count()), ("said c", 2));
+}
+
+// rows: WT-X2, SK-A3
+#[tokio::test]
+async fn strangers_and_other_workspaces_may_not_answer() {
+    let written = Counter::default();
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    let before = seq(&engine, thread).await;
+    let elsewhere = Party { workspace: "other".into(), ..party("ann") };
+    for (by, wanted) in [(elsewhere, "does not exist in this thread"), (plain("eve"), "`eve` may not answer")]
+    {
+        for answer in [Answer::Approve, Answer::Deny { reason: None }] {
+            let refused = engine.answer(thread, asked, answer, by.clone()).await.unwrap_err().to_string();
+            assert!(refused.contains(wanted), "{refused}");
+        }
+    }
+    assert_eq!((seq(&engine, thread).await, written.count()), (before, 0));
+    // Whoever the run works for may.
+    engine.answer(thread, asked, Answer::Approve, plain("local")).await.unwrap();
+    assert_eq!(engine.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("said a"));
+}
+
+#[tokio::test]
+async fn two_different_people_have_to_approve() {
+    let written = Counter::default();
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    let terms = Terms { quorums: [of(2, &["ann", "bob", "cid"])].into(), ..Terms::default() };
+    let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).rules(vec![asks("write", terms)]);
+    let engine = engine.build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    let approve = |by: Party| engine.answer(thread, asked, Answer::Approve, by);
+    approve(plain("ann")).await.unwrap();
+    let half = engine.status(&waits.run_id).await.unwrap();
+    assert_eq!((half.status, written.count()), (Status::Paused, 0));
+    assert_eq!(half.meta.interrupts[0].approved_by, ["ann".into()]);
+    let again = approve(plain("ann")).await.unwrap_err().to_string();
+    assert!(again.starts_with("too late") && again.contains("needs another's"), "{again}");
+    // Neither whom the rule does not name, nor whoever the run works for.
+    for stranger in [plain("eve"), plain("local"), party("root")] {
+        let refused = approve(stranger).await.unwrap_err().to_string();
+        assert!(refused.contains("may not"), "{refused}");
+    }
+    assert_eq!(written.count(), 0);
+    approve(plain("bob")).await.unwrap();
+    assert_eq!(engine.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("said a"));
+    assert_eq!(written.count(), 1);
+}
+
+#[tokio::test]
+async fn one_of_several_approvers_can_stop_a_call() {
+    let written = Counter::default();
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    let terms = Terms { quorums: [of(2, &["ann", "bob"])].into(), ..Terms::default() };
+    let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).rules(vec![asks("write", terms)]);
+    let engine = engine.build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    engine.answer(thread, asked, Answer::Approve, plain("ann")).await.unwrap();
+    engine.answer(thread, asked, Answer::Deny { reason: None }, plain("bob")).await.unwrap();
+    let ended = engine.wait(&waits.run_id).await.unwrap();
+    assert!(ended.data.unwrap().contains("denied by the user"));
+    assert_eq!(written.count(), 0);
+}
+
+// rows: SK-A9, WT-X3
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_racing_approvers_in_two_processes_one_starts_the_call() {
+    for _ in 0..5 {
+        let folder = tempfile::tempdir().unwrap();
+        let written = Counter::default();
+        let built = || {
+            let tools = registry([written.tool("write", EffectClass::Once)]);
+            stored(folder.path(), &plan(&[&[("write", "a")]]), tools).auto_run(Default::default())
+        };
+        let (one, other) = (built().build().await.unwrap(), built().build().await.unwrap());
+        let waits = one.run(task("go")).await.unwrap();
+        let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+        let race = (0..8).map(|nth| {
+            let (engine, by) = (if nth % 2 == 0 { &one } else { &other }, party(&format!("p{nth}")));
+            engine.answer(thread, asked, Answer::Approve, by)
+        });
+        let answered = join_all(race).await;
+        let late: Vec<String> =
+            answered.iter().filter_map(|answered| answered.as_ref().err().map(ToString::to_string)).collect();
+        assert_eq!(late.len(), 7, "{answered:?}");
+        assert!(late.iter().all(|late| late.starts_with("too late: interrupt")), "{late:?}");
+        assert_eq!(other.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("said a"));
+        assert_eq!(written.count(), 1);
+        let starts = facts(&one, thread).await;
+        assert_eq!(starts.iter().filter(|fact| matches!(fact, Fact::ToolStarted { .. })).count(), 1);
+    }
+}
+
+// rows: SK-A9, WT-H10
+#[tokio::test]
+async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() {
+    let written = Counter::default();
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    let models = plan(&[&[("write", "a")], &[("write", "b")]]);
+    let engine = asking(&store(), &models, tools).build().await.unwrap();
+    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let thread = &waits.meta.thread_id;
+    let first = open(&waits).remove(0);
+    let refused = async |interrupt: &str, answer: Answer| {
+        let before = seq(&engine, thread).await;
+        let refused = engine.answer(thread, &interrupt.into(), answer, party("ann")).await.unwrap_err();
+        assert_eq!(seq(&engine, thread).await, before, "{refused}");
+        refused.to_string()
+    };
+    // To nothing.
+    assert!(refused("nope", Answer::Approve).await.ends_with("does not exist in this thread"));
+    let never = format!("{}.9.9.9", waits.run_id);
+    assert!(refused(&never, Answer::Approve).await.starts_with("too late"));
+    // Of a kind that an approval does not take.
+    let reply = Answer::Reply(Box::new(Reply::default()));
+    let done = Answer::Done { result: "x".into() };
+    for answer in [reply, done, Answer::Retry, Answer::Raise { to: 9 }, Answer::Stop] {
+        assert_eq!(refused(first.as_str(), answer).await, "an approval takes `approve`, `edit` or `deny`");
+    }
+    assert_eq!(refused(first.as_str(), Answer::Withdrawn).await, "only the engine takes a question back");
+    let invalid = Answer::Edit { arguments: "{text: 'a'}".into() };
+    assert!(refused(first.as_str(), invalid).await.contains("not valid JSON"));
+    assert_eq!(written.count(), 0);
+    // Twice.
+    engine.answer(thread, &first, Answer::Approve, party("ann")).await.unwrap();
+    assert!(refused(first.as_str(), Answer::Approve).await.starts_with("too late: interrupt"));
+    // To a later question of the same run, the answer of an earlier one says nothing.
+    let waits = engine.wait(&waits.run_id).await.unwrap();
+    assert!(refused(first.as_str(), Answer::Deny { reason: None }).await.starts_with("too late"));
+    // In another thread.
+    let second = open(&waits).remove(0);
+    engine.run(task_in("u", "go")).await.unwrap();
+    let other = engine.answer(&"u".into(), &second, Answer::Approve, party("ann")).await.unwrap_err();
+    assert!(other.to_string().ends_with("does not exist in this thread"), "{other}");
+    assert_eq!(written.count(), 1);
+    // When the run is over.
+    engine.cancel(&waits.run_id, "ann".into()).await.unwrap();
+    assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Cancelled);
+    assert!(refused(second.as_str(), Answer::Approve).await.starts_with("too late"));
+    assert_eq!(written.count(), 1);
+}
+
+/// A store and a server on it that looks after all threads, with a clock that is moved by hand.
+async fn attended(written: &Counter, terms: Terms) -> (Arc<ManualClock>, Engine) {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    let engine = asking(&store, &plan(&[&[("write", "a")]]), tools).rules(vec![asks("write", terms)]);
+    (clock.clone(), engine.clock(clock).attend(Attend::All).build().await.unwrap())
+}
+
+/// Moves the clock until a run is over, at most this far.
+async fn move_on(clock: &ManualClock, engine: &Engine, thread: &ThreadId, ms: u64) {
+    for _ in 0..ms / 1_000 {
+        clock.advance_ms(1_000);
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        put_down(engine, thread).await;
+    }
+}
+
+// rows: ZE-H7, OV-3
+#[tokio::test]
+async fn an_approval_expires_where_a_rule_says_so_and_nobody_holds_it_in_memory() {
+    for (on_expiry, count) in [(Expiry::Deny, 0), (Expiry::Approve, 1)] {
+        let written = Counter::default();
+        let terms = Terms { expires_in_ms: Some(60_000), on_expiry, ..Terms::default() };
+        let (clock, engine) = attended(&written, terms).await;
+        let waits = engine.run(task("go")).await.unwrap();
+        let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+        assert_eq!(waits.meta.interrupts[0].expires_at, Some(Timestamp(61_000)));
+        put_down(&engine, thread).await;
+        move_on(&clock, &engine, thread, 59_000).await;
+        assert_eq!(engine.status(&waits.run_id).await.unwrap().status, Status::Paused);
+        move_on(&clock, &engine, thread, 3_000).await;
+        let ended = engine.status(&waits.run_id).await.unwrap();
+        assert_eq!((ended.status, written.count()), (Status::Done, count));
+        let wanted = ["was not approved: nobody answered in time. Do not retry it", "said a"][count as usize];
+        assert!(ended.data.as_ref().unwrap().contains(wanted), "{ended:?}");
+        let late = engine.answer(thread, asked, Answer::Approve, party("ann")).await.unwrap_err().to_string();
+        assert!(late.starts_with("too late"), "{late}");
+    }
+}
+
+#[tokio::test]
+async fn people_are_reminded_and_others_told_while_nobody_holds_the_run() {
+    let (remind_in_ms, escalate_in_ms) = (Some(10_000), Some(20_000));
+    let escalate_to: BTreeSet<_> = [Approver::Role("boss".into())].into();
+    let terms = Terms { remind_in_ms, escalate_in_ms, escalate_to, ..Terms::default() };
+    let (clock, engine) = attended(&Counter::default(), terms).await;
+    let waits = engine.run(task("go")).await.unwrap();
+    let thread = &waits.meta.thread_id;
+    let said = async || {
+        let told = |fact: &Fact| match fact {
+            Fact::InterruptReminded { .. } => Some("reminded"),
+            Fact::InterruptEscalated { .. } => Some("escalated"),
+            _ => None,
+        };
+        facts(&engine, thread).await.iter().filter_map(told).collect::<Vec<_>>()
+    };
+    move_on(&clock, &engine, thread, 9_000).await;
+    assert_eq!(said().await, Vec::<&str>::new());
+    move_on(&clock, &engine, thread, 3_000).await;
+    assert_eq!(said().await, ["reminded"]);
+    move_on(&clock, &engine, thread, 60_000).await;
+    assert_eq!(said().await, ["reminded", "escalated"]);
+    assert_eq!(engine.status(&waits.run_id).await.unwrap().status, Status::Paused, "it does not expire");
+}
+
+// rows: ZE-H3, LM-R13, OV-3
+#[tokio::test]
+async fn a_run_is_answered_by_another_process_after_ninety_days() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp(1_795_219_200_000), 1));
+    let written = Counter::default();
+    let built = || {
+        let tools = registry([written.tool("write", EffectClass::Once)]);
+        let engine = stored(folder.path(), &plan(&[&[("write", "a")]]), tools);
+        engine.auto_run(Default::default()).clock(clock.clone())
+    };
+    let first = built().build().await.unwrap();
+    let waits = first.run(task("go")).await.unwrap();
+    put_down(&first, &waits.meta.thread_id).await;
+    drop(first);
+    clock.advance_ms(90 * 86_400_000);
+    let second = built().build().await.unwrap();
+    second.recover().await.unwrap();
+    let waits = second.status(&waits.run_id).await.unwrap();
+    let asked = open(&waits).remove(0);
+    second.answer(&waits.meta.thread_id, &asked, Answer::Approve, party("ann")).await.unwrap();
+    let ended = second.wait(&waits.run_id).await.unwrap();
+    assert_eq!((ended.data.as_deref(), written.count()), (Some("said a"), 1));
+}

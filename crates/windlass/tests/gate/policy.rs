@@ -1,0 +1,338 @@
+//! Rules, modes and grants that change while calls wait, and grants that are counted.
+
+use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::machine::{
+    Answer, AutoRun, Condition, EffectClass, Fact, Glob, Policy, Predicate, Rule, ThreadId, Verdict,
+};
+use windlass::testing::scripted::ScriptedModels;
+use windlass::{Attend, Engine, GrantDraft, Outcome, Status, Task, Whose};
+
+use super::{Held, asking, facts, given, open, plan, runtime, store, task_in};
+use crate::drive::{Counter, memory, party, registry, stored, task};
+
+fn rule(verdict: Verdict, tool: &str) -> Rule {
+    Rule { name: Some("r".into()), tools: vec![Glob::new(tool)], ..Rule::new(verdict) }
+}
+
+fn rules(rules: Vec<Rule>, auto_run: AutoRun) -> Policy {
+    Policy { rules, auto_run, ..Policy::default() }
+}
+
+/// A grant for the tool `write`, for whoever the tests' runs work for.
+fn grant(count: Option<u32>) -> GrantDraft {
+    GrantDraft {
+        user: "local".into(),
+        tool: "write".into(),
+        arguments: Vec::new(),
+        count,
+        expires_at: None,
+        by: "ann".into(),
+    }
+}
+
+/// A run whose call of `write` may start, and waits behind another call that runs.
+struct Behind {
+    engine: Engine,
+    store: MemoryStore,
+    held: Held,
+    written: Counter,
+    started: windlass::Started,
+}
+
+impl Behind {
+    /// `prepare` says what lets the call through; where that is a person, they approve.
+    async fn new(prepare: impl AsyncFnOnce(&Engine)) -> Self {
+        let (store, held, written) = (store(), Held::default(), Counter::default());
+        let models = plan(&[&[("slow", ""), ("write", "a")]]);
+        let tools = || {
+            registry([held.tool("slow", EffectClass::Idempotent), written.tool("write", EffectClass::Once)])
+        };
+        let engine = asking(&store, &models, tools()).build().await.unwrap();
+        prepare(&engine).await;
+        let started = engine.start(task_in("t", "go")).await.unwrap();
+        held.begun.notified().await;
+        let status = engine.status(&started.run).await.unwrap();
+        for asked in &status.meta.interrupts {
+            let by = party("ann");
+            engine.answer(&started.thread, &asked.interrupt, Answer::Approve, by).await.unwrap();
+        }
+        Self { engine, store, held, written, started }
+    }
+
+    /// The call before it comes to its end.
+    async fn let_go(&self) -> Outcome {
+        self.held.go.notify_one();
+        self.engine.wait(&self.started.run).await.unwrap()
+    }
+
+    /// It was taken back: people are asked, and it runs when they approve.
+    async fn asks(&self) {
+        let waits = self.let_go().await;
+        let asked = open(&waits).remove(0);
+        assert_eq!(self.written.count(), 0);
+        self.engine.answer(&self.started.thread, &asked, Answer::Approve, party("ann")).await.unwrap();
+        let ended = self.engine.wait(&self.started.run).await.unwrap();
+        assert_eq!((ended.status, self.written.count()), (Status::Done, 1));
+    }
+}
+
+async fn nothing(_: &Engine) {}
+
+// rows: SK-A3
+#[tokio::test]
+async fn a_rule_that_was_tightened_counts_for_a_call_that_was_approved_and_has_not_started() {
+    let behind = Behind::new(nothing).await;
+    behind.engine.set_policy(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
+    let ended = behind.let_go().await;
+    assert!(ended.data.as_ref().unwrap().contains("denied by policy (`r`)"), "{ended:?}");
+    assert_eq!(behind.written.count(), 0);
+    // Without a change it runs.
+    let behind = Behind::new(nothing).await;
+    assert_eq!(behind.let_go().await.data.as_deref(), Some("let go | said a"));
+}
+
+#[tokio::test]
+async fn a_mode_that_was_changed_counts_for_a_call_that_has_not_started() {
+    for whose in [Whose::User("local".into()), Whose::Thread("t".into())] {
+        let mode = |engine: &Engine, mode| {
+            let (engine, whose) = (engine.clone(), whose.clone());
+            async move { engine.set_mode(&whose, mode).await.unwrap() }
+        };
+        let everything = async |engine: &Engine| mode(engine, Some(AutoRun::Everything)).await;
+        let behind = Behind::new(everything).await;
+        mode(&behind.engine, Some(AutoRun::Ask)).await;
+        behind.asks().await;
+        let behind = Behind::new(everything).await;
+        mode(&behind.engine, None).await;
+        behind.asks().await;
+    }
+}
+
+// rows: ZE-H1, ZE-H9
+#[tokio::test]
+async fn a_tool_that_was_taken_off_the_allow_list_asks() {
+    let listed = async |engine: &Engine| {
+        engine.set_mode(&Whose::User("local".into()), Some(AutoRun::Allowlist)).await.unwrap();
+        engine.allow(&"local".into(), &"write".into()).await.unwrap();
+        engine.allow(&"local".into(), &"write".into()).await.unwrap();
+        assert_eq!(engine.allowed(&"local".into()).await.unwrap(), ["write".into()]);
+    };
+    let behind = Behind::new(listed).await;
+    behind.engine.disallow(&"local".into(), &"write".into()).await.unwrap();
+    behind.asks().await;
+    // Another user's list says nothing.
+    let behind = Behind::new(listed).await;
+    behind.engine.disallow(&"ann".into(), &"write".into()).await.unwrap();
+    assert_eq!(behind.let_go().await.status, Status::Done);
+}
+
+#[tokio::test]
+async fn a_grant_that_was_revoked_counts_for_a_call_that_has_not_started() {
+    let granted = async |engine: &Engine| drop(engine.grant(grant(None)).await.unwrap());
+    let behind = Behind::new(granted).await;
+    let (_, known) = behind.engine.grants(None).await.unwrap().remove(0);
+    let stranger = behind.engine.revoke(&known.id, Some(&"eve".into())).await.unwrap_err();
+    assert!(stranger.to_string().contains("grant"), "{stranger}");
+    behind.engine.revoke(&known.id, Some(&"local".into())).await.unwrap();
+    behind.asks().await;
+}
+
+/// The process that takes it back is another one, and the call's turn comes at once.
+#[tokio::test]
+async fn what_another_process_takes_back_counts_at_once() {
+    let granted = async |engine: &Engine| drop(engine.grant(grant(None)).await.unwrap());
+    let other = async |behind: &Behind| {
+        asking(&behind.store.another_node(), &plan(&[]), registry([])).build().await.unwrap()
+    };
+    let behind = Behind::new(granted).await;
+    let another = other(&behind).await;
+    let (_, known) = another.grants(None).await.unwrap().remove(0);
+    another.revoke(&known.id, None).await.unwrap();
+    behind.asks().await;
+    let everything = async |engine: &Engine| {
+        engine.set_mode(&Whose::User("local".into()), Some(AutoRun::Everything)).await.unwrap();
+    };
+    let behind = Behind::new(everything).await;
+    other(&behind).await.set_mode(&Whose::User("local".into()), None).await.unwrap();
+    behind.asks().await;
+}
+
+#[tokio::test]
+async fn a_rule_that_was_tightened_counts_for_a_call_that_waits() {
+    let written = Counter::default();
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    engine.set_policy(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
+    let late = engine.answer(thread, asked, Answer::Approve, party("ann")).await.unwrap_err().to_string();
+    assert!(late.starts_with("too late"), "{late}");
+    let ended = engine.wait(&waits.run_id).await.unwrap();
+    assert!(ended.data.unwrap().contains("denied by policy (`r`)"));
+    assert_eq!(written.count(), 0);
+}
+
+#[tokio::test]
+async fn a_rule_that_was_loosened_lets_a_call_go_that_waits() {
+    let written = Counter::default();
+    let store = store();
+    let tools = || registry([written.tool("write", EffectClass::Once)]);
+    let engine = asking(&store, &plan(&[&[("write", "a")]]), tools()).build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    engine.set_policy(rules(vec![rule(Verdict::Allow, "write")], AutoRun::Ask));
+    // Whoever looks after the thread next sees it.
+    engine.resume(&waits.run_id).await.unwrap();
+    while engine.status(&waits.run_id).await.unwrap().status == Status::Paused {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(engine.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("said a"));
+}
+
+#[tokio::test]
+async fn a_grant_is_for_its_user_its_tool_and_its_arguments() {
+    let check = async |draft: GrantDraft, allowed: bool| {
+        let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+        let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
+        engine.grant(draft.clone()).await.unwrap();
+        let outcome = engine.run(task("go")).await.unwrap();
+        assert_eq!(outcome.status == Status::Done, allowed, "{draft:?}");
+    };
+    let when = |text: &str| Condition { argument: "/text".into(), is: Predicate::Equals(text.into()) };
+    check(grant(None), true).await;
+    check(GrantDraft { user: "ann".into(), ..grant(None) }, false).await;
+    check(GrantDraft { tool: "erase".into(), ..grant(None) }, false).await;
+    check(GrantDraft { arguments: vec![when("a")], ..grant(None) }, true).await;
+    check(GrantDraft { arguments: vec![when("b")], ..grant(None) }, false).await;
+    check(GrantDraft { expires_at: Some(windlass::machine::Timestamp(1)), ..grant(None) }, false).await;
+    check(grant(Some(0)), false).await;
+}
+
+/// How often a thread's calls were let through by a grant.
+fn uses(facts: &[Fact]) -> usize {
+    facts.iter().filter(|fact| matches!(fact, Fact::GrantUsed { .. })).count()
+}
+
+async fn remaining(engine: &Engine) -> Option<u32> {
+    engine.grants(None).await.unwrap()[0].1.remaining
+}
+
+#[tokio::test]
+async fn a_grant_of_two_lets_two_calls_through_in_one_step_or_in_three() {
+    let one_step = plan(&[&[("write", "a"), ("write", "b"), ("write", "c")]]);
+    let three_steps = plan(&[&[("write", "a")], &[("write", "b")], &[("write", "c")]]);
+    for models in [one_step, three_steps] {
+        let written = Counter::default();
+        let tools = registry([written.tool("write", EffectClass::Once)]);
+        let engine = asking(&store(), &models, tools).build().await.unwrap();
+        engine.grant(grant(Some(2))).await.unwrap();
+        let waits = engine.run(task("go")).await.unwrap();
+        let asked = open(&waits);
+        assert_eq!((asked.len(), written.count()), (1, 2), "{waits:?}");
+        assert_eq!(waits.meta.interrupts[0].arguments.as_deref(), Some(r#"{"text":"c"}"#));
+        assert_eq!(remaining(&engine).await, Some(0));
+        engine.answer(&waits.meta.thread_id, &asked[0], Answer::Approve, party("ann")).await.unwrap();
+        assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Done);
+    }
+}
+
+/// Runs that race for one grant, two calls each, from two processes.
+async fn race(engines: [&Engine; 2], written: &Counter) {
+    engines[0].grant(grant(Some(2))).await.unwrap();
+    let run = |nth: usize| engines[nth % 2].run(task_in(&format!("t{nth}"), "go"));
+    let outcomes = futures::future::join_all((0..6).map(run)).await;
+    let mut used = 0;
+    for outcome in outcomes {
+        let outcome = outcome.unwrap();
+        assert_eq!(outcome.status, Status::Paused, "{outcome:?}");
+        used += uses(&facts(engines[0], &outcome.meta.thread_id).await);
+    }
+    assert_eq!((used, written.count(), remaining(engines[1]).await), (2, 2, Some(0)));
+}
+
+fn two_writes() -> ScriptedModels {
+    plan(&[&[("write", "a")], &[("write", "b")], &[("write", "c")]])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn threads_that_race_for_a_grant_use_it_no_more_often_than_it_says() {
+    for _ in 0..5 {
+        let written = Counter::default();
+        let tools = || registry([written.tool("write", EffectClass::Once)]);
+        let store = store();
+        let one = asking(&store, &two_writes(), tools()).build().await.unwrap();
+        let other = asking(&store.another_node(), &two_writes(), tools()).build().await.unwrap();
+        race([&one, &other], &written).await;
+        let (folder, written) = (tempfile::tempdir().unwrap(), Counter::default());
+        let tools = || registry([written.tool("write", EffectClass::Once)]);
+        let built = || stored(folder.path(), &two_writes(), tools()).auto_run(AutoRun::Ask);
+        let (one, other) = (built().build().await.unwrap(), built().build().await.unwrap());
+        race([&one, &other], &written).await;
+    }
+}
+
+#[test]
+fn a_crash_loses_no_use_of_a_grant_and_adds_none() {
+    for fault in [AppendFault::DiesWritten, AppendFault::DiesNotWritten] {
+        for nth in 0..7 {
+            let (store, written) = (store(), Counter::default());
+            let built = |store: &MemoryStore| {
+                let tools = registry([written.tool("write", EffectClass::Idempotent)]);
+                asking(store, &two_writes(), tools)
+            };
+            let died = runtime().block_on(async {
+                let engine = built(&store).build().await.unwrap();
+                engine.grant(grant(Some(2))).await.unwrap();
+                (0..nth).for_each(|_| store.fail_append(AppendFault::Nothing));
+                store.fail_append(fault);
+                tokio::select! {
+                    biased;
+                    () = store.died() => true,
+                    _ = engine.run(task_in("t", "go")) => false,
+                }
+            });
+            let store = store.restarted();
+            runtime().block_on(async {
+                let engine = built(&store).build().await.unwrap();
+                engine.recover().await.unwrap();
+                let thread = ThreadId::from("t");
+                let Some(row) = engine.runs(Some(&thread), 1).await.unwrap().pop() else { return };
+                let waits = engine.wait(&row.view.run).await.unwrap();
+                assert_eq!(open(&waits).len(), 1, "{fault:?} {nth} {died}");
+                let used = uses(&facts(&engine, &thread).await);
+                assert_eq!((used, remaining(&engine).await), (2, Some(0)), "{fault:?} {nth} {died}");
+            });
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_left_is_judged_by_the_rules_of_when_it_is_taken() {
+    let (store, written) = (store(), Counter::default());
+    let tools = || registry([written.tool("write", EffectClass::Once)]);
+    let engine = asking(&store, &plan(&[&[("write", "a")]]), tools()).build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    engine.leave_answers(thread, vec![given(asked, Answer::Approve)], party("ann")).await.unwrap();
+    let server = asking(&store.another_node(), &plan(&[&[("write", "a")]]), tools())
+        .rules(vec![rule(Verdict::Deny, "write")])
+        .attend(Attend::All);
+    let server = server.build().await.unwrap();
+    server.resume(&waits.run_id).await.unwrap();
+    let ended = server.wait(&waits.run_id).await.unwrap();
+    assert!(ended.data.unwrap().contains("denied by policy"));
+    assert_eq!(written.count(), 0);
+}
+
+#[tokio::test]
+async fn no_mode_lets_a_destructive_call_through_but_a_grant_does() {
+    let erase = || {
+        let hints = windlass::machine::Annotations { destructive_hint: true, ..Default::default() };
+        registry([Counter::default().tool("write", EffectClass::Once).annotations(hints)])
+    };
+    let task = || Task { thread: None, ..task("go") };
+    let engine = memory(&plan(&[&[("write", "a")]]), erase()).build().await.unwrap();
+    assert_eq!(engine.run(task()).await.unwrap().status, Status::Paused);
+    engine.grant(grant(Some(1))).await.unwrap();
+    assert_eq!(engine.run(task()).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(task()).await.unwrap().status, Status::Paused);
+}
