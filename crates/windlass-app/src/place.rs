@@ -86,7 +86,7 @@ pub enum Ask {
 pub enum Consent {
     /// Those that the rules, grants and the mode let through.
     Ask,
-    /// All that no rule denies or asks about (`--yes`).
+    /// All that no rule denies, and that needs nobody else's approval (`--yes`).
     Everything,
 }
 
@@ -96,12 +96,16 @@ impl Consent {
         if yes { Self::Everything } else { Self::Ask }
     }
 
-    /// The rule that `--yes` is.
-    fn rule(self) -> Option<Rule> {
-        match self {
-            Self::Ask => None,
-            Self::Everything => Some(Rule { name: Some("--yes".into()), ..Rule::new(Verdict::Allow) }),
+    /// The rules that count beside it. `--yes` is a rule that allows, and one approval of whoever types it: a rule that
+    /// asks for no more than that is answered by it.
+    fn over(self, mut rules: Vec<Rule>) -> Vec<Rule> {
+        if self == Self::Everything {
+            let Party { principal, roles, .. } = local();
+            let said = [(principal, roles)];
+            rules.retain(|rule| rule.verdict != Verdict::Ask || !rule.terms.are_met_by(&said));
+            rules.push(Rule { name: Some("--yes".into()), ..Rule::new(Verdict::Allow) });
         }
+        rules
     }
 }
 
@@ -196,8 +200,7 @@ impl Ground {
             .with_protected_file(&self.user.config)
             .with_protected_file(self.user.policy());
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
-        let mut rules = self.rules.clone();
-        rules.extend(consent.rule());
+        let rules = consent.over(self.rules.clone());
         let engine = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })

@@ -61,12 +61,18 @@ fn grants_are_given_listed_and_taken_back() {
 }
 
 #[test]
-fn yes_is_a_rule_and_no_stronger_than_others() {
+fn yes_is_one_approval_and_no_more() {
     let user = User::new();
     user.configure("");
     let policy = user.home().join("config/windlass/policy.toml");
-    std::fs::write(&policy, "[[rule]]\nname = 'careful'\nverdict = 'ask'\ntools = ['Write']\n").unwrap();
+    let careful = "[[rule]]\nname = 'careful'\nverdict = 'ask'\ntools = ['Write']\n";
+    std::fs::write(&policy, format!("{careful}quorum = 2\n")).unwrap();
     user.run(&["run", "--yes", TASK]).exits(3);
+    std::fs::write(&policy, careful).unwrap();
+    user.run(&["run", TASK]).exits(3);
+    user.run(&["run", "--yes", TASK]).exits(0);
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+    std::fs::remove_file(user.folder().join("insights.md")).unwrap();
     std::fs::write(&policy, "[[rule]]\nname = 'never'\nverdict = 'deny'\ntools = ['Write']\n").unwrap();
     let said = user.run(&["run", "--yes", TASK]).exits(0);
     assert!(said.out.contains("was not written"), "{said:#?}");

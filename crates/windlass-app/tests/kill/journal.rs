@@ -17,7 +17,9 @@ type Key = (u64, u64);
 
 /// The call that an event is about.
 pub fn key(event: &Value) -> Key {
-    (event["step"].as_u64().unwrap(), event["index"].as_u64().unwrap())
+    // An interrupt names its call apart: it may be about none.
+    let at = if event["call"].is_object() { &event["call"] } else { event };
+    (at["step"].as_u64().unwrap(), at["index"].as_u64().unwrap())
 }
 
 impl Journal {

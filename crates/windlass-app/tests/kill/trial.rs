@@ -116,7 +116,7 @@ impl<'a> Trial<'a> {
                     }
                     next = resume.to_vec();
                 }
-                Life::Ended { code: Some(0), .. } if next[0] == "answer" => next = resume.to_vec(),
+                Life::Ended { code: Some(0), .. } if next[0] == "approvals" => next = resume.to_vec(),
                 Life::Ended { code: Some(0), .. } => return,
                 Life::Ended { code: Some(3), last, .. } => next = self.judge(&last),
                 Life::Ended { code, last, errors } => panic!("exit code {code:?}: {last}\n{errors}"),
@@ -193,11 +193,10 @@ impl<'a> Trial<'a> {
             _ => panic!("a call of another tool: {asked}"),
         };
         let text_of = |value: &Value| value.as_str().unwrap().to_owned();
-        let (run, interrupt) = (text_of(&outcome["runId"]), text_of(&open[0]["interrupt"]));
-        let mut answer = vec!["answer".to_owned(), run, interrupt, "retry".to_owned()];
-        if done {
-            let result = self.setting.reference.result(key);
-            answer.splice(3.., ["done".to_owned(), "--result".to_owned(), result]);
+        let mut answer = vec!["approvals".to_owned(), "answer".to_owned(), text_of(&open[0]["interrupt"])];
+        match done {
+            true => answer.extend(["--done".to_owned(), self.setting.reference.result(key)]),
+            false => answer.push("--retry".to_owned()),
         }
         answer.push("--no-drive".into());
         if !self.doubts.contains(&key) {
