@@ -6,6 +6,7 @@ mod bank;
 mod budget;
 mod effect;
 mod policy;
+mod question;
 
 use std::sync::Arc;
 
