@@ -7,7 +7,9 @@ use tokio::sync::Notify;
 use windlass::adapter::memory::MemoryStore;
 use windlass::machine::{Answer, AutoRun, Digest, Fact, Given, InterruptKind, Limits, Reject};
 use windlass::port::tool::CallContext;
-use windlass::tool::FunctionTool;
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::builtin::file_tools;
+use windlass::tool::{FunctionTool, Registry, WorkingFolder};
 use windlass::{AgentConfig, Engine, EngineError, Outcome, Status, Task};
 
 use super::{asking, facts, open, plan, runtime, store, task_in};
@@ -219,4 +221,29 @@ async fn an_approval_of_something_else_is_stale() {
     assert_eq!(world.value(), "old");
     with(approval).await.unwrap();
     assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Done);
+}
+
+/// A file that somebody else changes between the approval and the call.
+#[tokio::test]
+async fn a_file_that_changed_since_it_was_approved_asks_again() {
+    let (folder, models) = (
+        tempfile::tempdir().unwrap(),
+        ScriptedModels::new(|call| match results(call) {
+            0 => Line::tool("Edit", r#"{"file_path":"a.md","old_string":"two","new_string":"2"}"#),
+            _ => Line::Say("done".into()),
+        }),
+    );
+    let file = folder.path().join("a.md");
+    std::fs::write(&file, "one\ntwo\n").unwrap();
+    let tools = Registry::new().add_all(file_tools()).unwrap();
+    let working = Arc::new(WorkingFolder::open(folder.path()).unwrap());
+    let engine = asking(&store(), &models, tools).folder(working).build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    assert!(shown(&waits).ends_with(" one\n-two\n+2\n"), "{}", shown(&waits));
+    std::fs::write(&file, "eins\ntwo\n").unwrap();
+    let waits = answer(&engine, &waits, Answer::Approve).await;
+    assert!(shown(&waits).ends_with(" eins\n-two\n+2\n"), "{}", shown(&waits));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "eins\ntwo\n");
+    assert_eq!(answer(&engine, &waits, Answer::Approve).await.status, Status::Done);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "eins\n2\n");
 }
