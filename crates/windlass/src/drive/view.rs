@@ -127,17 +127,11 @@ impl Deps {
         &self,
         looked: Looked<'_>,
         registered: &Registered,
-        mut arguments: Arguments,
+        arguments: Arguments,
         value: Option<Arc<Value>>,
     ) -> CallView {
-        let asks = match value.as_deref().and_then(|value| registered.tool.asks(value)) {
-            Some(Ok(ask)) => Some((ask.kind, ask.terms)),
-            Some(Err(reason)) => {
-                arguments = Arguments::Invalid { reason };
-                None
-            }
-            None => None,
-        };
+        let ask = value.as_deref().and_then(|value| registered.tool.asks(value));
+        let asks = ask.map(|ask| (ask.kind, ask.terms));
         let Looked { thread, run, call, .. } = looked;
         let key = |_: &String| Digest::of(key_of(&EffectId::derive(thread, run, call)).as_bytes());
         let added = registered.key_argument.iter().map(|name| (name.clone(), key(name))).collect();

@@ -35,8 +35,8 @@ pub trait Tool: Send + Sync {
     }
 
     /// What a call asks people, where asking is what the tool is for: it is asked at once, and the call starts with the
-    /// reply in its context. The error is for the model.
-    fn asks(&self, _arguments: &Value) -> Option<Result<Ask, String>> {
+    /// reply in its context. Arguments that make no question give `None`: the call starts without one, and says why.
+    fn asks(&self, _arguments: &Value) -> Option<Ask> {
         None
     }
 

@@ -24,7 +24,7 @@ use windlass::{AgentConfig, Builder, Engine, Task};
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 pub struct Text {
     /// Anything.
-    text: String,
+    pub text: String,
 }
 
 /// A tool that counts how often it ran.

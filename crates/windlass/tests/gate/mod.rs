@@ -5,7 +5,12 @@ mod approval;
 mod bank;
 mod budget;
 mod effect;
+mod hook;
+mod line;
 mod policy;
+mod preview;
+mod question;
+mod waiting;
 
 use std::sync::Arc;
 

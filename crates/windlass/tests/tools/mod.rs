@@ -3,6 +3,7 @@
 mod edit;
 mod function;
 mod hostile;
+mod preview;
 mod read;
 mod registry;
 mod search;
@@ -62,6 +63,15 @@ impl Desk {
         }
         let context = context(Some(self.folder.clone()), CancellationToken::new());
         run(&*self.registry.get(tool).unwrap(), context, arguments)
+    }
+
+    /// Has a tool tell what a call would do.
+    fn preview(&self, tool: &str, arguments: Value) -> Result<String, String> {
+        let context = context(Some(self.folder.clone()), CancellationToken::new());
+        let tool = self.registry.get(tool).unwrap();
+        assert!(tool.previews());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(tool.preview(context, arguments))
     }
 
     /// Calls a tool and writes its answer as text: `ok: …` or `error: …`, without changing paths.

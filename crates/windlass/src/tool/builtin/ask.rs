@@ -67,30 +67,33 @@ impl Tool for RequestHumanApproval {
         EffectClass::Pure
     }
 
-    fn asks(&self, arguments: &Value) -> Option<Result<Ask, String>> {
-        let missing = || "checkpoint and summary are required".to_owned();
-        let named = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
-        Some((|| {
-            let asked: AskArguments =
-                serde_json::from_value(arguments.clone()).map_err(|error| error.to_string())?;
-            let checkpoint = named(asked.checkpoint).ok_or_else(missing)?;
-            let summary = named(asked.summary).ok_or_else(missing)?;
-            let question = Question {
-                checkpoint: Some(checkpoint),
-                summary,
-                params: asked.params.map(Value::Object),
-                options: asked.options,
-                free_input: asked.allow_free_input,
-                schema: None,
-            };
-            let terms = Terms { expires_in_ms: self.expires_in_ms, ..Terms::default() };
-            Ok(Ask { kind: InterruptKind::Question(Box::new(question)), terms, state: None })
-        })())
+    fn asks(&self, arguments: &Value) -> Option<Ask> {
+        let question = Box::new(question(arguments).ok()?);
+        let terms = Terms { expires_in_ms: self.expires_in_ms, ..Terms::default() };
+        Some(Ask { kind: InterruptKind::Question(question), terms, state: None })
     }
 
-    async fn call(&self, context: CallContext, _arguments: Value) -> ToolOutput {
-        ToolOutput::text(result(context.reply.map(|reply| reply.answer)).to_string())
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        match (context.reply, question(&arguments)) {
+            (None, Err(why)) => ToolOutput::error(json!({ "error": why }).to_string()),
+            (reply, _) => ToolOutput::text(result(reply.map(|reply| reply.answer)).to_string()),
+        }
     }
+}
+
+/// Reads a question; the error is for the model.
+fn question(arguments: &Value) -> Result<Question, String> {
+    let missing = || "checkpoint and summary are required".to_owned();
+    let named = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let asked: AskArguments = serde_json::from_value(arguments.clone()).map_err(|error| error.to_string())?;
+    Ok(Question {
+        checkpoint: Some(named(asked.checkpoint).ok_or_else(missing)?),
+        summary: named(asked.summary).ok_or_else(missing)?,
+        params: asked.params.map(Value::Object),
+        options: asked.options,
+        free_input: asked.allow_free_input,
+        schema: None,
+    })
 }
 
 /// What the model reads of a reply. (WT-H7)
@@ -149,18 +152,17 @@ mod tests {
         assert_eq!(result(None), json!({ "approved": false }));
     }
 
-    // rows: WT-H1
     #[test]
     fn a_question_has_a_checkpoint_and_a_summary() {
-        let tool = request_human_approval(None);
+        let missing = "checkpoint and summary are required".to_owned();
         for arguments in
             [json!({}), json!({ "checkpoint": "a" }), json!({ "checkpoint": " ", "summary": "s" })]
         {
-            assert_eq!(tool.asks(&arguments), Some(Err("checkpoint and summary are required".into())));
+            assert_eq!(question(&arguments), Err(missing.clone()));
+            assert_eq!(request_human_approval(None).asks(&arguments), None);
         }
         let arguments = json!({ "checkpoint": "a", "summary": "s", "options": ["x"], "params": { "n": 1 } });
-        let Some(Ok(ask)) = tool.asks(&arguments) else { panic!("a question") };
-        let InterruptKind::Question(question) = ask.kind else { panic!("a question") };
+        let question = question(&arguments).unwrap();
         assert_eq!((question.options, question.params), (vec!["x".to_owned()], Some(json!({ "n": 1 }))));
         assert!(!question.free_input);
     }

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_machine::EffectClass;
 
-use super::{Answer, Refusal, change};
+use super::{Answer, Refusal, change, difference, foresee};
 use crate::port::tool::ToolOutput;
-use crate::tool::{FunctionTool, WorkingFolder};
+use crate::tool::{FolderPath, FunctionTool, WorkingFolder};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +31,13 @@ pub fn edit() -> FunctionTool {
     FunctionTool::new("Edit", DESCRIPTION, |context, arguments: EditArguments| {
         change(context, move |folder| apply(folder, &arguments))
     })
+    .preview(|context, arguments: EditArguments| {
+        foresee(context, move |folder| {
+            let edited = edited(folder, &arguments)?;
+            let found = difference::find(folder, &edited.path)?;
+            Ok(difference::unified(&edited.path, found.as_ref(), &edited.text))
+        })
+    })
     .effect_class(EffectClass::Once)
 }
 
@@ -43,7 +50,25 @@ const MAX_SIZE_BYTES: u64 = 50 * 1024 * 1024;
 /// Line numbers reported of a `replace_all`.
 const MAX_REPORTED: usize = 50;
 
+/// A file with its replacements made, not yet written.
+struct Edited {
+    path: FolderPath,
+    text: String,
+    /// What was put in, with the file's line ends.
+    to: String,
+    /// Where, in the new text.
+    starts: Vec<usize>,
+}
+
 fn apply(folder: &WorkingFolder, arguments: &EditArguments) -> Answer {
+    let Edited { path, text: new, to, starts } = edited(folder, arguments)?;
+    folder.write(&path, new.as_bytes())?;
+    let changed = if starts.len() == 1 { span(&new, starts[0], &to) } else { lines_at(&new, &starts) };
+    let times = if starts.len() == 1 { String::new() } else { format!("{} replacements, ", starts.len()) };
+    Ok(ToolOutput::text(format!("Edited `{path}`: {times}{changed}")))
+}
+
+fn edited(folder: &WorkingFolder, arguments: &EditArguments) -> Result<Edited, Refusal> {
     if arguments.old_string.is_empty() {
         return Err(Refusal::new("`old_string` is empty; use Write to create a file"));
     }
@@ -83,15 +108,12 @@ fn apply(folder: &WorkingFolder, arguments: &EditArguments) -> Answer {
             "`{path}` would grow to more than {MAX_SIZE_BYTES} bytes; replace less at a time"
         )));
     }
-    let new = old.replace(&from, &to);
-    folder.write(&path, new.as_bytes())?;
+    let text = old.replace(&from, &to);
     // Where the nth replacement starts in the new text: each one before it moved it by as much.
     let moved = to.len() as i64 - from.len() as i64;
     let starts: Vec<usize> =
         matches.iter().enumerate().map(|(nth, at)| (*at as i64 + moved * nth as i64) as usize).collect();
-    let changed = if starts.len() == 1 { span(&new, starts[0], &to) } else { lines_at(&new, &starts) };
-    let times = if starts.len() == 1 { String::new() } else { format!("{} replacements, ", starts.len()) };
-    Ok(ToolOutput::text(format!("Edited `{path}`: {times}{changed}")))
+    Ok(Edited { path, text, to, starts })
 }
 
 /// Gives both texts the file's line ends: models write `\n` whatever they read.

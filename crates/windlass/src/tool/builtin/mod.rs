@@ -5,6 +5,7 @@
 //! its outcome would be unknown otherwise.
 
 mod ask;
+mod difference;
 mod edit;
 mod glob;
 mod grep;
@@ -27,7 +28,7 @@ pub use read::read;
 pub use write::write;
 
 use super::{FolderError, WorkingFolder};
-use crate::port::tool::{CallContext, Tool, ToolOutput};
+use crate::port::tool::{CallContext, OutputPart, Tool, ToolOutput};
 
 /// The file tools: `Read`, `Write`, `Edit`, `Glob` and `Grep`.
 pub fn file_tools() -> Vec<Arc<dyn Tool>> {
@@ -87,6 +88,20 @@ where
         work(folder)
     })
     .await
+}
+
+/// Runs work that tells what a call would do.
+async fn foresee<W>(context: CallContext, work: W) -> Result<String, String>
+where
+    W: FnOnce(&WorkingFolder) -> Result<String, Refusal> + Send + 'static,
+{
+    let told = look(context, move |folder, _| work(folder).map(ToolOutput::text)).await;
+    let texts = told.parts.into_iter().filter_map(|part| match part {
+        OutputPart::Text(text) => Some(text),
+        OutputPart::Image { .. } | OutputPart::File { .. } => None,
+    });
+    let text = texts.collect();
+    if told.error { Err(text) } else { Ok(text) }
 }
 
 async fn blocking<W>(context: CallContext, work: W) -> ToolOutput

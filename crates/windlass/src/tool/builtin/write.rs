@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_machine::Annotations;
 
-use super::change;
+use super::{change, difference, foresee};
 use crate::port::tool::ToolOutput;
 use crate::tool::{FunctionTool, Written};
 
@@ -30,6 +30,13 @@ pub fn write() -> FunctionTool {
                 Written::Overwritten => "Overwrote",
             };
             Ok(ToolOutput::text(format!("{done} `{path}`: {} bytes", arguments.content.len())))
+        })
+    })
+    .preview(|context, arguments: WriteArguments| {
+        foresee(context, move |folder| {
+            let path = folder.resolve(&arguments.file_path)?;
+            let found = difference::find(folder, &path)?;
+            Ok(difference::unified(&path, found.as_ref(), &arguments.content))
         })
     })
     .annotations(Annotations { idempotent_hint: true, ..Annotations::default() })

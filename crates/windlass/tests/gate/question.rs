@@ -1,0 +1,315 @@
+//! Questions: those that the model asks by `request_human_approval`, and those that a tool asks in the middle.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass::adapter::clock::ManualClock;
+use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::machine::{
+    Answer, AutoRun, EffectClass, InterruptId, InterruptKind, Question, Reply, Terms, Timestamp,
+};
+use windlass::port::tool::{Ask, CallContext, ToolOutput};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::builtin::request_human_approval;
+use windlass::tool::{FunctionTool, Registry};
+use windlass::{Attend, Engine, Outcome, Status};
+
+use super::{asking, open, plan, put_down, runtime, store, task_in, told};
+use crate::drive::{Counter, Text, party, registry, task};
+
+/// A model that asks people, then asks for a write in the same step, and says what it was told.
+fn model(asked: Value) -> ScriptedModels {
+    let asked = asked.to_string();
+    ScriptedModels::new(move |call| match results(call) {
+        0 => {
+            let calls = [("request_human_approval", asked.as_str()), ("write", r#"{"text":"after"}"#)];
+            let owned = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
+            Line::Call(String::new(), calls.map(owned).to_vec())
+        }
+        _ => Line::Say(told(call)),
+    })
+}
+
+fn tools(written: &Counter, expires_in_ms: Option<u64>) -> Registry {
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    tools.add(Arc::new(request_human_approval(expires_in_ms))).unwrap()
+}
+
+/// Has the model ask something and answers it; the call after it runs once the answer is there.
+async fn asked(question: Value, answer: Answer) -> (Outcome, String) {
+    let written = Counter::default();
+    let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
+    let engine = engine.build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    assert_eq!(written.count(), 0, "a later call of the step waits for the answer");
+    let asked = open(&waits).remove(0);
+    engine.answer(&waits.meta.thread_id, &asked, answer, party("ann")).await.unwrap();
+    let said = engine.wait(&waits.run_id).await.unwrap().data.unwrap();
+    let (answered, after) = said.split_once(" | ").unwrap();
+    assert_eq!((after, written.count()), ("said after", 1));
+    (waits, answered.to_owned())
+}
+
+fn reply(reply: Reply) -> Answer {
+    Answer::Reply(Box::new(reply))
+}
+
+// rows: WT-H1, WT-H2, WT-H5, WT-H6, WT-H7, WT-H8, WT-H11, WT-X1, LM-R15
+#[tokio::test]
+async fn the_model_asks_people_and_reads_what_they_said() {
+    let question = json!({
+        "checkpoint": "send", "summary": "Send the invoice?", "params": {"amount": 3},
+        "options": ["now", "later"], "allow_free_input": true,
+    });
+    let check = async |answer, wanted: Value| {
+        let (waits, said) = asked(question.clone(), answer).await;
+        let InterruptKind::Question(shown) = &waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
+        let whole = Question {
+            checkpoint: Some("send".into()),
+            summary: "Send the invoice?".into(),
+            params: Some(json!({"amount": 3})),
+            options: vec!["now".into(), "later".into()],
+            free_input: true,
+            schema: None,
+        };
+        assert_eq!(**shown, whole);
+        assert_eq!(waits.meta.interrupts[0].expires_at, None);
+        assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), wanted);
+    };
+    check(reply(Reply::default()), json!({"approved": true})).await;
+    let values = Some(json!({"amount": 5}));
+    let wanted = json!({"approved": true, "overrides": {"amount": 5}});
+    check(reply(Reply { values, ..Reply::default() }), wanted).await;
+    let selected = Some("later".to_owned());
+    check(reply(Reply { selected, ..Reply::default() }), json!({"approved": true, "selected": "later"}))
+        .await;
+    let text = Some("twice".to_owned());
+    check(reply(Reply { text, ..Reply::default() }), json!({"approved": true, "free_input": "twice"})).await;
+    check(Answer::Deny { reason: None }, json!({"approved": false, "cancelled": true})).await;
+}
+
+// rows: WT-H1
+#[tokio::test]
+async fn a_question_without_its_parts_is_told_to_the_model_and_nobody_is_asked() {
+    for question in [json!({}), json!({"checkpoint": "c"}), json!({"summary": "s"})] {
+        let written = Counter::default();
+        let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
+        let ended = engine.build().await.unwrap().run(task("go")).await.unwrap();
+        let wanted = r#"{"error":"checkpoint and summary are required"} | said after"#;
+        assert_eq!(ended.data.as_deref(), Some(wanted));
+    }
+}
+
+// rows: WT-H6
+#[tokio::test]
+async fn a_reply_that_the_question_does_not_take_is_refused() {
+    let engine = asking(&store(), &model(json!({"checkpoint": "c", "summary": "s", "options": ["x"]})), {
+        tools(&Counter::default(), None)
+    });
+    let engine = engine.build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    let asked = waits.meta.interrupts[0].interrupt.clone();
+    let refused = async |answer, wanted: &str| {
+        let refused = engine.answer(&waits.meta.thread_id, &asked, answer, party("ann")).await;
+        assert_eq!(refused.unwrap_err().to_string(), wanted);
+    };
+    let selected = Some("y".to_owned());
+    refused(reply(Reply { selected, ..Reply::default() }), "`y` is no option; choose `x`").await;
+    let text = Some("words".to_owned());
+    let wanted = "the question takes no answer in free words";
+    refused(reply(Reply { text, ..Reply::default() }), wanted).await;
+    for answer in [Answer::Approve, Answer::Retry, Answer::Stop] {
+        refused(answer, "a question takes `reply` or `deny`").await;
+    }
+}
+
+// rows: WT-H9
+#[tokio::test]
+async fn one_question_may_follow_another() {
+    let asks = |name: &str| json!({"checkpoint": name, "summary": "s"}).to_string();
+    let models = ScriptedModels::new(move |call| match results(call) {
+        0 => Line::tool("request_human_approval", &asks("first")),
+        1 => Line::tool("request_human_approval", &asks("second")),
+        _ => Line::Say("done".into()),
+    });
+    let engine = asking(&store(), &models, tools(&Counter::default(), None)).build().await.unwrap();
+    let mut outcome = engine.run(task("go")).await.unwrap();
+    for checkpoint in ["first", "second"] {
+        let asked = open(&outcome).remove(0);
+        let InterruptKind::Question(question) = &outcome.meta.interrupts[0].kind else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!(question.checkpoint.as_deref(), Some(checkpoint));
+        let thread = &outcome.meta.thread_id;
+        engine.answer(thread, &asked, reply(Reply::default()), party("ann")).await.unwrap();
+        outcome = engine.wait(&outcome.run_id).await.unwrap();
+    }
+    assert_eq!(outcome.data.as_deref(), Some("done"));
+}
+
+// rows: WT-H4, WT-H10, OV-3
+#[tokio::test]
+async fn a_question_that_nobody_answers_is_declined_after_its_time() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    let written = Counter::default();
+    let question = model(json!({"checkpoint": "c", "summary": "s"}));
+    let engine = asking(&store, &question, tools(&written, Some(1_800_000))).auto_run(AutoRun::Everything);
+    let engine = engine.clock(clock.clone()).attend(Attend::All).build().await.unwrap();
+    let waits = engine.run(task("go")).await.unwrap();
+    let asked = open(&waits).remove(0);
+    put_down(&engine, &waits.meta.thread_id).await;
+    clock.advance_ms(1_799_000);
+    tokio::task::yield_now().await;
+    assert_eq!(engine.status(&waits.run_id).await.unwrap().status, Status::Paused);
+    clock.advance_ms(2_000);
+    let ended = engine.wait(&waits.run_id).await.unwrap();
+    let ended = match ended.status {
+        Status::Paused => {
+            while engine.status(&waits.run_id).await.unwrap().status == Status::Paused {
+                tokio::task::yield_now().await;
+            }
+            engine.wait(&waits.run_id).await.unwrap()
+        }
+        _ => ended,
+    };
+    let (said, after) = ended.data.as_ref().unwrap().split_once(" | ").unwrap();
+    let wanted = json!({"approved": false, "cancelled": true, "reason": "nobody answered in time"});
+    assert_eq!(serde_json::from_str::<Value>(said).unwrap(), wanted);
+    assert_eq!((after, written.count()), ("said after", 1));
+    let late = engine.answer(&waits.meta.thread_id, &asked, reply(Reply::default()), party("ann")).await;
+    assert!(late.unwrap_err().to_string().starts_with("too late"));
+}
+
+/// A tool that asks for a size when it is first called, and remembers what it had done by then.
+fn measures(starts: &Counter) -> FunctionTool {
+    let starts = starts.clone();
+    FunctionTool::new("measure", "asks in the middle", move |context: CallContext, text: Text| {
+        let starts = starts.clone();
+        async move {
+            let nth = starts.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let _ = text;
+            let Some(reply) = context.reply else {
+                let schema = json!({
+                    "type": "object", "required": ["size"],
+                    "properties": {"size": {"type": "integer", "maximum": 9}},
+                });
+                let summary = "How large?".to_owned();
+                let question = Question { summary, schema: Some(schema), ..Question::default() };
+                let kind = InterruptKind::Question(Box::new(question));
+                return ToolOutput::ask(Ask {
+                    kind,
+                    terms: Terms::default(),
+                    state: Some(format!("begun {nth}")),
+                });
+            };
+            let state = reply.state.unwrap();
+            match reply.answer {
+                Answer::Reply(reply) => {
+                    ToolOutput::text(format!("{state}, size {}", reply.values.unwrap()["size"]))
+                }
+                other => ToolOutput::text(format!("{state}, {other:?}")),
+            }
+        }
+    })
+}
+
+async fn with_measure(store: &MemoryStore, starts: &Counter) -> Engine {
+    let models = plan(&[&[("measure", "x")]]);
+    let engine = asking(store, &models, registry([measures(starts)])).auto_run(AutoRun::Everything);
+    engine.build().await.unwrap()
+}
+
+async fn size(engine: &Engine, outcome: &Outcome, asked: &InterruptId, values: Value) -> Result<(), String> {
+    let answer = reply(Reply { values: Some(values), ..Reply::default() });
+    let answered = engine.answer(&outcome.meta.thread_id, asked, answer, party("ann")).await;
+    answered.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_tool_is_started_again_with_the_reply_also_by_another_process() {
+    let (store, starts) = (store(), Counter::default());
+    let first = with_measure(&store, &starts).await;
+    let waits = first.run(task_in("t", "go")).await.unwrap();
+    let asked = open(&waits).remove(0);
+    put_down(&first, &"t".into()).await;
+    drop(first);
+    let next = with_measure(&store.restarted(), &starts).await;
+    // Values that do not fit are refused, and the question stays.
+    for (values, wanted) in [
+        (json!({"size": 10}), "10 is greater than the maximum of 9"),
+        (json!({"size": "large"}), r#""large" is not of type "integer""#),
+        (json!({}), r#""size" is a required property"#),
+    ] {
+        let refused = size(&next, &waits, &asked, values).await.unwrap_err();
+        assert_eq!(refused, format!("the values do not fit: {wanted}"));
+    }
+    assert_eq!(starts.count(), 1);
+    size(&next, &waits, &asked, json!({"size": 7})).await.unwrap();
+    let ended = next.wait(&waits.run_id).await.unwrap();
+    assert_eq!((ended.data.as_deref(), starts.count()), (Some("begun 0, size 7"), 2));
+}
+
+#[tokio::test]
+async fn a_tool_hears_that_its_question_was_declined() {
+    let starts = Counter::default();
+    let engine = with_measure(&store(), &starts).await;
+    let waits = engine.run(task("go")).await.unwrap();
+    let asked = open(&waits).remove(0);
+    let deny = Answer::Deny { reason: Some("no".into()) };
+    engine.answer(&waits.meta.thread_id, &asked, deny, party("ann")).await.unwrap();
+    let said = engine.wait(&waits.run_id).await.unwrap().data.unwrap();
+    assert!(said.starts_with("begun 0, Deny") && said.contains("no"), "{said}");
+}
+
+/// The tool is of the class `once`: where it dies after a start, somebody says whether it was done, and no question is
+/// lost or asked twice in between.
+#[test]
+fn a_question_in_the_middle_survives_a_crash_at_any_append() {
+    for fault in [AppendFault::DiesWritten, AppendFault::DiesNotWritten] {
+        for nth in 0..7 {
+            let (store, starts) = (store(), Counter::default());
+            let died = runtime().block_on(async {
+                let engine = with_measure(&store, &starts).await;
+                (0..nth).for_each(|_| store.fail_append(AppendFault::Nothing));
+                store.fail_append(fault);
+                let run = async {
+                    let started = engine.start(task_in("t", "go")).await.unwrap();
+                    finish(&engine, &started.run).await
+                };
+                tokio::select! {
+                    biased;
+                    () = store.died() => true,
+                    _ = run => false,
+                }
+            });
+            let store = store.restarted();
+            runtime().block_on(async {
+                let engine = with_measure(&store, &starts).await;
+                engine.recover().await.unwrap();
+                let Some(row) = engine.runs(None, 1).await.unwrap().pop() else { return };
+                let said = finish(&engine, &row.view.run).await;
+                assert!(said.ends_with(", size 7"), "{fault:?} {nth} {died}: {said}");
+            });
+        }
+    }
+}
+
+/// Answers whatever is asked until the run is over.
+async fn finish(engine: &Engine, run: &windlass::machine::RunId) -> String {
+    loop {
+        let outcome = engine.wait(run).await.unwrap();
+        if outcome.status == Status::Done {
+            return outcome.data.unwrap();
+        }
+        let asked = open(&outcome).remove(0);
+        match outcome.meta.interrupts[0].kind {
+            InterruptKind::Question(_) => size(engine, &outcome, &asked, json!({"size": 7})).await.unwrap(),
+            InterruptKind::InDoubt { .. } => {
+                let by = party("ann");
+                engine.answer(&outcome.meta.thread_id, &asked, Answer::Retry, by).await.map(drop).unwrap();
+            }
+            _ => panic!("{outcome:?}"),
+        }
+    }
+}

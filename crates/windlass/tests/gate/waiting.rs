@@ -1,0 +1,55 @@
+//! Runs that wait for people are rows: whoever looks after all threads holds none of them.
+
+use std::sync::Arc;
+
+use windlass::adapter::clock::ManualClock;
+use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
+use windlass::machine::{Answer, AutoRun, EffectClass, Timestamp};
+use windlass::port::journal::{Epoch, Journal, ThreadQuery, ThreadStatus};
+use windlass::{Attend, Builder, Status};
+
+use super::{open, plan, put_down};
+use crate::drive::{Counter, party, registry, stored, task};
+
+#[tokio::test]
+async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
+    const RUNS: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let written = Counter::default();
+    let relaxed = StoreOptions { durability: Durability::Relaxed, ..StoreOptions::default() };
+    let built = || -> Builder {
+        let tools = registry([written.tool("write", EffectClass::Once)]);
+        let models = plan(&[&[("write", "a")]]);
+        let engine = stored(folder.path(), &models, tools).store_options(relaxed);
+        engine.auto_run(AutoRun::Ask).clock(clock.clone())
+    };
+    let first = built().build().await.unwrap();
+    let mut last = None;
+    for _ in 0..RUNS {
+        last = Some(first.run(task("go")).await.unwrap());
+    }
+    let last = last.unwrap();
+    put_down(&first, &last.meta.thread_id).await;
+    drop(first);
+    let server = built().attend(Attend::All).build().await.unwrap();
+    let all = ThreadQuery { limit: RUNS + 1, ..ThreadQuery::default() };
+    for _ in 0..5 {
+        clock.advance_ms(1_000);
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        let rows = server.threads(&all).await.unwrap();
+        assert_eq!(rows.iter().filter(|row| row.view.status == ThreadStatus::Waiting).count(), RUNS);
+        assert!(rows.iter().all(|row| !server.drives(&row.thread)));
+    }
+    // None was even claimed.
+    let store = SqliteStore::open(folder.path(), relaxed, clock.clone()).await.unwrap();
+    for row in server.threads(&all).await.unwrap() {
+        assert_eq!(store.head(&row.thread).await.unwrap().unwrap().epoch, Epoch(1));
+    }
+    let asked = open(&last).remove(0);
+    server.answer(&last.meta.thread_id, &asked, Answer::Approve, party("ann")).await.unwrap();
+    assert_eq!(server.wait(&last.run_id).await.unwrap().status, Status::Done);
+    assert_eq!(written.count(), 1);
+}
