@@ -292,9 +292,6 @@ mod tests {
             "[[rule]\nverdict = 'ask'\n",
             "[[rule]]\nverdict = 'ask'\n[[rule.when]]\nargument = '/a'\nmin = nan\n",
             "[[rule]]\nverdict = 'ask'\n[[rule.when]]\nargument = '/a'\nequal = 1\n",
-            "[[rule]]\nname = 'mode'\ntools = []\nverdict = 'ask'\non_timeout = 'deny'\nquorum = 0\n",
-            "[[rule]]\nverdict = 'allow'\n[[rule.when]]\nargument = 'path'\nequals = 2026-01-01\nmin = 1\n\
-             [[rule.when]]\nargument = '/a'\nmatches = 'x'\n[[rule]]\nverdict = 'deny'\n",
         ];
         let said: Vec<String> = texts.into_iter().map(check).collect();
         insta::assert_snapshot!(said.join("---\n"), @r#"
@@ -352,7 +349,18 @@ mod tests {
          5 │ equal = 1
            │ ^
         hint: did you mean `equals`?
-        ---
+        "#);
+    }
+
+    #[test]
+    fn problems_of_one_rule_are_shown_together() {
+        let texts = [
+            "[[rule]]\nname = 'mode'\ntools = []\nverdict = 'ask'\non_timeout = 'deny'\nquorum = 0\n",
+            "[[rule]]\nverdict = 'allow'\n[[rule.when]]\nargument = 'path'\nequals = 2026-01-01\nmin = 1\n\
+             [[rule.when]]\nargument = '/a'\nmatches = 'x'\n[[rule]]\nverdict = 'deny'\n",
+        ];
+        let said: Vec<String> = texts.into_iter().map(check).collect();
+        insta::assert_snapshot!(said.join("---\n"), @r#"
         error: policy.toml:2:1: judgements give this name to something else; choose another one
          2 │ name = 'mode'
            │ ^

@@ -10,7 +10,8 @@ use serde_json::Value;
 use tracing::Span;
 use tracing::field::Empty;
 use windlass_machine::{
-    Agent, Command, Event, Fact, Input, Line, Outcome, Phase, Run, RunId, RunStatus, ThreadId, Totals, Usage,
+    Agent, CallKey, Command, Event, Fact, Input, Line, Outcome, Phase, Run, RunId, RunStatus, ThreadId,
+    Totals, Usage,
 };
 
 use crate::port::clock::Clock;
@@ -152,68 +153,27 @@ fn tell(span: &Span, event: &Event) {
             retry_in_ms = retry_at.map(|at| at.since(event.at)),
             "step failed"
         ),
-        Fact::CallJudged { call, verdict, rule, .. } => tracing::debug!(
-            parent: span,
-            step = call.step,
-            call = call.index + 1,
-            verdict = word(verdict),
-            rule,
-            "call judged"
-        ),
-        Fact::InterruptOpened { interrupt, call, .. } => tracing::info!(
-            parent: span,
-            step = call.map(|call| call.step),
-            call = call.map(|call| call.index + 1),
-            %interrupt,
-            "waiting for an answer"
-        ),
-        Fact::InterruptClosed { interrupt, by, .. } => {
-            tracing::info!(parent: span, %interrupt, %by, "answered");
-        }
-        // A call that returned has said so itself.
-        Fact::ToolFinished { outcome: Outcome::Returned, .. } => {}
-        Fact::ToolFinished { call, outcome, .. } => tracing::info!(
-            parent: span,
-            step = call.step,
-            call = call.index + 1,
-            outcome = word(outcome),
-            "call closed"
-        ),
-        Fact::ToolInDoubt { call, .. } => {
-            tracing::info!(parent: span, step = call.step, call = call.index + 1, "call in doubt");
-        }
         Fact::ModelSwitched { model, .. } => {
             tracing::info!(parent: span, gen_ai.request.model = %model, "model switched");
         }
         Fact::CancelRequested { by, reason } => {
             tracing::info!(parent: span, %by, reason = word(reason), "cancel requested");
         }
-        Fact::InterruptVoted { interrupt, by, .. } => {
-            tracing::info!(parent: span, %interrupt, %by, "approved by one of several");
-        }
-        Fact::InterruptReminded { interrupt } => {
-            tracing::warn!(parent: span, %interrupt, "nobody has answered yet");
-        }
-        Fact::InterruptEscalated { interrupt, to } => {
-            tracing::warn!(parent: span, %interrupt, ?to, "nobody has answered; escalated");
-        }
-        Fact::GrantUsed { call, grant } => {
-            tracing::info!(parent: span, step = call.step, call = call.index + 1, grant, "grant used");
-        }
-        Fact::CallEdited { call, by, .. } => {
-            tracing::info!(parent: span, step = call.step, call = call.index + 1, %by, "call edited");
-        }
-        Fact::ToolUnresolved { call, retry_at, .. } => tracing::info!(
-            parent: span,
-            step = call.step,
-            call = call.index + 1,
-            retry_in_ms = retry_at.since(event.at),
-            "outcome not found yet"
-        ),
         Fact::LimitReached { limit, figure, .. } => {
             tracing::info!(parent: span, limit, figure, "limit reached");
         }
         Fact::WindowMoved { start } => tracing::debug!(parent: span, start, "window moved"),
+        Fact::InterruptOpened { .. }
+        | Fact::InterruptVoted { .. }
+        | Fact::InterruptReminded { .. }
+        | Fact::InterruptEscalated { .. }
+        | Fact::InterruptClosed { .. } => tell_of_people(span, &event.fact),
+        Fact::CallJudged { call, .. }
+        | Fact::GrantUsed { call, .. }
+        | Fact::CallEdited { call, .. }
+        | Fact::ToolUnresolved { call, .. }
+        | Fact::ToolFinished { call, .. }
+        | Fact::ToolInDoubt { call, .. } => tell_of_call(span, *call, event),
         Fact::ThreadCreated { .. }
         | Fact::ThreadTitled { .. }
         | Fact::MessageReceived { .. }
@@ -229,6 +189,55 @@ fn tell(span: &Span, event: &Event) {
         | Fact::ToolParked { .. }
         | Fact::ToolReconciling { .. }
         | Fact::Note { .. } => {}
+    }
+}
+
+/// What people were asked and said.
+fn tell_of_people(span: &Span, fact: &Fact) {
+    match fact {
+        Fact::InterruptOpened { interrupt, call, .. } => tracing::info!(
+            parent: span,
+            step = call.map(|call| call.step),
+            call = call.map(|call| call.index + 1),
+            %interrupt,
+            "waiting for an answer"
+        ),
+        Fact::InterruptVoted { interrupt, by, .. } => {
+            tracing::info!(parent: span, %interrupt, %by, "approved by one of several");
+        }
+        Fact::InterruptReminded { interrupt } => {
+            tracing::warn!(parent: span, %interrupt, "nobody has answered yet");
+        }
+        Fact::InterruptEscalated { interrupt, to } => {
+            tracing::warn!(parent: span, %interrupt, ?to, "nobody has answered; escalated");
+        }
+        Fact::InterruptClosed { interrupt, by, .. } => {
+            tracing::info!(parent: span, %interrupt, %by, "answered");
+        }
+        _ => {} // tidy: the others are told elsewhere
+    }
+}
+
+/// What became of a call.
+fn tell_of_call(span: &Span, at: CallKey, event: &Event) {
+    let (step, call) = (at.step, at.index + 1);
+    match &event.fact {
+        Fact::CallJudged { verdict, rule, .. } => {
+            tracing::debug!(parent: span, step, call, verdict = word(verdict), rule, "call judged");
+        }
+        Fact::GrantUsed { grant, .. } => tracing::info!(parent: span, step, call, grant, "grant used"),
+        Fact::CallEdited { by, .. } => tracing::info!(parent: span, step, call, %by, "call edited"),
+        Fact::ToolUnresolved { retry_at, .. } => {
+            let retry_in_ms = retry_at.since(event.at);
+            tracing::info!(parent: span, step, call, retry_in_ms, "outcome not found yet");
+        }
+        // A call that returned has said so itself.
+        Fact::ToolFinished { outcome: Outcome::Returned, .. } => {}
+        Fact::ToolFinished { outcome, .. } => {
+            tracing::info!(parent: span, step, call, outcome = word(outcome), "call closed");
+        }
+        Fact::ToolInDoubt { .. } => tracing::info!(parent: span, step, call, "call in doubt"),
+        _ => {} // tidy: the others are told elsewhere
     }
 }
 

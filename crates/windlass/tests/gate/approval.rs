@@ -7,8 +7,8 @@ use futures::future::join_all;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::memory::MemoryStore;
 use windlass::machine::{
-    Answer, Approver, EffectClass, Expiry, Fact, Glob, Party, Quorum, Reply, Rule, Seq, Terms, ThreadId,
-    Timestamp, Verdict,
+    Answer, Approver, EffectClass, Expiry, Fact, Glob, Party, Quorum, Rule, Seq, Terms, ThreadId, Timestamp,
+    Verdict,
 };
 use windlass::{Attend, Engine, Status};
 
