@@ -3,13 +3,15 @@
 //! Several replies count together or not at all. Whoever let the sender in says who they are; whether
 //! they may reply is checked here.
 
+use std::collections::BTreeSet;
+
 use super::line::{Overlay, Place, digest_of};
 use super::{Decision, fits, next, rejudge, tool, verdict};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
 use crate::id::{InterruptId, RunId};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
 use crate::message::{Block, Content};
-use crate::policy::{Expiry, Quorum};
+use crate::policy::{Approver, Expiry};
 use crate::reject::Reject;
 use crate::state::{Asked, Call, Line, Phase, Run};
 
@@ -113,25 +115,26 @@ fn closed(d: &Decision<'_>, interrupt: &InterruptId) -> Option<Reject> {
 fn may_answer(d: &Decision<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
     let own = d.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
     let admin = by.roles.iter().any(|role| role == ADMIN);
-    let quorums = &asked.terms.quorums;
-    let names = |quorum: &Quorum| !quorum.of.is_empty();
-    let named = quorums.iter().any(names) && asked.terms.may_approve(&by.principal, &by.roles);
-    if own || admin || named {
+    if own || admin || asked.terms.names(&by.principal, &by.roles) {
         return Ok(());
     }
-    let what = format!(
-        "`{}` may not answer interrupt `{}`; the thread's owner, an administrator{} may",
-        by.principal,
-        asked.interrupt,
-        approvers(asked)
-    );
-    Err(Reject::Forbidden { what })
+    let (who, interrupt) = (&by.principal, &asked.interrupt);
+    let others = ["the thread's owner".to_owned(), "an administrator".to_owned()];
+    let others = one_of(others.into_iter().chain(named(asked)).collect());
+    Err(Reject::Forbidden { what: format!("`{who}` may not answer interrupt `{interrupt}`; {others} may") })
 }
 
-/// Those whom the terms name, in words.
-fn approvers(asked: &Asked) -> String {
-    let named = asked.terms.quorums.iter().flat_map(|quorum| &quorum.of);
-    named.map(|approver| format!(", {approver}")).collect()
+/// Those whom the terms name, each once.
+fn named(asked: &Asked) -> BTreeSet<String> {
+    asked.terms.quorums.iter().flat_map(|quorum| &quorum.of).map(Approver::to_string).collect()
+}
+
+/// `a, b or c`.
+fn one_of(mut names: Vec<String>) -> String {
+    match (names.pop(), names.is_empty()) {
+        (Some(last), false) => format!("{} or {last}", names.join(", ")),
+        (last, _) => last.unwrap_or_default(),
+    }
 }
 
 /// Whether somebody's approval counts for what is asked.
@@ -140,8 +143,8 @@ fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
         return Ok(());
     }
     let (who, interrupt) = (&by.principal, &asked.interrupt);
-    let what = format!("`{who}` may not approve interrupt `{interrupt}`; its rule names{}", approvers(asked));
-    Err(Reject::Forbidden { what })
+    let others = one_of(named(asked).into_iter().collect());
+    Err(Reject::Forbidden { what: format!("`{who}` may not approve interrupt `{interrupt}`; {others} may") })
 }
 
 fn close(d: &mut Decision<'_>, asked: &Asked, answer: &Answer, by: &Party) {
@@ -496,6 +499,12 @@ fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: 
     match &asked.kind {
         InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
             overlay.seats[index].place = Place::Ready;
+        }
+        InterruptKind::Approval { .. } | InterruptKind::Hook { .. }
+            if overlay.may_have_changed_something(index) =>
+        {
+            let text = format!("Outcome unknown: repeating the call was not approved: {reason}");
+            overlay.close(d, index, Outcome::InDoubt, text);
         }
         InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => {
             let text =
