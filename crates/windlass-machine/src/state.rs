@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::run::POLICY;
 pub use self::run::{Approval, Asked, Call, CallStatus, Changed, Line, Phase, Run, Streak};
 use crate::agent::Agent;
 use crate::context::nudge;

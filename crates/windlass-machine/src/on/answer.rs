@@ -13,7 +13,7 @@ use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
 use crate::message::{Block, Content};
 use crate::policy::{Approver, Expiry};
 use crate::reject::Reject;
-use crate::state::{Asked, Call, Line, Phase, Run};
+use crate::state::{Asked, Call, Line, POLICY, Phase, Run};
 
 /// Replies taken together at most: more than a step can ask.
 const MAX_TOGETHER: usize = 256;
@@ -273,7 +273,7 @@ fn resolve(
     view: &View,
 ) -> Result<(), Reject> {
     if *answer == Answer::Retry {
-        judged(d, overlay.run, overlay, index, view)?;
+        return retry(d, (call, index, asked), overlay, who, view);
     }
     close(d, asked, answer, who);
     if let Answer::Done { result } = answer {
@@ -282,8 +282,32 @@ fn resolve(
     } else if let Answer::Fail { reason } = answer {
         let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
         overlay.close(d, index, Outcome::InDoubt, format!("The call failed: {why}"));
-    } else {
+    }
+    Ok(())
+}
+
+/// A person says that a call was not done. What let it through then lets it through again; where the rules ask for
+/// more by now, and the person is not enough, it is asked about anew.
+fn retry(
+    d: &mut Decision<'_>,
+    (call, index, asked): (&Call, usize, &Asked),
+    overlay: &mut Overlay<'_>,
+    who: &Party,
+    view: &View,
+) -> Result<(), Reject> {
+    let judged = judged(d, overlay.run, overlay, index, view)?;
+    close(d, asked, &Answer::Retry, who);
+    let mut approvals = if call.approved { call.approvals.clone() } else { Vec::new() };
+    approvals.push((who.principal.clone(), who.roles.clone()));
+    let enough = judged.approval == call.approval && judged.terms.are_met_by(&approvals);
+    let stands = || known(view, index).is_some_and(|it| rejudge::still_stands(d, call, &judged, (it, view)));
+    if judged.verdict == Verdict::Allow || enough || stands() {
         (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
+        return Ok(());
+    }
+    if let Some(known) = known(view, index) {
+        overlay.judged(d, index, &judged, known, (None, view.version));
+        overlay.ask(d, index, judged);
     }
     Ok(())
 }
@@ -487,7 +511,7 @@ pub(super) fn overdue(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
 
 fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: &Asked) {
     let policy =
-        Party { principal: "policy".into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
+        Party { principal: POLICY.into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
     if approval && asked.terms.on_expiry == Expiry::Approve {
         close(d, asked, &Answer::Approve, &policy);
