@@ -457,6 +457,7 @@ impl Reference {
                 }
             }
             Fact::ToolStarted { call, effect: id, .. } => {
+                self.refused = false;
                 let index = call.index as usize;
                 assert!(run.may_start(index), "{call:?} may not start: {:?}", run.calls);
                 assert_eq!(*id, effect(&run.id, *call));

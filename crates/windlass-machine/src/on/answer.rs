@@ -510,8 +510,7 @@ pub(super) fn overdue(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
 }
 
 fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: &Asked) {
-    let policy =
-        Party { principal: POLICY.into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
+    let policy = Party { principal: POLICY.into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
     if approval && asked.terms.on_expiry == Expiry::Approve {
         close(d, asked, &Answer::Approve, &policy);
