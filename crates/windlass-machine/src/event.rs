@@ -480,11 +480,16 @@ pub enum InterruptKind {
 }
 
 impl InterruptKind {
-    /// Whether the reply says that the call may be dispatched; the others are what a call itself asks.
+    /// Whether the reply says by itself that the call may be dispatched. What was let through once and is in doubt keeps
+    /// the leave that it had.
     pub(crate) fn is_about_leave(&self) -> bool {
         match self {
-            Self::Approval { .. } | Self::Hook { .. } | Self::InDoubt { .. } => true,
-            Self::Question(_) | Self::SignIn { .. } | Self::Handoff { .. } | Self::Limit(_) => false,
+            Self::Approval { .. } | Self::Hook { .. } => true,
+            Self::Question(_)
+            | Self::SignIn { .. }
+            | Self::Handoff { .. }
+            | Self::InDoubt { .. }
+            | Self::Limit(_) => false,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::run::POLICY;
 pub use self::run::{Approval, Asked, Call, CallStatus, Changed, Line, Phase, Run, Streak};
 use crate::agent::Agent;
 use crate::context::nudge;
@@ -174,6 +175,8 @@ impl State {
                 self.close_interrupt(interrupt, answer, (by.clone(), roles.clone()));
             }
             Fact::ToolStarted { call, effect, arguments: _ } => {
+                // The run went on without what there was no room for; by its next step there may be.
+                self.refused = None;
                 self.with_run(|run| run.tool_started(*call, effect));
             }
             Fact::ToolFinished { call, content, error, .. } => self.finish_call(*call, content, *error),

@@ -11,6 +11,9 @@ use windlass_machine::*;
 
 use crate::fixture::{self, Dice, approval, as_asked, known_call, person, reply, roles_of};
 
+/// The tool whose calls a rule asks about.
+const NAMED_TOOL: &str = "Pay";
+
 /// Who may approve where a rule names some, and where none does.
 const NAMED: &[&str] = &["ann", "cy", "dee"];
 const USUAL: &[&str] = &["ann", "bob"];
@@ -18,9 +21,7 @@ const USUAL: &[&str] = &["ann", "bob"];
 /// What people have decided of one call so far.
 struct Decided {
     known: KnownCall,
-    /// Who may approve it, and how many have to.
-    approvers: &'static [&'static str],
-    quorum: usize,
+    tool: &'static str,
     /// The arguments that people have seen last.
     arguments: String,
     /// What the votes are about, where they were given, and whose they are.
@@ -31,19 +32,20 @@ struct Decided {
 }
 
 impl Decided {
-    fn new(known: KnownCall) -> Self {
-        let about = approval("Tool", &known);
+    fn new(tool: &'static str) -> Self {
+        let known = known_call(EffectClass::Once, false, as_asked("{}"));
+        let about = approval(tool, &known);
         let (arguments, votes) = ("{}".into(), BTreeSet::new());
-        Self { known, approvers: USUAL, quorum: 1, arguments, about, votes, is_retry: false, interrupt: None }
+        Self { known, tool, arguments, about, votes, is_retry: false, interrupt: None }
     }
 
-    /// Edited arguments are judged on the usual terms.
+    /// Who may approve it.
+    fn approvers(&self) -> &'static [&'static str] {
+        if self.tool == NAMED_TOOL { NAMED } else { USUAL }
+    }
+
     fn said(&mut self, answer: &Answer, by: &Party, asked: &Asked) {
-        let terms = &asked.terms;
-        let usual = terms.approvers.is_empty() || matches!(answer, Answer::Edit { .. });
-        self.approvers = if usual { USUAL } else { NAMED };
-        self.quorum = if usual { 1 } else { terms.quorum as usize };
-        let now = approval("Tool", &self.known);
+        let now = approval(self.tool, &self.known);
         let elsewhere = self.interrupt.as_ref().is_some_and(|interrupt| *interrupt != asked.interrupt);
         if now != self.about || elsewhere || matches!(answer, Answer::Edit { .. } | Answer::Retry) {
             self.votes.clear();
@@ -57,8 +59,6 @@ impl Decided {
         }
         self.is_retry = *answer == Answer::Retry;
         match answer {
-            // An editor who may not approve what they wrote has approved nothing.
-            Answer::Edit { .. } if !self.approvers.contains(&by.principal.as_str()) => {}
             Answer::Approve | Answer::Edit { .. } | Answer::Retry => {
                 self.votes.insert(by.principal.to_string());
             }
@@ -67,12 +67,15 @@ impl Decided {
     }
 
     /// A dispatch uses the decision up.
-    fn started(&mut self, arguments: Digest) {
-        let need = if self.is_retry { 1 } else { self.quorum };
+    fn started(&mut self, arguments: Digest, quorum: usize) {
+        let need = if self.is_retry || self.tool != NAMED_TOOL { 1 } else { quorum };
         assert!(self.votes.len() >= need, "{:?} of {need} approved", self.votes);
-        let may = |who: &String| self.approvers.contains(&who.as_str());
+        // Whoever may answer may say that a lost call is to be repeated.
+        let may = |who: &String| {
+            self.approvers().contains(&who.as_str()) || self.is_retry && USUAL.contains(&who.as_str())
+        };
         assert!(self.votes.iter().all(may), "{:?} may not approve it", self.votes);
-        assert!(self.is_retry || self.about == approval("Tool", &self.known), "another call was approved");
+        assert!(self.is_retry || self.about == approval(self.tool, &self.known), "another call was approved");
         assert_eq!(arguments, Digest::of(self.arguments.as_bytes()), "other arguments were approved");
         self.votes.clear();
     }
@@ -82,6 +85,7 @@ struct Case {
     machine: Machine,
     journal: Vec<Event>,
     calls: Vec<Decided>,
+    quorum: u32,
     said: Vec<Vec<(Given, Party)>>,
     /// Whether a tool has changed and the machine was not told yet.
     changed: bool,
@@ -90,28 +94,24 @@ struct Case {
 
 impl Case {
     fn new(quorum: u32) -> Self {
-        let mut named = known_call(EffectClass::Once, false, as_asked("{}"));
-        let kind = InterruptKind::Approval {
-            tool: "Tool".into(),
-            approval: approval("Tool", &named),
-            preview: None,
-        };
-        named.asks = Some((kind, fixture::terms(quorum, &["user:ann", "role:ops"], None)));
-        let usual = known_call(EffectClass::Once, false, as_asked("{}"));
-        let calls = vec![Decided::new(named), Decided::new(usual)];
+        let calls = vec![Decided::new(NAMED_TOOL), Decided::new("Tool")];
         let machine = Machine::restore("t".into(), None, []).unwrap();
         let mut case =
-            Self { machine, journal: Vec::new(), calls, said: Vec::new(), changed: false, starts: 0 };
+            Self { machine, journal: Vec::new(), calls, quorum, said: Vec::new(), changed: false, starts: 0 };
         let message = fixture::new_message("m0", "Do it", "r0", Arc::new(fixture::agent()));
         assert!(case.take(&Input::Message(Box::new(message))));
-        let blocks = vec![fixture::call("c0", "Tool", "{}"), fixture::call("c1", "Tool", "{}")];
+        let blocks = vec![fixture::call("c0", NAMED_TOOL, "{}"), fixture::call("c1", "Tool", "{}")];
         let attempt = Attempt { step: 1, attempt: 1 };
         assert!(case.take(&reply(attempt, blocks, StopReason::ToolCalls, case.view())));
         case
     }
 
     fn view(&self) -> View {
-        fixture::view(self.calls.iter().map(|call| CallView::Known(Box::new(call.known.clone()))).collect())
+        let calls = self.calls.iter().map(|call| CallView::Known(Box::new(call.known.clone()))).collect();
+        let terms = fixture::terms(self.quorum, &["user:ann", "role:ops"], None);
+        let rules = vec![fixture::rule(Verdict::Ask, NAMED_TOOL, terms)];
+        let policy = Arc::new(Policy { rules, ..Policy::default() });
+        View { policy, ..fixture::view(calls) }
     }
 
     fn open(&self) -> Vec<Asked> {
@@ -137,7 +137,7 @@ impl Case {
         }
         for event in &events {
             if let Fact::ToolStarted { call, arguments, .. } = &event.fact {
-                self.calls[call.index as usize].started(*arguments);
+                self.calls[call.index as usize].started(*arguments, self.quorum as usize);
                 self.starts += 1;
             }
         }

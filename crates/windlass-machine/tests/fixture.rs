@@ -1,5 +1,6 @@
 //! What the tests are made of: an agent, messages, calls and views, and dice that a seed decides.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_machine::*;
@@ -68,7 +69,7 @@ pub fn known_call(class: EffectClass, allowed: bool, arguments: Arguments) -> Kn
     KnownCall {
         class,
         annotations: Annotations { read_only_hint: allowed, ..Annotations::default() },
-        trusted: true,
+        trust: Trust::Trusted,
         server: None,
         schema: Digest::of(b"schema"),
         arguments,
@@ -94,9 +95,19 @@ pub fn approval(tool: &str, known: &KnownCall) -> Digest {
 }
 
 /// So many of some people have to approve, within a time where one is given; silence is a no.
-pub fn terms(quorum: u32, approvers: &[&str], expires_in_ms: Option<u64>) -> Terms {
-    let approvers = approvers.iter().map(|who| (*who).to_owned()).collect();
-    Terms { quorum, approvers, expires_in_ms, ..Terms::default() }
+pub fn terms(count: u32, of: &[&str], expires_in_ms: Option<u64>) -> Terms {
+    Terms { quorums: [Quorum { count, of: approvers(of) }].into(), expires_in_ms, ..Terms::default() }
+}
+
+/// Whom a rule names.
+pub fn approvers(names: &[&str]) -> BTreeSet<Approver> {
+    names.iter().map(|name| Approver::try_from((*name).to_owned()).unwrap()).collect()
+}
+
+/// A rule about the calls of one tool, with a name of its own.
+pub fn rule(verdict: Verdict, tool: &str, terms: Terms) -> Rule {
+    let name = format!("{} {tool}", crate::told::text(&verdict));
+    Rule { name: Some(name), tools: vec![tool.into()], terms, ..Rule::new(verdict) }
 }
 
 /// Somebody of the threads' workspace.
@@ -133,8 +144,28 @@ pub fn view(calls: Vec<CallView>) -> View {
     View { version: 1, calls, ..View::default() }
 }
 
-pub fn policy(auto_run: AutoRun) -> Arc<Policy> {
-    Arc::new(Policy { auto_run, ..Policy::default() })
+/// Whether somebody may reply to what is asked at all, said a second time.
+pub fn may_answer(owners: &[&str], by: &str, roles: &[&str], terms: &Terms) -> bool {
+    owners.contains(&by) || roles.contains(&ADMIN) || terms.quorums.iter().any(|one| is_named(one, by, roles))
+}
+
+/// Whether the approval of somebody who may answer counts, said a second time.
+pub fn may_approve(by: &str, roles: &[&str], terms: &Terms) -> bool {
+    terms.quorums.iter().any(|quorum| quorum.of.is_empty() || is_named(quorum, by, roles))
+}
+
+fn is_named(quorum: &Quorum, by: &str, roles: &[&str]) -> bool {
+    let names: Vec<String> = quorum.of.iter().map(Approver::to_string).collect();
+    names.contains(&format!("user:{by}")) || roles.iter().any(|role| names.contains(&format!("role:{role}")))
+}
+
+/// Whether so many approvals are enough, said a second time. The people are different ones.
+pub fn are_enough(votes: &[&str], terms: &Terms) -> bool {
+    terms.quorums.iter().all(|quorum| {
+        let one = Terms { quorums: [quorum.clone()].into(), ..Terms::default() };
+        let fitting = votes.iter().filter(|who| may_approve(who, roles_of(who), &one));
+        fitting.count() >= quorum.count as usize
+    })
 }
 
 pub fn as_asked(arguments: &str) -> Arguments {

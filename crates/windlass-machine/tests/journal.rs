@@ -178,12 +178,16 @@ fn run_facts() -> Vec<Fact> {
         Fact::LimitReached {
             limit: "day.cost".into(),
             figure: 1_000_000,
-            refused: Some(Refused { taken: 990_000, wanted: 20_000, approvers: vec!["role:finance".into()] }),
+            refused: Some(Refused {
+                taken: 990_000,
+                wanted: 20_000,
+                approvers: fixture::approvers(&["role:finance"]),
+            }),
         },
         Fact::LimitReached {
             limit: "day.cost".into(),
             figure: 1_000_000,
-            refused: Some(Refused { taken: 990_000, wanted: 20_000, approvers: Vec::new() }),
+            refused: Some(Refused { taken: 990_000, wanted: 20_000, approvers: fixture::approvers(&[]) }),
         },
     ]
 }
@@ -303,7 +307,11 @@ fn interrupt_facts() -> Vec<Fact> {
     let opened =
         |kind, terms| Fact::InterruptOpened { interrupt: interrupt(), kind, call: Some(CALL), terms };
     let usual = |kind| opened(kind, Terms::default());
-    let closed = |answer| Fact::InterruptClosed { interrupt: interrupt(), answer, by: "bob".into() };
+    let by = |answer, roles| {
+        let by = "bob".into();
+        Fact::InterruptClosed { interrupt: interrupt(), answer, by, roles }
+    };
+    let closed = |answer| by(answer, Vec::new());
     let limit = |next| {
         InterruptKind::Limit(Box::new(LimitAsked { limit: "max_steps".into(), figure: 25, used: 25, next }))
     };
@@ -338,10 +346,12 @@ fn interrupt_facts() -> Vec<Fact> {
             call: None,
             terms: Terms::default(),
         },
-        Fact::InterruptVoted { interrupt: interrupt(), by: "bob".into() },
+        Fact::InterruptVoted { interrupt: interrupt(), by: "bob".into(), roles: vec!["ops".into()] },
+        Fact::InterruptVoted { interrupt: interrupt(), by: "bob".into(), roles: Vec::new() },
         Fact::InterruptReminded { interrupt: interrupt() },
-        Fact::InterruptEscalated { interrupt: interrupt(), to: vec!["role:boss".into()] },
+        Fact::InterruptEscalated { interrupt: interrupt(), to: fixture::approvers(&["role:boss"]) },
         closed(Answer::Approve),
+        by(Answer::Approve, vec!["ops".into(), "boss".into()]),
         closed(Answer::Edit { arguments: "{\"p\":2}".into() }),
         closed(Answer::Deny { reason: Some("no".into()) }),
         closed(Answer::Deny { reason: None }),

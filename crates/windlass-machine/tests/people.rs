@@ -1,9 +1,11 @@
 //! The people of the tales: they answer, and in a wild tale they meddle, err and try what they may not.
 
+use std::sync::Arc;
+
 use windlass_machine::*;
 
 use crate::fixture::{self, Dice, as_asked, person, roles_of};
-use crate::story::hash;
+use crate::story::{self, hash};
 use crate::world::{Tale, World};
 
 impl World {
@@ -87,9 +89,11 @@ impl World {
         if wild && self.dice.one_in(4) {
             dice = Dice(self.dice.roll());
         }
-        let answer = match wild && self.dice.one_in(20) {
-            true => Answer::Edit { arguments: "bad".into() },
-            false => said(&mut dice, &asked.kind, wild),
+        let answer = match said(&mut dice, &asked.kind, wild) {
+            _ if wild && self.dice.one_in(20) => Answer::Edit { arguments: "bad".into() },
+            // What was dispatched keeps its arguments.
+            Answer::Edit { .. } if !wild && self.was_dispatched(asked) => Answer::Approve,
+            answer => answer,
         };
         let seen = match &asked.kind {
             InterruptKind::Approval { approval, .. } if dice.one_in(2) => Some(*approval),
@@ -99,11 +103,19 @@ impl World {
         Given { interrupt: asked.interrupt.clone(), answer, approval: seen }
     }
 
+    fn was_dispatched(&self, asked: &Asked) -> bool {
+        let Some(Phase::Calls(line)) = self.machine.state().run.as_ref().map(|run| &run.phase) else {
+            return false;
+        };
+        let is_about = |call: &&Call| call.status.asked().is_some_and(|it| it.interrupt == asked.interrupt);
+        line.calls.iter().find(is_about).is_some_and(|call| call.starts > 0)
+    }
+
     /// What the driver knows of the calls that are open now; edited arguments are looked up as they would be sent.
     fn view(&self, answers: &[Given]) -> View {
         let Some(run) = &self.machine.state().run else { return View::default() };
         let mut calls = self.known.get(&(run.id.clone(), run.attempt.step)).cloned().unwrap_or_default();
-        let Phase::Calls(line) = &run.phase else { return fixture::view(calls) };
+        let Phase::Calls(line) = &run.phase else { return self.with_policy(calls) };
         for (known, call) in calls.iter_mut().zip(&line.calls) {
             let CallView::Known(known) = known else { continue };
             let mut arguments = (call.changed == Some(Changed::Edited)).then_some(&call.arguments);
@@ -119,16 +131,40 @@ impl World {
                 Some(sent) => known.arguments = as_asked(sent),
                 None => {}
             }
-            let bound = fixture::approval(call.tool.as_str(), known);
-            if let Some((InterruptKind::Approval { approval, .. }, _)) = &mut known.asks {
-                *approval = bound;
-            }
         }
-        fixture::view(calls)
+        self.with_policy(calls)
+    }
+
+    /// The policy that counts now, with what is known of the calls.
+    pub fn with_policy(&self, calls: Vec<CallView>) -> View {
+        View { policy: Arc::new(self.policy.clone()), ..fixture::view(calls) }
+    }
+
+    /// Rules and grants come and go.
+    fn change_rules(&mut self) {
+        let mut policy = std::mem::take(&mut self.policy);
+        match self.dice.below(8) {
+            0 => policy.auto_run = AutoRun::Everything,
+            1 => policy.auto_run = AutoRun::Ask,
+            2 | 3 => policy = story::policy(self.seed, self.tale),
+            4 => policy.rules.push(fixture::rule(Verdict::Deny, self.some_tool(), Terms::default())),
+            5 => {
+                let terms = story::some_terms(&mut self.dice, self.tale);
+                policy.rules.push(fixture::rule(Verdict::Ask, self.some_tool(), terms));
+            }
+            6 => drop(policy.rules.pop()),
+            _ => drop(policy.grants.pop()),
+        }
+        self.policy = policy;
+    }
+
+    fn some_tool(&mut self) -> &'static str {
+        story::GUARDED[self.dice.below(story::GUARDED.len() as u64) as usize]
     }
 
     /// Somebody changes the policy, a tool, or what a hook says.
     fn change_policy(&mut self) {
+        self.change_rules();
         let Some(run) = &self.machine.state().run else { return };
         let Some(calls) = self.known.get_mut(&(run.id.clone(), run.attempt.step)) else { return };
         for call in calls {
@@ -140,7 +176,7 @@ impl World {
                 4 => known.hook = Some(HookVerdict::Deny { reason: "not at night".into() }),
                 5 => known.schema = Digest::of(&self.dice.roll().to_le_bytes()),
                 6 if self.dice.one_in(3) => *call = CallView::Unknown,
-                7 if known.asks.is_none() => known.previews ^= true,
+                7 => known.previews ^= true,
                 _ => {}
             }
         }
@@ -157,25 +193,16 @@ pub fn refill(world: &mut World, input: Input) -> Input {
         Input::Lost { command, view: _ } => Input::Lost { command, view: world.view(&[]) },
         Input::Rejudge { view: _ } => {
             world.change_policy();
-            let view = View { version: 2, ..world.view(&[]) };
-            let everything = world.dice.one_in(6);
-            let policy = if everything { fixture::policy(AutoRun::Everything) } else { view.policy };
-            Input::Rejudge { view: View { policy, ..view } }
+            Input::Rejudge { view: View { version: 2, ..world.view(&[]) } }
         }
         other => other,
     }
 }
 
-/// Whether somebody may answer, said once more.
+/// Whether somebody may say anything.
 fn may(who: &str, asked: &Asked) -> bool {
     let roles = roles_of(who);
-    match asked.terms.approvers.as_slice() {
-        [] => who == "ann" || roles.contains(&ADMIN),
-        named => {
-            named.contains(&format!("user:{who}"))
-                || roles.iter().any(|role| named.contains(&format!("role:{role}")))
-        }
-    }
+    fixture::may_answer(&["ann"], who, roles, &asked.terms) && fixture::may_approve(who, roles, &asked.terms)
 }
 
 fn said(dice: &mut Dice, kind: &InterruptKind, wild: bool) -> Answer {

@@ -1,5 +1,6 @@
 //! Properties that hold for every input.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -77,7 +78,7 @@ fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
         18 => Input::LimitRefused {
             limit: text(dice).into(),
             figure: dice.roll(),
-            refused: Refused { taken: dice.roll(), wanted: u64::MAX, approvers: vec![text(dice).into()] },
+            refused: Refused { taken: dice.roll(), wanted: u64::MAX, approvers: any_approvers(dice) },
         },
         _ if dice.one_in(2) => Input::Rejudge { view: some_view(dice) },
         _ => Input::Tick,
@@ -158,14 +159,25 @@ fn any_kind(dice: &mut Dice) -> InterruptKind {
 
 fn any_terms(dice: &mut Dice) -> Terms {
     let ms = |dice: &mut Dice| [None, Some(0), Some(1_000), Some(u64::MAX)][dice.below(4) as usize];
+    let quorum = |dice: &mut Dice| {
+        let count = [0, 1, 2, u32::MAX][dice.below(4) as usize];
+        Quorum { count, of: any_approvers(dice) }
+    };
     Terms {
-        quorum: [0, 1, 2, u32::MAX][dice.below(4) as usize],
-        approvers: if dice.one_in(2) { vec![any_text(dice).into(), "user:ann".into()] } else { Vec::new() },
+        quorums: (0..dice.below(3)).map(|_| quorum(dice)).collect(),
         expires_in_ms: ms(dice),
         on_expiry: if dice.one_in(2) { Expiry::Approve } else { Expiry::Deny },
         remind_in_ms: ms(dice),
         escalate_in_ms: ms(dice),
-        escalate_to: vec!["user:eve".into()],
+        escalate_to: any_approvers(dice),
+    }
+}
+
+fn any_approvers(dice: &mut Dice) -> BTreeSet<Approver> {
+    match dice.below(3) {
+        0 => BTreeSet::new(),
+        1 => fixture::approvers(&["user:ann"]),
+        _ => BTreeSet::from([Approver::Role(any_text(dice).into()), Approver::User("eve".into())]),
     }
 }
 
@@ -206,7 +218,19 @@ fn some_blocks(dice: &mut Dice) -> Vec<Block> {
 fn some_view(dice: &mut Dice) -> View {
     let auto_run = if dice.one_in(2) { AutoRun::Everything } else { AutoRun::Ask };
     let calls = (0..dice.below(4)).map(|_| any_call(dice)).collect();
-    View { version: dice.roll(), policy: fixture::policy(auto_run), calls, ..View::default() }
+    let verdict = [Verdict::Allow, Verdict::Ask, Verdict::Deny][dice.below(3) as usize];
+    let rules = (0..dice.below(3)).map(|_| fixture::rule(verdict, "*", any_terms(dice))).collect();
+    let grant = Grant {
+        id: any_text(dice).into(),
+        tool: "Tool".into(),
+        arguments: Vec::new(),
+        remaining: [None, Some(0), Some(1)][dice.below(3) as usize],
+        expires_at: dice.one_in(4).then_some(Timestamp(5_000)),
+        by: "ann".into(),
+    };
+    let grants = if dice.one_in(2) { vec![grant] } else { Vec::new() };
+    let policy = Arc::new(Policy { rules, auto_run, grants, ..Policy::default() });
+    View { version: dice.roll(), policy, calls, ..View::default() }
 }
 
 fn any_call(dice: &mut Dice) -> CallView {

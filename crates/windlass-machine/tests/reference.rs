@@ -45,6 +45,23 @@ pub struct ReferenceAsked {
     pub escalated: bool,
 }
 
+impl ReferenceAsked {
+    /// Somebody approves whose approval counts.
+    fn approved(&self, by: &Principal) {
+        let counts = fixture::may_approve(by.as_str(), fixture::roles_of(by.as_str()), &self.terms);
+        assert!(counts, "{by} approved {self:?}");
+        let edits_again = self.votes.contains(by);
+        assert!(!edits_again || !self.has_enough(), "{by} approved twice");
+    }
+
+    fn has_enough(&self) -> bool {
+        let mut votes: Vec<&str> = self.votes.iter().map(Principal::as_str).collect();
+        votes.sort_unstable();
+        votes.dedup();
+        fixture::are_enough(&votes, &self.terms)
+    }
+}
+
 /// Where a call stands whose outcome is not at hand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Doing {
@@ -440,6 +457,7 @@ impl Reference {
                 }
             }
             Fact::ToolStarted { call, effect: id, .. } => {
+                self.refused = false;
                 let index = call.index as usize;
                 assert!(run.may_start(index), "{call:?} may not start: {:?}", run.calls);
                 assert_eq!(*id, effect(&run.id, *call));
@@ -535,24 +553,28 @@ impl Reference {
                     }
                 }
             }
-            Fact::InterruptVoted { interrupt, by } => {
-                self.check_voter(interrupt, by);
+            Fact::InterruptVoted { interrupt, by, roles } => {
+                self.check_voter(interrupt, by, roles);
                 let asked = self.asked(interrupt);
-                assert!(asked.votes.len() as u32 + 1 < asked.terms.quorum, "one vote too many");
+                asked.approved(by);
                 asked.votes.push(by.clone());
+                assert!(!asked.has_enough(), "one vote too many");
             }
             Fact::InterruptReminded { interrupt } => {
                 let now = self.at;
                 let asked = self.asked(interrupt);
                 assert!(now >= asked.since.plus_ms(asked.terms.remind_in_ms.expect("a reminder")));
             }
-            Fact::InterruptEscalated { interrupt, .. } => {
+            Fact::InterruptEscalated { interrupt, to } => {
                 let now = self.at;
                 let asked = self.asked(interrupt);
+                assert_eq!(*to, asked.terms.escalate_to);
                 assert!(now >= asked.since.plus_ms(asked.terms.escalate_in_ms.expect("an escalation")));
                 assert!(!std::mem::replace(&mut asked.escalated, true), "escalated twice");
             }
-            Fact::InterruptClosed { interrupt, answer, by } => self.closed(interrupt, answer, by),
+            Fact::InterruptClosed { interrupt, answer, by, roles } => {
+                self.closed(interrupt, answer, (by, roles));
+            }
             other => unreachable!("{other:?} is not about an interrupt"),
         }
     }
@@ -564,27 +586,25 @@ impl Reference {
         all.find(|asked| asked.interrupt == *interrupt).expect("an open interrupt")
     }
 
-    /// Whoever replies may do so, and has not approved already.
-    fn check_voter(&mut self, interrupt: &InterruptId, by: &Principal) {
+    /// Whoever replies may do so, and is who they are.
+    fn check_voter(&mut self, interrupt: &InterruptId, by: &Principal, roles: &[String]) {
         let owner = self.owner.clone();
         let for_whom = self.run().by.clone();
+        let owners: Vec<&str> = owner.iter().chain([&for_whom]).map(Principal::as_str).collect();
         let asked = self.asked(interrupt);
-        let roles = fixture::roles_of(by.as_str());
-        let names = |list: &[String]| {
-            let named = |role: &&str| list.contains(&format!("role:{role}"));
-            list.contains(&format!("user:{by}")) || roles.iter().any(named)
-        };
-        let usual = Some(by) == owner.as_ref() || *by == for_whom || roles.contains(&ADMIN);
-        let own = if asked.terms.approvers.is_empty() { usual } else { names(&asked.terms.approvers) };
-        assert!(own || asked.escalated && names(&asked.terms.escalate_to), "{by} replied to {asked:?}");
-        assert!(!asked.votes.contains(by) || asked.terms.quorum > 1);
+        let own = fixture::roles_of(by.as_str());
+        assert_eq!(roles, own, "other roles of {by} were recorded");
+        assert!(fixture::may_answer(&owners, by.as_str(), own, &asked.terms), "{by} replied to {asked:?}");
     }
 
-    fn closed(&mut self, interrupt: &InterruptId, answer: &Answer, by: &Principal) {
+    fn closed(&mut self, interrupt: &InterruptId, answer: &Answer, (by, roles): (&Principal, &[String])) {
         let asked = self.asked(interrupt).clone();
         let the_policys = by.as_str() == "policy";
         if !the_policys && by.as_str() != "engine" {
-            self.check_voter(interrupt, by);
+            self.check_voter(interrupt, by, roles);
+            if matches!(answer, Answer::Approve | Answer::Edit { .. } | Answer::Raise { .. }) {
+                asked.approved(by);
+            }
         }
         let late = asked.terms.expires_in_ms.is_some_and(|ms| self.at >= asked.since.plus_ms(ms));
         // The policy withdraws and releases; it says no only to what nobody answered in time.
@@ -605,10 +625,9 @@ impl Reference {
         call.asked = None;
         call.leave = match (&asked.kind, answer) {
             (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
-                let mut votes: HashSet<&Principal> = asked.votes.iter().collect();
-                votes.insert(by);
-                let enough = the_policys || votes.len() as u32 >= asked.terms.quorum;
-                assert!(enough, "{} approved of {}", votes.len(), asked.terms.quorum);
+                let mut asked = asked.clone();
+                asked.votes.push(by.clone());
+                assert!(the_policys || asked.has_enough(), "not enough for {asked:?}");
                 call.approved_preview = call.shown;
                 // Where the policy allows the call by now, its verdict follows.
                 let released = the_policys && !(late && asked.terms.on_expiry == Expiry::Approve);

@@ -15,8 +15,9 @@ use crate::world::{Tale, tell};
 /// Seeds that failed once.
 const ONCE_FAILED: &[u64] = &[
     // The text of a failed try outlived the empty reply that followed it.
-    10, // An approval that opened after a limit was raised was bound to the tool as it had been.
-    34_362,
+    10,     // An approval that opened after a limit was raised was bound to the tool as it had been.
+    34_362, // A call that had been dispatched was said to be denied when nobody approved its repeat in time.
+    3_363,
 ];
 
 fn check(seed: u64) -> Option<(u32, bool)> {
@@ -41,13 +42,13 @@ fn check(seed: u64) -> Option<(u32, bool)> {
     Some((wild.reference.doubts + crashed.reference.doubts, certain))
 }
 
-/// Everything but a grant, of which the policy of the tales has none, happens in the tales.
+/// Everything happens in the tales.
 #[test]
 fn tales_tell_of_everything() {
-    let journals = (0..400).flat_map(|seed| tell(seed, Tale::Wild).journal);
+    let journals = (0..1_000).flat_map(|seed| tell(seed, Tale::Wild).journal);
     let seen: BTreeSet<&str> = journals.map(|event| kind(&event.fact)).collect();
     let missing: Vec<_> = KINDS.iter().filter(|kind| !seen.contains(*kind)).collect();
-    assert_eq!(missing, [&"GrantUsed"]);
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 // rows: SK-G3, SK-G11, SK-G12, SK-C10, SK-C14, SK-C15

@@ -1,8 +1,10 @@
 //! What is known of a call, in the words of a transcript.
 
+use std::sync::Arc;
+
 use windlass_machine::*;
 
-use crate::fixture::{approval, as_asked, known, known_call};
+use crate::fixture::{approvers, as_asked, known, known_call, rule};
 
 /// What follows the first word: `ask,previews,quorum:2`.
 #[derive(Default)]
@@ -15,16 +17,19 @@ impl<'a> Flags<'a> {
     pub fn of(how: &'a str) -> Self {
         let words: Vec<&str> = how.split(',').skip(1).collect();
         let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
-        let list = |name: &str| value(name).map(|names| names.split('+').map(Into::into).collect());
+        let list = |name: &str| {
+            let names: Vec<&str> = value(name).into_iter().flat_map(|names| names.split('+')).collect();
+            approvers(&names)
+        };
         let ms = |name: &str| value(name).map(|seconds| 1000 * seconds.parse::<u64>().unwrap());
+        let count = value("quorum").map_or(1, |quorum| quorum.parse().unwrap());
         let terms = Terms {
-            quorum: value("quorum").map_or(1, |quorum| quorum.parse().unwrap()),
-            approvers: list("by").unwrap_or_default(),
+            quorums: [Quorum { count, of: list("by") }].into(),
             expires_in_ms: ms("expires"),
             on_expiry: if words.contains(&"approves") { Expiry::Approve } else { Expiry::Deny },
             remind_in_ms: ms("reminds"),
             escalate_in_ms: ms("escalates"),
-            escalate_to: list("to").unwrap_or_default(),
+            escalate_to: list("to"),
         };
         Self { words, terms }
     }
@@ -50,8 +55,20 @@ impl<'a> Flags<'a> {
     }
 }
 
+/// The rule about a tool that the flags of its call tell of.
+pub fn rule_of(tool: &str, how: &str) -> Option<Rule> {
+    let terms = Flags::of(how).terms;
+    let is_asked = terms != Terms::default() && !how.starts_with("question");
+    is_asked.then(|| rule(Verdict::Ask, tool, terms))
+}
+
+/// The arguments as conditions of rules see them.
+pub fn read(arguments: &str) -> Option<Arc<serde_json::Value>> {
+    serde_json::from_str(arguments).ok().map(Arc::new)
+}
+
 /// What is known of a call: its class, or how it differs from what is usual, then flags.
-pub fn seen(tool: &str, how: &str, arguments: &str) -> CallView {
+pub fn seen(how: &str, arguments: &str) -> CallView {
     let flags = Flags::of(how);
     let once = |allowed| known_call(EffectClass::Once, allowed, as_asked(arguments));
     let mut known = match how.split(',').next().unwrap_or_default() {
@@ -78,11 +95,7 @@ pub fn seen(tool: &str, how: &str, arguments: &str) -> CallView {
     };
     known.previews = flags.has("previews");
     known.annotations.read_only_hint &= !flags.has("asked");
-    if flags.terms != Terms::default() && known.asks.is_none() {
-        let kind =
-            InterruptKind::Approval { tool: tool.into(), approval: approval(tool, &known), preview: None };
-        known.asks = Some((kind, flags.terms.clone()));
-    }
+    known.value = read(arguments);
     if flags.has("hook-asks") {
         known.hook = Some(HookVerdict::Ask { reason: "an odd hour".into() });
     }

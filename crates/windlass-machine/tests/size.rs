@@ -163,6 +163,7 @@ fn what_a_killed_call_says_is_recorded_up_to_a_size() {
         });
         check_shortened(&said.unwrap());
     }
+}
 
 #[test]
 fn a_tool_asks_so_often_and_no_more() {

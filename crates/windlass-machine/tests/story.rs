@@ -28,7 +28,9 @@ impl World {
         if self.tale == Tale::Wild {
             limits.run_timeout_ms = [0, 60_000, 7_200_000][dice.below(3) as usize];
             if dice.one_in(3) {
-                limits.max_calls.insert("Tool".into(), 1 + dice.below(4) as u32);
+                for tool in ["Tool", GUARDED[0]] {
+                    limits.max_calls.insert(tool.into(), 1 + dice.below(4) as u32);
+                }
             }
         }
         if dice.one_in(2) {
@@ -67,7 +69,7 @@ impl World {
     /// What the model says: a matter of seed, run and step alone.
     pub fn model_says(&self, run: &RunId, attempt: Attempt) -> Input {
         let mut dice = fixture::dice(&[self.seed, hash(run.as_str()), u64::from(attempt.step)]);
-        let mut view = fixture::view(Vec::new());
+        let mut calls = Vec::new();
         let text = |text: &str| vec![Block::text(format!("{text} {run} {}", attempt.step))];
         let (blocks, stop) = match dice.below(12) {
             0 => (Vec::new(), StopReason::End),
@@ -81,20 +83,20 @@ impl World {
                 let mut blocks = if dice.one_in(2) { text("calling") } else { Vec::new() };
                 for index in 0..1 + dice.below(5) {
                     let arguments = format!("{{\"n\":{index}}}");
-                    let (tool, seen) = some_call(&mut dice, &arguments, self.tale);
+                    let (tool, seen) = some_call(&mut dice, &arguments);
                     let id = format!("c{}-{index}", attempt.step);
                     blocks.push(fixture::call(&id, tool, &arguments));
-                    view.calls.push(seen);
+                    calls.push(seen);
                 }
                 (blocks, StopReason::ToolCalls)
             }
         };
-        reply(attempt, blocks, stop, view)
+        reply(attempt, blocks, stop, self.with_policy(calls))
     }
 }
 
 /// Some call and what is known of it.
-pub fn some_call(dice: &mut Dice, arguments: &str, tale: Tale) -> (&'static str, CallView) {
+pub fn some_call(dice: &mut Dice, arguments: &str) -> (&'static str, CallView) {
     let class = match dice.below(6) {
         0 => EffectClass::Idempotent,
         1 => EffectClass::Keyed,
@@ -115,17 +117,23 @@ pub fn some_call(dice: &mut Dice, arguments: &str, tale: Tale) -> (&'static str,
         _ => {
             let mut known = known_call(class, allowed, as_asked(arguments));
             known.previews = dice.one_in(3);
-            match dice.below(12) {
-                0 => known.hook = Some(HookVerdict::Deny { reason: "not at night".into() }),
-                1 => known.hook = Some(HookVerdict::Ask { reason: "an odd hour".into() }),
-                2 | 3 if !known.previews => {
-                    let approval = fixture::approval("Tool", &known);
-                    let kind = InterruptKind::Approval { tool: "Tool".into(), approval, preview: None };
-                    known.asks = Some((kind, some_terms(dice, tale)));
+            let tool = match dice.below(12) {
+                0 => {
+                    known.hook = Some(HookVerdict::Deny { reason: "not at night".into() });
+                    "Tool"
                 }
-                _ => {}
-            }
-            ("Tool", CallView::Known(Box::new(known)))
+                1 => {
+                    known.hook = Some(HookVerdict::Ask { reason: "an odd hour".into() });
+                    "Tool"
+                }
+                2 | 3 => GUARDED[dice.below(GUARDED.len() as u64) as usize],
+                4 => {
+                    known.annotations.read_only_hint = false;
+                    GRANTED
+                }
+                _ => "Tool",
+            };
+            (tool, CallView::Known(Box::new(known)))
         }
     }
 }
@@ -142,6 +150,32 @@ fn question(dice: &mut Dice) -> KnownCall {
     KnownCall { asks, ..known_call(class, dice.one_in(2), as_asked("{}")) }
 }
 
+/// Tools whose calls rules ask about.
+pub const GUARDED: [&str; 2] = ["Pay", "Send"];
+
+/// A tool whose calls a person has allowed beforehand.
+const GRANTED: &str = "Deploy";
+
+/// The policy that a tale begins with. Where a grant is counted, the outcome depends on when what happens: in wild tales
+/// alone.
+pub fn policy(seed: u64, tale: Tale) -> Policy {
+    let mut dice = fixture::dice(&[seed, 80]);
+    let rules = GUARDED
+        .map(|tool| fixture::rule(Verdict::Ask, tool, some_terms(&mut dice, tale)))
+        .into_iter()
+        .collect();
+    let remaining = (tale == Tale::Wild && dice.one_in(2)).then(|| 1 + dice.below(2) as u32);
+    let grant = Grant {
+        id: "g1".into(),
+        tool: GRANTED.into(),
+        arguments: Vec::new(),
+        remaining,
+        expires_at: None,
+        by: "ann".into(),
+    };
+    Policy { rules, grants: vec![grant], ..Policy::default() }
+}
+
 /// Terms that somebody can meet. Where time has a say, the outcome depends on it: in wild tales alone.
 pub fn some_terms(dice: &mut Dice, tale: Tale) -> Terms {
     let mut terms = match dice.below(3) {
@@ -153,7 +187,7 @@ pub fn some_terms(dice: &mut Dice, tale: Tale) -> Terms {
         let mut ms = || dice.one_in(2).then(|| 1_000 * dice.below(4));
         (terms.expires_in_ms, terms.remind_in_ms, terms.escalate_in_ms) = (ms(), ms(), ms());
         terms.on_expiry = if dice.one_in(2) { Expiry::Approve } else { Expiry::Deny };
-        terms.escalate_to = vec!["role:boss".into()];
+        terms.escalate_to = fixture::approvers(&["role:boss"]);
     }
     terms
 }

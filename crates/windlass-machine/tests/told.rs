@@ -174,12 +174,15 @@ fn told_of_interrupt(fact: &Fact) -> String {
             let at = call.map(|call| format!(" {}/{}", call.step, call.index)).unwrap_or_default();
             format!("interrupt.opened {interrupt} {}{at}{}", told_kind(kind), told_terms(terms))
         }
-        Fact::InterruptVoted { interrupt, by } => format!("interrupt.voted {interrupt} by {by}"),
+        Fact::InterruptVoted { interrupt, by, roles } => {
+            format!("interrupt.voted {interrupt} by {by}{}", told_roles(roles))
+        }
         Fact::InterruptReminded { interrupt } => format!("interrupt.reminded {interrupt}"),
         Fact::InterruptEscalated { interrupt, to } => {
+            let to: Vec<String> = to.iter().map(Approver::to_string).collect();
             format!("interrupt.escalated {interrupt} to {}", to.join(","))
         }
-        Fact::InterruptClosed { interrupt, answer, by } => {
+        Fact::InterruptClosed { interrupt, answer, by, roles } => {
             let said = serde_json::to_value(answer).unwrap();
             let more = match answer {
                 Answer::Edit { arguments } => format!(" {}", shown(arguments)),
@@ -193,10 +196,16 @@ fn told_of_interrupt(fact: &Fact) -> String {
                 | Answer::Stop
                 | Answer::Withdrawn => String::new(),
             };
-            format!("interrupt.closed {interrupt} {}{more} by {by}", said["answer"])
+            let said = &said["answer"];
+            format!("interrupt.closed {interrupt} {said}{more} by {by}{}", told_roles(roles))
         }
         other => unreachable!("{other:?} is not about an interrupt"),
     }
+}
+
+/// The roles that somebody had.
+fn told_roles(roles: &[String]) -> String {
+    if roles.is_empty() { String::new() } else { format!(" as {}", roles.join(",")) }
 }
 
 fn told_kind(kind: &InterruptKind) -> String {

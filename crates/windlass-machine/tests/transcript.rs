@@ -10,7 +10,7 @@ use std::sync::Arc;
 use windlass_machine::*;
 
 use crate::fixture::{self, as_asked, failure, reply};
-use crate::seen::{Flags, mark, seen};
+use crate::seen::{Flags, mark, read, rule_of, seen};
 use crate::told::{START, block, shown, text, time, told};
 
 /// One thread, driven by a script.
@@ -19,7 +19,9 @@ struct Stage {
     journal: Vec<Event>,
     agent: Agent,
     options: RunOptions,
-    auto_run: AutoRun,
+    /// The policy that counts now, and how often it has changed.
+    policy: Policy,
+    version: u64,
     /// What is known of the step's calls by now.
     calls: Vec<CallView>,
     now: u64,
@@ -102,7 +104,8 @@ impl Stage {
             journal: Vec::new(),
             agent: fixture::agent(),
             options: RunOptions::default(),
-            auto_run: AutoRun::Ask,
+            policy: Policy::default(),
+            version: 1,
             calls: Vec::new(),
             now: START,
             messages: 0,
@@ -135,6 +138,9 @@ impl Stage {
                     self.learn(&input);
                     for event in events {
                         writeln!(out, "+ {}", told(&event.fact)).unwrap();
+                        if let Fact::GrantUsed { grant, .. } = &event.fact {
+                            self.use_grant(grant);
+                        }
                         self.machine.apply(&event);
                         self.journal.push(event);
                     }
@@ -184,6 +190,12 @@ impl Stage {
         }
     }
 
+    /// The store counts a grant's use in the append that records it.
+    fn use_grant(&mut self, id: &str) {
+        let grant = self.policy.grants.iter_mut().find(|grant| grant.id == id).expect("a grant");
+        grant.remaining = grant.remaining.map(|count| count.checked_sub(1).expect("a use that is left"));
+    }
+
     /// What the driver knows once an input has been taken: edited arguments are those that will be sent.
     fn learn(&mut self, input: &Input) {
         let view = match input {
@@ -196,17 +208,15 @@ impl Stage {
 
     /// The policy, with the open calls as they stand.
     fn view(&self) -> View {
-        View { policy: fixture::policy(self.auto_run), ..fixture::view(self.calls.clone()) }
+        let (version, policy) = (self.version, Arc::new(self.policy.clone()));
+        View { version, policy, ..fixture::view(self.calls.clone()) }
     }
 
     /// The same after something has changed, in words for each call: `ask`, `allow`, `deny`, `schema`, `gone`, `-`.
     fn changed(&self, words: &[String]) -> View {
-        let mut view = View { version: 2, ..self.view() };
+        let mut view = View { version: self.version + 1, ..self.view() };
         for (call, word) in view.calls.iter_mut().zip(words) {
             mark(call, word);
-        }
-        if has(words, "everything") {
-            view.policy = fixture::policy(AutoRun::Everything);
         }
         view
     }
@@ -216,6 +226,10 @@ impl Stage {
         let input = match words[0].as_str() {
             "agent" => {
                 self.set_agent(words);
+                return Vec::new();
+            }
+            "rule" | "unrule" | "grant" | "revoke" | "mode" => {
+                self.change_policy(words);
                 return Vec::new();
             }
             "clock" => {
@@ -290,7 +304,7 @@ impl Stage {
                 refused: Refused {
                     taken: number(words, "taken").unwrap_or(90),
                     wanted: number(words, "wanted").unwrap_or(20),
-                    approvers: option(words, "by").into_iter().map(Into::into).collect(),
+                    approvers: fixture::approvers(option(words, "by").as_slice()),
                 },
             },
             "rejudge" => Input::Rejudge { view: self.changed(&words[1..]) },
@@ -329,9 +343,42 @@ impl Stage {
             self.options.surface = Surface::Chat;
         }
         self.options.serialized |= has(words, "serialized");
-        if has(words, "everything") {
-            self.auto_run = AutoRun::Everything;
+    }
+
+    /// `rule ask Pay quorum:2 when={…}`, `unrule ask Pay`, `grant g1 Pay count=2 until=60`, `revoke g1`, `mode everything`
+    fn change_policy(&mut self, words: &[String]) {
+        let after = |seconds: u64| Timestamp(START).plus_ms(1000 * seconds);
+        let when = || option(words, "when").map(|when| serde_json::from_str(when).unwrap());
+        self.version += 1;
+        let named = words[1..].join(" ");
+        match words[0].as_str() {
+            "rule" => {
+                let terms = Flags::of(&format!("ask,{}", words.get(3).map_or("", String::as_str))).terms;
+                let rule = fixture::rule(json(&words[1]), &words[2], terms);
+                self.set_rule(Rule {
+                    until: number(words, "until").map(after),
+                    when: when().into_iter().collect(),
+                    ..rule
+                });
+            }
+            "unrule" => self.policy.rules.retain(|rule| rule.name.as_ref() != Some(&named)),
+            "grant" => self.policy.grants.push(Grant {
+                id: words[1].clone(),
+                tool: words[2].as_str().into(),
+                arguments: when().into_iter().collect(),
+                remaining: number(words, "count").map(|count| count as u32),
+                expires_at: number(words, "until").map(after),
+                by: "ann".into(),
+            }),
+            "revoke" => self.policy.grants.retain(|grant| grant.id != words[1]),
+            _ => self.policy.auto_run = json(&words[1]), // tidy: the caller has named them all
         }
+    }
+
+    /// A rule of the same name is replaced.
+    fn set_rule(&mut self, rule: Rule) {
+        self.policy.rules.retain(|other| other.name != rule.name);
+        self.policy.rules.push(rule);
     }
 
     fn message(&mut self, words: &[String]) -> Input {
@@ -353,7 +400,7 @@ impl Stage {
     /// `model text "…" call Read {…} pure call Write {…} ask stop=max_tokens`
     fn model(&mut self, words: &[String]) -> Input {
         let mut blocks = Vec::new();
-        let mut view = View { policy: fixture::policy(self.auto_run), ..fixture::view(Vec::new()) };
+        let mut calls = Vec::new();
         let mut rest = words[1..].iter().peekable();
         while let Some(word) = rest.next() {
             match word.as_str() {
@@ -368,13 +415,15 @@ impl Stage {
                     let how = rest.next_if(|word| !word.contains('=') && *word != "call" && *word != "text");
                     self.ids += 1;
                     blocks.push(fixture::call(&format!("c{}", self.ids), tool, arguments));
-                    view.calls.push(seen(tool, how.map_or("", |how| how), arguments));
+                    let how = how.map_or("", |how| how);
+                    calls.push(seen(how, arguments));
+                    rule_of(tool, how).into_iter().for_each(|rule| self.set_rule(rule));
                 }
                 "calls" => {
                     let count: u32 = rest.next().expect("a number").parse().unwrap();
                     for n in 0..count {
                         blocks.push(fixture::call(&format!("n{n}"), "Read", "{}"));
-                        view.calls.push(seen("Read", "pure", "{}"));
+                        calls.push(seen("pure", "{}"));
                     }
                 }
                 _ => {}
@@ -387,7 +436,7 @@ impl Stage {
             Some(other) => StopReason::Other(other.into()),
             None => StopReason::End,
         };
-        reply(self.attempt(words), blocks, stop, view)
+        reply(self.attempt(words), blocks, stop, View { calls, ..self.view() })
     }
 
     fn fail(&mut self, words: &[String]) -> Input {
@@ -448,6 +497,7 @@ impl Stage {
                     true => Arguments::Invalid { reason: "`path` is missing".into() },
                     false => as_asked(&shown(arguments)),
                 };
+                known.value = read(&shown(arguments));
             }
             for word in words {
                 mark(call, word);

@@ -9,7 +9,7 @@ use windlass_machine::*;
 use crate::fixture::{self, Dice, dice, failure};
 use crate::people::refill;
 use crate::reference::{Entry, Reference, check_pairs};
-use crate::story::hash;
+use crate::story::{self, hash};
 
 /// How a story is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct World {
     pub messages: u64,
     pub sent: u64,
     pub answered: HashSet<(InterruptId, &'static str)>,
+    /// The policy that counts now.
+    pub policy: Policy,
     /// What is known of the calls of a step by now.
     pub known: HashMap<(RunId, u32), Vec<CallView>>,
     /// Effects that took place on the far side, with what a read finds of them.
@@ -82,6 +84,7 @@ impl World {
             messages,
             sent: 0,
             answered: HashSet::new(),
+            policy: story::policy(seed, tale),
             known: HashMap::new(),
             done: HashMap::new(),
             refused: HashSet::new(),
@@ -166,6 +169,9 @@ impl World {
         for event in &batch {
             self.journal.push(event.clone());
             self.reference.see(event);
+            if let Fact::GrantUsed { grant, .. } = &event.fact {
+                self.use_grant(grant);
+            }
             self.moved |= matches!(event.fact, Fact::WindowMoved { .. });
         }
         self.outside.drain(..outside);
@@ -185,6 +191,13 @@ impl World {
         true
     }
 
+    /// The store counts a grant's use in the append that records it; somebody may have revoked it by now.
+    fn use_grant(&mut self, id: &str) {
+        for grant in self.policy.grants.iter_mut().filter(|grant| grant.id == id) {
+            grant.remaining = grant.remaining.map(|count| count.saturating_sub(1));
+        }
+    }
+
     /// A budget that has no room for a step once; in a wild tale now and then.
     fn refusal(&mut self, batch: &[Event]) -> Option<Input> {
         let (run, attempt) = batch.iter().find_map(|event| match event.fact {
@@ -198,7 +211,7 @@ impl World {
         if !(tight && self.refused.insert((run, attempt)) || again) {
             return None;
         }
-        let approvers = if self.dice.one_in(2) { vec!["role:ops".into()] } else { Vec::new() };
+        let approvers = fixture::approvers(if self.dice.one_in(2) { &["role:ops"] } else { &[] });
         let refused = Refused { taken: 90, wanted: 20, approvers };
         Some(Input::LimitRefused { limit: "day.cost".into(), figure: 100, refused })
     }

@@ -3,15 +3,17 @@
 //! Several replies count together or not at all. Whoever let the sender in says who they are; whether
 //! they may reply is checked here.
 
+use std::collections::BTreeSet;
+
 use super::line::{Overlay, Place, digest_of};
 use super::{Decision, fits, next, rejudge, tool, verdict};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
 use crate::id::{InterruptId, RunId};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
 use crate::message::{Block, Content};
-use crate::policy::{Expiry, Quorum};
+use crate::policy::{Approver, Expiry};
 use crate::reject::Reject;
-use crate::state::{Asked, Call, Line, Phase, Run};
+use crate::state::{Asked, Call, Line, POLICY, Phase, Run};
 
 /// Replies taken together at most: more than a step can ask.
 const MAX_TOGETHER: usize = 256;
@@ -113,25 +115,26 @@ fn closed(d: &Decision<'_>, interrupt: &InterruptId) -> Option<Reject> {
 fn may_answer(d: &Decision<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
     let own = d.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
     let admin = by.roles.iter().any(|role| role == ADMIN);
-    let quorums = &asked.terms.quorums;
-    let names = |quorum: &Quorum| !quorum.of.is_empty();
-    let named = quorums.iter().any(names) && asked.terms.may_approve(&by.principal, &by.roles);
-    if own || admin || named {
+    if own || admin || asked.terms.names(&by.principal, &by.roles) {
         return Ok(());
     }
-    let what = format!(
-        "`{}` may not answer interrupt `{}`; the thread's owner, an administrator{} may",
-        by.principal,
-        asked.interrupt,
-        approvers(asked)
-    );
-    Err(Reject::Forbidden { what })
+    let (who, interrupt) = (&by.principal, &asked.interrupt);
+    let others = ["the thread's owner".to_owned(), "an administrator".to_owned()];
+    let others = one_of(others.into_iter().chain(named(asked)).collect());
+    Err(Reject::Forbidden { what: format!("`{who}` may not answer interrupt `{interrupt}`; {others} may") })
 }
 
-/// Those whom the terms name, in words.
-fn approvers(asked: &Asked) -> String {
-    let named = asked.terms.quorums.iter().flat_map(|quorum| &quorum.of);
-    named.map(|approver| format!(", {approver}")).collect()
+/// Those whom the terms name, each once.
+fn named(asked: &Asked) -> BTreeSet<String> {
+    asked.terms.quorums.iter().flat_map(|quorum| &quorum.of).map(Approver::to_string).collect()
+}
+
+/// `a, b or c`.
+fn one_of(mut names: Vec<String>) -> String {
+    match (names.pop(), names.is_empty()) {
+        (Some(last), false) => format!("{} or {last}", names.join(", ")),
+        (last, _) => last.unwrap_or_default(),
+    }
 }
 
 /// Whether somebody's approval counts for what is asked.
@@ -140,8 +143,8 @@ fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
         return Ok(());
     }
     let (who, interrupt) = (&by.principal, &asked.interrupt);
-    let what = format!("`{who}` may not approve interrupt `{interrupt}`; its rule names{}", approvers(asked));
-    Err(Reject::Forbidden { what })
+    let others = one_of(named(asked).into_iter().collect());
+    Err(Reject::Forbidden { what: format!("`{who}` may not approve interrupt `{interrupt}`; {others} may") })
 }
 
 fn close(d: &mut Decision<'_>, asked: &Asked, answer: &Answer, by: &Party) {
@@ -270,7 +273,7 @@ fn resolve(
     view: &View,
 ) -> Result<(), Reject> {
     if *answer == Answer::Retry {
-        judged(d, overlay.run, overlay, index, view)?;
+        return retry(d, (call, index, asked), overlay, who, view);
     }
     close(d, asked, answer, who);
     if let Answer::Done { result } = answer {
@@ -279,8 +282,32 @@ fn resolve(
     } else if let Answer::Fail { reason } = answer {
         let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
         overlay.close(d, index, Outcome::InDoubt, format!("The call failed: {why}"));
-    } else {
+    }
+    Ok(())
+}
+
+/// A person says that a call was not done. What let it through then lets it through again; where the rules ask for
+/// more by now, and the person is not enough, it is asked about anew.
+fn retry(
+    d: &mut Decision<'_>,
+    (call, index, asked): (&Call, usize, &Asked),
+    overlay: &mut Overlay<'_>,
+    who: &Party,
+    view: &View,
+) -> Result<(), Reject> {
+    let judged = judged(d, overlay.run, overlay, index, view)?;
+    close(d, asked, &Answer::Retry, who);
+    let mut approvals = if call.approved { call.approvals.clone() } else { Vec::new() };
+    approvals.push((who.principal.clone(), who.roles.clone()));
+    let enough = judged.approval == call.approval && judged.terms.are_met_by(&approvals);
+    let stands = || known(view, index).is_some_and(|it| rejudge::still_stands(d, call, &judged, (it, view)));
+    if judged.verdict == Verdict::Allow || enough || stands() {
         (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
+        return Ok(());
+    }
+    if let Some(known) = known(view, index) {
+        overlay.judged(d, index, &judged, known, (None, view.version));
+        overlay.ask(d, index, judged);
     }
     Ok(())
 }
@@ -483,8 +510,7 @@ pub(super) fn overdue(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
 }
 
 fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: &Asked) {
-    let policy =
-        Party { principal: "policy".into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
+    let policy = Party { principal: POLICY.into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
     if approval && asked.terms.on_expiry == Expiry::Approve {
         close(d, asked, &Answer::Approve, &policy);
@@ -496,6 +522,12 @@ fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: 
     match &asked.kind {
         InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
             overlay.seats[index].place = Place::Ready;
+        }
+        InterruptKind::Approval { .. } | InterruptKind::Hook { .. }
+            if overlay.may_have_changed_something(index) =>
+        {
+            let text = format!("Outcome unknown: repeating the call was not approved: {reason}");
+            overlay.close(d, index, Outcome::InDoubt, text);
         }
         InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => {
             let text =

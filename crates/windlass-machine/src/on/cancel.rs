@@ -69,7 +69,7 @@ pub(super) fn settle(
 
 fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Totals, reason: CancelReason) {
     if let Some(line) = line {
-        close_calls(d, line);
+        close_calls(d, line, reason);
     }
     if let (
         Phase::Parked(asked),
@@ -103,7 +103,7 @@ fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Tota
 }
 
 /// Gives every open call its result.
-fn close_calls(d: &mut Decision<'_>, mut line: Overlay<'_>) {
+fn close_calls(d: &mut Decision<'_>, mut line: Overlay<'_>, reason: CancelReason) {
     for index in 0..line.seats.len() {
         match line.seats[index].place {
             Place::Done | Place::Started => continue,
@@ -115,13 +115,20 @@ fn close_calls(d: &mut Decision<'_>, mut line: Overlay<'_>) {
             let text = "Outcome unknown: the run ended before anyone said whether it was done";
             line.close(d, index, Outcome::InDoubt, text.into());
         } else {
-            line.close(d, index, Outcome::Cancelled, NOT_RUN.into());
+            line.close(d, index, Outcome::Cancelled, not_run(reason).into());
         }
     }
 }
 
 /// What the model reads of a call that the run's end overtook.
-const NOT_RUN: &str = "Not run: the run was cancelled";
+fn not_run(reason: CancelReason) -> &'static str {
+    match reason {
+        CancelReason::Requested | CancelReason::Replaced | CancelReason::RolledBack => {
+            "Not run: the run was cancelled"
+        }
+        CancelReason::RunTimeout | CancelReason::Limit => "Not run: a limit of the run was reached",
+    }
+}
 
 /// The run ends by a limit on its calls: nothing new starts, and what runs comes to its end.
 pub(super) fn by_limit(d: &mut Decision<'_>, line: Overlay<'_>, totals: &Totals) {

@@ -10,7 +10,7 @@ use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
 use crate::id::Principal;
 use crate::input::{CallView, KnownCall, View};
 use crate::reject::Reject;
-use crate::state::{Asked, Call, Phase};
+use crate::state::{Asked, Call, POLICY, Phase};
 
 pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> {
     let run = d.active()?;
@@ -120,11 +120,11 @@ fn unavailable(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (
 fn take_back(d: &mut Decision<'_>, asked: &Asked, allowed: bool) {
     let answer = if allowed { Answer::Approve } else { Answer::Withdrawn };
     let interrupt = asked.interrupt.clone();
-    d.record(Fact::InterruptClosed { interrupt, answer, by: Principal::from("policy"), roles: Vec::new() });
+    d.record(Fact::InterruptClosed { interrupt, answer, by: Principal::from(POLICY), roles: Vec::new() });
 }
 
-/// Whether what once let a call through, a grant or people, still lets it through where the policy asks by now. A call
-/// that asks people, once they have replied, needs nobody's leave.
+/// Whether what once let a call through, a grant, people or time, still lets it through where the policy asks by now. A
+/// call that asks people, once they have replied, needs nobody's leave. A grant is weaker than a rule that asks.
 pub(super) fn still_stands(
     d: &Decision<'_>,
     call: &Call,
@@ -132,7 +132,10 @@ pub(super) fn still_stands(
     (known, view): (&KnownCall, &View),
 ) -> bool {
     let replied = known.asks.is_some() && call.reply.is_some();
-    let granted = call.grant.as_ref().is_some_and(|grant| view.policy.holds(grant, d.now));
-    let approved = call.approved && judged.terms.are_met_by(&call.approvals);
+    let holds = |grant: &String| judged.is_grantable && view.policy.holds(grant, d.now);
+    let granted = call.grant.as_ref().is_some_and(holds);
+    // What nobody but the policy has approved, it has approved on these terms alone.
+    let by_time = call.approvals.is_empty() && judged.terms == call.terms;
+    let approved = call.approved && (by_time || judged.terms.are_met_by(&call.approvals));
     replied || judged.approval == call.approval && (granted || approved)
 }

@@ -18,6 +18,8 @@ pub(super) struct Judged {
     pub reason: Option<String>,
     /// The grant that let the call through.
     pub grant: Option<String>,
+    /// Whether neither a rule nor the hook asks, and a grant would let the call through.
+    pub is_grantable: bool,
     pub terms: Terms,
     pub approval: Digest,
 }
@@ -43,6 +45,7 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
         by: said.by,
         reason: None,
         grant: said.grant,
+        is_grantable: said.is_grantable,
         terms: said.terms,
         approval: approval(tool, known),
     };
@@ -52,6 +55,7 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
         }
         Some(HookVerdict::Ask { reason }) if judged.verdict != Verdict::Deny => {
             (judged.verdict, judged.by, judged.reason) = (Verdict::Ask, HOOK.into(), Some(reason.clone()));
+            judged.is_grantable = false;
         }
         Some(HookVerdict::Deny { .. } | HookVerdict::Ask { .. } | HookVerdict::Allow) | None => {}
     }

@@ -134,6 +134,8 @@ pub struct Judgement {
     pub grant: Option<String>,
     /// How it is asked, where the verdict is to ask.
     pub terms: Terms,
+    /// Whether it asks only because nothing lets the call through: a grant would.
+    pub is_grantable: bool,
 }
 
 impl Policy {
@@ -169,7 +171,7 @@ impl Policy {
             Weight::Unclear | Weight::Ask => (Verdict::Ask, ruling.terms.unwrap_or_default()),
             Weight::Deny => (Verdict::Deny, Terms::default()),
         };
-        Judgement { verdict, by, grant: None, terms }
+        Judgement { verdict, by, grant: None, terms, is_grantable: false }
     }
 
     fn without_rules(&self, subject: &Subject<'_>, used: &[&str]) -> Judgement {
@@ -178,6 +180,7 @@ impl Policy {
             by: by.to_owned(),
             grant: None,
             terms: Terms::default(),
+            is_grantable: false,
         };
         if subject.trust == Trust::Trusted && changes_nothing(subject.annotations) {
             return said(Verdict::Allow, "annotations");
@@ -197,7 +200,7 @@ impl Policy {
                 grant: Some(grant.id.clone()),
                 ..said(Verdict::Allow, &format!("grant {}", grant.id))
             },
-            None => said(Verdict::Ask, "annotations"),
+            None => Judgement { is_grantable: true, ..said(Verdict::Ask, "annotations") },
         }
     }
 }

@@ -84,6 +84,9 @@ pub struct Streak {
     pub times: u32,
 }
 
+/// The name in which the policy answers.
+pub(crate) const POLICY: &str = "policy";
+
 /// What a run is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -195,7 +198,7 @@ pub struct Call {
     pub approval: Digest,
     /// Whether a person has approved it as it stands.
     pub approved: bool,
-    /// Who did.
+    /// Who did; nobody, where the policy did in time.
     pub approvals: Vec<Approval>,
     /// The terms on which it is asked about.
     pub terms: Terms,
@@ -534,16 +537,27 @@ impl Run {
         let CallStatus::Asking(asked) = std::mem::replace(&mut call.status, CallStatus::New) else { return };
         match (&asked.kind, answer) {
             (_, Answer::Withdrawn) | (InterruptKind::Limit(_), _) => {}
-            (
-                InterruptKind::Approval { .. } | InterruptKind::Hook { .. },
-                Answer::Approve | Answer::Edit { .. },
-            ) => {
+            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
                 (call.status, call.approved) = (CallStatus::Ready, true);
-                call.approvals = asked.votes.into_iter().chain([by]).collect();
+                // Time is nobody, and those who have voted were too few.
+                let by_time = by.0.as_str() == POLICY;
+                call.approvals =
+                    if by_time { Vec::new() } else { asked.votes.into_iter().chain([by]).collect() };
+            }
+            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { .. }) => {
+                // The others have approved other arguments.
+                (call.status, call.approved, call.approvals) = (CallStatus::Ready, true, vec![by]);
             }
             (InterruptKind::InDoubt { .. }, Answer::Retry) => {
+                // Whoever approved the call as it stands still does; whether that is enough, the rules say.
+                let by_time = call.approved && call.approvals.is_empty();
+                if !call.approved {
+                    call.approvals.clear();
+                }
+                if !by_time {
+                    call.approvals.push(by);
+                }
                 (call.status, call.approved) = (CallStatus::Ready, true);
-                call.approvals = vec![by];
             }
             (
                 InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },

@@ -124,7 +124,12 @@ impl Terms {
         self.expires_in_ms.is_some() && self.on_expiry == Expiry::Approve
     }
 
-    /// Whether somebody's approval counts for anything.
+    /// Whether somebody is named among those who have to approve.
+    pub fn names(&self, principal: &Principal, roles: &[String]) -> bool {
+        self.quorums.iter().any(|quorum| !quorum.of.is_empty() && quorum.fits(principal, roles))
+    }
+
+    /// Whether the approval of somebody who may answer counts for anything.
     pub fn may_approve(&self, principal: &Principal, roles: &[String]) -> bool {
         self.quorums.iter().any(|quorum| quorum.fits(principal, roles))
     }
