@@ -39,7 +39,7 @@ fn rejudge(
     (known, view): (&KnownCall, &View),
 ) {
     let asked = call.status.asked();
-    if !asked.is_none_or(|asked| is_approval(asked)) {
+    if !asked.is_none_or(is_approval) {
         // What else is asked about a call, no rule has an opinion on.
         return;
     }
