@@ -1,6 +1,7 @@
 //! Rules, modes and grants that change while calls wait, and grants that are counted.
 
 use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
     Answer, AutoRun, Condition, EffectClass, Fact, Glob, Policy, Predicate, Rule, ThreadId, Verdict,
 };
@@ -42,12 +43,16 @@ struct Behind {
 impl Behind {
     /// `prepare` says what lets the call through; where that is a person, they approve.
     async fn new(prepare: impl AsyncFnOnce(&Engine)) -> Self {
+        Self::with(Vec::new(), prepare).await
+    }
+
+    async fn with(budgets: Vec<Budget>, prepare: impl AsyncFnOnce(&Engine)) -> Self {
         let (store, held, written) = (store(), Held::default(), Counter::default());
         let models = plan(&[&[("slow", ""), ("write", "a")]]);
         let tools = || {
             registry([held.tool("slow", EffectClass::Idempotent), written.tool("write", EffectClass::Once)])
         };
-        let engine = asking(&store, &models, tools()).build().await.unwrap();
+        let engine = asking(&store, &models, tools()).budgets(budgets).build().await.unwrap();
         prepare(&engine).await;
         let started = engine.start(task_in("t", "go")).await.unwrap();
         held.begun.notified().await;
@@ -89,6 +94,17 @@ async fn a_rule_that_was_tightened_counts_for_a_call_that_was_approved_and_has_n
     // Without a change it runs.
     let behind = Behind::new(nothing).await;
     assert_eq!(behind.let_go().await.data.as_deref(), Some("let go | said a"));
+}
+
+/// What was decided first is not written, because the budget has no room for the step that would follow.
+#[tokio::test]
+async fn a_rule_that_was_tightened_counts_also_where_a_budget_refuses() {
+    let (per, unit, window, cap) = (Per::Thread, Unit::Steps, Window::Total, 1);
+    let budget = Budget { per, unit, window, cap, approvers: Default::default() };
+    let behind = Behind::with(vec![budget], nothing).await;
+    behind.engine.set_policy(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
+    let ended = behind.let_go().await;
+    assert_eq!((ended.errors[0].code.as_str(), behind.written.count()), ("ERR_LIMIT", 0));
 }
 
 #[tokio::test]
