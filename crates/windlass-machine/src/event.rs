@@ -3,6 +3,7 @@
 //! An [`Event`] is a [`Fact`] with its time and place. Events are versioned by [`VERSION`]; an
 //! older one is lifted by [`upcast`] when it is read, and nothing else knows that it was old.
 
+mod ask;
 mod run;
 
 use std::collections::BTreeSet;
@@ -11,13 +12,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::ask::{Answer, InterruptKind, LimitAsked, Next, Question, Refused, Reply};
 pub use self::run::{
     AtLimit, Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode, Surface, Totals,
 };
 use crate::agent::{Agent, EffectClass};
 use crate::id::{
     Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, ThreadId,
-    Timestamp, ToolName,
+    Timestamp,
 };
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{Approver, FailureClass, Terms};
@@ -433,182 +435,6 @@ pub enum Verdict {
     Ask,
     /// It may not run.
     Deny,
-}
-
-/// What an interrupt asks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum InterruptKind {
-    /// May this call run?
-    Approval {
-        /// The tool.
-        tool: ToolName,
-        /// What the approval is bound to.
-        approval: Digest,
-        /// What the call would do, where the tool can tell beforehand.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        preview: Option<Content>,
-    },
-    /// The host program's hook wants somebody to look at this call.
-    Hook {
-        /// The tool.
-        tool: ToolName,
-        /// Why.
-        reason: String,
-    },
-    /// The agent or a tool's server asks something.
-    Question(Box<Question>),
-    /// Somebody has to sign in at a tool's server first.
-    SignIn {
-        /// The server.
-        server: String,
-        /// Where.
-        url: String,
-    },
-    /// The call is done by a runner of the host program, which replies with its result. (LM-B5)
-    Handoff {
-        /// Which runner.
-        runner: String,
-    },
-    /// A dispatched call's outcome is unknown: was it done?
-    InDoubt {
-        /// The tool.
-        tool: ToolName,
-    },
-    /// A limit is reached: go on with a higher one, or stop?
-    Limit(Box<LimitAsked>),
-}
-
-impl InterruptKind {
-    /// Whether the reply says by itself that the call may be dispatched. What was let through once and is in doubt keeps
-    /// the leave that it had.
-    pub(crate) fn is_about_leave(&self) -> bool {
-        match self {
-            Self::Approval { .. } | Self::Hook { .. } => true,
-            Self::Question(_)
-            | Self::SignIn { .. }
-            | Self::Handoff { .. }
-            | Self::InDoubt { .. }
-            | Self::Limit(_) => false,
-        }
-    }
-}
-
-/// A question to people. (WT-H1)
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Question {
-    /// A short name of the point in the work, given by the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub checkpoint: Option<String>,
-    /// What is asked.
-    pub summary: String,
-    /// Values to approve or change.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub params: Option<Value>,
-    /// Choices.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub options: Vec<String>,
-    /// Whether an answer in one's own words is taken.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub free_input: bool,
-    /// A JSON schema of the values that are asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Value>,
-}
-
-/// A limit that is reached, and what was to be done next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LimitAsked {
-    /// Its name.
-    pub limit: String,
-    /// Its figure.
-    pub figure: u64,
-    /// What is used of it.
-    pub used: u64,
-    /// What goes on when it is raised; absent for a limit on a call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<Next>,
-}
-
-/// What a run goes on with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Next {
-    /// Another step.
-    Step(StepMode),
-    /// Another try at the same step.
-    Retry,
-}
-
-/// A budget that the store keeps count of and that has no room for what was to be started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
-    /// What is used or reserved of it.
-    pub taken: u64,
-    /// What was wanted.
-    pub wanted: u64,
-    /// Who may raise it; empty: whoever may answer at all.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub approvers: BTreeSet<Approver>,
-}
-
-/// A reply to an interrupt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Answer {
-    /// The call may run.
-    Approve,
-    /// The call may run with other arguments.
-    Edit {
-        /// Those, as JSON.
-        arguments: Content,
-    },
-    /// The call may not run; the question is declined.
-    Deny {
-        /// Told to the model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
-    },
-    /// What was asked for.
-    Reply(Box<Reply>),
-    /// The call in doubt was done, with this result.
-    Done {
-        /// Told to the model.
-        result: String,
-    },
-    /// The call in doubt was not done: dispatch it again. The limit was raised elsewhere: try again.
-    Retry,
-    /// The call in doubt counts as failed.
-    Fail {
-        /// Told to the model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
-    },
-    /// The limit is this for the rest of the run.
-    Raise {
-        /// The new figure.
-        to: u64,
-    },
-    /// The limit stays, and the run ends.
-    Stop,
-    /// The run ended before a reply came, or what was asked has changed.
-    Withdrawn,
-}
-
-/// A reply to a question. (WT-H6)
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Reply {
-    /// One of the options.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selected: Option<String>,
-    /// In one's own words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// The values that were asked for, or those of `params` that are to be others.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub values: Option<Value>,
 }
 
 /// How a call came to its result.

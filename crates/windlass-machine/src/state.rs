@@ -3,6 +3,7 @@
 //! [`State::apply`] never decides and never fails. It keeps what a decision or the next request may
 //! need; older messages stay in the journal.
 
+mod call;
 mod run;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -10,8 +11,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::call::{Call, CallStatus, Changed, Line};
 pub(crate) use self::run::POLICY;
-pub use self::run::{Approval, Asked, Call, CallStatus, Changed, Line, Phase, Run, Streak};
+pub use self::run::{Approval, Asked, Phase, Run, Streak};
 use crate::agent::Agent;
 use crate::context::nudge;
 use crate::event::{

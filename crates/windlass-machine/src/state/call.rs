@@ -1,0 +1,183 @@
+//! The calls of a step in the state: what is known of each, and where it stands.
+//!
+//! It decides nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::run::{Approval, Asked};
+use crate::agent::EffectClass;
+use crate::event::{Answer, Fact, Verdict};
+use crate::id::{Digest, Timestamp, ToolName};
+use crate::message::{Content, ToolResult};
+use crate::policy::Terms;
+
+/// The calls of a step, in the reply's order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The calls.
+    pub calls: Vec<Call>,
+    /// Results so far, each at its call's place.
+    pub results: Vec<Option<ToolResult>>,
+    /// The newest version of the policy that they were judged by.
+    pub view: u64,
+}
+
+/// A call of the step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The provider's id of the call.
+    pub id: String,
+    /// The tool.
+    pub tool: ToolName,
+    /// The arguments that are sent.
+    pub arguments: Content,
+    /// Where it stands.
+    pub status: CallStatus,
+    /// What may be done again.
+    pub class: EffectClass,
+    /// How often it was started.
+    pub starts: u32,
+    /// How often an outside reply was asked for.
+    pub asks: u32,
+    /// How the arguments came to differ from what the model asked.
+    pub changed: Option<Changed>,
+    /// What an approval of it is bound to.
+    pub approval: Digest,
+    /// Whether a person has approved it as it stands.
+    pub approved: bool,
+    /// Who did; nobody, where the policy did in time.
+    pub approvals: Vec<Approval>,
+    /// The terms on which it is asked about.
+    pub terms: Terms,
+    /// The grant that let it through.
+    pub grant: Option<String>,
+    /// Whether what it would do is looked up for people.
+    pub previews: bool,
+    /// How often that was done.
+    pub looks: u32,
+    /// What it would do, as people were shown it.
+    pub preview: Option<Digest>,
+    /// What was said to what it asked, for the tool.
+    pub reply: Option<Answer>,
+    /// What the tool wants back with that.
+    pub parked: Option<Content>,
+}
+
+/// How a call's arguments came to differ from what the model asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Changed {
+    /// Near-JSON was repaired. (SK-L11)
+    Repaired,
+    /// A person edited them.
+    Edited,
+}
+
+/// Where a call stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// Not judged yet; only between two events of one batch.
+    New,
+    /// What it would do is being looked up. The flag says that it was approved already.
+    Previewing {
+        /// Whether the same preview as before starts it.
+        recheck: bool,
+    },
+    /// Waits for an outside reply.
+    Asking(Box<Asked>),
+    /// May start once its place in the line comes.
+    Ready,
+    /// Dispatched.
+    Started,
+    /// Dispatched, its outcome lost, and a read that may tell it is on its way.
+    Reconciling {
+        /// Which try.
+        attempt: u32,
+        /// When it is in doubt.
+        until: Timestamp,
+    },
+    /// As before; the next read comes at a time.
+    Unresolved {
+        /// Tries so far.
+        attempts: u32,
+        /// When it is in doubt.
+        until: Timestamp,
+        /// When the next read comes.
+        retry_at: Timestamp,
+    },
+    /// Has its result.
+    Done,
+}
+
+impl CallStatus {
+    /// The interrupt that is open about the call.
+    pub fn asked(&self) -> Option<&Asked> {
+        match self {
+            Self::Asking(asked) => Some(asked),
+            Self::New
+            | Self::Previewing { .. }
+            | Self::Ready
+            | Self::Started
+            | Self::Reconciling { .. }
+            | Self::Unresolved { .. }
+            | Self::Done => None,
+        }
+    }
+}
+
+impl Line {
+    /// How many calls wait for an outside reply.
+    pub fn asking(&self) -> usize {
+        self.calls.iter().filter(|call| call.status.asked().is_some()).count()
+    }
+
+    /// Whether every call has its result.
+    pub fn is_done(&self) -> bool {
+        self.calls.iter().all(|call| call.status == CallStatus::Done)
+    }
+}
+
+impl Call {
+    pub(super) fn new(call: &crate::message::ToolCall) -> Self {
+        Self {
+            id: call.id.clone(),
+            tool: call.name.clone(),
+            arguments: call.asked.clone(),
+            status: CallStatus::New,
+            class: EffectClass::Once,
+            starts: 0,
+            asks: 0,
+            changed: None,
+            approval: Digest::default(),
+            approved: false,
+            approvals: Vec::new(),
+            terms: Terms::default(),
+            grant: None,
+            previews: false,
+            looks: 0,
+            preview: None,
+            reply: None,
+            parked: None,
+        }
+    }
+
+    pub(super) fn judged(&mut self, fact: &Fact) {
+        let Fact::CallJudged { verdict, class, arguments, approval, previews, .. } = fact else { return };
+        (self.class, self.previews) = (*class, *previews);
+        if self.approval != *approval {
+            (self.approval, self.approved, self.preview) = (*approval, false, None);
+        }
+        if let Some(arguments) = arguments {
+            (self.arguments, self.changed) = (arguments.clone(), Some(Changed::Repaired));
+        }
+        match verdict {
+            Verdict::Allow => {
+                // What the gate lets through nobody has approved, even where somebody was asked before.
+                (self.status, self.grant, self.approved) = (CallStatus::Ready, None, false);
+            }
+            // What is asked or said follows in the same batch.
+            Verdict::Ask | Verdict::Deny => {}
+        }
+    }
+}
