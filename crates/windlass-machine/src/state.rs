@@ -176,11 +176,7 @@ impl State {
             Fact::InterruptClosed { interrupt, answer, by, roles } => {
                 self.close_interrupt(interrupt, answer, (by.clone(), roles.clone()));
             }
-            Fact::ToolStarted { call, effect, arguments: _ } => {
-                // The run went on without what there was no room for; by its next step there may be.
-                self.refused = None;
-                self.with_run(|run| run.tool_started(*call, effect));
-            }
+            Fact::ToolStarted { call, effect, arguments: _ } => self.start_call(*call, effect),
             Fact::ToolFinished { call, content, error, .. } => self.finish_call(*call, content, *error),
             Fact::CancelRequested { by, reason } => {
                 self.with_run(|run| run.cancel = Some((by.clone(), *reason)));
@@ -270,6 +266,12 @@ impl State {
         {
             self.history.push(Arc::new(Message::text(Role::User, text)));
         }
+    }
+
+    fn start_call(&mut self, call: CallKey, effect: &EffectId) {
+        // The run went on without what there was no room for; by its next step there may be.
+        self.refused = None;
+        self.with_run(|run| run.tool_started(call, effect));
     }
 
     fn finish_call(&mut self, call: CallKey, content: &[Block], error: bool) {
