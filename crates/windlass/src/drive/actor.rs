@@ -81,7 +81,7 @@ struct Round {
 /// Why a round is decided anew: nothing of it was written.
 enum Again {
     /// A budget had no room.
-    Refused(Input),
+    Refused(Box<Input>),
     /// A grant was used or taken back by somebody else.
     Policy,
 }
@@ -276,7 +276,7 @@ impl Actor {
                 Some(again) => {
                     self.take_back().await?;
                     match again {
-                        Again::Refused(input) => first.push(Letter::plain(input)),
+                        Again::Refused(input) => first.push(Letter::plain(*input)),
                         Again::Policy => self.deps.policy.changed(),
                     }
                 }
@@ -519,7 +519,8 @@ impl Actor {
             NotAppended::Store(error) => Err(Ended::Store(error)),
             NotAppended::Limit { budget, cap, taken, wanted } => {
                 let refused = self.deps.refused(&budget, taken, wanted);
-                Ok(Some(Again::Refused(Input::LimitRefused { limit: budget, figure: cap, refused })))
+                let refused = Input::LimitRefused { limit: budget, figure: cap, refused };
+                Ok(Some(Again::Refused(Box::new(refused))))
             }
             NotAppended::Record => Ok(Some(Again::Policy)),
         }
