@@ -7,8 +7,8 @@ use futures::future::join_all;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::memory::MemoryStore;
 use windlass::machine::{
-    Answer, Approver, EffectClass, Expiry, Fact, Glob, Party, Quorum, Reply, Rule, Seq, Terms, ThreadId,
-    Timestamp, Verdict,
+    Answer, Approver, EffectClass, Expiry, Fact, Glob, Party, Quorum, Rule, Seq, Terms, ThreadId, Timestamp,
+    Verdict,
 };
 use windlass::{Attend, Engine, Status};
 
@@ -179,7 +179,7 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
     let never = format!("{}.9.9.9", waits.run_id);
     assert!(refused(&never, Answer::Approve).await.starts_with("too late"));
     // Of a kind that an approval does not take.
-    let reply = Answer::Reply(Box::new(Reply::default()));
+    let reply = Answer::Reply(Box::default());
     let done = Answer::Done { result: "x".into() };
     for answer in [reply, done, Answer::Retry, Answer::Raise { to: 9 }, Answer::Stop] {
         assert_eq!(refused(first.as_str(), answer).await, "an approval takes `approve`, `edit` or `deny`");
