@@ -40,7 +40,7 @@ fn an_edit_shows_where_it_would_change_the_file_and_that_the_file_is_another() {
     assert!(shown.contains("@@ -48,7 +48,7 @@") && shown.contains("-line 50\r\n+x\r\n"), "{shown}");
     assert_eq!(desk.text("a.md"), long);
     // A change far away is another preview: what was approved is about another file.
-    desk.put("a.md", long.replace("line 3\r", "line drei\r"));
+    desk.put("a.md", long.replace("line 3\r", "line x\r"));
     let other = edit().unwrap();
     assert_eq!(other.lines().skip(2).collect::<Vec<_>>(), shown.lines().skip(2).collect::<Vec<_>>());
     assert_ne!(other, shown);
