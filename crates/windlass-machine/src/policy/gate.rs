@@ -365,6 +365,7 @@ pub(super) mod tests {
         }
     }
 
+    // rows: SK-A1, SK-A2, CF-1, ZE-H5
     #[test]
     fn without_rules_the_mode_and_the_hints_decide() {
         let hints = |read_only_hint, destructive_hint, open_world_hint| Annotations {

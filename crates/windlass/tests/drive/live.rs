@@ -305,7 +305,7 @@ async fn the_end_of_a_run_is_recorded_once_with_its_figures() {
     assert_eq!(outcome.meta.duration_ms, 1_400);
 }
 
-// rows: SK-ST4, ZE-P8
+// rows: SK-ST4, ZE-P8, SK-ST3
 #[tokio::test]
 async fn a_cancel_keeps_the_partial_text() {
     let models = ScriptedModels::new(|_| Line::Hang("half a ".into()));

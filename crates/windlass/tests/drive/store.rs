@@ -20,7 +20,7 @@ fn asks() -> ScriptedModels {
     })
 }
 
-// rows: SK-G2
+// rows: SK-G2, SK-G21, LM-G5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_waits_is_answered_and_driven_by_another_process() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,6 +124,7 @@ fn slow(gate: &Arc<tokio::sync::Notify>) -> FunctionTool {
     })
 }
 
+// rows: SK-ST2, LM-A5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_is_followed_and_cancelled_from_another_process() {
     let folder = tempfile::tempdir().unwrap();

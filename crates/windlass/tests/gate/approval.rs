@@ -33,7 +33,7 @@ async fn seq(engine: &Engine, thread: &ThreadId) -> Seq {
     engine.events(thread, Seq(0), 10_000).await.unwrap().last().unwrap().seq
 }
 
-// rows: SK-A5, SK-A6, SK-A7, SK-A10, ZE-H4, ZE-H6, OV-1, OV-2, OV-4
+// rows: SK-A5, SK-A6, SK-A7, SK-A10, ZE-H4, ZE-H6, OV-1, OV-2, OV-4, LM-R6, LM-Z5
 #[tokio::test]
 async fn calls_are_approved_edited_and_denied_in_one_batch() {
     let written = Counter::default();

@@ -99,6 +99,7 @@ async fn on_disk(folder: &Path, per: Per, window: Window, options: RunOptions) -
     hammer([&one, &other], &journal, &options).await
 }
 
+// rows: ZE-O1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_runs_do_not_overspend_a_dollar_and_fail_at_it() {
     for (per, window) in [(Per::User, Window::Total), (Per::Workspace, Window::Day)] {
@@ -208,6 +209,7 @@ async fn a_limit_of_money_needs_a_price() {
     }
 }
 
+// rows: OV-6
 #[tokio::test]
 async fn a_run_has_limits_of_its_own() {
     let check = async |limits: Limits, extra: Vec<Budget>, turns: u32| {

@@ -178,6 +178,7 @@ fn check_line(calls: &[(&str, &str)], found: &str) {
     assert!(done.iter().all(|done| *done), "{found}");
 }
 
+// rows: OV-13, CF-8
 #[test]
 fn the_line_keeps_its_order_wherever_the_process_dies() {
     let mut deaths = 0;

@@ -54,7 +54,7 @@ fn reply(reply: Reply) -> Answer {
     Answer::Reply(Box::new(reply))
 }
 
-// rows: WT-H1, WT-H2, WT-H5, WT-H6, WT-H7, WT-H8, WT-H11, WT-X1, LM-R15
+// rows: WT-H1, WT-H2, WT-H3, WT-H5, WT-H6, WT-H7, WT-H8, WT-H11, WT-X1, LM-R15
 #[tokio::test]
 async fn the_model_asks_people_and_reads_what_they_said() {
     let question = json!({
