@@ -45,14 +45,18 @@ impl Card {
             word: word(&open.kind),
             title: title(open),
             notes: Vec::new(),
-            lines: preview::lines(tool, arguments, light.folder, light.paint),
+            lines: preview::lines(tool, arguments, light.paint),
         };
         match &open.kind {
             InterruptKind::Approval { .. } => {
                 card.title = preview::headline(tool, arguments, light.folder);
                 if let Some(preview) = &open.preview {
-                    card.lines.insert(0, light.paint.dim("with the arguments").into_owned());
-                    card.lines.splice(0..0, shown(preview).lines().map(str::to_owned));
+                    let mut told = preview::told(preview, light.paint);
+                    if !preview::is_all(tool) {
+                        told.push(light.paint.dim("with the arguments").into_owned());
+                        told.append(&mut card.lines);
+                    }
+                    card.lines = told;
                 }
             }
             InterruptKind::Hook { reason, .. } => card.notes.push(format!("why: {}", shown_line(reason))),

@@ -1,39 +1,43 @@
 //! A call as a person judges it: every argument, and for files what would change.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
 use windlass::tool::WorkingFolder;
 
-use crate::console::{Paint, shown, shown_line};
+use crate::console::{Paint, shown};
 
-/// A diff of larger texts costs more than it tells.
-const DIFF_MAX_BYTES: u64 = 512 * 1024;
+/// A larger file tells nothing of a lost call.
+const FILE_MAX_BYTES: u64 = 512 * 1024;
 
-/// Time for a diff; texts that have little in common take long, and Ctrl-C has to wait for it.
-const DIFF_MAX_TIME: Duration = Duration::from_millis(200);
+/// What a tool has told of what a call would do, with the lines of a difference in their colours.
+pub fn told(preview: &str, paint: Paint) -> Vec<String> {
+    let line = |line: &str| match line.as_bytes() {
+        [b'+', ..] if !line.starts_with("+++") => paint.green(&shown(line)).into_owned(),
+        [b'-', ..] if !line.starts_with("---") => paint.red(&shown(line)).into_owned(),
+        _ => shown(line).into_owned(),
+    };
+    preview.lines().map(line).collect()
+}
 
-/// Lines of a preview, nothing left out that the call would do.
-pub fn lines(tool: &str, arguments: &str, folder: &Path, paint: Paint) -> Vec<String> {
+/// Whether what a tool tells of a call beforehand has all of its arguments in it.
+pub fn is_all(tool: &str) -> bool {
+    matches!(tool, "Write" | "Edit")
+}
+
+/// Lines of a call, nothing left out that it would do.
+pub fn lines(tool: &str, arguments: &str, paint: Paint) -> Vec<String> {
     let Ok(value) = serde_json::from_str::<Value>(arguments) else {
         return shown(arguments).lines().map(str::to_owned).collect();
     };
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     match (tool, text("file_path"), text("content"), text("old_string"), text("new_string")) {
-        ("Write", Some(path), Some(content), _, _) => match existing(folder, path) {
-            Some(old) if old == content => vec![format!("{}: no change", shown_line(path))],
-            Some(old) => diff(&old, content, paint),
-            None => content.lines().map(|line| added(line, paint)).collect(),
-        },
+        ("Write", Some(_), Some(content), _, _) => content.lines().map(|line| added(line, paint)).collect(),
         ("Edit", Some(_), _, Some(old), Some(new)) => {
             let all = value.get("replace_all").and_then(Value::as_bool).unwrap_or_default();
-            let mut lines = diff(old, new, paint);
-            if all {
-                lines.insert(0, "every occurrence:".to_owned());
-            }
-            lines
+            let every = all.then(|| "every occurrence:".to_owned());
+            let gone = old.lines().map(|line| removed(line, paint));
+            every.into_iter().chain(gone).chain(new.lines().map(|line| added(line, paint))).collect()
         }
         _ => {
             let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| arguments.to_owned());
@@ -109,32 +113,8 @@ fn existing(folder: &Path, path: &str) -> Option<String> {
     let path = folder.resolve(path).ok()?;
     let mut text = String::new();
     let file = folder.open_file(&path).ok()?;
-    file.take(DIFF_MAX_BYTES + 1).read_to_string(&mut text).ok()?;
-    (text.len() as u64 <= DIFF_MAX_BYTES).then_some(text)
-}
-
-fn diff(old: &str, new: &str, paint: Paint) -> Vec<String> {
-    if old.len().max(new.len()) as u64 > DIFF_MAX_BYTES {
-        let gone = old.lines().map(|line| removed(line, paint));
-        return gone.chain(new.lines().map(|line| added(line, paint))).collect();
-    }
-    // What is not compared in time counts as replaced.
-    let diff = TextDiff::configure().timeout(DIFF_MAX_TIME).diff_lines(old, new);
-    let mut lines = Vec::new();
-    for (nth, group) in diff.grouped_ops(2).iter().enumerate() {
-        if nth > 0 {
-            lines.push(paint.dim("  …").into_owned());
-        }
-        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
-            let line = change.value().trim_end_matches('\n');
-            lines.push(match change.tag() {
-                ChangeTag::Delete => removed(line, paint),
-                ChangeTag::Insert => added(line, paint),
-                ChangeTag::Equal => format!("  {}", shown(line)),
-            });
-        }
-    }
-    lines
+    file.take(FILE_MAX_BYTES + 1).read_to_string(&mut text).ok()?;
+    (text.len() as u64 <= FILE_MAX_BYTES).then_some(text)
 }
 
 fn removed(line: &str, paint: Paint) -> String {
@@ -153,7 +133,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("old.md"), "one\ntwo\nthree\n").unwrap();
         let head = headline(tool, arguments, folder.path());
-        let lines = lines(tool, arguments, folder.path(), Paint::Plain);
+        let lines = lines(tool, arguments, Paint::Plain);
         format!("{head}\n{}", lines.join("\n"))
     }
 
@@ -170,21 +150,16 @@ mod tests {
     fn a_replaced_file() {
         insta::assert_snapshot!(check("Write", r#"{"file_path":"old.md","content":"one\n2\nthree\n"}"#), @r#"
         Write old.md (replaces the file, 3 lines, 12 bytes)
-          one
-        - two
+        + one
         + 2
-          three
+        + three
         "#);
     }
 
     #[test]
-    fn a_path_cannot_steer_the_screen_or_write_a_line_of_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = "odd\u{1b}[2J\u{9b}\n[a]pproved";
-        std::fs::write(folder.path().join(path), "same").unwrap();
-        let call = serde_json::json!({"file_path": path, "content": "same"}).to_string();
-        let lines = lines("Write", &call, folder.path(), Paint::Plain);
-        assert_eq!(lines, ["odd␛[2J\\u{9b}␊[a]pproved: no change"]);
+    fn what_a_tool_tells_cannot_steer_the_screen() {
+        let preview = "--- a/odd\u{1b}[2J\n+++ b/odd\n-two\n+2\u{9b}\n";
+        assert_eq!(told(preview, Paint::Plain), ["--- a/odd␛[2J", "+++ b/odd", "-two", "+2\\u{9b}"]);
     }
 
     #[test]
@@ -223,20 +198,6 @@ mod tests {
         assert_eq!(write("a.md", "one"), "now: `a.md` has another content");
         assert_eq!(write("b.md", "one"), "now: `b.md` does not exist");
         assert_eq!(evidence("Send", r#"{"file_path":"a.md"}"#, folder.path()), None);
-    }
-
-    #[test]
-    fn a_diff_ends_whatever_the_texts() {
-        let text = |seed: u64, lines: u64| -> String {
-            let word = |nth: u64| (nth ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
-            (0..lines).map(|nth| format!("{:x}\n", word(nth))).collect()
-        };
-        // Nearly every line differs, and none is unique: without a limit this takes minutes.
-        let lines = diff(&text(1, 200_000), &text(7, 200_000), Paint::Plain);
-        assert!(lines.iter().any(|line| line.starts_with("- ")));
-        // Beyond the limit of size both sides are shown whole.
-        let large = text(3, 300_000);
-        assert_eq!(diff(&large, "x\n", Paint::Plain).len(), 300_001);
     }
 
     #[test]

@@ -49,11 +49,14 @@ fn what_waits_is_listed_and_shown() {
     insta::assert_snapshot!(plain(&format!("{}{}", shown.out, shown.err), &ids), @r"
     approve Write insights.md (new file, 5 lines, 168 bytes)
       waits for 0 s (run run_2)
-      │ + # Insights from data.csv
+      │ --- /dev/null
+      │ +++ b/insights.md (168 bytes)
+      │ @@ -0,0 +1,5 @@
+      │ +# Insights from data.csv
       │ +
-      │ + - `data.csv` has 2 rows and 2 columns: city, people
-      │ + - `people` goes from 1 to 3, with a mean of 2
-      │ + - the largest `people` is in the row `Rome`
+      │ +- `data.csv` has 2 rows and 2 columns: city, people
+      │ +- `people` goes from 1 to 3, with a mean of 2
+      │ +- the largest `people` is in the row `Rome`
     hint: `windlass approvals approve run_2.3.0.0` (or `edit`, `deny`)
     ");
     let shown = user.run(&["approvals", "show", ids[0]]).exits(0);
@@ -99,7 +102,8 @@ fn answers_of_several_threads_are_given_to_each() {
     let user = User::new();
     let model = Model::start(vec![Turn::Call(vec![write("a")])]);
     model.run(&user, &["run", "go"]).exits(3);
-    model.run(&user, &["run", "go"]).exits(3);
+    // Another file: what one call writes changes what the other would do.
+    Model::start(vec![Turn::Call(vec![write("b")])]).run(&user, &["run", "go"]).exits(3);
     let ids = waiting(&user);
     let said = model.run(&user, &["approvals", "approve", &ids[0], &ids[1]]).exits(0);
     assert_eq!(said.out, "Done.\nDone.\n");
@@ -119,7 +123,9 @@ fn arguments_are_edited_from_the_command_line() {
     assert!(said.err.contains("an editor needs a terminal\nhint: `--arguments JSON`"), "{said:#?}");
     assert_eq!(count(&user.events(), "interrupt.closed"), 0);
     std::fs::write(user.folder().join("new.json"), r#"{"file_path": "mine.md", "content": "own"}"#).unwrap();
-    edit("@new.json").exits(0);
+    edit("@new.json").exits(3);
+    // What the other arguments would do is shown before they count.
+    user.run(&["approvals", "approve", &waiting(&user).remove(0)]).exits(0);
     assert_eq!((user.read("mine.md"), user.read("insights.md")), ("own".into(), String::new()));
 }
 

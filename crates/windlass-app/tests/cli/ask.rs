@@ -41,7 +41,9 @@ fn a_person_edits_the_arguments_and_what_they_left_is_sent() {
     let mut command = user.command(&["run", TASK]);
     command.env("EDITOR", editor).env("PATH", "/usr/bin:/bin");
     let mut terminal = Terminal::open(command);
-    terminal.until(APPROVE).enter("e\n").until("approved as edited").until("Done.");
+    terminal.until(APPROVE).enter("e\n").until("edited");
+    // What the other arguments would do is shown before they count.
+    terminal.until("+++ b/other.md").until(APPROVE).enter("a\n").until("approved once").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!((user.read("insights.md"), user.read("other.md")), (String::new(), INSIGHTS.to_owned()));
     assert_eq!(user.read("seen"), "600\n");
@@ -129,7 +131,7 @@ fn several_calls_are_answered_together() {
     let calls = || vec![Turn::Call(vec![write("a", "1"), write("b", "2"), write("c", "3")])];
     let mut terminal = start(&user, calls());
     let all = "1 to 3: one of them, [a]pprove all, [d]eny all, [v]iew all, [s]top the run: ";
-    terminal.until("? 1 approve").until("Write a").until("+ 1").until("? 3 approve").until(all);
+    terminal.until("? 1 approve").until("Write a").until("+1").until("? 3 approve").until(all);
     terminal.enter("2\n").until("Write b").until("[b]ack, [s]top the run: ").enter("b\n").until(all);
     terminal.enter("a\n").until("3 calls approved once").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
@@ -200,7 +202,7 @@ fn a_question_is_answered_in_free_words_with_other_values_or_declined() {
     });
     assert_eq!(words, r#"{"approved":true,"free_input":"twice"}"#);
     let values = ask(json!({ "params": { "to": "ann", "sum": 1.50 } }), &|terminal| {
-        terminal.enter("e\n").until("approved as edited");
+        terminal.enter("e\n").until("edited");
     });
     assert_eq!(values, r#"{"approved":true,"overrides":{"to":"eve"}}"#);
     let declined = ask(json!({}), &|terminal| {

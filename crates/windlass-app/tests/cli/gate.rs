@@ -94,7 +94,9 @@ fn what_decided_about_each_call_is_explained() {
     let (id, run) = (listed["interrupt"].as_str().unwrap(), listed["run"].as_str().unwrap());
     model
         .run(&user, &["approvals", "edit", id, "--arguments", r#"{"file_path":"a","content":"xx"}"#])
-        .exits(0);
+        .exits(3);
+    let listed = user.run(&["approvals", "list", "--json"]).exits(0).json();
+    model.run(&user, &["approvals", "approve", listed["interrupt"].as_str().unwrap()]).exits(0);
     let explained = user.run(&["policy", "explain", run]).exits(0).out;
     let grant = user.run(&["grants", "list", "--json"]).exits(0).json();
     let grant = grant["grant"]["id"].as_str().unwrap();
@@ -116,6 +118,8 @@ fn what_decided_about_each_call_is_explained() {
           asked   approve, DAY (run_1.1.1.0)
           edited  by local
           answer  edited and approved by local, after 0 s
+          asked   approve, DAY (run_1.1.1.1)
+          answer  approved by local, after 0 s
           end     ✓ 0.1 s
     2.1   Edit a
           allow   by grant grt_1
@@ -125,7 +129,7 @@ fn what_decided_about_each_call_is_explained() {
     let one = user.run(&["policy", "explain", run, "1.2", "--json"]).exits(0).json();
     let what: Vec<_> =
         one["calls"][0]["happened"].as_array().unwrap().iter().map(|it| it["what"].clone()).collect();
-    assert_eq!(json!(what), json!(["judged", "asked", "edited", "answered", "started", "finished"]));
+    assert_eq!(json!(what), json!(["judged", "asked", "edited", "answered", "asked", "answered", "started", "finished"]));
     let none = user.run(&["policy", "explain", run, "9.1"]).exits(2);
     assert!(none.err.contains("has no call `9.1`"), "{none:#?}");
 }

@@ -123,7 +123,7 @@ fn a_person_sees_the_whole_call_and_approves_it() {
     let user = User::new();
     let mut terminal = Terminal::start(&user, &["run", TASK]);
     terminal.until("Write insights.md (new file, 5 lines, 168 bytes)");
-    terminal.until("+ - the largest `people` is in the row `Rome`").until(APPROVE);
+    terminal.until("+- the largest `people` is in the row `Rome`").until(APPROVE);
     // Nothing but the listed words approves.
     terminal.enter("yes\n").until(APPROVE).enter("\n").until(APPROVE);
     assert_eq!(user.read("insights.md"), "");

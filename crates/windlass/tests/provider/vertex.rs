@@ -119,7 +119,7 @@ fn a_project_is_needed_and_the_list_is_the_clouds_own() {
     assert_eq!(error.message, "provider `vertex` has no project: set GOOGLE_CLOUD_PROJECT");
     let astray =
         |name: &str| Some(if name == "GOOGLE_CLOUD_LOCATION" { "a.test/" } else { "house" }.to_owned());
-    let astray = |name: &str| astray(name).filter(|_| name.starts_with("GOOGLE_CLOUD"));
+    let astray = move |name: &str| astray(name).filter(|_| name.starts_with("GOOGLE_CLOUD"));
     let astray = ProviderCatalog::builder().variables(astray).provider("vertex", config()).build().unwrap();
     let Err(error) = astray.resolve(&name) else { panic!("the token would go astray") };
     assert_eq!(error.message, "GOOGLE_CLOUD_LOCATION=`a.test/` is no location, as `europe-west1` is");

@@ -29,7 +29,7 @@ impl Asking {
             Ok(value) => {
                 let answer = item.answer_with(value);
                 self.stage = Stage::Faulty(text);
-                self.give(&answer, "approved as edited")
+                self.give(&answer, "edited")
             }
         }
     }
