@@ -129,7 +129,10 @@ fn what_decided_about_each_call_is_explained() {
     let one = user.run(&["policy", "explain", run, "1.2", "--json"]).exits(0).json();
     let what: Vec<_> =
         one["calls"][0]["happened"].as_array().unwrap().iter().map(|it| it["what"].clone()).collect();
-    assert_eq!(json!(what), json!(["judged", "asked", "edited", "answered", "asked", "answered", "started", "finished"]));
+    assert_eq!(
+        json!(what),
+        json!(["judged", "asked", "edited", "answered", "asked", "answered", "started", "finished"])
+    );
     let none = user.run(&["policy", "explain", run, "9.1"]).exits(2);
     assert!(none.err.contains("has no call `9.1`"), "{none:#?}");
 }
