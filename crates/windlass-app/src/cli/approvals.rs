@@ -301,16 +301,40 @@ async fn give(
         batch.or_insert_with(|| (waiting, Vec::new())).1.push(given);
     }
     let mut exit = Exit::Done;
+    if go_on.no_drive {
+        for (waiting, given) in batches.into_values() {
+            leave(console, place, &waiting, given).await?;
+        }
+        return Ok(exit);
+    }
+    // Nobody's answer waits for another run to end.
+    let mut taken = Vec::new();
+    let mut failed = None;
     for (waiting, given) in batches.into_values() {
-        let ended = match go_on.no_drive {
-            true => leave(console, place, &waiting, given).await?,
-            false => drive(console, place, go_on, &waiting, given).await?,
+        let (id, model) = (waiting.open.interrupt.clone(), waiting.row.view.model.clone());
+        let answered = match place.prepare(console, &model) {
+            Ok(()) => {
+                let answered = place.engine.answer_all(&waiting.row.thread, given, local()).await;
+                answered.map_err(anyhow::Error::from)
+            }
+            Err(error) => Err(error),
         };
+        match answered {
+            Ok(seq) => taken.push((waiting, seq)),
+            Err(error) if failed.is_none() => failed = Some(error),
+            Err(error) => console.warn(&format!("`{id}` was not answered: {error}"), &[]),
+        }
+    }
+    for (waiting, seq) in taken {
+        let ended = drive(console, place, go_on, &waiting, seq).await?;
         if exit == Exit::Done {
             exit = ended;
         }
+        if ended == Exit::Interrupted {
+            break;
+        }
     }
-    Ok(exit)
+    failed.map_or(Ok(exit), Err)
 }
 
 async fn leave(
@@ -331,12 +355,11 @@ async fn drive(
     place: &mut Place,
     go_on: &GoOn,
     waiting: &Waiting,
-    given: Vec<Given>,
+    seq: Seq,
 ) -> anyhow::Result<Exit> {
     let row = &waiting.row;
     place.prepare(console, &row.view.model)?;
     let mut signals = Signals::listen()?;
-    let seq = place.engine.answer_all(&row.thread, given, local()).await?;
     let status = place.engine.thread(&row.thread).await?.view.status;
     if status == ThreadStatus::Running && !place.engine.drives(&row.thread) {
         console.note("the answer counts; another process drives the run");

@@ -51,8 +51,9 @@ impl Card {
             InterruptKind::Approval { .. } => {
                 card.title = preview::headline(tool, arguments, light.folder);
                 if let Some(preview) = &open.preview {
+                    let is_all = preview::is_all(tool, preview);
                     let mut told = preview::told(preview, light.paint);
-                    if !preview::is_all(tool) {
+                    if !is_all {
                         told.push(light.paint.dim("with the arguments").into_owned());
                         told.append(&mut card.lines);
                     }

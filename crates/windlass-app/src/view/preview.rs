@@ -20,9 +20,11 @@ pub fn told(preview: &str, paint: Paint) -> Vec<String> {
     preview.lines().map(line).collect()
 }
 
-/// Whether what a tool tells of a call beforehand has all of its arguments in it.
-pub fn is_all(tool: &str) -> bool {
-    matches!(tool, "Write" | "Edit")
+/// Whether what a tool tells of a call beforehand has all of its arguments in it: a whole difference, and not only that
+/// there is one.
+pub fn is_all(tool: &str, preview: &str) -> bool {
+    let is_cut = preview.lines().next_back().is_some_and(|last| last.starts_with("[…"));
+    matches!(tool, "Write" | "Edit") && preview.starts_with("--- ") && preview.contains("\n@@ ") && !is_cut
 }
 
 /// Lines of a call, nothing left out that it would do.

@@ -14,7 +14,7 @@ use windlass_machine::{
     Timestamp, View,
 };
 
-use super::append::{NotAppended, append};
+use super::append::{NotAppended, Patience, append};
 use super::contain::panic_text;
 use super::flight::InFlight;
 use super::policy::PolicyNow;
@@ -59,6 +59,8 @@ pub(super) struct Actor {
     pub rejudged: Option<(Seq, u64)>,
     /// The policy that counts for whom the run works for.
     pub policy: Option<(Principal, PolicyNow)>,
+    /// Whether this round has used a grant.
+    pub uses_grants: bool,
     /// What is set aside of budgets.
     pub spending: Spending,
     pub since_snapshot: usize,
@@ -87,7 +89,7 @@ enum Again {
 }
 
 /// A round is decided anew at most so often: every budget may refuse once, and grants change seldom.
-const MAX_ROUNDS: usize = 16;
+const MAX_ROUNDS: usize = 64;
 
 /// Why an actor ended.
 pub(super) enum Ended {
@@ -277,7 +279,11 @@ impl Actor {
                     self.take_back().await?;
                     match again {
                         Again::Refused(input) => first.push(Letter::plain(*input)),
-                        Again::Policy => self.deps.policy.changed(),
+                        Again::Policy => {
+                            self.deps.policy.changed();
+                            // Those who use the same grant do not go on in step with each other.
+                            self.deps.clock.sleep_ms(1 + self.deps.clock.random() % 20).await;
+                        }
                     }
                 }
             }
@@ -289,6 +295,7 @@ impl Actor {
     /// Decides and appends once; says why it has to be done again. `first` goes before the letters.
     async fn try_round(&mut self, first: &[Letter], letters: &mut [Letter]) -> Result<Option<Again>, Ended> {
         let mut round = Round::default();
+        self.uses_grants = false;
         round.consumed.extend(self.refused.iter().map(|(id, what)| {
             tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
             (id.clone(), InboxOutcome::Rejected(Reject::Invalid { what: what.clone() }))
@@ -361,6 +368,10 @@ impl Actor {
             Input::Answered { .. } => true,
             _ => false, // tidy: nothing else is judged
         };
+        if judged && self.policy.as_ref().is_some_and(|(_, policy)| policy.is_loosened()) {
+            // What was loosened in the store may have been tightened there by another process.
+            self.look_at_changes().await?;
+        }
         let policy = if judged { self.policy().await? } else { None };
         let Some(policy) = policy else { return Ok(()) };
         match input {
@@ -378,17 +389,33 @@ impl Actor {
         Ok(())
     }
 
+    /// Notices what other processes have changed of the policy.
+    async fn look_at_changes(&mut self) -> Result<(), Ended> {
+        let mut patience = Patience::new();
+        while let Err(error) = self.deps.look_at_changes().await {
+            patience.after(&self.deps, error).await.map_err(Ended::Store)?;
+        }
+        Ok(())
+    }
+
     /// The policy that counts for the active run now.
     async fn policy(&mut self) -> Result<Option<PolicyNow>, Ended> {
         let Some(run) = &self.machine.state().run else { return Ok(None) };
         if let Some((user, policy)) = &self.policy
             && *user == run.by
-            && !self.deps.is_stale(policy)
+            // Uses that are not written yet count: they are known here alone.
+            && (self.uses_grants || !self.deps.is_stale(policy))
         {
             return Ok(Some(policy.clone()));
         }
         let user = run.by.clone();
-        let policy = self.deps.policy_for(&user, &self.thread).await.map_err(Ended::Store)?;
+        let mut patience = Patience::new();
+        let policy = loop {
+            match self.deps.policy_for(&user, &self.thread).await {
+                Ok(policy) => break policy,
+                Err(error) => patience.after(&self.deps, error).await.map_err(Ended::Store)?,
+            }
+        };
         self.policy = Some((user, policy.clone()));
         Ok(Some(policy))
     }
@@ -403,7 +430,7 @@ impl Actor {
         };
         if waits {
             // What another process has changed counts as well, and at once.
-            self.deps.look_at_changes().await.map_err(Ended::Store)?;
+            self.look_at_changes().await?;
         }
         let Some(policy) = self.policy().await? else { return Ok(()) };
         let now = policy.version;
@@ -458,6 +485,7 @@ impl Actor {
         }
         self.machine.apply(event);
         self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
+        self.uses_grants |= matches!(event.fact, Fact::GrantUsed { .. });
         if let Fact::GrantUsed { grant, .. } = &event.fact
             && let Some((_, policy)) = &mut self.policy
             && let Some(change) = policy.use_up(grant)

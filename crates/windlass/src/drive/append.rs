@@ -62,6 +62,23 @@ pub(super) async fn append(deps: &Deps, batch: Batch) -> Result<Seq, NotAppended
     }
 }
 
+/// Reads are made as patiently as appends: a reply that was paid for waits in memory meanwhile.
+pub(super) struct Patience(std::array::IntoIter<u64, 5>);
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self(WAITS_MS.into_iter())
+    }
+
+    /// Waits before another try of a read that failed; gives the error back where there is none.
+    pub(super) async fn after(&mut self, deps: &Deps, error: StoreError) -> Result<(), StoreError> {
+        let Some(wait) = self.0.next().filter(|_| may_pass(&error)) else { return Err(error) };
+        tracing::warn!(%error, wait_ms = wait, "the store could not be read, trying again");
+        deps.clock.sleep_ms(wait).await;
+        Ok(())
+    }
+}
+
 fn may_pass(error: &StoreError) -> bool {
     match error {
         StoreError::Unavailable { .. } => true,

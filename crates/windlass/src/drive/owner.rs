@@ -265,6 +265,7 @@ impl Deps {
             step_seq: Seq::default(),
             rejudged: None,
             policy: None,
+            uses_grants: false,
             spending: Spending::default(),
             since_snapshot: restored.since_snapshot,
             snapshot_bytes: restored.snapshot_bytes,
@@ -313,14 +314,21 @@ impl Deps {
     /// `attend`, also of those that nobody drives.
     pub(crate) async fn sweep(deps: std::sync::Weak<Self>, attend: bool) {
         let Some(mut wakes) = deps.upgrade().map(|deps| deps.bus.wakes()) else { return };
+        let Some(mut swept_ms) = deps.upgrade().map(|deps| deps.clock.monotonic_ms()) else { return };
         loop {
             let Some(this) = deps.upgrade() else { return };
             let clock = this.clock.clone();
             drop(this);
+            // However often it is woken, everything is looked at once a second.
+            let left_ms = SWEEP_EVERY_MS.saturating_sub(clock.monotonic_ms().saturating_sub(swept_ms));
             let woken = tokio::select! {
+                biased;
+                () = clock.sleep_ms(left_ms) => None,
                 woken = wakes.next() => woken,
-                () = clock.sleep_ms(SWEEP_EVERY_MS) => None,
             };
+            if woken.is_none() {
+                swept_ms = clock.monotonic_ms();
+            }
             let Some(this) = deps.upgrade() else { return };
             this.give_back_kept().await;
             if woken.is_none()

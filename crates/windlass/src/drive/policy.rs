@@ -56,6 +56,11 @@ impl PolicyNow {
         Some(RecordChange::put(GRANT, &record.key, &record.owner, record.value.clone(), expected))
     }
 
+    /// Whether it lets more through than without anybody's choice.
+    pub(crate) fn is_loosened(&self) -> bool {
+        self.policy.auto_run != AutoRun::Ask
+    }
+
     /// A view with what is known of calls.
     pub(crate) fn view(&self, calls: Vec<CallView>) -> View {
         View { version: self.version, policy: self.policy.clone(), roles: Vec::new(), calls }
@@ -160,8 +165,12 @@ impl Deps {
 
     pub(crate) async fn mode(&self, of: ModeOf<'_>) -> Result<Option<AutoRun>, StoreError> {
         let record = self.records.get(MODE, &mode_key(of)).await?;
-        let read = |record: Record| serde_json::from_value::<RecordedMode>(record.value).ok();
-        Ok(record.and_then(read).map(|mode| mode.auto_run))
+        // A mode that this build cannot read is taken for the strictest.
+        let read = |record: Record| match serde_json::from_value::<RecordedMode>(record.value) {
+            Ok(mode) => mode.auto_run,
+            Err(_) => AutoRun::Ask,
+        };
+        Ok(record.map(read))
     }
 }
 

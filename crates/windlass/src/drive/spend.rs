@@ -222,6 +222,8 @@ impl Deps {
     pub(super) fn refused(&self, budget: &str, taken: u64, wanted: u64) -> Refused {
         let unit = |budget: &str| budget.split('/').nth(3).map(str::to_owned);
         let per = |budget: &str| budget.split('/').nth(1).map(str::to_owned);
+        // A budget of a day has a part more.
+        let parts = |budget: &str| budget.split('/').count();
         let names = |known: &&Budget| {
             let known = known.name(Drawing {
                 workspace: "",
@@ -230,7 +232,7 @@ impl Deps {
                 run: &"".into(),
                 now: Timestamp(0),
             });
-            (unit(&known), per(&known)) == (unit(budget), per(budget))
+            (unit(&known), per(&known), parts(&known)) == (unit(budget), per(budget), parts(budget))
         };
         let approvers = self.budgets.iter().filter(names).flat_map(|known| known.approvers.clone()).collect();
         Refused { taken, wanted, approvers }

@@ -54,6 +54,11 @@ impl Deps {
             for (index, call) in line.calls.iter().enumerate() {
                 let key = CallKey { step: run.attempt.step, index: index as u32 };
                 let looked = Looked { thread, run: &run.id, call: key, tool: call.tool.as_str() };
+                if call.status == CallStatus::Done {
+                    // Nothing is judged about it any more.
+                    calls.push(CallView::Unknown);
+                    continue;
+                }
                 let asked = call.status.asked().map(|asked| &asked.interrupt);
                 let given = answers.iter().find(|given| Some(&given.interrupt) == asked);
                 calls.push(match given.map(|given| &given.answer) {

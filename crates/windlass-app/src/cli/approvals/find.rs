@@ -67,7 +67,10 @@ async fn of_thread(place: &Place, thread: &ThreadRow) -> Result<Vec<Waiting>, En
     Ok(open.into_iter().filter_map(|open| Some(Waiting { row: row.clone()?, open })).collect())
 }
 
-/// Finds what waits by its id or the end of it.
+/// Characters of a run's id that the end of a question's id has at least.
+const RUN_MIN_CHARS: usize = 4;
+
+/// Finds what waits by its id, or the end of it that begins in the run's id.
 pub async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Waiting> {
     if let Some((run, _)) = id.split_once('.') {
         match place.engine.run_row(&RunId::from(run)).await {
@@ -77,7 +80,9 @@ pub async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<
         }
     }
     let (all, _) = all(console, place, usize::MAX - 1).await?;
-    let mut found = all.into_iter().filter(|it| !id.is_empty() && it.open.interrupt.as_str().ends_with(id));
+    // An end that names no run could be that of another run's question by the time it is typed.
+    let names_a_run = id.rsplitn(4, '.').nth(3).is_some_and(|run| run.len() >= RUN_MIN_CHARS);
+    let mut found = all.into_iter().filter(|it| names_a_run && it.open.interrupt.as_str().ends_with(id));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
         (Some(_), Some(_)) => {

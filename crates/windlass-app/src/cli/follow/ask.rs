@@ -121,24 +121,27 @@ impl Follow<'_> {
         }
     }
 
-    /// Writes a grant, which lets the call through with those that wait like it; where a rule asks all the same, the
-    /// call is approved.
+    /// Approves the call, and then writes a grant for those like it that follow: written first, the grant would be used
+    /// up by whichever call waits before this one.
     async fn grant(&mut self, wish: GrantWish, given: Given) {
         let engine = &self.place.engine;
         let said = wish.said();
         let expires_at = wish.expires_at(now());
         let GrantWish { tool, arguments, count, lasts: _ } = wish;
         let by = local().principal;
-        let draft = GrantDraft { user: by.clone(), tool, arguments, count, expires_at, by };
         self.asking = None;
+        if let Err(error) = engine.answer_all(&self.thread, vec![given], local()).await {
+            return self.console.note(&format!("  not taken: {error}"));
+        }
+        // This call was the first of them.
+        let count = count.map(|count| count.saturating_sub(1));
+        if count == Some(0) {
+            return self.console.note("  approved once");
+        }
+        let draft = GrantDraft { user: by.clone(), tool, arguments, count, expires_at, by };
         match engine.grant(draft).await {
             Ok(grant) => self.console.note(&format!("  {said} ({})", grant.id)),
-            Err(error) => return self.console.note(&format!("  not granted: {error}")),
-        }
-        match engine.answer_all(&self.thread, vec![given], local()).await {
-            // The grant has let it through.
-            Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
-            Err(error) => self.console.note(&format!("  not taken: {error}")),
+            Err(error) => self.console.note(&format!("  approved once, and not granted: {error}")),
         }
     }
 
