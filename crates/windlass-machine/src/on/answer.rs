@@ -369,7 +369,9 @@ fn approve(
     }
     let mut votes = asked.votes.clone();
     votes.push((by.principal.clone(), by.roles.clone()));
-    if !asked.terms.are_met_by(&votes) {
+    // What the rules ask by now counts as well as what they asked when the interrupt was opened.
+    let enough = judged.verdict == Verdict::Allow || judged.terms.are_met_by(&votes);
+    if !enough || !asked.terms.are_met_by(&votes) {
         vote(d, &asked.interrupt, by);
         return Ok(());
     }
@@ -520,6 +522,12 @@ fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: 
     let reason = "nobody answered in time".to_owned();
     close(d, asked, &Answer::Deny { reason: Some(reason.clone()) }, &policy);
     match &asked.kind {
+        // Time brings no policy along, so a call that was dispatched is not dispatched again by it.
+        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }
+            if overlay.may_have_changed_something(index) =>
+        {
+            overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
+        }
         InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
             overlay.seats[index].place = Place::Ready;
         }

@@ -215,7 +215,10 @@ impl<'a> Overlay<'a> {
     ) {
         let call = self.key(index);
         let seat = &mut self.seats[index];
-        (seat.class, seat.previews) = (known.class, known.previews);
+        // What was dispatched was dispatched as what it was then.
+        seat.class = if seat.starts > 0 { seat.class } else { known.class };
+        seat.previews = known.previews;
+        let class = seat.class;
         if seat.approval != judged.approval {
             (seat.approval, seat.approved, seat.preview) = (judged.approval, false, None);
         }
@@ -223,7 +226,7 @@ impl<'a> Overlay<'a> {
             call,
             verdict: judged.verdict,
             rule: judged.by.clone(),
-            class: known.class,
+            class,
             arguments: sent.cloned(),
             view,
             approval: judged.approval,

@@ -72,6 +72,7 @@ fn first_refused(d: &mut Decision<'_>, options: &RunOptions, (asked, approvers):
     let End { status, output, error, fallback } = limit_end(&asked);
     let totals = Totals { cost: Some(MicroUsd(0)), ..Totals::default() };
     d.record(Fact::RunFinished { status, output, error, fallback, totals });
+    start_waiting(d, false, None);
 }
 
 /// The budget that has no room for what comes next.

@@ -51,7 +51,11 @@ fn rejudge(
     let same = judged.approval == call.approval;
     let keep = match (judged.verdict, overlay.seats[index].place) {
         (Verdict::Deny, _) => false,
-        (Verdict::Allow, place) => same && place == Place::Ready,
+        // Another grant than the one that let it through has its use counted.
+        (Verdict::Allow, place) => {
+            let counted = judged.grant.is_none() || still_stands(d, call, &judged, (known, view));
+            same && counted && place == Place::Ready
+        }
         (Verdict::Ask, Place::Asking) => same && asked.is_some_and(|asked| asked.terms == judged.terms),
         (Verdict::Ask, Place::Previewing { recheck: false }) => same && judged.terms == call.terms,
         (Verdict::Ask, _) => still_stands(d, call, &judged, (known, view)),
@@ -100,11 +104,9 @@ pub(super) fn replied(
 
 /// A tool that is gone cannot be run.
 fn gone(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call)) {
-    if let Some(asked) = call.status.asked() {
-        if matches!(asked.kind, InterruptKind::InDoubt { .. }) {
-            return;
-        }
-        take_back(d, asked, false);
+    // Another process may have the tool: what is asked stays asked, and nobody can approve it meanwhile.
+    if call.status.asked().is_some() {
+        return;
     }
     unavailable(d, overlay, (index, call));
 }

@@ -119,6 +119,10 @@ pub(super) fn previewed(
     overlay.seats[index].preview = Some(digest);
     if recheck && call.preview == Some(digest) {
         overlay.start(d, index);
+    } else if overlay.seats[index].asks >= MAX_ASKS {
+        let text =
+            format!("Not run: what the call would do has changed {MAX_ASKS} times while it was asked about");
+        overlay.close(d, index, Outcome::Denied, text);
     } else {
         overlay.ask_for_approval(d, index, Some(preview.clone()));
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
-use windlass_machine::{AutoRun, CallView, Digest, Grant, Policy, Principal, ThreadId, ToolName, View};
+use windlass_machine::{
+    AutoRun, CallView, Digest, Grant, Policy, Principal, ThreadId, Timestamp, ToolName, View,
+};
 
 use super::Deps;
 use crate::port::journal::StoreError;
@@ -36,6 +38,8 @@ pub(crate) struct PolicyNow {
     /// Differs where policy or tools do, the same in every process.
     pub version: u64,
     generation: u64,
+    /// When one of its rules or grants begins or ceases to count.
+    next_bound: Option<Timestamp>,
     /// Versions of the records of its grants: a use of one is written only where it is still that.
     pub grants: Arc<[(String, Record)]>,
 }
@@ -118,7 +122,8 @@ impl PolicySource {
 impl Deps {
     /// Whether a policy that was looked up may be out of date.
     pub(crate) fn is_stale(&self, policy: &PolicyNow) -> bool {
-        policy.generation != self.policy.generation()
+        let is_over = policy.next_bound.is_some_and(|bound| bound <= self.clock.now());
+        is_over || policy.generation != self.policy.generation()
     }
 
     /// Notices what other processes have changed.
@@ -159,8 +164,10 @@ impl Deps {
                 policy.grants.push(grant);
             }
         }
-        let version = version(&policy, self.registry_digest);
-        Ok(PolicyNow { policy: Arc::new(policy), version, generation, grants: grants.into() })
+        let now = self.clock.now();
+        let (past, next_bound) = bounds(&policy, now);
+        let version = version(&policy, past, self.registry_digest);
+        Ok(PolicyNow { policy: Arc::new(policy), version, generation, next_bound, grants: grants.into() })
     }
 
     pub(crate) async fn mode(&self, of: ModeOf<'_>) -> Result<Option<AutoRun>, StoreError> {
@@ -174,9 +181,18 @@ impl Deps {
     }
 }
 
+/// How many of the times at which rules and grants begin or cease to count have come, and the next one.
+fn bounds(policy: &Policy, now: Timestamp) -> (usize, Option<Timestamp>) {
+    let rules = policy.rules.iter().flat_map(|rule| [rule.from, rule.until]);
+    let grants = policy.grants.iter().map(|grant| grant.expires_at);
+    let all: Vec<Timestamp> = rules.chain(grants).flatten().collect();
+    let past = all.iter().filter(|bound| **bound <= now).count();
+    (past, all.into_iter().filter(|bound| *bound > now).min())
+}
+
 /// A number that differs where policy or tools do; never 0, which stands for no policy.
-fn version(policy: &Policy, tools: Digest) -> u64 {
-    let digest = policy.digest().chain(&tools);
+fn version(policy: &Policy, past: usize, tools: Digest) -> u64 {
+    let digest = policy.digest().chain(&(past, tools));
     let mut first = [0; 8];
     first.copy_from_slice(&digest.as_bytes()[..8]);
     // Journals are JSON, whose readers may keep numbers as floats.
