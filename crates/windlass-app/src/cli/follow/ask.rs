@@ -121,25 +121,37 @@ impl Follow<'_> {
         }
     }
 
-    /// Approves the call, and then writes a grant for those like it that follow: written first, the grant would be used
-    /// up by whichever call waits before this one.
+    /// Writes a grant, which lets the call through. Where other calls wait beside it, the call is approved first: they
+    /// could use the grant up before it.
     async fn grant(&mut self, wish: GrantWish, given: Given) {
         let engine = &self.place.engine;
         let said = wish.said();
         let expires_at = wish.expires_at(now());
         let GrantWish { tool, arguments, count, lasts: _ } = wish;
         let by = local().principal;
+        let draft =
+            |count| GrantDraft { user: by.clone(), tool, arguments, count, expires_at, by: by.clone() };
         self.asking = None;
-        if let Err(error) = engine.answer_all(&self.thread, vec![given], local()).await {
-            return self.console.note(&format!("  not taken: {error}"));
-        }
-        // This call was the first of them.
-        let count = count.map(|count| count.saturating_sub(1));
-        if count == Some(0) {
-            return self.console.note("  approved once");
-        }
-        let draft = GrantDraft { user: by.clone(), tool, arguments, count, expires_at, by };
-        match engine.grant(draft).await {
+        let several = engine.interrupts(&self.thread).await.map_or(true, |open| open.len() > 1);
+        let granted = if several {
+            if let Err(error) = engine.answer_all(&self.thread, vec![given], local()).await {
+                return self.console.note(&format!("  not taken: {error}"));
+            }
+            match count.map(|count| count.saturating_sub(1)) {
+                // This call was the first of them, and the last.
+                Some(0) => return self.console.note("  approved once"),
+                left => engine.grant(draft(left)).await.map_err(|error| error.to_string()),
+            }
+        } else {
+            let granted = engine.grant(draft(count)).await.map_err(|error| error.to_string());
+            match engine.answer_all(&self.thread, vec![given], local()).await {
+                // The grant has let it through.
+                Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
+                Err(error) => self.console.note(&format!("  not taken: {error}")),
+            }
+            granted
+        };
+        match granted {
             Ok(grant) => self.console.note(&format!("  {said} ({})", grant.id)),
             Err(error) => self.console.note(&format!("  approved once, and not granted: {error}")),
         }
