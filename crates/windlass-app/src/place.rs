@@ -208,6 +208,7 @@ impl Ground {
             .tools(self.tools()?)
             .folder(Arc::new(folder))
             .rules(rules)
+            .roles_of(|_| local().roles)
             .budgets(self.settings.budgets.clone())
             .build()
             .await?;

@@ -5,11 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use windlass_machine::{AutoRun, Policy, Rule};
+use windlass_machine::{AutoRun, Policy, Principal, Rule};
 
 use crate::adapter::clock::SystemClock;
 use crate::drive::policy::PolicySource;
-use crate::drive::{BlobCache, Deps, Opening};
+use crate::drive::{BlobCache, Deps, Opening, RolesOf};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -47,6 +47,7 @@ pub struct Builder {
     policy: Policy,
     budgets: Vec<Budget>,
     hook: Option<Arc<dyn Hook>>,
+    roles_of: Option<Arc<RolesOf>>,
     attend: Attend,
 }
 
@@ -132,6 +133,12 @@ impl Builder {
         self
     }
 
+    /// Tells the roles of whom a run works for, which rules may name. Without it nobody has any.
+    pub fn roles_of(mut self, roles_of: impl Fn(&Principal) -> Vec<String> + Send + Sync + 'static) -> Self {
+        self.roles_of = Some(Arc::new(roles_of));
+        self
+    }
+
     /// Has the host program look at every call before it is judged.
     pub fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
         self.hook = Some(hook);
@@ -172,6 +179,7 @@ impl Builder {
             policy: PolicySource::new(self.policy),
             budgets: self.budgets,
             hook: self.hook,
+            roles_of: self.roles_of,
             attends: self.attend == Attend::All,
             cache: BlobCache::default(),
             catalogues: Mutex::default(),

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
-use windlass_machine::{BlobRef, Digest, Input, InputId, Reject, Seq, ThreadId, ToolSpec};
+use windlass_machine::{BlobRef, Digest, Input, InputId, Principal, Reject, Seq, ThreadId, ToolSpec};
 
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -43,6 +43,9 @@ use policy::PolicySource;
 /// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
 pub(crate) const MAILBOX: usize = 64;
 
+/// Tells the roles of a principal.
+pub(crate) type RolesOf = dyn Fn(&Principal) -> Vec<String> + Send + Sync;
+
 /// What every actor of an engine shares.
 pub(crate) struct Deps {
     pub journal: Arc<dyn Journal>,
@@ -58,6 +61,7 @@ pub(crate) struct Deps {
     /// Digest of the tools and of what is said of them.
     pub registry_digest: Digest,
     pub hook: Option<Arc<dyn Hook>>,
+    pub roles_of: Option<Arc<RolesOf>>,
     /// Whether threads that nobody drives are this engine's business.
     pub attends: bool,
     pub cache: BlobCache,

@@ -35,6 +35,8 @@ pub(crate) struct PolicySource {
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyNow {
     policy: Arc<Policy>,
+    /// Roles of whom the run works for.
+    roles: Vec<String>,
     /// Differs where policy or tools do, the same in every process.
     pub version: u64,
     generation: u64,
@@ -67,7 +69,7 @@ impl PolicyNow {
 
     /// A view with what is known of calls.
     pub(crate) fn view(&self, calls: Vec<CallView>) -> View {
-        View { version: self.version, policy: self.policy.clone(), roles: Vec::new(), calls }
+        View { version: self.version, policy: self.policy.clone(), roles: self.roles.clone(), calls }
     }
 }
 
@@ -167,7 +169,15 @@ impl Deps {
         let now = self.clock.now();
         let (past, next_bound) = bounds(&policy, now);
         let version = version(&policy, past, self.registry_digest);
-        Ok(PolicyNow { policy: Arc::new(policy), version, generation, next_bound, grants: grants.into() })
+        let roles = self.roles_of.as_ref().map(|roles_of| roles_of(user)).unwrap_or_default();
+        Ok(PolicyNow {
+            policy: Arc::new(policy),
+            roles,
+            version,
+            generation,
+            next_bound,
+            grants: grants.into(),
+        })
     }
 
     pub(crate) async fn mode(&self, of: ModeOf<'_>) -> Result<Option<AutoRun>, StoreError> {

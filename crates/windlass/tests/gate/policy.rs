@@ -352,3 +352,18 @@ async fn no_mode_lets_a_destructive_call_through_but_a_grant_does() {
     assert_eq!(engine.run(task()).await.unwrap().status, Status::Done);
     assert_eq!(engine.run(task()).await.unwrap().status, Status::Paused);
 }
+
+/// A rule that names a role fits the runs of those who have it, and nobody else's.
+#[tokio::test]
+async fn a_rule_that_names_a_role_counts_for_those_who_have_it() {
+    for (role, written) in [("ops", 0), ("dev", 1)] {
+        let (store, counter) = (store(), Counter::default());
+        let models = plan(&[&[("write", "a")]]);
+        let tools = registry([counter.tool("write", EffectClass::Once)]);
+        let deny = Rule { roles: vec!["ops".into()], ..rule(Verdict::Deny, "write") };
+        let engine = asking(&store, &models, tools).rules(vec![deny]).auto_run(AutoRun::Everything);
+        let engine = engine.roles_of(move |_| vec![role.to_owned()]).build().await.unwrap();
+        engine.run(task_in("t", "go")).await.unwrap();
+        assert_eq!(counter.count(), written, "{role}");
+    }
+}
