@@ -135,7 +135,12 @@ impl Deps {
         arguments: Arguments,
         value: Option<Arc<Value>>,
     ) -> CallView {
-        let ask = value.as_deref().and_then(|value| registered.tool.asks(value));
+        let tool = &registered.tool;
+        // A tool that panics here would take the thread's driver down each time it is opened.
+        let told = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            (value.as_deref().and_then(|value| tool.asks(value)), tool.previews())
+        }));
+        let Ok((ask, previews)) = told else { return CallView::Unknown };
         let asks = ask.map(|ask| (ask.kind, ask.terms));
         let Looked { thread, run, call, .. } = looked;
         let key = |_: &String| Digest::of(key_of(&EffectId::derive(thread, run, call)).as_bytes());
@@ -157,7 +162,7 @@ impl Deps {
             arguments,
             value,
             added,
-            previews: registered.tool.previews(),
+            previews,
             asks,
             hook,
         }))

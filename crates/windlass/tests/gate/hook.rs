@@ -162,3 +162,36 @@ async fn the_class_that_an_administrator_gives_a_tool_decides_what_follows_a_los
     let doubt = run(Some(EffectClass::Once)).await;
     assert!(matches!(doubt.meta.interrupts[0].kind, InterruptKind::InDoubt { .. }), "{doubt:?}");
 }
+
+/// A tool whose own word about a call cannot be had.
+struct Broken(windlass::tool::FunctionTool);
+
+#[async_trait::async_trait]
+impl windlass::port::tool::Tool for Broken {
+    fn spec(&self) -> &windlass::machine::ToolSpec {
+        self.0.spec()
+    }
+
+    fn previews(&self) -> bool {
+        panic!("no idea")
+    }
+
+    async fn call(
+        &self,
+        context: windlass::port::tool::CallContext,
+        arguments: serde_json::Value,
+    ) -> windlass::port::tool::ToolOutput {
+        self.0.call(context, arguments).await
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_before_its_call_is_not_called_and_the_run_goes_on() {
+    let (store, counter) = (super::store(), crate::drive::Counter::default());
+    let models = super::plan(&[&[("write", "a")]]);
+    let broken = Broken(counter.tool("write", windlass::machine::EffectClass::Once));
+    let tools = windlass::tool::Registry::new().add(std::sync::Arc::new(broken)).unwrap();
+    let engine = super::asking(&store, &models, tools).build().await.unwrap();
+    let outcome = engine.run(super::task_in("t", "go")).await.unwrap();
+    assert_eq!((outcome.status, counter.count()), (windlass::Status::Done, 0), "{outcome:?}");
+}
