@@ -16,8 +16,9 @@ use windlass::port::journal::{RunRow, ThreadQuery, ThreadStatus};
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::tool::builtin::{file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
-use windlass::{AgentConfig, Engine, EngineError, Task};
+use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
 
+use crate::account::user::People;
 use crate::cli::{ModelFlags, PlaceFlags};
 use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
 use crate::console::Console;
@@ -119,6 +120,11 @@ pub fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
+/// The clock of this process.
+pub fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::new())
+}
+
 /// The providers at hand; which ones a command needs may turn out only when the store is open.
 pub struct Catalog(RwLock<ProviderCatalog>);
 
@@ -193,6 +199,22 @@ impl Ground {
 
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
     pub async fn open(self, used: &[ModelName], consent: Consent) -> anyhow::Result<Place> {
+        let rules = consent.over(self.rules.clone());
+        self.open_with(used, |builder| builder.rules(rules).roles_of(|_| local().roles)).await
+    }
+
+    /// Opens the store for a server: it also drives what nobody drives, and people have the roles of their accounts.
+    pub async fn open_server(self, used: &[ModelName], people: Arc<People>) -> anyhow::Result<Place> {
+        let rules = self.rules.clone();
+        let roles = move |principal: &Principal| people.roles(principal);
+        self.open_with(used, |builder| builder.rules(rules).roles_of(roles).attend(Attend::All)).await
+    }
+
+    async fn open_with(
+        self,
+        used: &[ModelName],
+        finish: impl FnOnce(Builder) -> Builder,
+    ) -> anyhow::Result<Place> {
         OPENED.get_or_init(|| Opened { store: self.store(), flags: self.same_flags() });
         let models = Arc::new(Catalog(RwLock::new(self.settings.catalog(used)?)));
         let folder = WorkingFolder::open(&self.folder)?
@@ -200,18 +222,14 @@ impl Ground {
             .with_protected_file(&self.user.config)
             .with_protected_file(self.user.policy());
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
-        let rules = consent.over(self.rules.clone());
-        let engine = Engine::builder()
+        let builder = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
             .tools(self.tools()?)
             .folder(Arc::new(folder))
-            .rules(rules)
-            .roles_of(|_| local().roles)
-            .budgets(self.settings.budgets.clone())
-            .build()
-            .await?;
+            .budgets(self.settings.budgets.clone());
+        let engine = finish(builder).build().await?;
         Ok(Place { ground: self, engine, models })
     }
 
