@@ -12,7 +12,7 @@ use windlass::machine::{
     ADMIN, ModelName, ModelSettings, Party, Principal, Rule, RunId, ThreadId, Timestamp, Verdict,
 };
 use windlass::port::clock::Clock;
-use windlass::port::journal::{RunRow, ThreadQuery, ThreadStatus};
+use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::tool::builtin::{file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
@@ -301,7 +301,7 @@ impl Place {
             Err(EngineError::NoRun(_)) => {}
             found => return Ok(found?),
         }
-        let rows = self.engine.runs(None, PAGE).await?;
+        let rows = self.engine.runs(&RunQuery::newest(PAGE)).await?;
         let mut found = rows.into_iter().filter(|row| names(id, row.view.run.as_str()));
         match (found.next(), found.next()) {
             (Some(row), None) => Ok(row),
@@ -310,23 +310,10 @@ impl Place {
         }
     }
 
-    /// The newest run that has not ended. Where the newest runs all have, the threads at work tell.
+    /// The newest run that has not ended.
     async fn newest_open(&self) -> Result<Option<RunRow>, EngineError> {
-        let open = |rows: Vec<RunRow>| rows.into_iter().find(|row| row.view.status.is_none());
-        if let Some(row) = open(self.engine.runs(None, PAGE).await?) {
-            return Ok(Some(row));
-        }
-        let mut newest: Option<RunRow> = None;
-        let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
-        loop {
-            let threads = self.engine.threads(&query).await?;
-            let Some(last) = threads.last() else { return Ok(newest) };
-            query.before = Some((last.view.updated_at, last.thread.clone()));
-            for thread in threads.iter().filter(|thread| thread.view.status != ThreadStatus::Idle) {
-                let row = open(self.engine.runs(Some(&thread.thread), PAGE).await?);
-                newest = newest.into_iter().chain(row).max_by_key(|row| row.view.started_at);
-            }
-        }
+        let open = RunQuery { active: Some(true), ..RunQuery::newest(1) };
+        Ok(self.engine.runs(&open).await?.into_iter().next())
     }
 
     fn nothing_open(&self) -> Trouble {

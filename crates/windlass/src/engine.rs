@@ -14,7 +14,7 @@ use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
-use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
+use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
 use crate::port::model::Ability;
 use crate::port::records::Records;
 
@@ -307,9 +307,9 @@ impl Engine {
         self.deps.journal.thread(thread).await?.ok_or_else(|| EngineError::NoThread(thread.clone()))
     }
 
-    /// Runs, newest first.
-    pub async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, EngineError> {
-        Ok(self.deps.journal.runs(thread, limit).await?)
+    /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
+    pub async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, EngineError> {
+        Ok(self.deps.journal.runs(query).await?)
     }
 
     /// Deletes a thread; refused while a run is active in it.
