@@ -4,6 +4,7 @@
 //! decide nothing about a run.
 
 pub mod caller;
+mod compat;
 mod health;
 pub mod input;
 mod listen;
@@ -52,6 +53,7 @@ pub fn router(app: Shared) -> Router {
     Router::new()
         .merge(api)
         .merge(openapi::routes(document))
+        .merge(compat::routes())
         .fallback(async || Problem::not_found("this path"))
         .method_not_allowed_fallback(async || {
             let status = http::StatusCode::METHOD_NOT_ALLOWED;
