@@ -8,6 +8,7 @@ mod crash;
 mod limits;
 mod live;
 mod log;
+mod queue;
 mod store;
 
 use std::path::Path;
