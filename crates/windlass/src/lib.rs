@@ -12,6 +12,7 @@ mod gate;
 pub mod limits;
 mod outcome;
 pub mod port;
+mod queue;
 mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -26,3 +27,4 @@ pub use crate::engine::{AgentConfig, Engine, Started, Task};
 pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
 pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens};
+pub use crate::queue::QueuedMessage;
