@@ -9,6 +9,7 @@ mod limits;
 mod live;
 mod log;
 mod store;
+mod stream;
 
 use std::path::Path;
 use std::sync::Arc;
