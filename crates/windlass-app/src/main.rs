@@ -1,9 +1,11 @@
 //! The product's binary: reads the arguments, runs one command, and turns what went wrong into words.
 
+mod account;
 mod cli;
 mod config;
 mod console;
 mod editor;
+mod http;
 mod keyboard;
 mod paths;
 mod place;

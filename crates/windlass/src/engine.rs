@@ -15,7 +15,7 @@ use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
 use crate::port::bus::Position;
-use crate::port::journal::{Recorded, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
+use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
 use crate::port::model::Ability;
 use crate::port::records::Records;
 
@@ -66,6 +66,9 @@ pub struct Task {
     pub by: Principal,
     /// The tenant.
     pub workspace: String,
+    /// What is recorded as the folder of a new thread's tools, and told to whoever finds it
+    /// ([`Builder::folders`](crate::Builder::folders)). An engine with one folder for all threads records that one.
+    pub folder: Option<String>,
     /// How the run behaves.
     pub options: RunOptions,
     /// What happens while another run is active in the thread.
@@ -82,6 +85,7 @@ impl Task {
             id: None,
             by: Principal::from("local"),
             workspace: "default".into(),
+            folder: None,
             options: RunOptions::default(),
             when_busy: WhenBusy::default(),
         }
@@ -155,7 +159,7 @@ impl Engine {
             message: Arc::new(message),
             by: task.by,
             workspace: task.workspace,
-            folder: self.deps.folder.as_ref().map(|folder| folder.path().display().to_string()),
+            folder: self.deps.folders.recorded(task.folder),
             run: run.clone(),
             agent: Arc::new(agent),
             options: task.options,
@@ -318,9 +322,9 @@ impl Engine {
         self.deps.journal.thread(thread).await?.ok_or_else(|| EngineError::NoThread(thread.clone()))
     }
 
-    /// Runs, newest first.
-    pub async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, EngineError> {
-        Ok(self.deps.journal.runs(thread, limit).await?)
+    /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
+    pub async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, EngineError> {
+        Ok(self.deps.journal.runs(query).await?)
     }
 
     /// Deletes a thread; refused while a run is active in it.

@@ -83,7 +83,8 @@ impl Engine {
             let machine = self.peek(&thread.thread).await?;
             let state = machine.state();
             if let Some((id, queued)) = state.queue.iter().find(|(_, queued)| queued.run == *run) {
-                let row = RunRow { thread: thread.thread, view: view(state, queued) };
+                let (workspace, owner) = (thread.view.workspace, thread.view.owner);
+                let row = RunRow { thread: thread.thread, workspace, owner, view: view(state, queued) };
                 return Ok((row, Some(id.clone())));
             }
         }

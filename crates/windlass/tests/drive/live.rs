@@ -10,7 +10,7 @@ use windlass::machine::{
     Answer, AutoRun, Block, EffectClass, Fact, FailureClass, Input, InterruptKind, MicroUsd, Principal,
     RunStatus, Seq, StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
 };
-use windlass::port::journal::{StoreError, ThreadStatus};
+use windlass::port::journal::{RunQuery, StoreError, ThreadStatus};
 use windlass::port::model::{Delta, Reply};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::Registry;
@@ -324,7 +324,7 @@ async fn a_queued_message_runs_when_the_run_is_done() {
     engine.wait(&first.run).await.unwrap();
     let outcome = waiting.await.unwrap();
     assert_eq!((&outcome.run_id, outcome.data.as_deref()), (&queued.run, Some("answer to second")));
-    let runs = engine.runs(Some(&first.thread), 10).await.unwrap();
+    let runs = engine.runs(&RunQuery::of(&first.thread, 10)).await.unwrap();
     assert_eq!(runs[0].view.run, queued.run);
     assert_eq!(engine.wait(&queued.run).await.unwrap().data, outcome.data);
 }

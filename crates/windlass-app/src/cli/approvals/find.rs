@@ -1,7 +1,7 @@
 //! Finding what waits for an answer, and saying what has become of what no longer does.
 
 use windlass::machine::{Answer, Fact, Given, InterruptId, InterruptKind, RunId};
-use windlass::port::journal::{RunRow, ThreadQuery, ThreadRow};
+use windlass::port::journal::{RunQuery, RunRow, ThreadQuery, ThreadRow};
 use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
 
 use crate::console::Console;
@@ -62,7 +62,7 @@ pub async fn all(
 
 async fn of_thread(place: &Place, thread: &ThreadRow) -> Result<Vec<Waiting>, EngineError> {
     let open = place.engine.interrupts(&thread.thread).await?;
-    let newest = place.engine.runs(Some(&thread.thread), 1).await?;
+    let newest = place.engine.runs(&RunQuery::of(&thread.thread, 1)).await?;
     let row = newest.into_iter().next();
     Ok(open.into_iter().filter_map(|open| Some(Waiting { row: row.clone()?, open })).collect())
 }

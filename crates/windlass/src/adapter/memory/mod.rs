@@ -4,6 +4,7 @@
 
 mod budget;
 mod fault;
+mod list;
 mod record;
 mod state;
 
@@ -20,7 +21,7 @@ use crate::port::blob::Blobs;
 use crate::port::budget::{Amounts, BudgetRow};
 use crate::port::clock::Clock;
 use crate::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunRow, StoreError,
+    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow, StoreError,
     StoredSnapshot, ThreadQuery, ThreadRow,
 };
 use crate::port::records::{Record, RecordChange, RecordError, Records};
@@ -190,8 +191,8 @@ impl Journal for MemoryStore {
         Ok(self.readable()?.run(run))
     }
 
-    async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, StoreError> {
-        Ok(self.readable()?.runs(thread, limit))
+    async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
+        Ok(self.readable()?.runs(query))
     }
 
     async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {

@@ -8,6 +8,7 @@ mod budget;
 mod check;
 mod collect;
 mod fault;
+mod list;
 mod raw;
 mod read;
 mod record;
@@ -33,7 +34,7 @@ use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::budget::{Amounts, BudgetRow};
 use crate::port::clock::Clock;
 use crate::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunRow, StoreError,
+    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow, StoreError,
     StoredSnapshot, ThreadQuery, ThreadRow,
 };
 use crate::port::records::{Record, RecordChange, RecordError, Records};
@@ -222,19 +223,19 @@ impl Journal for SqliteStore {
     }
 
     async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
-        read::threads(&self.readers, query).await
+        list::threads(&self.readers, query).await
     }
 
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
-        read::thread(&self.readers, thread).await
+        list::thread(&self.readers, thread).await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError> {
-        read::run(&self.readers, run).await
+        list::run(&self.readers, run).await
     }
 
-    async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, StoreError> {
-        read::runs(&self.readers, thread, limit).await
+    async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
+        list::runs(&self.readers, query).await
     }
 
     async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {

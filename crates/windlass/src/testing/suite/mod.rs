@@ -84,7 +84,10 @@ pub async fn journal_suite<F: Future<Output = JournalSubject>>(make: impl Fn() -
         budget::old_days_are_cleared,
         list::threads_are_paged_newest_first,
         list::threads_are_filtered,
+        list::threads_are_found_by_owner_and_by_what_they_do,
+        list::a_thread_moves_in_lists_as_it_changes,
         list::runs_are_found,
+        list::runs_are_filtered_and_paged,
         list::unattended_threads_are_found,
         list::unattended_leaves_out_what_is_held,
     ];

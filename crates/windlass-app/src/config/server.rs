@@ -1,0 +1,45 @@
+//! `[server]`: where the server listens and who may come.
+
+use std::net::SocketAddr;
+
+use http::Uri;
+use serde::Deserialize;
+
+use crate::trouble::Trouble;
+
+/// `[server]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerFile {
+    /// The address to listen at.
+    pub listen: Option<SocketAddr>,
+    /// The addresses that people reach the server by.
+    pub public_urls: Vec<String>,
+    /// Origins of pages elsewhere that may use the server.
+    pub cors: Vec<String>,
+}
+
+impl ServerFile {
+    /// This layer over a weaker one, key by key.
+    pub fn over(self, weaker: Self) -> Self {
+        let first = |own: Vec<String>, below| if own.is_empty() { below } else { own };
+        Self {
+            listen: self.listen.or(weaker.listen),
+            public_urls: first(self.public_urls, weaker.public_urls),
+            cors: first(self.cors, weaker.cors),
+        }
+    }
+
+    /// The addresses that people reach the server by.
+    pub fn public_urls(&self) -> Result<Vec<Uri>, Trouble> {
+        let read = |url: &String| {
+            let uri =
+                url.parse::<Uri>().ok().filter(|uri| uri.scheme().is_some() && uri.authority().is_some());
+            uri.ok_or_else(|| {
+                Trouble::usage(format!("`{url}` in `[server] public_urls` is no address"))
+                    .hint("write it as `https://agents.example.com`")
+            })
+        };
+        self.public_urls.iter().map(read).collect()
+    }
+}
