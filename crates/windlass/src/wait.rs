@@ -60,7 +60,10 @@ impl Engine {
                 Update::Stopped { why } => {
                     return Err(EngineError::Stopped { thread: row.thread, why: why.to_string() });
                 }
-                Update::Status(_) | Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => {}
+                Update::Status(_)
+                | Update::Delta { .. }
+                | Update::Snapshot { .. }
+                | Update::Progress { .. } => {}
             }
         }
     }

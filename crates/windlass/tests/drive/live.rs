@@ -191,36 +191,6 @@ async fn a_late_watcher_is_not_told_an_old_status() {
 }
 
 #[tokio::test]
-async fn a_late_watcher_of_a_reply_that_is_too_long_to_be_kept_is_told_of_the_gap() {
-    // More than the bus keeps of a running reply.
-    const FRAGMENTS: u64 = 300;
-    let models =
-        ScriptedModels::new(|_| Line::Hang(format!("{} ", "x".repeat(1_000)).repeat(FRAGMENTS as usize)));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
-    let started = engine.start(task("go")).await.unwrap();
-    let mut first = engine.watch(&started.thread, Seq(0));
-    while !matches!(first.next().await, Some(Ok(Update::Delta { number: FRAGMENTS, .. }))) {}
-    let mut late = engine.watch(&started.thread, Seq(0));
-    let (mut gaps, mut numbers) = (0, Vec::new());
-    while numbers.last() != Some(&FRAGMENTS) {
-        match late.next().await.unwrap().unwrap() {
-            Update::Gap { .. } => gaps += 1,
-            Update::Delta { number, .. } => numbers.push(number),
-            _ => {}
-        }
-    }
-    assert!(
-        gaps == 1 && numbers[0] > 1 && numbers.is_sorted_by(|a, b| b - a == 1),
-        "{gaps} gaps, {numbers:?}"
-    );
-    // Both go on, and are told the whole once the step ends.
-    engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
-    for watcher in [&mut first, &mut late] {
-        while !matches!(watcher.next().await, Some(Ok(Update::Status(ThreadStatus::Idle)))) {}
-    }
-}
-
-#[tokio::test]
 async fn fragments_are_shown_and_never_recorded() {
     let models = ScriptedModels::new(|call| match call.request.messages[0].plain_text().as_str() {
         "much" => Line::Say("word ".repeat(500)),

@@ -11,6 +11,7 @@ mod live;
 mod log;
 mod queue;
 mod store;
+mod stream;
 
 use std::path::Path;
 use std::sync::Arc;
