@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ::http::Uri;
 use clap::Args;
+use tokio_util::sync::CancellationToken;
 
 use super::{ModelFlags, PlaceFlags};
 use crate::account::Accounts;
@@ -74,15 +75,19 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         agent,
         settings: place.ground.settings.clone(),
         origins,
+        stopping: CancellationToken::new(),
     };
     let mut signals = Signals::listen()?;
-    let mut exit = Exit::Done;
-    let stop = async {
-        exit = match signals.next().await {
+    let stopping = app.stopping.clone();
+    let told = async {
+        let signal = signals.next().await;
+        stopping.cancel();
+        match signal {
             Signal::Interrupt => Exit::Interrupted,
             Signal::End(code) => Exit::Signal(code),
-        };
+        }
     };
-    listening.serve(http::router(Arc::new(app)), stop).await;
+    let served = listening.serve(http::router(Arc::new(app)), stopping.clone());
+    let (exit, ()) = tokio::join!(told, served);
     Ok(exit)
 }

@@ -3,7 +3,6 @@
 //! HTTP/1.1 in clear; TLS and HTTP/2 are a proxy's.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 /// How long a client may take to send a request's head.
@@ -41,17 +41,16 @@ pub async fn listen(address: SocketAddr) -> io::Result<Listening> {
 }
 
 impl Listening {
-    /// Serves until `stop` ends, then lets requests in progress finish for some seconds.
-    pub async fn serve(self, router: Router, stop: impl Future<Output = ()>) {
+    /// Serves until `stopping` is cancelled, then lets requests in progress finish for some seconds.
+    pub async fn serve(self, router: Router, stopping: CancellationToken) {
         let mut make = router.into_make_service_with_connect_info::<SocketAddr>();
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         let drain = GracefulShutdown::new();
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
-        tokio::pin!(stop);
         loop {
             let accepted = tokio::select! {
-                () = &mut stop => break,
+                () = stopping.cancelled() => break,
                 accepted = accept(&self.listener, &room) => accepted,
             };
             let Ok((stream, peer, permit)) = accepted else {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
+use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use windlass::{AgentConfig, Engine};
@@ -42,6 +43,8 @@ pub struct App {
     pub settings: Settings,
     /// The addresses that it answers at.
     pub origins: Origins,
+    /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
+    pub stopping: CancellationToken,
 }
 
 /// [`App`] as handlers get it.

@@ -5,10 +5,13 @@
 mod contain;
 mod control;
 mod crash;
+mod folders;
 mod limits;
 mod live;
 mod log;
+mod queue;
 mod store;
+mod stream;
 
 use std::path::Path;
 use std::sync::Arc;
