@@ -76,6 +76,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         settings: place.ground.settings.clone(),
         origins,
         stopping: CancellationToken::new(),
+        frames: Default::default(),
     };
     let mut signals = Signals::listen()?;
     let stopping = app.stopping.clone();

@@ -18,6 +18,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
+use super::stream::stall::{Impatient, STALL};
+
 /// How long a client may take to send a request's head.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Connections at a time: each costs some KiB and a descriptor, of which systems give 1,024 to 1,048,576.
@@ -62,7 +64,8 @@ impl Listening {
             let service: Result<_, Infallible> = make.call(peer).await;
             let Ok(service) = service;
             let service = TowerToHyperService::new(service);
-            let connection = drain.watch(server.serve_connection(TokioIo::new(stream), service));
+            let connection =
+                drain.watch(server.serve_connection(TokioIo::new(Impatient::new(stream, STALL)), service));
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%peer, %error, "a connection ended");

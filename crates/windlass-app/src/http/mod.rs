@@ -13,6 +13,7 @@ pub mod origin;
 pub mod page;
 pub mod problem;
 mod request;
+pub mod stream;
 mod threads;
 
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub struct App {
     pub origins: Origins,
     /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
     pub stopping: CancellationToken,
+    /// What the readers of a thread share.
+    pub frames: stream::frame::Frames,
 }
 
 /// [`App`] as handlers get it.
@@ -70,6 +73,6 @@ pub fn router(app: Shared) -> Router {
 
 /// The native API with its document. Features that come later merge their routes here.
 fn api() -> OpenApiRouter<Shared> {
-    let v1 = OpenApiRouter::new().merge(health::routes()).merge(threads::routes());
+    let v1 = OpenApiRouter::new().merge(health::routes()).merge(threads::routes()).merge(stream::routes());
     OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
 }
