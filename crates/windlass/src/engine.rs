@@ -15,7 +15,9 @@ use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
 use crate::port::bus::Position;
-use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
+use crate::port::journal::{
+    Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus, Usage, UsageQuery,
+};
 use crate::port::model::Ability;
 use crate::port::records::Records;
 
@@ -300,6 +302,21 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Recorded>, EngineError> {
         Ok(self.deps.journal.read(thread, after, limit).await?)
+    }
+
+    /// Reads the last events before a position, in the order of the journal; `Seq(u64::MAX)` begins at its end.
+    pub async fn events_before(
+        &self,
+        thread: &ThreadId,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, EngineError> {
+        Ok(self.deps.journal.read_back(thread, before, limit).await?)
+    }
+
+    /// What runs used, by time, model and agent.
+    pub async fn usage(&self, query: &UsageQuery) -> Result<Usage, EngineError> {
+        Ok(self.deps.journal.usage(query).await?)
     }
 
     /// The whole text of a content, also where it is stored apart.
