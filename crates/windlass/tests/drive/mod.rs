@@ -5,9 +5,11 @@
 mod contain;
 mod control;
 mod crash;
+mod leave;
 mod limits;
 mod live;
 mod log;
+mod observe;
 mod store;
 
 use std::path::Path;
