@@ -27,6 +27,9 @@ const TAKEN_WITHIN_MS: u64 = 3_000;
 /// How often that is looked at.
 const TAKEN_LOOK_EVERY_MS: u64 = 10;
 
+/// How often it is looked whether every thread was left.
+const LEFT_LOOK_EVERY_MS: u64 = 5;
+
 /// Events that a message leads to before any that belongs to its run.
 const BEGINNING: usize = 8;
 
@@ -258,6 +261,22 @@ impl Engine {
     /// Whether this engine drives a thread at this moment.
     pub fn drives(&self, thread: &ThreadId) -> bool {
         self.deps.actors().contains_key(thread)
+    }
+
+    /// Stops driving: no thread is taken any more, model calls are dropped and asked again by whoever goes on, and
+    /// tools at work may end within a time, so that no outcome is lost. Returns how many threads had a tool at work
+    /// even then; those end with the process, as in a crash.
+    pub async fn hand_over(&self, within_ms: u64) -> usize {
+        self.deps.leaving.cancel();
+        let clock = &self.deps.clock;
+        let until_ms = clock.monotonic_ms().saturating_add(within_ms);
+        loop {
+            let driven = self.deps.actors().len();
+            if driven == 0 || clock.monotonic_ms() >= until_ms {
+                return driven;
+            }
+            clock.sleep_ms(LEFT_LOOK_EVERY_MS).await;
+        }
     }
 
     /// Asks a run to end.

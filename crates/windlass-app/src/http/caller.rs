@@ -23,7 +23,9 @@ impl FromRequestParts<Shared> for Caller {
     async fn from_request_parts(parts: &mut request::Parts, app: &Shared) -> Result<Self, Problem> {
         // A stream looks again who it is for; the credential stays with the request until then.
         let identity = identify(&parts.headers, app).await?;
-        identity.map(Self).map_err(|unknown| Problem::unauthenticated(unknown.to_string()))
+        let identity = identity.map_err(|unknown| Problem::unauthenticated(unknown.to_string()))?;
+        app.limiter.admit(&identity, parts)?;
+        Ok(Self(identity))
     }
 }
 

@@ -3,16 +3,22 @@
 //! Handlers parse, ask the [`Caller`](caller::Caller) what it may, call the engine, and map what comes back. They
 //! decide nothing about a run.
 
+mod body;
 pub mod caller;
 mod health;
 pub mod input;
+pub mod limit;
 mod listen;
+pub mod metrics;
 mod openapi;
 pub mod origin;
 pub mod page;
+pub mod peer;
 pub mod problem;
 mod request;
 mod threads;
+pub mod tls;
+mod wire;
 
 use std::sync::Arc;
 
@@ -22,9 +28,12 @@ use axum::middleware;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
+use windlass::adapter::model::Secret;
 use windlass::{AgentConfig, Engine};
 
-pub use self::listen::listen;
+use self::limit::Limiter;
+pub use self::listen::{Terms, listen};
+use self::metrics::Metrics;
 use self::origin::Origins;
 use self::problem::Problem;
 use crate::account::Accounts;
@@ -44,6 +53,12 @@ pub struct App {
     pub origins: Origins,
     /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
     pub stopping: CancellationToken,
+    /// What is counted against limits.
+    pub limiter: Limiter,
+    /// What is counted for whoever watches the server.
+    pub metrics: Arc<Metrics>,
+    /// What reads the metrics from elsewhere.
+    pub scrape: Option<Secret>,
 }
 
 /// [`App`] as handlers get it.
@@ -55,14 +70,18 @@ pub fn router(app: Shared) -> Router {
     Router::new()
         .merge(api)
         .merge(openapi::routes(document))
+        .merge(metrics::routes())
         .fallback(async || Problem::not_found("this path"))
         .method_not_allowed_fallback(async || {
             let status = http::StatusCode::METHOD_NOT_ALLOWED;
             Problem::new(status, "method_not_allowed", "this path has no such method")
         })
         .layer(DefaultBodyLimit::max(input::BODY_MAX_BYTES))
+        .layer(middleware::from_fn_with_state(app.clone(), body::watch))
+        .layer(middleware::from_fn_with_state(app.clone(), limit::count))
         .layer(middleware::from_fn_with_state(app.clone(), origin::check))
-        .layer(middleware::from_fn(request::trace))
+        .layer(middleware::from_fn_with_state(app.clone(), peer::find))
+        .layer(middleware::from_fn_with_state(app.clone(), request::trace))
         .with_state(app)
 }
 

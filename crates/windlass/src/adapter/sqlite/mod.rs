@@ -3,6 +3,7 @@
 //! Several processes may open the same folder; each is a [`Node`]. One writer per process commits
 //! what waits together; readers have connections of their own. Never on a network file system.
 
+mod backup;
 mod blob;
 mod budget;
 mod check;
@@ -27,6 +28,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, SqlitePool};
 use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
 
+pub use self::backup::{Copied, backup, restore};
 use self::blob::BlobFiles;
 use self::fault::store_error;
 use self::writer::{PreparedAppend, Write, Writer, Written};
