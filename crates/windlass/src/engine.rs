@@ -65,6 +65,9 @@ pub struct Task {
     pub by: Principal,
     /// The tenant.
     pub workspace: String,
+    /// What is recorded as the folder of a new thread's tools, and told to whoever finds it
+    /// ([`Builder::folders`](crate::Builder::folders)). An engine with one folder for all threads records that one.
+    pub folder: Option<String>,
     /// How the run behaves.
     pub options: RunOptions,
     /// What happens while another run is active in the thread.
@@ -81,6 +84,7 @@ impl Task {
             id: None,
             by: Principal::from("local"),
             workspace: "default".into(),
+            folder: None,
             options: RunOptions::default(),
             when_busy: WhenBusy::default(),
         }
@@ -154,7 +158,7 @@ impl Engine {
             message: Arc::new(message),
             by: task.by,
             workspace: task.workspace,
-            folder: self.deps.folder.as_ref().map(|folder| folder.path().display().to_string()),
+            folder: self.deps.folders.recorded(task.folder),
             run: run.clone(),
             agent: Arc::new(agent),
             options: task.options,

@@ -300,7 +300,14 @@ async fn the_end_of_a_run_is_recorded_once_with_its_figures() {
         _ => None,
     });
     let usage = Usage { input: Some(20), output: Some(10), ..Usage::default() };
-    let totals = Totals { steps: 2, calls: 1, usage, cost: Some(MicroUsd(40)), duration_ms: 1_400 };
+    let totals = Totals {
+        steps: 2,
+        calls: 1,
+        usage,
+        cost: Some(MicroUsd(40)),
+        duration_ms: 1_400,
+        ..Totals::default()
+    };
     assert_eq!(ends.collect::<Vec<_>>(), [(Some(outcome.run_id), RunStatus::Done, totals)]);
     assert_eq!(outcome.meta.duration_ms, 1_400);
 }

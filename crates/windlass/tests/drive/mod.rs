@@ -5,6 +5,7 @@
 mod contain;
 mod control;
 mod crash;
+mod folders;
 mod limits;
 mod live;
 mod log;
