@@ -3,11 +3,15 @@
 //! It reads the journal event by event and knows nothing of the machine. It keeps everything, looks
 //! through plain lists, and panics where an event breaks a rule.
 
+mod call;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use windlass_machine::*;
 
+pub use self::call::{Doing, Leave, ReferenceCall};
+use self::call::{effect, open, opened};
 use crate::fixture;
 
 /// A place of the history.
@@ -19,19 +23,6 @@ pub enum Entry {
     Nudge,
     /// Withdrawn, and already out of the window.
     Gap,
-}
-
-/// Why a call may be dispatched. A dispatch uses it up.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Leave {
-    /// The gate says so.
-    Allowed,
-    /// People, or the policy in their place, said so of exactly this.
-    Approved(Digest),
-    /// What the call asked was replied to.
-    Replied,
-    /// A person said that it was not done.
-    Retry,
 }
 
 /// Something that waits for an outside reply.
@@ -62,6 +53,7 @@ impl ReferenceAsked {
     }
 }
 
+<<<<<<< HEAD
 /// Where a call stands whose outcome is not at hand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Doing {
@@ -145,6 +137,8 @@ impl ReferenceCall {
     }
 }
 
+=======
+>>>>>>> fork
 #[derive(Clone, Debug)]
 pub struct ReferenceRun {
     pub id: RunId,
@@ -181,6 +175,8 @@ pub struct Reference {
     pub history: Vec<Entry>,
     pub window: usize,
     pub queue: Vec<(InputId, Queued)>,
+    /// The message that is taken before all others, where it still waits.
+    pub promoted: Option<InputId>,
     pub run: Option<ReferenceRun>,
     pub last: Option<(RunId, usize)>,
     pub ended: Vec<(RunId, RunStatus, Output)>,
@@ -284,10 +280,28 @@ impl Reference {
             Fact::MessageReceived { message, .. } => self.history.push(Entry::Said(message.clone())),
             Fact::MessageQueued { id, queued } => self.queue.push((id.clone(), (**queued).clone())),
             Fact::MessageTaken { id } => {
+                let first = self.promoted.take_if(|first| self.queue.iter().any(|(id, _)| id == first));
+                assert!(first.is_none_or(|first| first == *id), "{id} was taken before what was promoted");
                 let queued = self.unqueue(id);
                 self.history.push(Entry::Said(queued.message));
             }
-            Fact::MessageWithdrawn { id } => drop(self.unqueue(id)),
+            Fact::MessageWithdrawn { id, by } => {
+                self.check_sender(id, by);
+                drop(self.unqueue(id));
+            }
+            Fact::MessageEdited { id, message, by } => {
+                self.check_sender(id, by);
+                let (_, queued) = self.queue.iter_mut().find(|(queued, _)| queued == id).expect("it waits");
+                assert_ne!(queued.message, *message, "edited to what it said");
+                queued.message = message.clone();
+            }
+            Fact::MessagePromoted { id, by } => {
+                self.check_sender(id, by);
+                let mut queued = self.unqueue(id);
+                queued.place = Place::AfterCancel;
+                self.queue.insert(0, (id.clone(), queued));
+                self.promoted = Some(id.clone());
+            }
             Fact::RunStarted { agent, options, by } => self.run_started(event, (agent, options), by),
             Fact::RunFinished { status, output, totals, .. } => self.run_finished(*status, output, totals),
             Fact::RunWithdrawn { .. } => {
@@ -344,6 +358,12 @@ impl Reference {
             Fact::LimitReached { refused, .. } => self.refused |= refused.is_some(),
             Fact::Note { .. } => {}
         }
+    }
+
+    /// Whoever changes what waits has sent it, or owns the thread.
+    fn check_sender(&self, id: &InputId, by: &Principal) {
+        let (_, queued) = self.queue.iter().find(|(queued, _)| queued == id).expect("it waits");
+        assert!(queued.by == *by || self.owner.as_ref() == Some(by), "{by} meddles with {id}");
     }
 
     fn unqueue(&mut self, id: &InputId) -> Queued {
@@ -432,6 +452,7 @@ impl Reference {
         }
     }
 
+<<<<<<< HEAD
     fn see_call(&mut self, fact: &Fact) {
         let run = self.run.as_mut().expect("a run is active");
         match fact {
@@ -548,6 +569,8 @@ impl Reference {
         }
     }
 
+=======
+>>>>>>> fork
     fn see_interrupt(&mut self, fact: &Fact) {
         match fact {
             Fact::InterruptOpened { interrupt, kind, call, terms } => {
@@ -669,37 +692,6 @@ impl Reference {
             *self.retries.entry(id).or_default() += 1;
         }
     }
-}
-
-/// A call asks: what it asks suits where it stands, and no leave outlives the question.
-fn opened(call: &mut ReferenceCall, asked: ReferenceAsked) {
-    assert!(call.doing == Doing::Nothing && call.asked.is_none());
-    assert_eq!(call.in_doubt, matches!(asked.kind, InterruptKind::InDoubt { .. }));
-    match &asked.kind {
-        InterruptKind::Approval { approval, preview, .. } => {
-            assert_eq!(*approval, call.approval, "asked about another call");
-            assert_eq!(preview.is_some(), call.previews, "asked without what it would do");
-        }
-        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
-            assert!(call.parked || call.starts == 0);
-        }
-        // Whoever lets it go on is shown no preview.
-        InterruptKind::Hook { .. } => call.shown = None,
-        InterruptKind::InDoubt { .. } | InterruptKind::Limit(_) => {}
-    }
-    (call.asked, call.leave) = (Some(asked), None);
-}
-
-/// A call that has no result yet: a second result for it is a broken rule.
-fn open(run: &mut ReferenceRun, key: CallKey) -> &mut ReferenceCall {
-    assert_eq!(key.step, run.attempt.step);
-    let call = &mut run.calls[key.index as usize];
-    assert!(call.result.is_none(), "{key:?} has a result already");
-    call
-}
-
-fn effect(run: &RunId, key: CallKey) -> EffectId {
-    EffectId::from(format!("t/{run}/{}/{}", key.step, key.index))
 }
 
 /// Checks that a request's history is valid: calls and results in pairs, in order, without orphans.

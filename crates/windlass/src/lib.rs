@@ -13,6 +13,7 @@ pub mod limits;
 mod offer;
 mod outcome;
 pub mod port;
+mod queue;
 mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -28,3 +29,4 @@ pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
 pub use crate::offer::OfferedTool;
 pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens};
+pub use crate::queue::QueuedMessage;

@@ -10,6 +10,7 @@ mod lost;
 mod message;
 mod model;
 mod next;
+mod queue;
 mod rejudge;
 mod tool;
 mod verdict;
@@ -46,7 +47,9 @@ pub(crate) fn decide(
     let d = &mut decision;
     match input {
         Input::Message(message) => message::received(d, message),
-        Input::Withdraw { id } => message::withdrawn(d, id),
+        Input::Withdraw { id, by } => queue::withdrawn(d, id, by),
+        Input::EditQueued { id, message, by } => queue::edited(d, id, message, by),
+        Input::SendNow { id, by } => queue::sent_now(d, id, by),
         Input::Cancel { run, by } => cancel::asked(d, run.as_ref(), by),
         Input::Answered { answers, by, view } => answer::answered(d, answers, by, view),
         Input::Title { title, by } => message::titled(d, title, by),
@@ -159,6 +162,8 @@ impl<'a> Decision<'a> {
                 | Fact::ThreadTitled { .. }
                 | Fact::MessageQueued { .. }
                 | Fact::MessageWithdrawn { .. }
+                | Fact::MessageEdited { .. }
+                | Fact::MessagePromoted { .. }
                 | Fact::RunStarted { .. }
                 | Fact::RunFinished { .. }
                 | Fact::StepStarted { .. }

@@ -106,7 +106,7 @@ fn without_calls(d: &mut Decision<'_>, run: &Run, stop: &StopReason, message: &M
 }
 
 fn answered(d: &mut Decision<'_>, run: &Run, output: Output, totals: &Totals) {
-    let steered = d.state.queue.iter().any(|(_, queued)| queued.place == crate::event::Place::AfterStep);
+    let steered = d.state.queue.iter().any(|waiting| waiting.queued.place == crate::event::Place::AfterStep);
     // An answer on the last step stands; what was to steer the run then starts the next one.
     if steered && has_steps_left(run) {
         next_step(d, run, StepMode::Plain, totals);

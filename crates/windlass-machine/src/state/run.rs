@@ -340,6 +340,8 @@ impl Run {
             | Fact::MessageQueued { .. }
             | Fact::MessageTaken { .. }
             | Fact::MessageWithdrawn { .. }
+            | Fact::MessageEdited { .. }
+            | Fact::MessagePromoted { .. }
             | Fact::RunStarted { .. }
             | Fact::RunFinished { .. }
             | Fact::RunWithdrawn { .. }

@@ -391,7 +391,7 @@ async fn a_queued_run_whose_turn_does_not_come_is_said_to_be_queued() {
     engine.cancel(&first.run_id, Principal::from("ann")).await.unwrap();
     let outcome = waiting.await.unwrap().unwrap();
     assert_eq!((outcome.status, &outcome.run_id), (Status::Queued, &queued));
-    engine.send(&"t1".into(), Input::Withdraw { id: "m2".into() }).await.unwrap();
+    engine.withdraw(&"t1".into(), &"m2".into(), "local".into()).await.unwrap();
     let gone = engine.wait(&queued).await.unwrap_err();
     assert_eq!(gone.to_string(), format!("run `{queued}` does not exist in this store"));
 }
@@ -457,7 +457,7 @@ async fn what_comes_too_late_is_refused_with_words() {
     assert_eq!(late.to_string(), format!("too late: run `{}` is closed", outcome.run_id));
     let answer = engine.answer(&thread, &"nonsense".into(), Answer::Approve, party("ann")).await;
     assert_eq!(answer.unwrap_err().to_string(), "an open interrupt `nonsense` does not exist in this thread");
-    let nothing = engine.send(&"nowhere".into(), Input::Withdraw { id: "m".into() }).await.unwrap_err();
+    let nothing = engine.withdraw(&"nowhere".into(), &"m".into(), "ann".into()).await.unwrap_err();
     assert_eq!(nothing.to_string(), "thread `nowhere` does not exist in this store");
     assert_eq!(engine.events(&thread, Seq(0), 100).await.unwrap(), before);
 }

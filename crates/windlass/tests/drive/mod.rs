@@ -9,6 +9,7 @@ mod folders;
 mod limits;
 mod live;
 mod log;
+mod queue;
 mod store;
 
 use std::path::Path;
