@@ -3,21 +3,33 @@
 //! Handlers parse, ask the [`Caller`](caller::Caller) what it may, call the engine, and map what comes back. They
 //! decide nothing about a run.
 
+mod agents;
 mod body;
 pub mod caller;
+pub mod etag;
+mod grants;
 mod health;
+pub mod idempotency;
 pub mod input;
+mod interrupts;
 pub mod limit;
 mod listen;
+mod messages;
 pub mod metrics;
+mod modes;
 mod openapi;
 pub mod origin;
+pub mod outcome;
 pub mod page;
 pub mod peer;
 pub mod problem;
 mod request;
+mod runs;
+mod send;
 mod threads;
+mod timezone;
 pub mod tls;
+mod tools;
 mod wire;
 
 use std::sync::Arc;
@@ -66,7 +78,7 @@ pub type Shared = Arc<App>;
 
 /// The whole server.
 pub fn router(app: Shared) -> Router {
-    let (api, document) = api().split_for_parts();
+    let (api, document) = api(&app).split_for_parts();
     Router::new()
         .merge(api)
         .merge(openapi::routes(document))
@@ -85,8 +97,23 @@ pub fn router(app: Shared) -> Router {
         .with_state(app)
 }
 
-/// The native API with its document. Features that come later merge their routes here.
-fn api() -> OpenApiRouter<Shared> {
-    let v1 = OpenApiRouter::new().merge(health::routes()).merge(threads::routes());
+/// The native API with its document. Features that come later merge their routes here; those whose `POST`s take an
+/// `Idempotency-Key` into [`keyed`].
+fn api(app: &Shared) -> OpenApiRouter<Shared> {
+    let once = middleware::from_fn_with_state(app.clone(), idempotency::once);
+    let v1 = OpenApiRouter::new().merge(health::routes()).merge(keyed().layer(once));
     OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
+}
+
+/// Routes whose `POST`s happen once for a key.
+fn keyed() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .merge(threads::routes())
+        .merge(messages::routes())
+        .merge(runs::routes())
+        .merge(interrupts::routes())
+        .merge(grants::routes())
+        .merge(modes::routes())
+        .merge(agents::routes())
+        .merge(tools::routes())
 }
