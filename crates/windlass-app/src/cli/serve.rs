@@ -90,6 +90,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         limiter: Limiter::new(&server.limits),
         metrics,
         scrape,
+        frames: Default::default(),
     };
     let mut signals = Signals::listen()?;
     let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());

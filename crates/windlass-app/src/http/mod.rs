@@ -6,6 +6,7 @@
 mod agents;
 mod body;
 pub mod caller;
+mod compat;
 pub mod etag;
 mod grants;
 mod health;
@@ -26,6 +27,7 @@ pub mod problem;
 mod request;
 mod runs;
 mod send;
+pub mod stream;
 mod threads;
 mod timezone;
 pub mod tls;
@@ -71,6 +73,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// What reads the metrics from elsewhere.
     pub scrape: Option<Secret>,
+    /// What the readers of a thread share.
+    pub frames: stream::frame::Frames,
 }
 
 /// [`App`] as handlers get it.
@@ -83,6 +87,7 @@ pub fn router(app: Shared) -> Router {
         .merge(api)
         .merge(openapi::routes(document))
         .merge(metrics::routes())
+        .merge(compat::routes())
         .fallback(async || Problem::not_found("this path"))
         .method_not_allowed_fallback(async || {
             let status = http::StatusCode::METHOD_NOT_ALLOWED;
@@ -101,7 +106,7 @@ pub fn router(app: Shared) -> Router {
 /// `Idempotency-Key` into [`keyed`].
 fn api(app: &Shared) -> OpenApiRouter<Shared> {
     let once = middleware::from_fn_with_state(app.clone(), idempotency::once);
-    let v1 = OpenApiRouter::new().merge(health::routes()).merge(keyed().layer(once));
+    let v1 = OpenApiRouter::new().merge(health::routes()).merge(stream::routes()).merge(keyed().layer(once));
     OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
 }
 

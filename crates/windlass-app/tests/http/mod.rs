@@ -1,6 +1,8 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
+mod cuts;
 mod start;
+mod stream;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
