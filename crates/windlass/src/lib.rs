@@ -28,6 +28,6 @@ pub use crate::engine::{AgentConfig, Engine, Started, Task};
 pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
 pub use crate::offer::OfferedTool;
-pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens};
+pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
 pub use crate::port::bus::Position;
 pub use crate::queue::QueuedMessage;

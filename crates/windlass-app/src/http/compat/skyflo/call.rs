@@ -96,10 +96,8 @@ pub fn blocks(content: &[Block]) -> Vec<Value> {
 
 /// A result as one text.
 pub fn plain(content: &[Block]) -> String {
-    let texts: Vec<String> = blocks(content)
-        .into_iter()
-        .filter_map(|block| block["text"].as_str().map(str::to_owned))
-        .collect();
+    let texts: Vec<String> =
+        blocks(content).into_iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect();
     texts.join("\n")
 }
 

@@ -122,11 +122,7 @@ fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed
 }
 
 /// The run that a message was put beside, and the thread as it stands.
-async fn beside(
-    app: &Shared,
-    thread: &ThreadId,
-    seq: Seq,
-) -> Result<Option<(RunId, Machine)>, EngineError> {
+async fn beside(app: &Shared, thread: &ThreadId, seq: Seq) -> Result<Option<(RunId, Machine)>, EngineError> {
     let first = app.engine.events(thread, Seq(seq.0.saturating_sub(1)), 1).await?.into_iter().next();
     let Some(event) = first.map(|recorded| recorded.event) else { return Ok(None) };
     if !matches!(event.fact, Fact::MessageQueued { .. }) {

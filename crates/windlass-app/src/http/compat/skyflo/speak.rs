@@ -168,9 +168,7 @@ impl Speaker {
                 self.calls.replied(event.run.as_ref().unwrap_or(&self.run), attempt.step, message);
                 words
             }
-            Fact::StepFailed { .. } => {
-                self.reply.retry(&self.scene, at, &event.fact).into_iter().collect()
-            }
+            Fact::StepFailed { .. } => self.reply.retry(&self.scene, at, &event.fact).into_iter().collect(),
             Fact::InterruptOpened { kind: InterruptKind::Limit(limit), call: None, .. } => {
                 vec![self.fails(at, &reached(limit))]
             }
