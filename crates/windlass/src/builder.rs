@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{AutoRun, Policy, Principal, Rule};
+use windlass_machine::{AutoRun, Policy, Principal, Rule, ThreadId};
 
 use crate::adapter::clock::SystemClock;
 use crate::drive::policy::PolicySource;
-use crate::drive::{BlobCache, Deps, Opening, RolesOf};
+use crate::drive::{BlobCache, Deps, FolderOf, Folders, Opening, RolesOf};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -46,6 +46,7 @@ pub struct Builder {
     models: Option<Arc<dyn Models>>,
     registry: Registry,
     folder: Option<Arc<WorkingFolder>>,
+    folders: Option<Arc<FolderOf>>,
     policy: Policy,
     budgets: Vec<Budget>,
     hook: Option<Arc<dyn Hook>>,
@@ -112,9 +113,27 @@ impl Builder {
         self
     }
 
-    /// The folder that file tools work in.
+    /// The folder that the tools of every thread work in.
     pub fn folder(mut self, folder: Arc<WorkingFolder>) -> Self {
-        self.folder = Some(folder);
+        (self.folder, self.folders) = (Some(folder), None);
+        self
+    }
+
+    /// Finds the folder that the tools of a thread work in, by the thread and by what its task named
+    /// ([`Task::folder`](crate::Task::folder)).
+    ///
+    /// It is asked when the first tool of a thread is called after the thread was taken up, and may block. Where it
+    /// fails or panics, the model is told, and the next call asks again. Threads that share a folder take turns in it
+    /// where they are given the same [`Arc`].
+    pub fn folders(
+        mut self,
+        find: impl Fn(&ThreadId, Option<&str>) -> Result<Option<Arc<WorkingFolder>>, String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.folder = None;
+        self.folders = Some(Arc::new(find));
         self
     }
 
@@ -171,6 +190,10 @@ impl Builder {
             tokio::task::spawn_blocking(move || folder.clear_leftovers());
         }
         let ((journal, blobs, records), bus) = self.open(&clock).await?;
+        let folders = match self.folders {
+            Some(find) => Folders::Each(checked(find, self.store)),
+            None => Folders::One(self.folder),
+        };
         let models = match self.models {
             Some(models) => models,
             None => Arc::new(crate::adapter::model::ProviderCatalog::builder().build()?),
@@ -184,7 +207,7 @@ impl Builder {
             models,
             registry_digest: self.registry.digest(),
             registry: Arc::new(self.registry),
-            folder: self.folder,
+            folders,
             policy: PolicySource::new(self.policy),
             budgets: self.budgets,
             hook: self.hook,
@@ -223,6 +246,18 @@ impl Builder {
 
 /// The parts of a store.
 type Ports = (Arc<dyn Journal>, Arc<dyn Blobs>, Arc<dyn Records>);
+
+/// Finds folders and refuses those that a store must not lie in.
+fn checked(find: Arc<FolderOf>, store: Option<PathBuf>) -> Arc<FolderOf> {
+    Arc::new(move |thread, recorded| {
+        let Some(folder) = find(thread, recorded)? else { return Ok(None) };
+        if let Some(store) = &store {
+            keep_apart(store, &folder).map_err(|error| error.to_string())?;
+        }
+        folder.clear_leftovers();
+        Ok(Some(folder))
+    })
+}
 
 /// An agent that can write into its own store could forge what was approved: there the folder must refuse its tools.
 /// (design: "Configuration and secrets")

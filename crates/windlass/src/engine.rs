@@ -14,7 +14,10 @@ use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
-use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
+use crate::port::bus::Position;
+use crate::port::journal::{
+    Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus, Usage, UsageQuery,
+};
 use crate::port::model::Ability;
 use crate::port::records::Records;
 
@@ -68,6 +71,9 @@ pub struct Task {
     pub by: Principal,
     /// The tenant.
     pub workspace: String,
+    /// What is recorded as the folder of a new thread's tools, and told to whoever finds it
+    /// ([`Builder::folders`](crate::Builder::folders)). An engine with one folder for all threads records that one.
+    pub folder: Option<String>,
     /// How the run behaves.
     pub options: RunOptions,
     /// What happens while another run is active in the thread.
@@ -84,6 +90,7 @@ impl Task {
             id: None,
             by: Principal::from("local"),
             workspace: "default".into(),
+            folder: None,
             options: RunOptions::default(),
             when_busy: WhenBusy::default(),
         }
@@ -125,7 +132,7 @@ impl Engine {
         };
         let head = head.map(|head| head.seq).unwrap_or_default();
         // Follows before it sends: whatever comes is told, and a head that has moved meanwhile is caught up with.
-        let updates = self.deps.watch(&thread, head, Begin::Live);
+        let updates = self.deps.watch(&thread, head.into(), Begin::Live);
         Ok((self.start_in(thread, task).await?, updates))
     }
 
@@ -157,7 +164,7 @@ impl Engine {
             message: Arc::new(message),
             by: task.by,
             workspace: task.workspace,
-            folder: self.deps.folder.as_ref().map(|folder| folder.path().display().to_string()),
+            folder: self.deps.folders.recorded(task.folder),
             run: run.clone(),
             agent: Arc::new(agent),
             options: task.options,
@@ -293,6 +300,16 @@ impl Engine {
 
     /// Watches a thread from after a position: events in order, live fragments between them.
     pub fn watch(&self, thread: &ThreadId, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
+        self.watch_from(thread, after.into())
+    }
+
+    /// Watches a thread from where a watcher stood, also in the middle of a reply: neither an event nor a fragment that
+    /// it has is told again. Fragments that can no longer be told one by one come as a snapshot of the reply so far.
+    pub fn watch_from(
+        &self,
+        thread: &ThreadId,
+        after: Position,
+    ) -> BoxStream<'static, Result<Update, StoreError>> {
         self.deps.watch(thread, after, Begin::Journal)
     }
 
@@ -304,6 +321,21 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Recorded>, EngineError> {
         Ok(self.deps.journal.read(thread, after, limit).await?)
+    }
+
+    /// Reads the last events before a position, in the order of the journal; `Seq(u64::MAX)` begins at its end.
+    pub async fn events_before(
+        &self,
+        thread: &ThreadId,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, EngineError> {
+        Ok(self.deps.journal.read_back(thread, before, limit).await?)
+    }
+
+    /// What runs used, by time, model and agent.
+    pub async fn usage(&self, query: &UsageQuery) -> Result<Usage, EngineError> {
+        Ok(self.deps.journal.usage(query).await?)
     }
 
     /// The whole text of a content, also where it is stored apart.

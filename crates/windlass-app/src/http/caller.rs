@@ -103,9 +103,8 @@ impl Caller {
             Err(EngineError::NoThread(_)) => return Err(missing()),
             row => row?,
         };
-        let owner = app.engine.peek(thread).await?.state().owner.clone();
-        let own = row.view.workspace == self.workspace()
-            && (self.is_admin() || owner.as_ref() == Some(self.user()));
+        let own =
+            row.view.workspace == self.workspace() && (self.is_admin() || row.view.owner == *self.user());
         if own { Ok(row) } else { Err(missing()) }
     }
 

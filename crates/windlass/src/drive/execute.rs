@@ -15,6 +15,7 @@ use windlass_machine::{
 
 use super::contain::panic_text;
 use super::fill::NewBlobs;
+use super::folder::ThreadFolder;
 use super::spend::Bounds;
 use super::{Deps, Letter, trace};
 use crate::port::bus::Signal;
@@ -33,6 +34,8 @@ pub(super) struct Place {
     pub deps: Arc<Deps>,
     pub thread: ThreadId,
     pub run: RunId,
+    /// Where the thread's tools work.
+    pub folder: Arc<ThreadFolder>,
     /// What a log shows of the command.
     pub span: Span,
 }

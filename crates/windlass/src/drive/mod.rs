@@ -10,6 +10,7 @@ mod contain;
 mod execute;
 mod fill;
 mod flight;
+mod folder;
 mod genai;
 mod measure;
 mod owner;
@@ -37,9 +38,10 @@ use crate::port::journal::{Epoch, Journal};
 use crate::port::model::Models;
 use crate::port::observe::Observer;
 use crate::port::records::Records;
-use crate::tool::{Registry, WorkingFolder};
+use crate::tool::Registry;
 
 pub(crate) use fill::{BlobCache, NewBlobs};
+pub(crate) use folder::{FolderOf, Folders};
 pub(crate) use owner::Opening;
 use policy::PolicySource;
 
@@ -59,7 +61,7 @@ pub(crate) struct Deps {
     pub clock: Arc<dyn Clock>,
     pub models: Arc<dyn Models>,
     pub registry: Arc<Registry>,
-    pub folder: Option<Arc<WorkingFolder>>,
+    pub folders: Folders,
     pub policy: PolicySource,
     pub budgets: Vec<Budget>,
     /// Digest of the tools and of what is said of them.

@@ -5,12 +5,15 @@
 mod contain;
 mod control;
 mod crash;
+mod folders;
 mod leave;
 mod limits;
 mod live;
 mod log;
 mod observe;
+mod queue;
 mod store;
+mod stream;
 
 use std::path::Path;
 use std::sync::Arc;
