@@ -13,8 +13,8 @@ use windlass::machine::{
 };
 use windlass::port::clock::Clock;
 use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
-use windlass::port::observe::Observer;
 use windlass::port::model::{Ability, Model, ModelError, Models};
+use windlass::port::observe::Observer;
 use windlass::tool::builtin::{file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
@@ -213,7 +213,10 @@ impl Ground {
     ) -> anyhow::Result<Place> {
         let rules = self.rules.clone();
         let roles = move |principal: &Principal| people.roles(principal);
-        self.open_with(used, |builder| builder.rules(rules).roles_of(roles).observer(observer).attend(Attend::All)).await
+        self.open_with(used, |builder| {
+            builder.rules(rules).roles_of(roles).observer(observer).attend(Attend::All)
+        })
+        .await
     }
 
     async fn open_with(

@@ -14,9 +14,9 @@ use super::{ModelFlags, PlaceFlags};
 use crate::account::Accounts;
 use crate::account::user::People;
 use crate::console::Console;
-use crate::http::origin::Origins;
 use crate::http::limit::Limiter;
 use crate::http::metrics::Metrics;
+use crate::http::origin::Origins;
 use crate::http::tls::Certificate;
 use crate::http::{self, App, Terms};
 use crate::place::{Ask, Ground};
@@ -64,7 +64,8 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     }
     let people = Arc::new(People::default());
     let certificate = server.tls.as_ref().map(Certificate::load).transpose()?;
-    let scrape = server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()?;
+    let scrape =
+        server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()?;
     let metrics = Arc::new(Metrics::new());
     let place = ground.open_server(&models, people.clone(), metrics.clone()).await?;
     let agent = place.agent(console)?;
@@ -121,7 +122,10 @@ async fn stop(
     let left = async {
         let (driven, ()) = tokio::join!(engine.hand_over(within_ms), served);
         if driven > 0 {
-            tracing::warn!(driven, "tools were still at work; whether they did it is asked when their runs go on");
+            tracing::warn!(
+                driven,
+                "tools were still at work; whether they did it is asked when their runs go on"
+            );
         }
     };
     tokio::select! {

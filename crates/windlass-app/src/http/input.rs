@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http::{StatusCode, header, request};
 use serde::de::DeserializeOwned;
 
-use super::problem::Problem;
 use self::unique::Unique;
+use super::problem::Problem;
 
 /// Largest JSON body, in bytes: a message of 32,768 characters with a hundred more around it, several times over.
 pub const BODY_MAX_BYTES: usize = 2 * 1024 * 1024;
@@ -40,7 +40,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             .hint("send `content-type: application/json`"));
         }
         // Where the length is told, nothing of the body is read.
-        let told = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let told =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         if told.is_some_and(|told: u64| told > BODY_MAX_BYTES as u64) {
             return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, String::new()));
         }

@@ -158,15 +158,14 @@ pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) 
     let address = address_of(client.address).to_string();
     let limiter = &app.limiter;
     let tally = Tally::default();
-    let is_known = [header::AUTHORIZATION, header::COOKIE].iter().any(|it| request.headers().contains_key(it));
+    let is_known =
+        [header::AUTHORIZATION, header::COOKIE].iter().any(|it| request.headers().contains_key(it));
     let counted = match is_known {
         false => limiter.addresses.take(&address).map(|verdict| tally.note("address", verdict)),
-        true => {
-            limiter.failures.look(&address).filter(|failed| !failed.allowed).map(|failed| {
-                let detail = "too many credentials from this address were not valid";
-                tally.note("address", failed).map_err(|problem| Problem { detail: detail.into(), ..problem })
-            })
-        }
+        true => limiter.failures.look(&address).filter(|failed| !failed.allowed).map(|failed| {
+            let detail = "too many credentials from this address were not valid";
+            tally.note("address", failed).map_err(|problem| Problem { detail: detail.into(), ..problem })
+        }),
     };
     let mut response = match counted {
         Some(Err(problem)) => problem.into_response(),

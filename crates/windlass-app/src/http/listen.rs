@@ -178,7 +178,9 @@ impl Hall {
             request.extensions_mut().insert(ConnectInfo(peer.address));
             request.extensions_mut().insert(peer);
             let router = self.router.clone();
-            async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {})) }
+            async move {
+                Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {}))
+            }
         });
         let mut io = TokioIo::new(Spoken::new(stream));
         let ended = {
@@ -215,6 +217,7 @@ fn refusal(error: &hyper::Error) -> Option<Problem> {
     if error.is_parse() {
         return Some(Problem::bad_request(format!("the request is no HTTP/1.1: {error}")));
     }
-    let slow = || Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_head", "the request's head did not come in time");
+    let slow =
+        || Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_head", "the request's head did not come in time");
     error.is_timeout().then(slow)
 }

@@ -129,7 +129,9 @@ impl Metrics {
     /// Counts a request that was answered.
     pub fn answered(&self, route: &str, method: &http::Method, status: u16, took_ms: u64) {
         let method = match *method {
-            http::Method::GET | http::Method::POST | http::Method::PUT | http::Method::PATCH => method.as_str(),
+            http::Method::GET | http::Method::POST | http::Method::PUT | http::Method::PATCH => {
+                method.as_str()
+            }
             http::Method::DELETE | http::Method::HEAD | http::Method::OPTIONS => method.as_str(),
             _ => "other",
         };
@@ -253,7 +255,8 @@ fn has_token(app: &super::App, parts: &http::request::Parts) -> bool {
     else {
         return false;
     };
-    aws_lc_rs::constant_time::verify_slices_are_equal(brought.trim().as_bytes(), token.expose().as_bytes()).is_ok()
+    aws_lc_rs::constant_time::verify_slices_are_equal(brought.trim().as_bytes(), token.expose().as_bytes())
+        .is_ok()
 }
 
 /// What handlers and the engine share.

@@ -141,7 +141,12 @@ mod tests {
 
     fn origins() -> Origins {
         let public = ["https://agents.example.com".parse().unwrap()];
-        Origins::new("http", "127.0.0.1:7717".parse().unwrap(), &public, &["https://desk.example.com/".to_owned()])
+        Origins::new(
+            "http",
+            "127.0.0.1:7717".parse().unwrap(),
+            &public,
+            &["https://desk.example.com/".to_owned()],
+        )
     }
 
     fn verdict(host: &str, origin: Option<&str>) -> Result<(), u16> {

@@ -68,7 +68,9 @@ impl Certificate {
                         now.config = Arc::new(config);
                         tracing::info!("the certificate was read anew");
                     }
-                    Err(error) => tracing::warn!(error, "the changed certificate cannot be used; the old one goes on"),
+                    Err(error) => {
+                        tracing::warn!(error, "the changed certificate cannot be used; the old one goes on")
+                    }
                 }
             }
         }
@@ -84,9 +86,8 @@ fn stamp(files: &TlsFile) -> Stamp {
 fn read(files: &TlsFile) -> Result<ServerConfig, String> {
     let TlsFile { certificate, key } = files;
     let unreadable = |path: &Path, error| format!("`{}` cannot be used for TLS: {error}", path.display());
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate)
-        .map_err(|error| unreadable(certificate, error))?
-        .collect();
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(certificate).map_err(|error| unreadable(certificate, error))?.collect();
     let chain = chain.map_err(|error| unreadable(certificate, error))?;
     let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, error))?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

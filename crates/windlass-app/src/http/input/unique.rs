@@ -76,7 +76,10 @@ mod tests {
     #[test]
     fn a_key_stands_once_at_every_depth() {
         assert_eq!(refused(r#"{"a":{"b":1,"c":[{"b":null}]},"b":"\u0061","c":-1.5e3,"d":true}"#), None);
-        assert_eq!(refused(r#"[{"x":[{"a":1,"\u0061":2}]}]"#).unwrap(), "the key `a` stands twice at line 1 column 25");
+        assert_eq!(
+            refused(r#"[{"x":[{"a":1,"\u0061":2}]}]"#).unwrap(),
+            "the key `a` stands twice at line 1 column 25"
+        );
         let deep = "[".repeat(10_000);
         assert_eq!(refused(&deep).unwrap(), "recursion limit exceeded at line 1 column 128");
         assert!(refused("{\"a\": 18446744073709551616, \"b\": 1e400}").is_some(), "a number without a value");

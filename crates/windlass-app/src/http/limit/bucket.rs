@@ -64,9 +64,8 @@ impl Buckets {
         let now = self.clock.monotonic_ms();
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         let known = by_name.get(name).copied();
-        let mut missing_ms = known.map_or(0, |Bucket { missing_ms, at_ms }| {
-            missing_ms.saturating_sub(now.saturating_sub(at_ms))
-        });
+        let mut missing_ms = known
+            .map_or(0, |Bucket { missing_ms, at_ms }| missing_ms.saturating_sub(now.saturating_sub(at_ms)));
         let allowed = missing_ms + cost_ms <= full_ms;
         if allowed {
             missing_ms += tokens * cost_ms;

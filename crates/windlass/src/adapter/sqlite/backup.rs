@@ -115,7 +115,9 @@ async fn fill(copy: &Path, fresh: &Path) -> Result<Copied, StoreError> {
     let found: String =
         sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut opened).await.map_err(store_error)?;
     if found != "ok" {
-        return Err(StoreError::Corrupt { why: format!("the backup's database: {found}; take another backup") });
+        return Err(StoreError::Corrupt {
+            why: format!("the backup's database: {found}; take another backup"),
+        });
     }
     schema::migrate(&mut opened).await?;
     let in_rows = rows(&mut opened).await?;
@@ -223,7 +225,8 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 
 /// How many blobs there are, and the bytes of everything.
 fn weigh(store: &Path) -> Result<(u64, u64), StoreError> {
-    let size = |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| failed(path, &error));
+    let size =
+        |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| failed(path, &error));
     let (mut files, mut bytes) = (0, size(&store.join(DATABASE))?);
     for folder in entries(&blob::folder(store))? {
         for file in entries(&folder)? {
@@ -267,7 +270,9 @@ fn refuse_full(folder: &Path, what: &str) -> Result<(), StoreError> {
     let live = Node::alive_in(folder);
     let why = match live {
         0 => format!("`{}` is not empty; name a folder for {what} that does not exist yet", folder.display()),
-        live => format!("`{}` is a store that {live} live processes use; name another folder", folder.display()),
+        live => {
+            format!("`{}` is a store that {live} live processes use; name another folder", folder.display())
+        }
     };
     Err(StoreError::Refused { why })
 }
