@@ -178,7 +178,9 @@ mod tests {
             sleep(Duration::from_millis(30)).await;
             Ok::<_, axum::Error>(Bytes::from(vec![b' '; 1_024]))
         });
-        let whole = Body::from_stream(futures::stream::iter([Ok(Bytes::from(vec![b' '; 1_024]))]).chain(parts.boxed()));
+        let whole = Body::from_stream(
+            futures::stream::iter([Ok(Bytes::from(vec![b' '; 1_024]))]).chain(parts.boxed()),
+        );
         assert_eq!(read(whole, 5).await, (true, false));
         assert_eq!(read(Body::from("{}"), 1).await, (true, false));
     }

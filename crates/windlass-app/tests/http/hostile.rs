@@ -136,7 +136,9 @@ fn cross_site_posts_do_nothing() {
     let server = with_limits("");
     for origin in ["https://evil.example.com", "null", "http://127.0.0.1:1"] {
         let post = head(&server, "POST /api/v1/threads")
-            + &format!("origin: {origin}\r\ncontent-type: text/plain\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
+            + &format!(
+                "origin: {origin}\r\ncontent-type: text/plain\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
+            );
         assert_eq!(problem(&say(&server, post.as_bytes())), (403, "forbidden".into()), "{origin}");
     }
     logs(&server.user, 3, refused("forbidden"));

@@ -57,7 +57,11 @@ fn what_happens_is_counted() {
     ] {
         has(&figures, wanted);
     }
-    for begins in ["windlass_build_info{version=", "windlass_tokens_total{model=\"openai-chat/files-4", "windlass_store_append_seconds_count "] {
+    for begins in [
+        "windlass_build_info{version=",
+        "windlass_tokens_total{model=\"openai-chat/files-4",
+        "windlass_store_append_seconds_count ",
+    ] {
         assert!(figures.iter().any(|line| line.starts_with(begins)), "no `{begins}` in {figures:#?}");
     }
 }
@@ -107,7 +111,8 @@ fn lines_have_their_place_and_no_secret() {
     };
     let answered = lines.iter().find(|line| line["problem"] == "not_found").unwrap();
     assert_eq!(answered["spans"][0]["request_id"], "mine-7", "{answered:#}");
-    let ended: Vec<_> = lines.iter().filter(|line| line["message"] == "ended" && spans(line, "call")).collect();
+    let ended: Vec<_> =
+        lines.iter().filter(|line| line["message"] == "ended" && spans(line, "call")).collect();
     assert_eq!(ended.len(), 3, "{lines:#?}");
     for line in ended {
         for field in ["thread", "run", "step", "call", "gen_ai.tool.name"] {

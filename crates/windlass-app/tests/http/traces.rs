@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use reqwest::{Method, StatusCode};
 
+use super::answer;
 use super::operate::until;
 use super::raw::logged;
-use super::answer;
 use crate::cli::{TASK, User};
 
 /// A collector that keeps what it is sent.
@@ -60,7 +60,8 @@ fn keep(mut stream: TcpStream, kept: &Mutex<Vec<Vec<u8>>>) {
         let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
         assert!(head.starts_with("post /v1/traces "), "{head}");
         assert!(head.contains("content-type: application/x-protobuf"), "{head}");
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
         let whole = end + 4 + length.unwrap();
         if bytes.len() >= whole {
             kept.lock().unwrap().push(bytes[end + 4..whole].to_vec());
@@ -167,7 +168,11 @@ fn a_trace_that_a_client_began_goes_on_in_the_server() {
     until("the span has come", || !collector.spans().is_empty());
     let spans = collector.spans();
     let [request] = &spans[..] else { panic!("{spans:#?}") };
-    assert_eq!((request.trace.as_str(), request.parent.as_str()), (trace, "00f067aa0ba902b7"), "{request:#?}");
+    assert_eq!(
+        (request.trace.as_str(), request.parent.as_str()),
+        (trace, "00f067aa0ba902b7"),
+        "{request:#?}"
+    );
     assert_eq!(request.attribute("http.route"), Some("/api/v1/version"));
     assert_eq!(request.links, 0);
 }
