@@ -43,8 +43,8 @@ pub fn read(text: &str) -> Option<Timestamp> {
     let (mut minutes, mut ms) = (days * 1_440 - offset, 0);
     if let Some(time) = written.time {
         minutes += i64::from(time.hour) * 60 + i64::from(time.minute);
-        ms = i64::from(time.second.unwrap_or(0)) * 1_000
-            + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000);
+        ms =
+            i64::from(time.second.unwrap_or(0)) * 1_000 + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000);
     }
     u64::try_from(minutes * 60_000 + ms).ok().map(Timestamp)
 }
