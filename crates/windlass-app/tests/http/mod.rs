@@ -1,8 +1,17 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
+mod client;
 mod cuts;
+mod docs;
+mod gate;
+mod idempotency;
+mod interrupts;
+mod queue;
+mod runs;
+mod schemathesis;
 mod start;
 mod stream;
+mod threads;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
