@@ -10,6 +10,7 @@ mod contain;
 mod execute;
 mod fill;
 mod flight;
+mod fork;
 mod owner;
 pub(crate) mod policy;
 mod row;

@@ -5,9 +5,12 @@
 mod contain;
 mod control;
 mod crash;
+mod fork;
 mod limits;
 mod live;
 mod log;
+mod messages;
+mod prompt;
 mod queue;
 mod store;
 
