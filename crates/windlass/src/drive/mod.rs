@@ -13,6 +13,7 @@ mod flight;
 mod folder;
 mod genai;
 mod measure;
+mod fork;
 mod owner;
 pub(crate) mod policy;
 mod row;
