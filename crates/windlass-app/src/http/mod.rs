@@ -24,6 +24,7 @@ pub mod outcome;
 pub mod page;
 pub mod peer;
 pub mod problem;
+mod queue;
 mod request;
 mod runs;
 mod send;
@@ -115,6 +116,7 @@ fn keyed() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .merge(threads::routes())
         .merge(messages::routes())
+        .merge(queue::routes())
         .merge(runs::routes())
         .merge(interrupts::routes())
         .merge(grants::routes())

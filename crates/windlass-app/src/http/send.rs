@@ -23,8 +23,10 @@ use super::timezone;
 pub const MESSAGE_MAX_CHARS: usize = 32_768;
 /// Blocks of a message at most.
 const BLOCKS_MAX: usize = 64;
-/// Events that a message leads to before the one that tells its id.
-const BEGINNING: usize = 8;
+/// Events looked through for what became of a message: one that replaces a run ends its calls first.
+const BEGINNING: usize = 512;
+/// Events read at a time: most messages lead to few.
+const AT_ONCE: usize = 16;
 
 /// A message, and how the run that it starts behaves.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -231,11 +233,20 @@ pub async fn send(
 /// The id under which a message was taken, and whether it waits.
 async fn taken(app: &Shared, started: &Started) -> Result<(InputId, bool), Problem> {
     let before = Seq(started.seq.0.saturating_sub(1));
-    let events = app.engine.events(&started.thread, before, BEGINNING).await?;
-    let found = events.into_iter().find_map(|recorded| match recorded.event.fact {
-        Fact::MessageReceived { id, .. } => Some((id, false)),
-        Fact::MessageQueued { id, .. } => Some((id, true)),
-        _ => None, // tidy: the other kinds are not about messages
-    });
-    found.ok_or_else(|| Problem::internal(format!("{} has no message at {}", started.thread, started.seq)))
+    let (mut after, mut found) = (before, None);
+    while after.0 < before.0 + BEGINNING as u64 {
+        let events = app.engine.events(&started.thread, after, AT_ONCE).await?;
+        let Some(last) = events.last() else { break };
+        after = last.seq;
+        for recorded in events {
+            match recorded.event.fact {
+                Fact::MessageReceived { id, .. } if found.is_none() => return Ok((id, false)),
+                Fact::MessageQueued { id, .. } if found.is_none() => found = Some(id),
+                Fact::MessageTaken { id } if found.as_ref() == Some(&id) => return Ok((id, false)),
+                _ => {} // tidy: the other kinds are not about messages
+            }
+        }
+    }
+    let lost = || Problem::internal(format!("{} has no message at {}", started.thread, started.seq));
+    found.map(|id| (id, true)).ok_or_else(lost)
 }

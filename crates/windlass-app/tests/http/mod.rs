@@ -1,14 +1,23 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
 mod backup;
+mod client;
 mod cuts;
+mod docs;
+mod gate;
 mod hostile;
+mod idempotency;
+mod interrupts;
 mod metrics;
 mod operate;
+mod queue;
 mod raw;
+mod runs;
+mod schemathesis;
 mod skyflo;
 mod start;
 mod stream;
+mod threads;
 mod tls;
 #[cfg(feature = "otel")]
 mod traces;

@@ -11,6 +11,7 @@ mod execute;
 mod fill;
 mod flight;
 mod folder;
+mod fork;
 mod genai;
 mod measure;
 mod owner;
