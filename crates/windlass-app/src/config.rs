@@ -5,7 +5,9 @@
 mod file;
 mod gate;
 mod money;
+mod operate;
 mod reference;
+mod server;
 pub mod suggest;
 
 use std::collections::BTreeMap;
@@ -22,7 +24,9 @@ use crate::trouble::Trouble;
 pub use file::{AgentFile, ConfigFile, ProviderFile};
 use gate::ToolFile;
 pub use money::Dollars;
+pub use operate::{Range, ServerLimits, TlsFile};
 pub use reference::Reference;
+pub use server::ServerFile;
 
 /// Models that are chosen by the keys at hand, in this order.
 const BY_KEY: &[(&str, &str)] = &[
@@ -119,6 +123,8 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// After how long a question of the agent that nobody answers is declined.
     pub question_timeout_ms: Option<u64>,
+    /// The server.
+    pub server: ServerFile,
 }
 
 /// Reads a configuration file; `None` where it does not exist.
@@ -155,6 +161,7 @@ impl Settings {
             tools: file.tools,
             budgets: file.budget.into_iter().map(|budget| budget.0).collect(),
             question_timeout_ms: file.approvals.question_timeout.map(|length| length.0),
+            server: file.server,
         };
         if let Some(steps) = flags.max_steps {
             settings.agent.limits.max_steps = Some(steps);

@@ -173,8 +173,8 @@ impl State {
             Fact::WindowMoved { start } => self.history.move_to(*start),
             Fact::ModelSwitched { model, reason: _ } => self.switch_model(model),
             Fact::StepStarted { attempt, model, mode } => self.start_step(event.at, *attempt, model, *mode),
-            Fact::StepReplied { message, stop, usage, cost, .. } => {
-                self.with_run(|run| run.replied(message, stop, usage, *cost));
+            Fact::StepReplied { message, stop, usage, cost, ttft_ms, .. } => {
+                self.with_run(|run| run.replied(message, stop, usage, (*cost, *ttft_ms)));
                 if message.is_worth_keeping() {
                     self.history.push(message.clone());
                 }

@@ -157,7 +157,14 @@ fn thread_facts() -> Vec<Fact> {
 
 fn run_facts() -> Vec<Fact> {
     let error = RunError { code: "ERR_API".into(), message: "it broke".into(), retryable: true };
-    let totals = Totals { steps: 3, calls: 2, usage: usage(), cost: Some(MicroUsd(42)), duration_ms: 9 };
+    let totals = Totals {
+        steps: 3,
+        calls: 2,
+        usage: usage(),
+        cost: Some(MicroUsd(42)),
+        duration_ms: 9,
+        ..Totals::default()
+    };
     let cancel = |reason| Fact::CancelRequested { by: "ann".into(), reason };
     vec![
         Fact::RunStarted { agent: agent(true), options: options(), by: "ann".into() },

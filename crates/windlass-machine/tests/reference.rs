@@ -73,6 +73,10 @@ pub struct ReferenceRun {
     pub by: Principal,
     pub steps: u32,
     pub dispatched: u32,
+    /// Calls that people let through, and calls that they refused.
+    pub approved: u32,
+    pub denied: u32,
+    pub ttft_ms: Option<u64>,
     pub usage: Usage,
 }
 
@@ -225,7 +229,11 @@ impl Reference {
                 }
             }
             Fact::StepStarted { attempt, model, mode } => self.step_started(*attempt, model, *mode),
-            Fact::StepReplied { attempt, message, usage, .. } => self.step_replied(*attempt, message, usage),
+            Fact::StepReplied { attempt, message, usage, ttft_ms, .. } => {
+                let run = self.run();
+                run.ttft_ms = run.ttft_ms.or(*ttft_ms);
+                self.step_replied(*attempt, message, usage);
+            }
             Fact::StepFailed { attempt, retry_at, .. } => {
                 let run = self.run();
                 assert!(run.calling && run.attempt == *attempt);
@@ -300,6 +308,9 @@ impl Reference {
             by: by.clone(),
             steps: 0,
             dispatched: 0,
+            approved: 0,
+            denied: 0,
+            ttft_ms: None,
             usage: Usage::default(),
         });
     }
@@ -314,6 +325,8 @@ impl Reference {
             status == RunStatus::Cancelled
         );
         assert_eq!((totals.steps, totals.calls, totals.usage), (run.steps, run.dispatched, run.usage));
+        let by_people = (totals.approved, totals.denied, totals.ttft_ms);
+        assert_eq!(by_people, (run.approved, run.denied, run.ttft_ms));
         self.last = Some((run.id.clone(), run.from));
         self.ended.push((run.id, status, output.clone()));
     }
@@ -447,6 +460,9 @@ impl Reference {
         let id = effect(&run.id, CallKey { step: run.attempt.step, index: index as u32 });
         let call = &mut run.calls[index];
         call.asked = None;
+        call.by_people = !the_policys;
+        let is_leave = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
+        run.denied += u32::from(is_leave && !the_policys && matches!(answer, Answer::Deny { .. }));
         call.leave = match (&asked.kind, answer) {
             (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
                 let mut asked = asked.clone();

@@ -30,6 +30,7 @@ pub use crate::engine::{AgentConfig, Engine, Started, Task};
 pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
 pub use crate::messages::{CallState, MESSAGES_MAX, MessageStatus, StoredCall, StoredMessage};
-pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens};
+pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
+pub use crate::port::bus::Position;
 pub use crate::prompt::{PROMPT_TEXT_MAX_BYTES, Prompt, PromptPart};
 pub use crate::queue::QueuedMessage;

@@ -60,7 +60,10 @@ impl Engine {
                 Update::Stopped { why } => {
                     return Err(EngineError::Stopped { thread: row.thread, why: why.to_string() });
                 }
-                Update::Status(_) | Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => {}
+                Update::Status(_)
+                | Update::Delta { .. }
+                | Update::Snapshot { .. }
+                | Update::Progress { .. } => {}
             }
         }
     }
@@ -80,7 +83,9 @@ impl Engine {
             let machine = self.peek(&thread.thread).await?;
             let state = machine.state();
             if let Some(waiting) = state.queue.iter().find(|waiting| waiting.queued.run == *run) {
-                let row = RunRow { thread: thread.thread, view: view(state, &waiting.queued) };
+                let (workspace, owner) = (thread.view.workspace, thread.view.owner);
+                let view = view(state, &waiting.queued);
+                let row = RunRow { thread: thread.thread, workspace, owner, view };
                 return Ok((row, Some(waiting.id.clone())));
             }
         }

@@ -199,7 +199,7 @@ impl<'a> Follow<'a> {
             Update::Stopped { why } => {
                 return Err(EngineError::Stopped { thread: self.thread.clone(), why: why.to_string() }.into());
             }
-            Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => {}
+            Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => {}
         }
         self.need().await
     }

@@ -11,6 +11,7 @@ use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Reasoning, ToolNam
 use super::gate::{ApprovalsFile, BudgetFile, ToolFile, tools_over};
 use super::money::Dollars;
 use super::reference::{HeaderValue, Reference};
+use super::server::ServerFile;
 use crate::trouble::Trouble;
 
 /// A `windlass.toml`.
@@ -31,6 +32,8 @@ pub struct ConfigFile {
     pub budget: Vec<BudgetFile>,
     /// How people are asked.
     pub approvals: ApprovalsFile,
+    /// The server.
+    pub server: ServerFile,
 }
 
 /// `[agent]`.
@@ -161,6 +164,7 @@ impl ConfigFile {
             approvals: ApprovalsFile {
                 question_timeout: self.approvals.question_timeout.or(weaker.approvals.question_timeout),
             },
+            server: self.server.over(weaker.server),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Events and live fragments as lines of JSON, for programs.
 
 use serde_json::{Map, Value, json};
+use windlass::port::model::Delta;
 use windlass::{Engine, EngineError, Outcome, Update};
 
 /// An update as one JSON object.
@@ -16,13 +17,27 @@ pub async fn update(engine: &Engine, update: &Update) -> Result<Value, EngineErr
             }
             Value::Object(line)
         }
-        Update::Gap { seq } => json!({"seq": seq.0, "type": "delta.gap"}),
+        Update::Snapshot { seq, number, parts } => {
+            let parts: Vec<Value> = parts.iter().map(part).collect();
+            json!({"seq": seq.0, "delta": number, "type": "message.snapshot", "parts": parts})
+        }
         Update::Progress { call, text } => {
             json!({"type": "tool.progress", "step": call.step, "index": call.index, "text": text})
         }
         Update::Status(status) => json!({"type": "thread.status", "status": status}),
         Update::Stopped { why } => json!({"type": "driver.stopped", "why": why}),
     })
+}
+
+/// A block of a reply so far.
+fn part(delta: &Delta) -> Value {
+    match delta {
+        Delta::Text { part, text } => json!({"part": part, "type": "text", "text": text}),
+        Delta::Reasoning { part, text } => json!({"part": part, "type": "reasoning", "text": text}),
+        Delta::Call { part, name, arguments } => {
+            json!({"part": part, "type": "call", "name": name, "arguments": arguments})
+        }
+    }
 }
 
 /// The last line: how the run stands.

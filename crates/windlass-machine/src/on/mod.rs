@@ -19,12 +19,12 @@ mod verdict;
 use serde_json::Value;
 
 use crate::context::window::Ahead;
-use crate::event::{Event, Fact, Output};
+use crate::event::{Answer, Event, Fact, Output};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
 use crate::input::Input;
 use crate::message::{Block, Content, INLINE_MAX_BYTES, Role, ToolResult};
 use crate::reject::Reject;
-use crate::state::{CallStatus, Phase, Run, State, Streak};
+use crate::state::{CallStatus, POLICY, Phase, Run, State, Streak};
 
 /// The facts of one decision, stamped with time and run as they are recorded.
 pub(crate) struct Decision<'a> {
@@ -119,6 +119,18 @@ impl<'a> Decision<'a> {
             }
         }
         used
+    }
+
+    /// Calls that people have denied in this decision.
+    fn denied(&self, run: &Run) -> u32 {
+        let denies = |event: &&Event| match &event.fact {
+            Fact::InterruptClosed { interrupt, answer: Answer::Deny { .. }, by, .. } => {
+                let asked = run.asking(interrupt);
+                by.as_str() != POLICY && asked.is_some_and(|(_, asked)| asked.kind.is_about_leave())
+            }
+            _ => false, // tidy: nothing else is a reply of people
+        };
+        self.events.iter().filter(denies).count() as u32
     }
 
     fn effect(&self, run: &Run, call: CallKey) -> EffectId {

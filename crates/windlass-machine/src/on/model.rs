@@ -32,7 +32,7 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
     let run = calling(d, reply.attempt)?;
     let message = Message { role: Role::Assistant, blocks: reply.blocks.clone() };
     let mut totals = run.totals;
-    totals.add_reply(&reply.stop, &reply.usage, reply.cost);
+    totals.add_reply(&reply.stop, &reply.usage, reply.cost, reply.ttft_ms);
     let asks = message.calls().next().is_some();
     let message = Arc::new(message);
     d.record(Fact::StepReplied {

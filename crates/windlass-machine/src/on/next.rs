@@ -228,7 +228,7 @@ fn move_window(d: &mut Decision<'_>, agent: &Agent, mode: StepMode) {
     }
 }
 
-/// Ends the run, and starts what waits for that. `totals` include what this decision has recorded.
+/// Ends the run, and starts what waits for that. `totals` include what this decision has recorded of replies.
 pub(super) fn finish(d: &mut Decision<'_>, run: &Run, end: End, totals: &Totals) {
     let done = end.status == RunStatus::Done;
     finish_only(d, run, end, totals);
@@ -237,7 +237,8 @@ pub(super) fn finish(d: &mut Decision<'_>, run: &Run, end: End, totals: &Totals)
 
 /// Ends the run and starts nothing.
 pub(super) fn finish_only(d: &mut Decision<'_>, run: &Run, end: End, totals: &Totals) {
-    let totals = Totals { duration_ms: d.now.since(run.started_at), ..*totals };
+    let denied = totals.denied + d.denied(run);
+    let totals = Totals { duration_ms: d.now.since(run.started_at), denied, ..*totals };
     let End { status, output, error, fallback } = end;
     d.record(Fact::RunFinished { status, output, error, fallback, totals });
 }

@@ -39,6 +39,8 @@ pub struct ReferenceCall {
     pub call: ToolCall,
     pub class: EffectClass,
     pub leave: Option<Leave>,
+    /// Whether people said so.
+    pub by_people: bool,
     pub asked: Option<ReferenceAsked>,
     pub in_doubt: bool,
     pub parked: bool,
@@ -60,6 +62,7 @@ impl ReferenceCall {
             call: call.clone(),
             class: EffectClass::Once,
             leave: None,
+            by_people: false,
             asked: None,
             in_doubt: false,
             parked: false,
@@ -146,6 +149,8 @@ impl Reference {
                 assert!(run.may_start(index), "{call:?} may not start: {:?}", run.calls);
                 assert_eq!(*id, effect(&run.id, *call));
                 let call = &mut run.calls[index];
+                let approved = matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;
+                run.approved += u32::from(approved && call.starts == 0);
                 call.leave = None;
                 if call.parked {
                     *self.replies.entry(id.clone()).or_default() += 1;

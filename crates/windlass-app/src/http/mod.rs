@@ -1,0 +1,92 @@
+//! The server: routes, and what every request passes. One file per resource; outward dialects are in `compat/`.
+//!
+//! Handlers parse, ask the [`Caller`](caller::Caller) what it may, call the engine, and map what comes back. They
+//! decide nothing about a run.
+
+mod body;
+pub mod caller;
+mod health;
+pub mod input;
+pub mod limit;
+mod listen;
+pub mod metrics;
+mod openapi;
+pub mod origin;
+pub mod page;
+pub mod peer;
+pub mod problem;
+mod request;
+mod threads;
+pub mod tls;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use tokio_util::sync::CancellationToken;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use windlass::adapter::model::Secret;
+use windlass::{AgentConfig, Engine};
+
+use self::limit::Limiter;
+pub use self::listen::{Terms, listen};
+use self::metrics::Metrics;
+use self::origin::Origins;
+use self::problem::Problem;
+use crate::account::Accounts;
+use crate::config::Settings;
+
+/// What handlers share.
+pub struct App {
+    /// The engine.
+    pub engine: Engine,
+    /// The accounts of its store.
+    pub accounts: Accounts,
+    /// The agent that new runs get.
+    pub agent: AgentConfig,
+    /// The settings that the server was started with.
+    pub settings: Settings,
+    /// The addresses that it answers at.
+    pub origins: Origins,
+    /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
+    pub stopping: CancellationToken,
+    /// What is counted against limits.
+    pub limiter: Limiter,
+    /// What is counted for whoever watches the server.
+    pub metrics: Arc<Metrics>,
+    /// What reads the metrics from elsewhere.
+    pub scrape: Option<Secret>,
+}
+
+/// [`App`] as handlers get it.
+pub type Shared = Arc<App>;
+
+/// The whole server.
+pub fn router(app: Shared) -> Router {
+    let (api, document) = api().split_for_parts();
+    Router::new()
+        .merge(api)
+        .merge(openapi::routes(document))
+        .merge(metrics::routes())
+        .fallback(async || Problem::not_found("this path"))
+        .method_not_allowed_fallback(async || {
+            let status = http::StatusCode::METHOD_NOT_ALLOWED;
+            Problem::new(status, "method_not_allowed", "this path has no such method")
+        })
+        .layer(DefaultBodyLimit::max(input::BODY_MAX_BYTES))
+        .layer(middleware::from_fn_with_state(app.clone(), body::watch))
+        .layer(middleware::from_fn_with_state(app.clone(), limit::count))
+        .layer(middleware::from_fn_with_state(app.clone(), origin::check))
+        .layer(middleware::from_fn_with_state(app.clone(), peer::find))
+        .layer(middleware::from_fn_with_state(app.clone(), request::trace))
+        .with_state(app)
+}
+
+/// The native API with its document. Features that come later merge their routes here.
+fn api() -> OpenApiRouter<Shared> {
+    let v1 = OpenApiRouter::new().merge(health::routes()).merge(threads::routes());
+    OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
+}
