@@ -376,7 +376,8 @@ impl Engine {
         folder: Option<String>,
     ) -> Result<ThreadId, EngineError> {
         let folder = self.deps.folders.recorded(folder);
-        let fork = Fork { thread: self.fresh_thread(), until: at, by, folder };
+        let title = self.thread(thread).await?.view.title;
+        let fork = Fork { thread: self.fresh_thread(), until: at, by, folder, title };
         self.deps.fork(thread, &fork).await?;
         Ok(fork.thread)
     }
