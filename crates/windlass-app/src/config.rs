@@ -3,6 +3,7 @@
 //! It reads files and variables and decides nothing about a run. A secret is only ever a reference here.
 
 mod file;
+mod files;
 mod gate;
 mod money;
 mod reference;
@@ -20,6 +21,7 @@ use windlass::machine::{CacheMarks, Limits, ModelName, ModelSettings, Reasoning}
 
 use crate::trouble::Trouble;
 
+pub use files::FilesFile;
 pub use file::{AgentFile, ConfigFile, ProviderFile};
 use gate::ToolFile;
 pub use money::Dollars;
@@ -123,6 +125,8 @@ pub struct Settings {
     pub question_timeout_ms: Option<u64>,
     /// The server.
     pub server: ServerFile,
+    /// What people may upload to it.
+    pub files: FilesFile,
 }
 
 /// Reads a configuration file; `None` where it does not exist.
@@ -160,6 +164,7 @@ impl Settings {
             budgets: file.budget.into_iter().map(|budget| budget.0).collect(),
             question_timeout_ms: file.approvals.question_timeout.map(|length| length.0),
             server: file.server,
+            files: file.files,
         };
         if let Some(steps) = flags.max_steps {
             settings.agent.limits.max_steps = Some(steps);

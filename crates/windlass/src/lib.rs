@@ -4,6 +4,7 @@
 //! models, tools, stores and buses; it knows neither HTTP servers nor command lines.
 
 pub mod adapter;
+mod attach;
 mod builder;
 mod drive;
 mod engine;

@@ -13,9 +13,11 @@ use crate::account::user::People;
 use crate::console::Console;
 use crate::http::origin::Origins;
 use crate::http::{self, App};
+use crate::integration::Integrations;
 use crate::place::{Ask, Ground};
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, Trouble};
+use crate::vault::Vault;
 
 /// Where the server listens unless something else is said.
 const LISTEN: &str = "127.0.0.1:7717";
@@ -69,12 +71,18 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     })?;
     let origins = Origins::new(listening.address, &public_urls, &server.cors);
     console.out_line(&format!("windlass serves at http://{}", listening.address));
+    let vault = Vault::open(&place.ground.store())?;
+    let records = place.engine.records().clone();
+    let integrations = Integrations::new(records, crate::place::clock(), vault)?;
     let app = App {
         engine: place.engine.clone(),
         accounts,
         agent,
         settings: place.ground.settings.clone(),
         origins,
+        homes: place.homes.clone(),
+        integrations,
+        uploading: tokio::sync::Mutex::default(),
         stopping: CancellationToken::new(),
     };
     let mut signals = Signals::listen()?;

@@ -4,8 +4,10 @@
 //! decide nothing about a run.
 
 pub mod caller;
+pub mod files;
 mod health;
 pub mod input;
+mod integrations;
 mod listen;
 mod openapi;
 pub mod origin;
@@ -29,6 +31,8 @@ use self::origin::Origins;
 use self::problem::Problem;
 use crate::account::Accounts;
 use crate::config::Settings;
+use crate::home::Homes;
+use crate::integration::Integrations;
 
 /// What handlers share.
 pub struct App {
@@ -42,6 +46,12 @@ pub struct App {
     pub settings: Settings,
     /// The addresses that it answers at.
     pub origins: Origins,
+    /// The folders of its people.
+    pub homes: Homes,
+    /// The systems that workspaces are connected with.
+    pub integrations: Integrations,
+    /// Held while an upload is kept.
+    pub uploading: tokio::sync::Mutex<()>,
     /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
     pub stopping: CancellationToken,
 }
@@ -51,7 +61,7 @@ pub type Shared = Arc<App>;
 
 /// The whole server.
 pub fn router(app: Shared) -> Router {
-    let (api, document) = api().split_for_parts();
+    let (api, document) = api(&app.settings).split_for_parts();
     Router::new()
         .merge(api)
         .merge(openapi::routes(document))
@@ -67,7 +77,11 @@ pub fn router(app: Shared) -> Router {
 }
 
 /// The native API with its document. Features that come later merge their routes here.
-fn api() -> OpenApiRouter<Shared> {
-    let v1 = OpenApiRouter::new().merge(health::routes()).merge(threads::routes());
+fn api(settings: &Settings) -> OpenApiRouter<Shared> {
+    let v1 = OpenApiRouter::new()
+        .merge(health::routes())
+        .merge(threads::routes())
+        .merge(integrations::routes())
+        .merge(files::routes(settings.files.max_bytes()));
     OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
 }

@@ -1,5 +1,7 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
+mod files;
+mod integrations;
 mod start;
 
 use std::io::{BufRead, BufReader};

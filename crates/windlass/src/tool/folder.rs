@@ -16,12 +16,14 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use thiserror::Error;
 
+mod list;
 mod protected;
 mod temporary;
 mod write;
 
 pub use protected::ProtectedPaths;
 use temporary::Cleared;
+pub use list::{Entry, EntryKind};
 pub use write::Written;
 
 /// The folder that tools work in, held by a capability handle.
