@@ -14,6 +14,7 @@ use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
+use crate::port::bus::Position;
 use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
 use crate::port::model::Ability;
 use crate::port::records::Records;
@@ -126,7 +127,7 @@ impl Engine {
         };
         let head = head.map(|head| head.seq).unwrap_or_default();
         // Follows before it sends: whatever comes is told, and a head that has moved meanwhile is caught up with.
-        let updates = self.deps.watch(&thread, head, Begin::Live);
+        let updates = self.deps.watch(&thread, head.into(), Begin::Live);
         Ok((self.start_in(thread, task).await?, updates))
     }
 
@@ -278,6 +279,16 @@ impl Engine {
 
     /// Watches a thread from after a position: events in order, live fragments between them.
     pub fn watch(&self, thread: &ThreadId, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
+        self.watch_from(thread, after.into())
+    }
+
+    /// Watches a thread from where a watcher stood, also in the middle of a reply: neither an event nor a fragment that
+    /// it has is told again. Fragments that can no longer be told one by one come as a snapshot of the reply so far.
+    pub fn watch_from(
+        &self,
+        thread: &ThreadId,
+        after: Position,
+    ) -> BoxStream<'static, Result<Update, StoreError>> {
         self.deps.watch(thread, after, Begin::Journal)
     }
 

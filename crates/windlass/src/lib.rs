@@ -13,6 +13,7 @@ mod gate;
 pub mod limits;
 mod outcome;
 pub mod port;
+mod queue;
 mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -27,3 +28,5 @@ pub use crate::engine::{AgentConfig, Engine, Started, Task};
 pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
 pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens};
+pub use crate::port::bus::Position;
+pub use crate::queue::QueuedMessage;

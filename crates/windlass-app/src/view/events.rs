@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use windlass::machine::{Content, Digest};
 use windlass::port::journal::Recorded;
+use windlass::port::model::Delta;
 use windlass::{Engine, EngineError, Outcome, Update};
 
 /// A recorded event as one JSON object: `seq`, then the event as the journal keeps it. Texts that are stored apart
@@ -73,13 +74,27 @@ pub async fn update(engine: &Engine, update: &Update) -> Result<Value, EngineErr
             }
             Value::Object(line)
         }
-        Update::Gap { seq } => json!({"seq": seq.0, "type": "delta.gap"}),
+        Update::Snapshot { seq, number, parts } => {
+            let parts: Vec<Value> = parts.iter().map(part).collect();
+            json!({"seq": seq.0, "delta": number, "type": "message.snapshot", "parts": parts})
+        }
         Update::Progress { call, text } => {
             json!({"type": "tool.progress", "step": call.step, "index": call.index, "text": text})
         }
         Update::Status(status) => json!({"type": "thread.status", "status": status}),
         Update::Stopped { why } => json!({"type": "driver.stopped", "why": why}),
     })
+}
+
+/// A block of a reply so far.
+fn part(delta: &Delta) -> Value {
+    match delta {
+        Delta::Text { part, text } => json!({"part": part, "type": "text", "text": text}),
+        Delta::Reasoning { part, text } => json!({"part": part, "type": "reasoning", "text": text}),
+        Delta::Call { part, name, arguments } => {
+            json!({"part": part, "type": "call", "name": name, "arguments": arguments})
+        }
+    }
 }
 
 /// The last line: how the run stands.

@@ -180,6 +180,8 @@ fn tell(span: &Span, event: &Event) {
         | Fact::MessageQueued { .. }
         | Fact::MessageTaken { .. }
         | Fact::MessageWithdrawn { .. }
+        | Fact::MessageEdited { .. }
+        | Fact::MessagePromoted { .. }
         | Fact::RunWithdrawn { .. }
         | Fact::StepStarted { .. }
         | Fact::StepReplied { .. }

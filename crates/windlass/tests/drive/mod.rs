@@ -9,7 +9,9 @@ mod folders;
 mod limits;
 mod live;
 mod log;
+mod queue;
 mod store;
+mod stream;
 
 use std::path::Path;
 use std::sync::Arc;
