@@ -245,17 +245,20 @@ impl From<FolderError> for Problem {
     fn from(error: FolderError) -> Self {
         let said = error.to_string();
         match error {
+            FolderError::Missing(path) => Self::not_found(format!("the file `{path}`")),
             FolderError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                Self::new(StatusCode::NOT_FOUND, "not_found", said)
+                Self::not_found("the file")
             }
             FolderError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "the server's disk is full")
             }
-            FolderError::Io { .. } => Self::internal(said),
+            FolderError::Io { .. } | FolderError::Open { .. } => Self::internal(said),
             FolderError::Protected(_) | FolderError::Store(_) | FolderError::ReadOnly(_) => {
                 Self::forbidden(said)
             }
-            // Paths that lead outside, that are none, or that name no file.
+            // Where the folder lies on the server is nobody's business.
+            FolderError::Outside { path, .. } => Self::bad_request(format!("`{path}` is outside the folder")),
+            // Paths that are none, or that name no file.
             _ => Self::bad_request(said),
         }
     }
