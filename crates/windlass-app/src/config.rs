@@ -6,6 +6,7 @@ mod file;
 mod files;
 mod gate;
 mod money;
+mod operate;
 mod reference;
 mod server;
 pub mod suggest;
@@ -21,10 +22,11 @@ use windlass::machine::{CacheMarks, Limits, ModelName, ModelSettings, Reasoning}
 
 use crate::trouble::Trouble;
 
-pub use files::FilesFile;
 pub use file::{AgentFile, ConfigFile, ProviderFile};
+pub use files::FilesFile;
 use gate::ToolFile;
 pub use money::Dollars;
+pub use operate::{Range, ServerLimits, TlsFile};
 pub use reference::Reference;
 pub use server::ServerFile;
 

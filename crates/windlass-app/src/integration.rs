@@ -166,7 +166,11 @@ impl Integrations {
     }
 
     /// A workspace's integrations, of one provider or all.
-    pub async fn list(&self, workspace: &str, provider: Option<&str>) -> Result<Vec<Integration>, StoreError> {
+    pub async fn list(
+        &self,
+        workspace: &str,
+        provider: Option<&str>,
+    ) -> Result<Vec<Integration>, StoreError> {
         let records = self.records.list(INTEGRATION, Some(workspace), None, MAX).await?;
         let all = records.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let wanted = |it: &Integration| provider.is_none_or(|provider| it.provider == provider);
@@ -174,7 +178,11 @@ impl Integrations {
     }
 
     /// Connects a system.
-    pub async fn add(&self, workspace: &str, draft: IntegrationDraft) -> Result<Integration, IntegrationError> {
+    pub async fn add(
+        &self,
+        workspace: &str,
+        draft: IntegrationDraft,
+    ) -> Result<Integration, IntegrationError> {
         check(&draft.provider, &draft.name, &draft.metadata)?;
         let now = self.clock.now();
         let sealed = draft.credentials.map(|credentials| self.seal(&draft.provider, workspace, &credentials));

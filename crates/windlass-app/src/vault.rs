@@ -81,7 +81,8 @@ impl Vault {
         let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(Closed)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Closed)?;
         let mut rest = rest.to_vec();
-        let opened = self.0.open_in_place(nonce, Aad::from(name.as_bytes()), &mut rest).map_err(|_| Closed)?;
+        let opened =
+            self.0.open_in_place(nonce, Aad::from(name.as_bytes()), &mut rest).map_err(|_| Closed)?;
         String::from_utf8(opened.to_vec()).map(Credential).map_err(|_| Closed)
     }
 }

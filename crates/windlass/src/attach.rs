@@ -3,7 +3,7 @@
 //! What a file is, is told by its bytes, not by its name: a model is sent a picture only where there is one.
 
 use bytes::Bytes;
-use windlass_machine::{Block, BlobRef, Digest, estimate_tokens};
+use windlass_machine::{BlobRef, Block, Digest, estimate_tokens};
 
 use crate::drive::IMAGE_TOKENS;
 use crate::engine::Engine;

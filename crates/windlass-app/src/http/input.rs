@@ -2,12 +2,15 @@
 //!
 //! Bodies are bounded in bytes, depth and key repetition before anything looks at them.
 
+mod unique;
+
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
 use http::{StatusCode, header, request};
 use serde::de::DeserializeOwned;
 
+use self::unique::Unique;
 use super::problem::Problem;
 
 /// Largest JSON body, in bytes: a message of 32,768 characters with a hundred more around it, several times over.
@@ -36,6 +39,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             )
             .hint("send `content-type: application/json`"));
         }
+        // Where the length is told, nothing of the body is read.
+        let told =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        if told.is_some_and(|told: u64| told > BODY_MAX_BYTES as u64) {
+            return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, String::new()));
+        }
         let bytes = Bytes::from_request(request, state)
             .await
             .map_err(|rejection| refused(rejection.status(), rejection.body_text()))?;
@@ -43,8 +52,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// Reads JSON: valid UTF-8, no deeper than 128 levels, no key twice in the types that we define.
+/// Reads JSON: valid UTF-8, no deeper than 128 levels, no key twice in one object. Which of two values of a key counts,
+/// every reader decides for itself, so that what was checked might not be what is used.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    if let Err(error) = serde_json::from_slice::<Unique>(bytes) {
+        return Err(Problem::bad_request(format!("the body is no JSON that is read here: {error}")));
+    }
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
         Err(error) if error.is_data() => Err(Problem::invalid(format!("the body does not fit: {error}"))),

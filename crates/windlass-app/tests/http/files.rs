@@ -79,3 +79,31 @@ async fn a_conversations_folder_is_seen_and_never_left() {
     assert_eq!(server.user.read("sub/new.txt"), "new");
     put(&server, &format!("{path}/content?path=.git/hooks/x"), &key, b"x").await.is_problem(403, "forbidden");
 }
+
+#[tokio::test]
+async fn a_file_goes_with_a_message_by_name_or_by_mention() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    put(&server, "/api/v1/files/notes.txt", &key, b"the sum is 42").await.is(StatusCode::CREATED);
+    let png = b"\x89PNG\r\n\x1a\nrest";
+    put(&server, "/api/v1/files/seen.bin", &key, png).await.is(StatusCode::CREATED);
+    let sent = json!({
+        "message": "what is the sum in @notes.txt, @nothing.txt?",
+        "attachments": [{"upload": "seen.bin"}],
+    });
+    // rows: ZE-C15
+    let sent = server.post("/api/v1/runs", &key, &sent).await.is(StatusCode::CREATED).body;
+    let thread = sent["thread"].as_str().unwrap();
+    let events = server.get(&format!("/api/v1/threads/{thread}/events"), &key).await.is(StatusCode::OK).body;
+    let events = events["data"].as_array().unwrap();
+    let message = events.iter().find(|event| event["type"] == "message.received").unwrap();
+    let blocks = message["message"]["blocks"].as_array().unwrap();
+    let kinds: Vec<_> = blocks.iter().map(|block| block["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["text", "image", "file"], "{message:#}");
+    assert_eq!(blocks[2]["name"], "notes.txt");
+    let missing = json!({"message": "x", "attachments": [{"upload": "gone.txt"}]});
+    server.post("/api/v1/runs", &key, &missing).await.is_problem(404, "not_found");
+    // The tools of a conversation see its own folder and nothing else.
+    let created = events.iter().find(|event| event["type"] == "thread.created").unwrap();
+    assert_eq!(created["folder"], "home:default/local");
+}

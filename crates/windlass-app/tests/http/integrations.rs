@@ -35,7 +35,9 @@ async fn an_integration_is_made_changed_and_forgotten() {
     assert_eq!(server.get(PATH, &key).await.body, json!({"data": []}));
     // Nothing readable of a credential ever reached the disk.
     let store = server.user.store();
-    for file in std::fs::read_dir(store).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+    for file in
+        std::fs::read_dir(store).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file())
+    {
         let bytes = std::fs::read(&file).unwrap();
         let found = bytes.windows(SENTINEL.len()).any(|window| window == SENTINEL.as_bytes());
         assert!(!found, "{}", file.display());
@@ -72,7 +74,8 @@ async fn a_system_is_asked_whether_it_takes_its_credentials() {
         let size = stream.read(&mut head).await.unwrap();
         let head = String::from_utf8_lossy(&head[..size]).to_ascii_lowercase();
         // `bot:right` in base64.
-        let line = if head.contains("authorization: basic ym90onjpz2h0") { "200 OK" } else { "401 Unauthorized" };
+        let line =
+            if head.contains("authorization: basic ym90onjpz2h0") { "200 OK" } else { "401 Unauthorized" };
         let answer = format!("HTTP/1.1 {line}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
         stream.write_all(answer.as_bytes()).await.unwrap();
     });

@@ -1,8 +1,11 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
+mod cuts;
 mod files;
 mod integrations;
 mod start;
+mod usage;
+mod stream;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};

@@ -21,9 +21,9 @@ mod protected;
 mod temporary;
 mod write;
 
+pub use list::{Entry, EntryKind};
 pub use protected::ProtectedPaths;
 use temporary::Cleared;
-pub use list::{Entry, EntryKind};
 pub use write::Written;
 
 /// The folder that tools work in, held by a capability handle.

@@ -13,7 +13,7 @@ mod registry;
 
 pub use folder::{Entry, EntryKind, FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
+pub(crate) use image::image_type;
 pub use reconcile::{Reconcile, Source};
 pub use registry::{Adjustment, Registry, RegistryError, key_of};
-pub(crate) use image::image_type;
 pub(crate) use registry::{Registered, check_values};

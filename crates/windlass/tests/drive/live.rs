@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt};
 use windlass::adapter::clock::ManualClock;
 use windlass::machine::{
-    Answer, AutoRun, Block, EffectClass, Fact, FailureClass, Input, InterruptKind, MicroUsd, Principal,
-    RunStatus, Seq, StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
+    Answer, AutoRun, Block, EffectClass, Fact, FailureClass, InterruptKind, MicroUsd, Principal, RunStatus,
+    Seq, StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
 };
 use windlass::port::journal::{RunQuery, StoreError, ThreadStatus};
 use windlass::port::model::{Delta, Reply};

@@ -1,6 +1,7 @@
 //! Messages that wait: listed, changed, taken back and sent before their turn.
 
 use windlass::machine::{AutoRun, EffectClass, InputId, Message, Place, Principal, Role, ThreadId, WhenBusy};
+use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{Engine, Status, Task};
 
@@ -71,7 +72,10 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
     engine.send_now(&thread, &"m4".into(), "cy".into()).await.unwrap();
     let outcome = engine.wait(&waits.run).await.unwrap();
     assert_eq!(engine.status(&first.run_id).await.unwrap().status, Status::Cancelled);
-    let said: Vec<_> = engine.runs(Some(&thread), 10).await.unwrap();
+    let said: Vec<_> = engine
+        .runs(&RunQuery { thread: Some(thread.clone()), limit: 10, ..RunQuery::default() })
+        .await
+        .unwrap();
     let mut answers = Vec::new();
     for row in said.iter().rev() {
         answers.push(engine.status(&row.view.run).await.unwrap().data.unwrap_or_default());

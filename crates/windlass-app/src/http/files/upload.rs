@@ -22,8 +22,9 @@ pub fn checked_name(files: &FilesFile, name: &str) -> Result<String, Problem> {
         || name.starts_with('.')
         || name.chars().any(|c| c.is_control() || "/\\\"<>".contains(c));
     if is_bad {
-        return Err(Problem::bad_request(format!("`{shown}` cannot be the name of an upload"))
-            .hint("use at most 255 bytes, no slashes, quotes or control characters, and no leading full stop"));
+        return Err(Problem::bad_request(format!("`{shown}` cannot be the name of an upload")).hint(
+            "use at most 255 bytes, no slashes, quotes or control characters, and no leading full stop",
+        ));
     }
     if files.takes(name) { Ok(name.to_owned()) } else { Err(wrong_type(name)) }
 }
@@ -76,8 +77,9 @@ pub async fn keep(app: Shared, home: Home, name: String, bytes: Bytes) -> Result
         }
         if count >= LISTED {
             let detail = format!("there are {count} uploads; at most {LISTED} are kept");
-            return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail)
-                .hint("delete an upload"));
+            return Err(
+                Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail).hint("delete an upload")
+            );
         }
         write(&folder, &name, &bytes)
     })

@@ -51,7 +51,8 @@ impl WorkingFolder {
             }
             let modified = metadata.modified().map(|time| time.into_std());
             let since = modified.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-            let modified_at_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+            let modified_at_ms =
+                since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
             entries.push(Entry { name, kind, modified_at_ms });
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
