@@ -4,9 +4,11 @@ mod backup;
 mod client;
 mod cuts;
 mod docs;
+mod files;
 mod gate;
 mod hostile;
 mod idempotency;
+mod integrations;
 mod interrupts;
 mod metrics;
 mod operate;
@@ -21,6 +23,7 @@ mod threads;
 mod tls;
 #[cfg(feature = "otel")]
 mod traces;
+mod usage;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
