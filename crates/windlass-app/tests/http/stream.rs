@@ -123,10 +123,15 @@ async fn a_position_that_cannot_be_is_refused_with_words() {
     let (server, key, thread, _) = done().await;
     let head = server.user.events().len();
     for path in ["stream", "updates"] {
-        let get = async |after: &str| server.get(&format!("/api/v1/threads/{thread}/{path}?after={after}"), &key).await;
+        let get = async |after: &str| {
+            server.get(&format!("/api/v1/threads/{thread}/{path}?after={after}"), &key).await
+        };
         let wrong = get("yesterday").await;
         wrong.is_problem(400, "bad_request");
-        assert!(wrong.body["detail"].as_str().unwrap().starts_with("`yesterday` is no position"), "{wrong:?}");
+        assert!(
+            wrong.body["detail"].as_str().unwrap().starts_with("`yesterday` is no position"),
+            "{wrong:?}"
+        );
         let late = get("1000.2").await;
         late.is_problem(422, "invalid");
         let said = format!("the thread ends at event {head}, and `1000.2` is after it");
@@ -140,7 +145,11 @@ async fn a_stream_is_its_owners() {
     let (server, key, thread, run) = done().await;
     let other = server.add_user("other@example.com", &[]);
     let others = server.key(&["--user", &other]);
-    for path in [format!("threads/{thread}/stream"), format!("threads/{thread}/updates"), format!("runs/{run}/stream")] {
+    for path in [
+        format!("threads/{thread}/stream"),
+        format!("threads/{thread}/updates"),
+        format!("runs/{run}/stream"),
+    ] {
         let path = format!("/api/v1/{path}");
         answer(server.request(Method::GET, &path)).await.is_problem(401, "unauthenticated");
         server.get(&path, &others).await.is_problem(404, "not_found");

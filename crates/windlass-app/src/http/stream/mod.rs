@@ -13,6 +13,7 @@ use http::HeaderMap;
 use utoipa_axum::router::OpenApiRouter;
 use windlass::Position;
 use windlass::machine::Seq;
+use windlass::port::bus::NoPosition;
 
 use super::Shared;
 use super::problem::Problem;
@@ -32,7 +33,7 @@ fn position(headers: &HeaderMap, after: Option<&str>, head: Seq) -> Result<Optio
         value.to_str().map_err(|_| Problem::bad_request(format!("`{LAST_EVENT_ID}` is no text")))
     });
     let Some(text) = came_back.transpose()?.or(after) else { return Ok(None) };
-    let position: Position = text.parse().map_err(|error: windlass::NoPosition| {
+    let position: Position = text.parse().map_err(|error: NoPosition| {
         Problem::bad_request(error.to_string()).hint("send the `id` of the last update that you have")
     })?;
     if position.seq > head {
