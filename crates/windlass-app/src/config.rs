@@ -5,6 +5,7 @@
 mod file;
 mod gate;
 mod money;
+mod operate;
 mod reference;
 mod server;
 pub mod suggest;
@@ -23,6 +24,7 @@ use crate::trouble::Trouble;
 pub use file::{AgentFile, ConfigFile, ProviderFile};
 use gate::ToolFile;
 pub use money::Dollars;
+pub use operate::{Range, ServerLimits, TlsFile};
 pub use reference::Reference;
 pub use server::ServerFile;
 

@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         }
     };
     let ended = runtime.block_on(cli::run(cli, &console));
+    runtime.block_on(telemetry::finish());
     let exit = ended.unwrap_or_else(|error| trouble::report(&console, &error));
     if exit.leaves_a_run() {
         // At once, like a crash, which is what runs are made for: a runtime that winds down cancels tasks one by

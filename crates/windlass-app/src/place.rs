@@ -14,6 +14,7 @@ use windlass::machine::{
 use windlass::port::clock::Clock;
 use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
 use windlass::port::model::{Ability, Model, ModelError, Models};
+use windlass::port::observe::Observer;
 use windlass::tool::builtin::{file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
@@ -204,10 +205,18 @@ impl Ground {
     }
 
     /// Opens the store for a server: it also drives what nobody drives, and people have the roles of their accounts.
-    pub async fn open_server(self, used: &[ModelName], people: Arc<People>) -> anyhow::Result<Place> {
+    pub async fn open_server(
+        self,
+        used: &[ModelName],
+        people: Arc<People>,
+        observer: Arc<dyn Observer>,
+    ) -> anyhow::Result<Place> {
         let rules = self.rules.clone();
         let roles = move |principal: &Principal| people.roles(principal);
-        self.open_with(used, |builder| builder.rules(rules).roles_of(roles).attend(Attend::All)).await
+        self.open_with(used, |builder| {
+            builder.rules(rules).roles_of(roles).observer(observer).attend(Attend::All)
+        })
+        .await
     }
 
     async fn open_with(

@@ -94,6 +94,26 @@ pub enum Fact {
     MessageWithdrawn {
         /// The id under which it waited.
         id: InputId,
+        /// Who took it back.
+        by: Principal,
+    },
+    /// A waiting message says something else now; it keeps its place.
+    #[serde(rename = "message.edited")]
+    MessageEdited {
+        /// The id under which it waits.
+        id: InputId,
+        /// What it says now.
+        message: Arc<Message>,
+        /// Who changed it.
+        by: Principal,
+    },
+    /// A waiting message goes before all others, however the active run ends.
+    #[serde(rename = "message.promoted")]
+    MessagePromoted {
+        /// The id under which it waits.
+        id: InputId,
+        /// Whose wish.
+        by: Principal,
     },
     /// A run began.
     #[serde(rename = "run.started")]

@@ -24,6 +24,24 @@ pub enum Input {
     Withdraw {
         /// The id under which it waits.
         id: InputId,
+        /// Whose wish: its sender's or the thread's owner's.
+        by: Principal,
+    },
+    /// A waiting message is to say something else.
+    EditQueued {
+        /// The id under which it waits.
+        id: InputId,
+        /// What it is to say.
+        message: Arc<Message>,
+        /// Whose wish: its sender's or the thread's owner's.
+        by: Principal,
+    },
+    /// A waiting message is to be sent at once: the active run is cancelled, and the message goes before the others.
+    SendNow {
+        /// The id under which it waits.
+        id: InputId,
+        /// Whose wish: its sender's or the thread's owner's.
+        by: Principal,
     },
     /// The run is to end.
     Cancel {
@@ -170,6 +188,8 @@ impl Input {
             | Self::Tick => true,
             Self::Message(_)
             | Self::Withdraw { .. }
+            | Self::EditQueued { .. }
+            | Self::SendNow { .. }
             | Self::Cancel { .. }
             | Self::Answered { .. }
             | Self::Title { .. }

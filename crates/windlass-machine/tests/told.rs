@@ -48,7 +48,11 @@ pub fn told(fact: &Fact) -> String {
         }
         Fact::MessageQueued { id, queued } => format!("message.queued {id} {}", text(&queued.place)),
         Fact::MessageTaken { id } => format!("message.taken {id}"),
-        Fact::MessageWithdrawn { id } => format!("message.withdrawn {id}"),
+        Fact::MessageWithdrawn { id, by } => format!("message.withdrawn {id} by {by}"),
+        Fact::MessageEdited { id, message, by } => {
+            format!("message.edited {id} {:?} by {by}", message.plain_text())
+        }
+        Fact::MessagePromoted { id, by } => format!("message.promoted {id} by {by}"),
         Fact::RunStarted { .. } => "run.started".into(),
         Fact::RunFinished { status, output, error, fallback, totals } => {
             let mut line = format!("run.finished {}", text(status));

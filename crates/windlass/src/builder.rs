@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use tokio_util::sync::CancellationToken;
 use windlass_machine::{AutoRun, Policy, Principal, Rule, ThreadId};
 
 use crate::adapter::clock::SystemClock;
@@ -19,6 +20,7 @@ use crate::port::clock::Clock;
 use crate::port::hook::Hook;
 use crate::port::journal::Journal;
 use crate::port::model::Models;
+use crate::port::observe::Observer;
 use crate::port::records::Records;
 use crate::tool::{Registry, WorkingFolder};
 
@@ -48,6 +50,7 @@ pub struct Builder {
     policy: Policy,
     budgets: Vec<Budget>,
     hook: Option<Arc<dyn Hook>>,
+    observer: Option<Arc<dyn Observer>>,
     roles_of: Option<Arc<RolesOf>>,
     attend: Attend,
 }
@@ -164,6 +167,12 @@ impl Builder {
         self
     }
 
+    /// Has the host program count what happens.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Which threads the engine drives.
     pub fn attend(mut self, attend: Attend) -> Self {
         self.attend = attend;
@@ -202,6 +211,7 @@ impl Builder {
             policy: PolicySource::new(self.policy),
             budgets: self.budgets,
             hook: self.hook,
+            observer: self.observer,
             roles_of: self.roles_of,
             attends: self.attend == Attend::All,
             cache: BlobCache::default(),
@@ -209,6 +219,7 @@ impl Builder {
             actors: Mutex::default(),
             kept: Mutex::default(),
             opening: Opening::default(),
+            leaving: CancellationToken::new(),
         });
         tokio::spawn(Deps::sweep(Arc::downgrade(&deps), self.attend == Attend::All));
         Ok(Engine { deps })

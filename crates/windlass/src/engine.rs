@@ -15,7 +15,9 @@ use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
 use crate::port::bus::Position;
-use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
+use crate::port::journal::{
+    Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus, Usage, UsageQuery,
+};
 use crate::port::model::Ability;
 use crate::port::records::Records;
 
@@ -24,6 +26,9 @@ const TAKEN_WITHIN_MS: u64 = 3_000;
 
 /// How often that is looked at.
 const TAKEN_LOOK_EVERY_MS: u64 = 10;
+
+/// How often it is looked whether every thread was left.
+const LEFT_LOOK_EVERY_MS: u64 = 5;
 
 /// Events that a message leads to before any that belongs to its run.
 const BEGINNING: usize = 8;
@@ -258,6 +263,22 @@ impl Engine {
         self.deps.actors().contains_key(thread)
     }
 
+    /// Stops driving: no thread is taken any more, model calls are dropped and asked again by whoever goes on, and
+    /// tools at work may end within a time, so that no outcome is lost. Returns how many threads had a tool at work
+    /// even then; those end with the process, as in a crash.
+    pub async fn hand_over(&self, within_ms: u64) -> usize {
+        self.deps.leaving.cancel();
+        let clock = &self.deps.clock;
+        let until_ms = clock.monotonic_ms().saturating_add(within_ms);
+        loop {
+            let driven = self.deps.actors().len();
+            if driven == 0 || clock.monotonic_ms() >= until_ms {
+                return driven;
+            }
+            clock.sleep_ms(LEFT_LOOK_EVERY_MS).await;
+        }
+    }
+
     /// Asks a run to end.
     pub async fn cancel(&self, run: &RunId, by: Principal) -> Result<Seq, EngineError> {
         let row = self.run_row(run).await?;
@@ -300,6 +321,21 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Recorded>, EngineError> {
         Ok(self.deps.journal.read(thread, after, limit).await?)
+    }
+
+    /// Reads the last events before a position, in the order of the journal; `Seq(u64::MAX)` begins at its end.
+    pub async fn events_before(
+        &self,
+        thread: &ThreadId,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, EngineError> {
+        Ok(self.deps.journal.read_back(thread, before, limit).await?)
+    }
+
+    /// What runs used, by time, model and agent.
+    pub async fn usage(&self, query: &UsageQuery) -> Result<Usage, EngineError> {
+        Ok(self.deps.journal.usage(query).await?)
     }
 
     /// The whole text of a content, also where it is stored apart.

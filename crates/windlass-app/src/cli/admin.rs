@@ -1,5 +1,7 @@
 //! `windlass admin`: what whoever may use the store may do with its accounts, without a server.
 
+mod backup;
+
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
@@ -28,6 +30,10 @@ enum Command {
     AddUser(AddUser),
     /// Make an API key and print it; it is not shown again
     AddKey(AddKey),
+    /// Copy the store into a folder, also while it is in use
+    Backup(backup::BackupArgs),
+    /// Make a store of such a copy
+    Restore(backup::RestoreArgs),
 }
 
 #[derive(Args, Debug)]
@@ -74,6 +80,11 @@ enum ScopeWord {
 /// Runs `admin`.
 pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
     let ground = Ground::find(console, &args.place, &ModelFlags::default(), Ask::Never)?;
+    match &args.command {
+        Command::Backup(args) => return backup::backup(console, &ground, args).await,
+        Command::Restore(args) => return backup::restore(console, ground, args).await,
+        Command::AddUser(_) | Command::AddKey(_) => {}
+    }
     let place = ground.open_store().await?;
     let records = place.engine.records().clone();
     let accounts = Accounts::new(records, crate::place::clock(), Arc::new(People::default()));
@@ -112,6 +123,8 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
             let (_, secret) = accounts.add_key(draft).await?;
             console.out_line(&secret);
         }
+        // Done before the store was opened.
+        Command::Backup(_) | Command::Restore(_) => {}
     }
     Ok(Exit::Done)
 }

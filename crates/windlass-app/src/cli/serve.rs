@@ -1,18 +1,24 @@
 //! `windlass serve`: the server, until it is told to stop.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::http::Uri;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
+use windlass::Engine;
 
 use super::{ModelFlags, PlaceFlags};
 use crate::account::Accounts;
 use crate::account::user::People;
 use crate::console::Console;
+use crate::http::limit::Limiter;
+use crate::http::metrics::Metrics;
 use crate::http::origin::Origins;
-use crate::http::{self, App};
+use crate::http::tls::Certificate;
+use crate::http::{self, App, Terms};
 use crate::place::{Ask, Ground};
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, Trouble};
@@ -57,7 +63,11 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         ground.reach(console, model)?;
     }
     let people = Arc::new(People::default());
-    let place = ground.open_server(&models, people.clone()).await?;
+    let certificate = server.tls.as_ref().map(Certificate::load).transpose()?;
+    let scrape =
+        server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()?;
+    let metrics = Arc::new(Metrics::new());
+    let place = ground.open_server(&models, people.clone(), metrics.clone()).await?;
     let agent = place.agent(console)?;
     let accounts = Accounts::new(place.engine.records().clone(), crate::place::clock(), people);
     accounts.local().await?;
@@ -67,8 +77,9 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         Trouble::usage(format!("cannot listen at `{address}`: {error}"))
             .hint("choose another address with `--listen`, for example 127.0.0.1:0")
     })?;
-    let origins = Origins::new(listening.address, &public_urls, &server.cors);
-    console.out_line(&format!("windlass serves at http://{}", listening.address));
+    let scheme = if certificate.is_some() { "https" } else { "http" };
+    let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
+    console.out_line(&format!("windlass serves at {scheme}://{}", listening.address));
     let app = App {
         engine: place.engine.clone(),
         accounts,
@@ -76,19 +87,51 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         settings: place.ground.settings.clone(),
         origins,
         stopping: CancellationToken::new(),
+        limiter: Limiter::new(&server.limits),
+        metrics,
+        scrape,
         frames: Default::default(),
     };
     let mut signals = Signals::listen()?;
-    let stopping = app.stopping.clone();
-    let told = async {
-        let signal = signals.next().await;
-        stopping.cancel();
-        match signal {
-            Signal::Interrupt => Exit::Interrupted,
-            Signal::End(code) => Exit::Signal(code),
+    let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());
+    let terms = Terms { limits: server.limits, proxies: server.proxies, certificate };
+    let served = listening.serve(http::router(Arc::new(app)), stopping.clone(), terms);
+    Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
+}
+
+/// Serves until a signal comes; then requests end, streams are told to come back, and threads are left to whoever goes
+/// on, all within a time. A second signal ends everything at once, which loses nothing that is recorded.
+async fn stop(
+    signals: &mut Signals,
+    stopping: &CancellationToken,
+    engine: &Engine,
+    within: Duration,
+    served: impl Future<Output = ()>,
+) -> Exit {
+    let mut served = pin!(served);
+    let signal = tokio::select! {
+        signal = signals.next() => signal,
+        () = served.as_mut() => return Exit::Engine,
+    };
+    let exit = match signal {
+        Signal::Interrupt => Exit::Interrupted,
+        Signal::End(code) => Exit::Signal(code),
+    };
+    tracing::info!("the server is told to end");
+    stopping.cancel();
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let left = async {
+        let (driven, ()) = tokio::join!(engine.hand_over(within_ms), served);
+        if driven > 0 {
+            tracing::warn!(
+                driven,
+                "tools were still at work; whether they did it is asked when their runs go on"
+            );
         }
     };
-    let served = listening.serve(http::router(Arc::new(app)), stopping.clone());
-    let (exit, ()) = tokio::join!(told, served);
-    Ok(exit)
+    tokio::select! {
+        () = left => {}
+        _ = signals.next() => tracing::warn!("a second signal: the server ends at once"),
+    }
+    exit
 }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use http::Uri;
 use serde::Deserialize;
 
+use super::operate::{Range, ServerLimits, TlsFile};
+use super::reference::Reference;
 use crate::trouble::Trouble;
 
 /// `[server]`.
@@ -17,6 +19,14 @@ pub struct ServerFile {
     pub public_urls: Vec<String>,
     /// Origins of pages elsewhere that may use the server.
     pub cors: Vec<String>,
+    /// Proxies whose word counts on who asks and by which scheme.
+    pub proxies: Vec<Range>,
+    /// The certificate, where the server speaks TLS itself.
+    pub tls: Option<TlsFile>,
+    /// What reads the metrics from elsewhere, beside administrators.
+    pub metrics_token: Option<Reference>,
+    /// What the server bears.
+    pub limits: ServerLimits,
 }
 
 impl ServerFile {
@@ -27,6 +37,10 @@ impl ServerFile {
             listen: self.listen.or(weaker.listen),
             public_urls: first(self.public_urls, weaker.public_urls),
             cors: first(self.cors, weaker.cors),
+            proxies: if self.proxies.is_empty() { weaker.proxies } else { self.proxies },
+            tls: self.tls.or(weaker.tls),
+            metrics_token: self.metrics_token.or(weaker.metrics_token),
+            limits: self.limits.over(weaker.limits),
         }
     }
 

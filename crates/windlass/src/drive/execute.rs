@@ -184,7 +184,7 @@ async fn converse(
         return Err(ModelError::new(FailureClass::Config, text));
     }
     if let Some((provider, _)) = model.info().name.split_once('/') {
-        place.span.record("gen_ai.provider.name", provider);
+        place.span.record(super::genai::PROVIDER, provider);
     }
     let mut request = work.request.clone();
     // A reply is no longer than what was set aside for it.

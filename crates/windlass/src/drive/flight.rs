@@ -52,6 +52,11 @@ impl InFlight {
         self.model.is_none() && self.tools.is_empty()
     }
 
+    /// Whether a tool is at work.
+    pub(super) fn has_tools(&self) -> bool {
+        !self.tools.is_empty()
+    }
+
     /// Whether a command is being carried out.
     pub(super) fn has(&self, command: &Command) -> bool {
         self.model.as_ref().is_some_and(|flight| flight.carries(command))

@@ -11,6 +11,8 @@ mod execute;
 mod fill;
 mod flight;
 mod folder;
+mod genai;
+mod measure;
 mod owner;
 pub(crate) mod policy;
 mod row;
@@ -23,6 +25,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 use windlass_machine::{BlobRef, Digest, Input, InputId, Principal, Reject, Seq, ThreadId, ToolSpec};
 
 use crate::error::EngineError;
@@ -33,6 +36,7 @@ use crate::port::clock::Clock;
 use crate::port::hook::Hook;
 use crate::port::journal::{Epoch, Journal};
 use crate::port::model::Models;
+use crate::port::observe::Observer;
 use crate::port::records::Records;
 use crate::tool::Registry;
 
@@ -63,6 +67,7 @@ pub(crate) struct Deps {
     /// Digest of the tools and of what is said of them.
     pub registry_digest: Digest,
     pub hook: Option<Arc<dyn Hook>>,
+    pub observer: Option<Arc<dyn Observer>>,
     pub roles_of: Option<Arc<RolesOf>>,
     /// Whether threads that nobody drives are this engine's business.
     pub attends: bool,
@@ -72,6 +77,8 @@ pub(crate) struct Deps {
     /// Threads that this node still holds only because the store failed when they were given back.
     pub kept: Mutex<Vec<(ThreadId, Epoch)>>,
     pub opening: Opening,
+    /// Cancelled when this process is to drive nothing any more.
+    pub leaving: CancellationToken,
 }
 
 impl Deps {
@@ -108,6 +115,8 @@ pub(crate) struct Letter {
     pub row: Option<InputId>,
     /// Who waits for its outcome.
     pub reply: Option<oneshot::Sender<Result<Accepted, EngineError>>>,
+    /// What a log shows of whoever sent it.
+    pub asked: tracing::Span,
 }
 
 /// What an input led to, once it is durable.
@@ -115,6 +124,6 @@ pub(crate) type Accepted = Result<Seq, Reject>;
 
 impl Letter {
     pub(crate) fn plain(input: Input) -> Self {
-        Self { input, blobs: Vec::new(), row: None, reply: None }
+        Self { input, blobs: Vec::new(), row: None, reply: None, asked: tracing::Span::current() }
     }
 }

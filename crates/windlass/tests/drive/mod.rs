@@ -6,9 +6,12 @@ mod contain;
 mod control;
 mod crash;
 mod folders;
+mod leave;
 mod limits;
 mod live;
 mod log;
+mod observe;
+mod queue;
 mod store;
 mod stream;
 

@@ -7,7 +7,6 @@ pub mod feed;
 pub mod frame;
 mod live;
 mod poll;
-pub mod stall;
 
 use http::HeaderMap;
 use utoipa_axum::router::OpenApiRouter;
