@@ -5,6 +5,7 @@
 
 mod answer;
 mod cancel;
+pub(crate) mod fork;
 mod line;
 mod lost;
 mod message;
@@ -159,6 +160,7 @@ impl<'a> Decision<'a> {
                     ahead.cut(self.state.run.as_ref().map_or(u64::MAX, |run| run.first_message));
                 }
                 Fact::ThreadCreated { .. }
+                | Fact::ThreadForked { .. }
                 | Fact::ThreadTitled { .. }
                 | Fact::MessageQueued { .. }
                 | Fact::MessageWithdrawn { .. }
