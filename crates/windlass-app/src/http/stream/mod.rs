@@ -1,7 +1,7 @@
 //! Streams: what happens in a thread or a run, as it happens, to clients that come, go and come back.
 //!
-//! `feed.rs` says what a client is to be told, `frame.rs` writes it, `live.rs` and `poll.rs` are the routes, and
-//! `stall.rs` drops clients that do not read. None of them drives a run, or holds one up.
+//! `feed.rs` says what a client is to be told, `frame.rs` writes it, `live.rs` and `poll.rs` are the routes. None of
+//! them drives a run, or holds one up. A client that does not read is dropped where its socket is (`wire.rs`).
 
 pub mod feed;
 pub mod frame;
@@ -12,7 +12,6 @@ use http::HeaderMap;
 use utoipa_axum::router::OpenApiRouter;
 use windlass::Position;
 use windlass::machine::Seq;
-use windlass::port::bus::NoPosition;
 
 use super::Shared;
 use super::problem::Problem;
@@ -32,7 +31,7 @@ fn position(headers: &HeaderMap, after: Option<&str>, head: Seq) -> Result<Optio
         value.to_str().map_err(|_| Problem::bad_request(format!("`{LAST_EVENT_ID}` is no text")))
     });
     let Some(text) = came_back.transpose()?.or(after) else { return Ok(None) };
-    let position: Position = text.parse().map_err(|error: NoPosition| {
+    let position: Position = text.parse().map_err(|error: windlass::NoPosition| {
         Problem::bad_request(error.to_string()).hint("send the `id` of the last update that you have")
     })?;
     if position.seq > head {
