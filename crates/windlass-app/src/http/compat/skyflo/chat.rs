@@ -20,6 +20,7 @@ use super::feed::{HEARTBEAT, respond};
 use super::find::{Found, found, open};
 use super::speak::{Offer, Speaker};
 use super::word::Scene;
+use crate::home::Home;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
@@ -87,6 +88,7 @@ pub async fn chat(
     task.thread = opened.as_ref().map(|(thread, _)| thread.clone());
     task.by = caller.user().clone();
     task.workspace = caller.workspace().to_owned();
+    task.folder = Some(Home::of(caller.workspace(), caller.user()).recorded());
     // A run that reaches a limit ends with an error that says so; the conversation can go on. (SK-G19)
     task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
     // The engine that is spoken to here has one list of messages: what comes meanwhile is read after the calls.
