@@ -20,8 +20,8 @@ use super::feed::{HEARTBEAT, respond};
 use super::find::{Found, found, open};
 use super::speak::{Offer, Speaker};
 use super::word::Scene;
-use crate::home::Home;
 use crate::http::Shared;
+use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::problem::Problem;
@@ -86,14 +86,11 @@ pub async fn chat(
     };
     let mut task = Task::new(app.agent.clone(), text);
     task.thread = opened.as_ref().map(|(thread, _)| thread.clone());
-    task.by = caller.user().clone();
-    task.workspace = caller.workspace().to_owned();
-    task.folder = Some(Home::of(caller.workspace(), caller.user()).recorded());
     // A run that reaches a limit ends with an error that says so; the conversation can go on. (SK-G19)
     task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
     // The engine that is spoken to here has one list of messages: what comes meanwhile is read after the calls.
     task.when_busy = WhenBusy::Steer;
-    let started = app.engine.start(task).await?;
+    let started = begin(&app, &caller, task).await?;
     let draft = opened.and_then(|(_, draft)| draft);
     let is_titled = draft.as_ref().is_some_and(|draft| !draft.title.is_empty());
     if let Some(draft) = draft {
