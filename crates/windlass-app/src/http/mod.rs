@@ -13,6 +13,7 @@ mod health;
 pub mod idempotency;
 pub mod input;
 mod interrupts;
+mod journal;
 pub mod limit;
 mod listen;
 mod messages;
@@ -115,6 +116,7 @@ fn api(app: &Shared) -> OpenApiRouter<Shared> {
 fn keyed() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .merge(threads::routes())
+        .merge(journal::routes())
         .merge(messages::routes())
         .merge(queue::routes())
         .merge(runs::routes())

@@ -68,7 +68,10 @@ async fn grants_are_written_listed_and_revoked_by_whom_they_concern() {
     // It is good for the one call that it names.
     let sent = ann.post("/runs", json!({"message": crate::cli::TASK})).await.is(StatusCode::CREATED);
     assert_eq!(ann.wait(sent.body["run"].as_str().unwrap()).await["status"], "done");
-    admin.delete(&format!("/grants/{}", by_admin.body["id"].as_str().unwrap())).await.is(StatusCode::NO_CONTENT);
+    admin
+        .delete(&format!("/grants/{}", by_admin.body["id"].as_str().unwrap()))
+        .await
+        .is(StatusCode::NO_CONTENT);
     ann.delete(&path).await.is(StatusCode::NO_CONTENT);
     ann.delete(&path).await.is_problem(404, "not_found");
     for (body, what) in [

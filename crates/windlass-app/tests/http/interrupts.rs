@@ -32,7 +32,10 @@ async fn what_waits_is_seen_and_answered_by_its_owner_and_administrators() {
     let told = ["id", "thread", "run", "kind", "tool"].map(|field| shown[field].as_str().unwrap());
     assert_eq!(told, [&*interrupt, &*thread, &*run, "approval", "Write"]);
     assert!(shown["preview"].as_str().unwrap().contains("# Insights from data.csv"), "{shown:#}");
-    assert_eq!(serde_json::from_str::<Value>(shown["arguments"].as_str().unwrap()).unwrap()["content"], INSIGHTS);
+    assert_eq!(
+        serde_json::from_str::<Value>(shown["arguments"].as_str().unwrap()).unwrap()["content"],
+        INSIGHTS
+    );
     assert_eq!(ann.get(&format!("/interrupts?thread={thread}")).await.body["data"], json!([shown]));
 
     bob.get(&path).await.is_problem(404, "not_found");
@@ -71,7 +74,8 @@ async fn a_denial_and_an_edit_reach_the_model_and_the_file() {
     let ended = ann.wait(&run).await;
     assert!(ended["data"].as_str().unwrap().contains("was not written"), "{ended:#}");
     let (_, run, interrupt) = ann.asked().await;
-    let edit = json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "mine\n"}}});
+    let edit =
+        json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "mine\n"}}});
     answered(&ann, &interrupt, edit).await.is(StatusCode::OK);
     assert_eq!(ann.wait(&run).await["status"], "done");
     assert_eq!(server.user.read("insights.md"), "mine\n");

@@ -6,6 +6,7 @@ mod docs;
 mod gate;
 mod idempotency;
 mod interrupts;
+mod journal;
 mod queue;
 mod runs;
 mod schemathesis;

@@ -37,7 +37,10 @@ async fn a_run_is_started_waited_for_and_told_in_one_flat_shape() {
     let second = ann.post(&more, json!({"message": "again"})).await.is(StatusCode::CREATED);
     let patient = ann.request(Method::GET, &format!("/runs/{}", second.body["run"].as_str().unwrap()));
     let patient = answer(patient.header("prefer", "wait=30")).await.is(StatusCode::OK);
-    assert_eq!((&patient.body["status"], &patient.headers["preference-applied"]), (&json!("done"), &"wait=30".parse().unwrap()));
+    assert_eq!(
+        (&patient.body["status"], &patient.headers["preference-applied"]),
+        (&json!("done"), &"wait=30".parse().unwrap())
+    );
     let rows = ann.all("/runs", 1).await;
     assert_eq!(each(&rows, "id"), [second.body["run"].as_str().unwrap(), run]);
     assert_eq!(each(&rows, "status"), ["done", "done"]);
@@ -132,7 +135,10 @@ async fn agents_models_and_tools_are_listed() {
     ann.get("/agents/other").await.is_problem(404, "not_found");
     let models = ann.get("/models").await.is(StatusCode::OK).body;
     let model = &models["data"][0];
-    assert_eq!((&model["name"], &model["available"], &model["tool_calls"]), (&json!("demo/script"), &json!(true), &json!(true)));
+    assert_eq!(
+        (&model["name"], &model["available"], &model["tool_calls"]),
+        (&json!("demo/script"), &json!(true), &json!(true))
+    );
     let tools = ann.get("/tools").await.is(StatusCode::OK).body;
     let names = each(tools["data"].as_array().unwrap(), "name");
     assert_eq!(agent["tools"], json!(names));

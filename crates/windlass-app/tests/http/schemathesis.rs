@@ -34,7 +34,9 @@ async fn every_answer_is_one_that_the_description_names() {
     // Something of each kind is there to be found.
     let thread = ann.small_talk().await;
     let (waiting, _, interrupt) = ann.asked().await;
-    ann.post(&format!("/threads/{waiting}/messages"), json!({"message": "later"})).await.is(StatusCode::ACCEPTED);
+    ann.post(&format!("/threads/{waiting}/messages"), json!({"message": "later"}))
+        .await
+        .is(StatusCode::ACCEPTED);
     ann.post("/grants", json!({"tool": "Write"})).await.is(StatusCode::CREATED);
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.txt");

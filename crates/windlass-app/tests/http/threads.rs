@@ -56,7 +56,10 @@ async fn a_change_is_made_to_the_version_that_was_read() {
     let tag = read.headers["etag"].to_str().unwrap().to_owned();
     assert!(tag.starts_with('"'), "{tag}");
     let again = answer(ann.request(Method::GET, &path).header("if-none-match", &tag)).await;
-    assert_eq!((again.status, &again.headers["etag"], &again.body), (304, &read.headers["etag"], &json!(null)));
+    assert_eq!(
+        (again.status, &again.headers["etag"], &again.body),
+        (304, &read.headers["etag"], &json!(null))
+    );
     let rename = |tag: &str, title: &str| {
         answer(ann.request(Method::PATCH, &path).header("if-match", tag).json(&json!({"title": title})))
     };
@@ -64,7 +67,8 @@ async fn a_change_is_made_to_the_version_that_was_read() {
     assert_eq!(renamed.body["title"], "first");
     rename(&tag, "second").await.is_problem(412, "changed");
     answer(ann.request(Method::DELETE, &path).header("if-match", &tag)).await.is_problem(412, "changed");
-    let fresh = answer(ann.request(Method::GET, &path).header("if-none-match", &tag)).await.is(StatusCode::OK);
+    let fresh =
+        answer(ann.request(Method::GET, &path).header("if-none-match", &tag)).await.is(StatusCode::OK);
     assert_eq!(fresh.body["title"], "first");
     assert_eq!(fresh.headers["etag"], renamed.headers["etag"]);
     for title in ["", "   ", &"x".repeat(61)] {
