@@ -210,6 +210,8 @@ pub struct Fork {
     pub by: Principal,
     /// The folder that the new thread's tools work in.
     pub folder: Option<String>,
+    /// The other thread's title by now.
+    pub title: Option<String>,
 }
 
 /// A message for the agent, with the run that it starts.

@@ -375,7 +375,9 @@ impl Engine {
         by: Principal,
         folder: Option<String>,
     ) -> Result<ThreadId, EngineError> {
-        let fork = Fork { thread: self.fresh_thread(), until: at, by, folder };
+        let folder = self.deps.folders.recorded(folder);
+        let title = self.thread(thread).await?.view.title;
+        let fork = Fork { thread: self.fresh_thread(), until: at, by, folder, title };
         self.deps.fork(thread, &fork).await?;
         Ok(fork.thread)
     }

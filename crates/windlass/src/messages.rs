@@ -4,15 +4,18 @@
 
 mod fold;
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 use windlass_machine::{
-    Block, CallKey, Content, EffectId, InputId, InterruptId, MicroUsd, ModelName, Outcome, Principal, Role,
-    RunId, Seq, StopReason, ThreadId, Timestamp, ToolName, Usage,
+    Block, CallKey, Content, EffectId, Fact, InputId, InterruptId, MicroUsd, ModelName, Outcome, Principal,
+    Role, RunId, Seq, StopReason, ThreadId, Timestamp, ToolName, Usage,
 };
 
 use self::fold::Fold;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::port::journal::Recorded;
 
 /// Messages that are read at once at most.
 pub const MESSAGES_MAX: usize = 500;
@@ -136,8 +139,9 @@ impl Engine {
         if self.deps.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
-        let mut fold = Fold::new(before, limit.clamp(1, MESSAGES_MAX));
-        let mut after = Seq::default();
+        let limit = limit.clamp(1, MESSAGES_MAX);
+        let mut after = self.begin(thread, before, limit).await?;
+        let mut fold = Fold::new(before, limit);
         loop {
             let page = self.deps.journal.read(thread, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(fold.into_messages()) };
@@ -146,6 +150,33 @@ impl Engine {
                 fold.see(recorded);
                 if fold.is_settled() {
                     return Ok(fold.into_messages());
+                }
+            }
+        }
+    }
+
+    /// The position after which a page is to be read: no run is active there, what is taken later is queued later, and
+    /// enough messages follow.
+    async fn begin(&self, thread: &ThreadId, before: Option<Seq>, limit: usize) -> Result<Seq, EngineError> {
+        let mut before = before.unwrap_or(Seq(u64::MAX));
+        let (mut count, mut taken) = (0, HashSet::new());
+        loop {
+            let page = self.deps.journal.read_back(thread, before, PAGE).await?;
+            let Some(first) = page.first().map(|recorded| recorded.seq) else { return Ok(Seq::default()) };
+            before = first;
+            for Recorded { seq, event } in page.into_iter().rev() {
+                match event.fact {
+                    Fact::MessageReceived { .. } => count += 1,
+                    Fact::StepReplied { message, .. } => count += usize::from(message.has_answer()),
+                    Fact::MessageTaken { id } => {
+                        count += 1;
+                        taken.insert(id);
+                    }
+                    Fact::MessageQueued { id, .. } => drop(taken.remove(&id)),
+                    Fact::RunStarted { .. } if count >= limit && taken.is_empty() => {
+                        return Ok(Seq(seq.0 - 1));
+                    }
+                    _ => {} // tidy: no page begins with the other kinds
                 }
             }
         }

@@ -200,6 +200,7 @@ pub async fn send(
         id: claimed.input(),
         by: caller.user().clone(),
         workspace: caller.workspace().to_owned(),
+        folder: None,
         options: RunOptions {
             surface: match new.surface {
                 Reader::Chat => Surface::Chat,

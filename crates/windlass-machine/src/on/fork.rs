@@ -12,7 +12,7 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
     let missing = || Reject::NotFound { what: format!("event {}", fork.until) };
     let copied = usize::try_from(fork.until.0).ok().and_then(|until| origin.get(..until));
     let copied = copied.ok_or_else(missing)?;
-    let State { thread, workspace, queue, at: last, .. } = rested(copied)?;
+    let State { thread, workspace, title, queue, at: last, .. } = rested(copied)?;
     let (from, first) = thread.zip(copied.first()).ok_or_else(missing)?;
     let created = Fact::ThreadCreated {
         thread: fork.thread.clone(),
@@ -21,7 +21,7 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
         owner: fork.by.clone(),
     };
     let forked = Fact::ThreadForked { from, until: fork.until, by: fork.by.clone(), when: now };
-    let mut events = Vec::with_capacity(copied.len() + 1 + queue.len());
+    let mut events = Vec::with_capacity(copied.len() + 2 + queue.len());
     events.extend([created, forked].map(|fact| Event { at: first.at, run: None, fact }));
     // Whose it was and where it comes from is the origin's own history.
     let origins =
@@ -32,6 +32,9 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
         let fact = Fact::MessageWithdrawn { id: waiting.id, by: Principal::from("engine") };
         Event { at, run: None, fact }
     }));
+    if let Some(title) = fork.title.clone().filter(|now| title.as_ref() != Some(now)) {
+        events.push(Event { at, run: None, fact: Fact::ThreadTitled { title, by: fork.by.clone() } });
+    }
     Ok(events)
 }
 

@@ -7,7 +7,7 @@ use windlass::adapter::clock::SystemClock;
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{Block, EffectClass, Event, Fact, Reject, Role, Seq, ThreadId, Timestamp};
 use windlass::port::journal::{
-    Batch, BatchId, Claim, Journal, Recorded, ThreadQuery, ThreadStatus, ThreadView,
+    Batch, BatchId, Claim, Journal, Recorded, RunQuery, ThreadQuery, ThreadStatus, ThreadView,
 };
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::Registry;
@@ -62,7 +62,10 @@ async fn a_fork_goes_on_without_its_origin() {
     // Nothing was done again, and the run of the history is the origin's.
     assert_eq!(written.count(), 2);
     assert_eq!(engine.run_row(&first.run_id).await.unwrap().thread, origin);
-    assert_eq!(engine.runs(Some(&fork), 10).await.unwrap(), []);
+    assert_eq!(
+        engine.runs(&RunQuery { thread: Some(fork.clone()), ..RunQuery::default() }).await.unwrap(),
+        []
+    );
     let (row, of) = (engine.thread(&fork).await.unwrap(), engine.thread(&origin).await.unwrap());
     assert_eq!((row.view.title, row.view.workspace), (of.view.title, of.view.workspace));
     assert_eq!((row.view.status, row.view.folder.as_deref()), (ThreadStatus::Idle, Some("/fay")));
@@ -72,7 +75,9 @@ async fn a_fork_goes_on_without_its_origin() {
     // The history is the same, after the fork's own beginning.
     let (copied, whole) = (events(&engine, &fork).await, events(&engine, &origin).await);
     let facts = |events: &[Recorded]| events.iter().map(|one| one.event.clone()).collect::<Vec<_>>();
-    assert_eq!(facts(&copied[2..]), facts(&whole[1..at.0 as usize]));
+    let (history, titled) = (&copied[2..copied.len() - 1], &copied.last().unwrap().event.fact);
+    assert_eq!(facts(history), facts(&whole[1..at.0 as usize]));
+    assert!(matches!(titled, Fact::ThreadTitled { title, .. } if title == "second"), "{titled:?}");
     drop(engine);
 
     // After a restart, and when the origin is gone with all that only it names.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use windlass::machine::{
     AutoRun, Block, EffectClass, FailureClass, Message, Outcome, Principal, Role, Seq, ThreadId, WhenBusy,
 };
+use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::{CallState, Engine, MessageStatus, Status, StoredMessage, Task};
 
@@ -86,7 +87,13 @@ async fn messages_say_what_became_of_them() {
     engine.edit_queued(&thread, &"m9".into(), message, "cy".into()).await.unwrap();
     answer(0, windlass::machine::Answer::Deny { reason: None }).await;
     assert_eq!(engine.wait(&first.run_id).await.unwrap().status, Status::Done);
-    let next = engine.runs(Some(&thread), 1).await.unwrap().remove(0).view.run;
+    let next = engine
+        .runs(&RunQuery { thread: Some(thread.clone()), limit: 1, ..RunQuery::default() })
+        .await
+        .unwrap()
+        .remove(0)
+        .view
+        .run;
     engine.wait(&next).await.unwrap();
     expected[5] = asked("Done", "Done");
     let all = engine.messages(&thread, None, 100).await.unwrap();
