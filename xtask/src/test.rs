@@ -14,6 +14,9 @@ pub const FEATURES: &[&str] = &["--workspace", "--features", "windlass/testing"]
 /// The library with the features that a plain build leaves out: their SDKs take minutes to build.
 pub const CLOUDS: &[&str] = &["--package", "windlass", "--features", "testing,bedrock,vertex"];
 
+/// The product with traces over OTLP.
+pub const TRACES: &[&str] = &["--package", "windlass-app", "--features", "otel"];
+
 /// Debian packages that the tests need; none so far.
 const DEBIAN_PACKAGES: &[&str] = &[];
 

@@ -123,12 +123,12 @@ impl<'a> Decision<'a> {
 
     /// Calls that people have denied in this decision.
     fn denied(&self, run: &Run) -> u32 {
-        let denies = |event: &&Event| match &event.fact {
-            Fact::InterruptClosed { interrupt, answer: Answer::Deny { .. }, by, .. } => {
+        let denies = |event: &&Event| {
+            if let Fact::InterruptClosed { interrupt, answer: Answer::Deny { .. }, by, .. } = &event.fact {
                 let asked = run.asking(interrupt);
-                by.as_str() != POLICY && asked.is_some_and(|(_, asked)| asked.kind.is_about_leave())
+                return by.as_str() != POLICY && asked.is_some_and(|(_, asked)| asked.kind.is_about_leave());
             }
-            _ => false, // tidy: nothing else is a reply of people
+            false
         };
         self.events.iter().filter(denies).count() as u32
     }

@@ -5,6 +5,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
@@ -15,7 +16,7 @@ use windlass::port::journal::RunRow;
 use windlass::{EngineError, Task};
 
 use super::call::named;
-use super::feed::respond;
+use super::feed::{HEARTBEAT, respond};
 use super::find::{Found, found, open};
 use super::speak::{Offer, Speaker};
 use super::word::Scene;
@@ -23,6 +24,7 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::problem::Problem;
+use crate::http::stream::feed::{Feed, Reader};
 
 /// The name of the note that keeps why somebody approved a call. (SK-X9)
 const REASON: &str = "skyflo.approval";
@@ -71,6 +73,7 @@ impl Chat {
 pub async fn chat(
     State(app): State<Shared>,
     caller: Caller,
+    headers: HeaderMap,
     Body(chat): Body<Chat>,
 ) -> Result<Response, Problem> {
     caller.runs()?;
@@ -88,7 +91,7 @@ pub async fn chat(
     task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
     // The engine that is spoken to here has one list of messages: what comes meanwhile is read after the calls.
     task.when_busy = WhenBusy::Steer;
-    let (started, updates) = app.engine.start_watched(task).await?;
+    let started = app.engine.start(task).await?;
     let draft = opened.and_then(|(_, draft)| draft);
     let is_titled = draft.as_ref().is_some_and(|draft| !draft.title.is_empty());
     if let Some(draft) = draft {
@@ -109,7 +112,13 @@ pub async fn chat(
         speaker = speaker.beside(run);
     }
     let first = speaker.begin(active);
-    Ok(respond(&app.engine, speaker, first, updates))
+    Ok(respond(&app, feed(&app, &headers, &started.thread, started.seq), speaker, first))
+}
+
+/// A thread from an event on.
+fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
+    let after = Seq(from.0.saturating_sub(1));
+    Feed::open(app, Reader::of(headers), thread, after.into(), HEARTBEAT)
 }
 
 /// The run that a message was put beside, and the thread as it stands.
@@ -151,6 +160,7 @@ pub async fn decide(
     State(app): State<Shared>,
     caller: Caller,
     Path(call): Path<String>,
+    headers: HeaderMap,
     Body(decision): Body<Decision>,
 ) -> Result<Response, Problem> {
     caller.approves()?;
@@ -179,8 +189,7 @@ pub async fn decide(
     let scene = Scene { conversation: conversation.to_owned(), run: outward(&run, seq) };
     let speaker = Speaker::new(scene, run, since, offer(&app)).beside(active);
     let first = speaker.begin(None);
-    let updates = app.engine.watch(&row.thread, Seq(seq.0.saturating_sub(1)));
-    Ok(respond(&app.engine, speaker, first, updates))
+    Ok(respond(&app, feed(&app, &headers, &row.thread, seq), speaker, first))
 }
 
 /// A yes or a no in the words that fit what is asked. A reason for a no is told to the model; beside a question, it is

@@ -19,16 +19,11 @@ struct Flow {
     shown_bytes: usize,
     /// What a try before it has shown, until it is clear how this one goes on from there.
     before: String,
-    /// Whether fragments are missing: the rest is shown once the whole is known.
-    is_broken: bool,
 }
 
 impl Flow {
     /// Takes a fragment; returns what is to be shown now.
     fn push(&mut self, fragment: &str) -> Option<String> {
-        if self.is_broken {
-            return None;
-        }
         self.heard.push_str(fragment);
         self.show()
     }
@@ -40,7 +35,6 @@ impl Flow {
             return None;
         }
         whole.clone_into(&mut self.heard);
-        self.is_broken = false;
         self.show()
     }
 
@@ -66,7 +60,7 @@ impl Flow {
         if self.before.is_empty() {
             self.before = self.heard[..self.shown_bytes].to_owned();
         }
-        (self.shown_bytes, self.is_broken) = (0, false);
+        self.shown_bytes = 0;
         self.heard.clear();
     }
 }
@@ -99,19 +93,30 @@ impl Reply {
         }
     }
 
-    /// Fragments were missed.
-    pub fn missed(&mut self) {
-        (self.text.is_broken, self.thinking.is_broken) = (true, true);
+    /// Fragments were missed, and this is what they had come to.
+    pub fn snapshot(&mut self, scene: &Scene, parts: &[Delta], now: Timestamp) -> Vec<Word> {
+        let (mut said, mut thought) = (String::new(), String::new());
+        for part in parts {
+            match part {
+                Delta::Text { text, .. } => said.push_str(text),
+                Delta::Reasoning { text, .. } => thought.push_str(text),
+                Delta::Call { .. } => {}
+            }
+        }
+        self.whole(scene, (&said, &thought), now)
+    }
+
+    /// Tells what is new in the whole so far.
+    fn whole(&mut self, scene: &Scene, (said, thought): (&str, &str), at: Timestamp) -> Vec<Word> {
+        let thinking = self.thinking.set(thought).map(|rest| thinking(scene, at, &rest));
+        let token = self.text.set(said).map(|rest| self.token(scene, &rest));
+        thinking.into_iter().chain(token).collect()
     }
 
     /// The whole reply came. (SK-E5..E9)
     pub fn finish(&mut self, scene: &Scene, at: Timestamp, replied: &Replied<'_>) -> Vec<Word> {
         let (said, thought) = (said(replied.message), thought(replied.message));
-        let mut words = Vec::new();
-        words.extend(self.thinking.set(&thought).map(|rest| thinking(scene, at, &rest)));
-        if let Some(rest) = self.text.set(&said) {
-            words.push(self.token(scene, &rest));
-        }
+        let mut words = self.whole(scene, (&said, &thought), at);
         words.extend(usage(scene, at, replied));
         if !thought.is_empty() {
             let data = json!({"content": thought, "duration_ms": replied.thinking_ms});

@@ -26,6 +26,8 @@ pub struct Speaker {
     run: RunId,
     /// The message that is to start it or to go into a running one, while it waits.
     queued: Option<InputId>,
+    /// The run that went on when the stream began.
+    beside: Option<RunId>,
     /// From when durations count.
     since: Timestamp,
     /// Tools that the model is offered.
@@ -57,6 +59,7 @@ impl Speaker {
             scene,
             run,
             queued: None,
+            beside: None,
             since,
             tools: offer.tools,
             max_steps: offer.max_steps,
@@ -72,6 +75,7 @@ impl Speaker {
     /// The same beside a run that goes on: its open calls are known, and were told as pending before.
     pub fn beside(mut self, run: &Run) -> Self {
         (self.calls, self.model) = (Calls::resumed(run), run.step_model.to_string());
+        self.beside = Some(run.id.clone());
         self
     }
 
@@ -102,9 +106,10 @@ impl Speaker {
                 words.extend(self.reply.fragment(&self.scene, delta, now));
                 words
             }
-            Update::Gap { .. } => {
-                self.reply.missed();
-                Vec::new()
+            Update::Snapshot { parts, .. } => {
+                let mut words: Vec<Word> = self.ttft(now).into_iter().collect();
+                words.extend(self.reply.snapshot(&self.scene, parts, now));
+                words
             }
             Update::Progress { .. } | Update::Status(ThreadStatus::Running) => Vec::new(),
             Update::Status(ThreadStatus::Waiting) => self.waits(now),
@@ -137,8 +142,7 @@ impl Speaker {
             }
             Fact::MessageTaken { id } if self.queued.as_ref() == Some(id) => {
                 self.queued = None;
-                self.run = event.run.clone().unwrap_or_else(|| self.run.clone());
-                Vec::new()
+                self.taken(event.run.as_ref())
             }
             Fact::MessageWithdrawn { id } if self.queued.as_ref() == Some(id) => self.ends(at, "stopped"),
             Fact::RunStarted { .. } => {
@@ -171,6 +175,17 @@ impl Speaker {
             Fact::RunFinished { .. } => self.finished(event),
             _ => self.calls.hear(&self.scene, event), // tidy: what else clients are told is about calls
         }
+    }
+
+    /// The message that has waited goes into the run beside it, or starts its own: then that one is to be stopped.
+    fn taken(&mut self, run: Option<&RunId>) -> Vec<Word> {
+        let Some(run) = run else { return Vec::new() };
+        self.run = run.clone();
+        if self.beside.as_ref() == Some(run) {
+            return Vec::new();
+        }
+        self.scene.run = run.to_string();
+        vec![self.scene.ready()]
     }
 
     /// The time to the first fragment, once for each request. (SK-E4)
