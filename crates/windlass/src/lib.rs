@@ -4,6 +4,7 @@
 //! models, tools, stores and buses; it knows neither HTTP servers nor command lines.
 
 pub mod adapter;
+mod attach;
 mod builder;
 mod drive;
 mod engine;
@@ -33,6 +34,6 @@ pub use crate::gate::{GrantDraft, Whose};
 pub use crate::messages::{CallState, MESSAGES_MAX, MessageStatus, StoredCall, StoredMessage};
 pub use crate::offer::OfferedTool;
 pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
-pub use crate::port::bus::Position;
+pub use crate::port::bus::{NoPosition, Position};
 pub use crate::prompt::{PROMPT_TEXT_MAX_BYTES, Prompt, PromptPart};
 pub use crate::queue::QueuedMessage;

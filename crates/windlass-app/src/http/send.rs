@@ -15,9 +15,11 @@ use windlass::{Started, Task};
 use super::Shared;
 use super::agents;
 use super::caller::Caller;
+use super::files::{self, Attachment};
 use super::idempotency::Claimed;
 use super::problem::Problem;
 use super::timezone;
+use crate::home::Home;
 
 /// Longest message, in characters. (WT-E1)
 pub const MESSAGE_MAX_CHARS: usize = 32_768;
@@ -36,6 +38,10 @@ pub struct NewMessage {
     thread: Option<String>,
     /// What is said.
     message: Said,
+    /// Files that go with it, beside those that its text names as `@file`.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    attachments: Vec<Attachment>,
     /// The agent; absent: the configured one.
     agent: Option<String>,
     /// The model of a run that it starts, `provider/model`; absent: the agent's.
@@ -189,10 +195,14 @@ pub async fn send(
     let thread = thread.or(named);
     let utc_offset_minutes = new.timezone.as_deref().map(timezone::offset_minutes).transpose()?;
     let agent = agents::choose(app, new.agent.as_deref(), new.model.as_deref())?;
-    let message = new.message.read()?;
-    if let Some(thread) = &thread {
-        caller.thread(app, thread).await?;
-    }
+    let mut message = new.message.read()?;
+    let place = match &thread {
+        Some(thread) => Some((thread.clone(), caller.thread(app, thread).await?.view.folder)),
+        None => None,
+    };
+    let mentioned = files::mentioned(app, caller, place.clone(), &message).await?;
+    message.blocks.extend(files::attach(app, caller, place, new.attachments).await?);
+    message.blocks.extend(mentioned);
     let task = Task {
         agent,
         message,
@@ -200,7 +210,7 @@ pub async fn send(
         id: claimed.input(),
         by: caller.user().clone(),
         workspace: caller.workspace().to_owned(),
-        folder: None,
+        folder: Some(Home::of(caller.workspace(), caller.user()).recorded()),
         options: RunOptions {
             surface: match new.surface {
                 Reader::Chat => Surface::Chat,

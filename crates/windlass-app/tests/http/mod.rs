@@ -4,9 +4,11 @@ mod backup;
 mod client;
 mod cuts;
 mod docs;
+mod files;
 mod gate;
 mod hostile;
 mod idempotency;
+mod integrations;
 mod interrupts;
 mod journal;
 mod metrics;
@@ -22,6 +24,7 @@ mod threads;
 mod tls;
 #[cfg(feature = "otel")]
 mod traces;
+mod usage;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
