@@ -21,6 +21,7 @@ use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path, Query};
 use super::problem::Problem;
 use super::threads::Thread;
+use crate::home::Home;
 
 /// Events of a part at most.
 const EVENTS_MAX: usize = 500;
@@ -163,7 +164,12 @@ async fn fork(
     if at == Seq::default() {
         return Err(Problem::invalid("`at` is 0, where nothing has happened yet; the first event is 1"));
     }
-    let fork = app.engine.fork(&thread, at, caller.user().clone(), row.view.folder).await?;
+    // Whoever forks somebody else's gets a folder of their own.
+    let folder = match row.view.owner == *caller.user() {
+        true => row.view.folder,
+        false => Some(Home::of(caller.workspace(), caller.user()).recorded()),
+    };
+    let fork = app.engine.fork(&thread, at, caller.user().clone(), folder).await?;
     let made = Thread::from(caller.thread(&app, &fork).await?);
     Ok((StatusCode::CREATED, [(header::LOCATION, format!("/api/v1/threads/{fork}"))], Json(made))
         .into_response())
