@@ -16,6 +16,7 @@ pub mod idempotency;
 pub mod input;
 mod integrations;
 mod interrupts;
+mod journal;
 pub mod limit;
 mod listen;
 mod messages;
@@ -132,6 +133,7 @@ fn api(app: &Shared) -> OpenApiRouter<Shared> {
 fn keyed() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .merge(threads::routes())
+        .merge(journal::routes())
         .merge(messages::routes())
         .merge(queue::routes())
         .merge(runs::routes())

@@ -159,8 +159,9 @@ impl From<Reject> for Problem {
         match reject {
             Reject::Busy => Self::conflict("busy", said),
             Reject::QueueFull { .. } => Self::conflict("queue_full", said),
+            Reject::RunActive { nearest, .. } => Self::conflict("run_active", said)
+                .hint(format!("fork at event {nearest}, or wait for the run")),
             Reject::Closed { .. } => Self::conflict("closed", said),
-            Reject::RunActive { .. } => Self::conflict("run_active", said),
             Reject::Stale { .. } => Self::conflict("stale", said),
             Reject::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, "not_found", said),
             Reject::Forbidden { .. } => Self::forbidden(said),

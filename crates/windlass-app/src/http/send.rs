@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use windlass::machine::{
     AtLimit, Block, Fact, InputId, Message, Role, RunOptions, Seq, Surface, ThreadId, WhenBusy,
 };
+use windlass::port::journal::ThreadStatus;
 use windlass::{Started, Task};
 
 use super::Shared;
@@ -196,10 +197,16 @@ pub async fn send(
     let utc_offset_minutes = new.timezone.as_deref().map(timezone::offset_minutes).transpose()?;
     let agent = agents::choose(app, new.agent.as_deref(), new.model.as_deref())?;
     let mut message = new.message.read()?;
-    let place = match &thread {
-        Some(thread) => Some((thread.clone(), caller.thread(app, thread).await?.view.folder)),
+    let row = match &thread {
+        Some(thread) => Some(caller.thread(app, thread).await?),
         None => None,
     };
+    // A message to an active run adds none.
+    let _room = match row.as_ref().is_none_or(|row| row.view.status == ThreadStatus::Idle) {
+        true => Some(app.limiter.room_for_run(app, caller.user()).await?),
+        false => None,
+    };
+    let place = row.map(|row| (row.thread, row.view.folder));
     let mentioned = files::mentioned(app, caller, place.clone(), &message).await?;
     message.blocks.extend(files::attach(app, caller, place, new.attachments).await?);
     message.blocks.extend(mentioned);

@@ -10,6 +10,7 @@ mod hostile;
 mod idempotency;
 mod integrations;
 mod interrupts;
+mod journal;
 mod metrics;
 mod operate;
 mod queue;
