@@ -29,5 +29,5 @@ pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
 pub use crate::offer::OfferedTool;
 pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
-pub use crate::port::bus::Position;
+pub use crate::port::bus::{NoPosition, Position};
 pub use crate::queue::QueuedMessage;

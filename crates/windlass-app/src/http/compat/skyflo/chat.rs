@@ -9,7 +9,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Reject, Reply, Run, RunId, RunOptions, Seq,
+    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Principal, Reject, Reply, Run, RunId, RunOptions, Seq,
     Surface, ThreadId, WhenBusy,
 };
 use windlass::port::journal::RunRow;
@@ -244,7 +244,7 @@ pub async fn stop(
     match app.engine.cancel(&row.view.run, caller.user().clone()).await {
         // It has ended, or is being stopped already.
         Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
-        Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row).await?,
+        Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row, caller.user()).await?,
         Err(error) => return Err(error.into()),
     }
     let Stop { conversation_id, run_id } = stop;
@@ -264,9 +264,10 @@ async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
 }
 
 /// Takes the message back that is to start a run.
-async fn withdraw(app: &Shared, row: &RunRow) -> Result<(), EngineError> {
+async fn withdraw(app: &Shared, row: &RunRow, by: &Principal) -> Result<(), EngineError> {
     let machine = app.engine.peek(&row.thread).await?;
-    let queue = &machine.state().queue;
-    let Some((id, _)) = queue.iter().find(|(_, queued)| queued.run == row.view.run) else { return Ok(()) };
-    app.engine.send(&row.thread, Input::Withdraw { id: id.clone() }).await.map(drop)
+    let mut queue = machine.state().queue.iter();
+    let Some(waiting) = queue.find(|waiting| waiting.queued.run == row.view.run) else { return Ok(()) };
+    let (id, by) = (waiting.id.clone(), by.clone());
+    app.engine.send(&row.thread, Input::Withdraw { id, by }).await.map(drop)
 }
