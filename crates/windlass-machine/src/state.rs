@@ -209,8 +209,11 @@ impl State {
             Fact::LimitReached { limit, figure, refused: Some(refused) } => {
                 self.refused = Some((limit.clone(), *figure, refused.clone()));
             }
-            // An interrupt or a result follows a doubt; other limits and notes are for readers.
-            Fact::ToolInDoubt { .. } | Fact::LimitReached { refused: None, .. } | Fact::Note { .. } => {}
+            // An interrupt or a result follows a doubt; other limits, origins and notes are for readers.
+            Fact::ToolInDoubt { .. }
+            | Fact::ThreadForked { .. }
+            | Fact::LimitReached { refused: None, .. }
+            | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
     }

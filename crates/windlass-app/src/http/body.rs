@@ -153,3 +153,35 @@ impl hyper::body::Body for Counted {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// Reads a body to its end with a grace of some milliseconds; whether it was in time, and what is noted of it.
+    async fn read(body: Body, grace_ms: u64) -> (bool, bool) {
+        let is_late = Arc::new(AtomicBool::new(false));
+        let body = Incoming::new(body, Duration::from_millis(grace_ms), is_late.clone());
+        (body.collect().await.is_ok(), is_late.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn a_body_without_end_is_given_up_and_a_slow_one_may_pay_with_bytes() {
+        let first = futures::stream::iter([Ok::<_, axum::Error>(Bytes::from_static(b"{"))]);
+        let hangs = Body::from_stream(first.chain(futures::stream::pending()));
+        assert_eq!(read(hangs, 20).await, (false, true));
+        // Each part takes longer than the grace, and buys more than it takes.
+        let parts = futures::stream::iter(0..3).then(async |_| {
+            sleep(Duration::from_millis(30)).await;
+            Ok::<_, axum::Error>(Bytes::from(vec![b' '; 1_024]))
+        });
+        let whole = Body::from_stream(
+            futures::stream::iter([Ok(Bytes::from(vec![b' '; 1_024]))]).chain(parts.boxed()),
+        );
+        assert_eq!(read(whole, 5).await, (true, false));
+        assert_eq!(read(Body::from("{}"), 1).await, (true, false));
+    }
+}

@@ -8,10 +8,12 @@ mod body;
 pub mod caller;
 mod compat;
 pub mod etag;
+pub mod files;
 mod grants;
 mod health;
 pub mod idempotency;
 pub mod input;
+mod integrations;
 mod interrupts;
 pub mod limit;
 mod listen;
@@ -24,6 +26,7 @@ pub mod outcome;
 pub mod page;
 pub mod peer;
 pub mod problem;
+mod queue;
 mod request;
 mod runs;
 mod send;
@@ -32,6 +35,7 @@ mod threads;
 mod timezone;
 pub mod tls;
 mod tools;
+mod usage;
 mod wire;
 
 use std::sync::Arc;
@@ -52,6 +56,8 @@ use self::origin::Origins;
 use self::problem::Problem;
 use crate::account::Accounts;
 use crate::config::Settings;
+use crate::home::Homes;
+use crate::integration::Integrations;
 
 /// What handlers share.
 pub struct App {
@@ -65,6 +71,12 @@ pub struct App {
     pub settings: Settings,
     /// The addresses that it answers at.
     pub origins: Origins,
+    /// The folders of its people.
+    pub homes: Homes,
+    /// The systems that workspaces are connected with.
+    pub integrations: Integrations,
+    /// Held while an upload is kept.
+    pub uploading: tokio::sync::Mutex<()>,
     /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
     pub stopping: CancellationToken,
     /// What is counted against limits.
@@ -106,7 +118,12 @@ pub fn router(app: Shared) -> Router {
 /// `Idempotency-Key` into [`keyed`].
 fn api(app: &Shared) -> OpenApiRouter<Shared> {
     let once = middleware::from_fn_with_state(app.clone(), idempotency::once);
-    let v1 = OpenApiRouter::new().merge(health::routes()).merge(stream::routes()).merge(keyed().layer(once));
+    let v1 = OpenApiRouter::new()
+        .merge(health::routes())
+        .merge(stream::routes())
+        .merge(usage::routes())
+        .merge(files::routes(app.settings.files.max_bytes()))
+        .merge(keyed().layer(once));
     OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
 }
 
@@ -115,10 +132,12 @@ fn keyed() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .merge(threads::routes())
         .merge(messages::routes())
+        .merge(queue::routes())
         .merge(runs::routes())
         .merge(interrupts::routes())
         .merge(grants::routes())
         .merge(modes::routes())
         .merge(agents::routes())
         .merge(tools::routes())
+        .merge(integrations::routes())
 }

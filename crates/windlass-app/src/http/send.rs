@@ -15,16 +15,20 @@ use windlass::{Started, Task};
 use super::Shared;
 use super::agents;
 use super::caller::Caller;
+use super::files::{self, Attachment};
 use super::idempotency::Claimed;
 use super::problem::Problem;
 use super::timezone;
+use crate::home::Home;
 
 /// Longest message, in characters. (WT-E1)
 pub const MESSAGE_MAX_CHARS: usize = 32_768;
 /// Blocks of a message at most.
 const BLOCKS_MAX: usize = 64;
-/// Events that a message leads to before the one that tells its id.
-const BEGINNING: usize = 8;
+/// Events looked through for what became of a message: one that replaces a run ends its calls first.
+const BEGINNING: usize = 512;
+/// Events read at a time: most messages lead to few.
+const AT_ONCE: usize = 16;
 
 /// A message, and how the run that it starts behaves.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -34,6 +38,10 @@ pub struct NewMessage {
     thread: Option<String>,
     /// What is said.
     message: Said,
+    /// Files that go with it, beside those that its text names as `@file`.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    attachments: Vec<Attachment>,
     /// The agent; absent: the configured one.
     agent: Option<String>,
     /// The model of a run that it starts, `provider/model`; absent: the agent's.
@@ -187,10 +195,14 @@ pub async fn send(
     let thread = thread.or(named);
     let utc_offset_minutes = new.timezone.as_deref().map(timezone::offset_minutes).transpose()?;
     let agent = agents::choose(app, new.agent.as_deref(), new.model.as_deref())?;
-    let message = new.message.read()?;
-    if let Some(thread) = &thread {
-        caller.thread(app, thread).await?;
-    }
+    let mut message = new.message.read()?;
+    let place = match &thread {
+        Some(thread) => Some((thread.clone(), caller.thread(app, thread).await?.view.folder)),
+        None => None,
+    };
+    let mentioned = files::mentioned(app, caller, place.clone(), &message).await?;
+    message.blocks.extend(files::attach(app, caller, place, new.attachments).await?);
+    message.blocks.extend(mentioned);
     let task = Task {
         agent,
         message,
@@ -198,6 +210,7 @@ pub async fn send(
         id: claimed.input(),
         by: caller.user().clone(),
         workspace: caller.workspace().to_owned(),
+        folder: Some(Home::of(caller.workspace(), caller.user()).recorded()),
         options: RunOptions {
             surface: match new.surface {
                 Reader::Chat => Surface::Chat,
@@ -231,11 +244,20 @@ pub async fn send(
 /// The id under which a message was taken, and whether it waits.
 async fn taken(app: &Shared, started: &Started) -> Result<(InputId, bool), Problem> {
     let before = Seq(started.seq.0.saturating_sub(1));
-    let events = app.engine.events(&started.thread, before, BEGINNING).await?;
-    let found = events.into_iter().find_map(|recorded| match recorded.event.fact {
-        Fact::MessageReceived { id, .. } => Some((id, false)),
-        Fact::MessageQueued { id, .. } => Some((id, true)),
-        _ => None, // tidy: the other kinds are not about messages
-    });
-    found.ok_or_else(|| Problem::internal(format!("{} has no message at {}", started.thread, started.seq)))
+    let (mut after, mut found) = (before, None);
+    while after.0 < before.0 + BEGINNING as u64 {
+        let events = app.engine.events(&started.thread, after, AT_ONCE).await?;
+        let Some(last) = events.last() else { break };
+        after = last.seq;
+        for recorded in events {
+            match recorded.event.fact {
+                Fact::MessageReceived { id, .. } if found.is_none() => return Ok((id, false)),
+                Fact::MessageQueued { id, .. } if found.is_none() => found = Some(id),
+                Fact::MessageTaken { id } if found.as_ref() == Some(&id) => return Ok((id, false)),
+                _ => {} // tidy: the other kinds are not about messages
+            }
+        }
+    }
+    let lost = || Problem::internal(format!("{} has no message at {}", started.thread, started.seq));
+    found.map(|id| (id, true)).ok_or_else(lost)
 }

@@ -57,8 +57,7 @@ async fn tools_and_health() {
 async fn steps_run_out() {
     let models = ModelServer::start(0).await.unwrap();
     let url = models.base_url();
-    let server =
-        Server::start(&["--model", "openai-chat/loop-9", "--base-url", &url, "--max-steps", "2"]);
+    let server = Server::start(&["--model", "openai-chat/loop-9", "--base-url", &url, "--max-steps", "2"]);
     check(&server, "steps_run_out").await;
 }
 

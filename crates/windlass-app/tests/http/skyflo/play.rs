@@ -72,7 +72,8 @@ impl Player<'_> {
         let mut out = String::new();
         match answer.body {
             Value::String(stream) => {
-                writeln!(out, "{} {}", answer.status, answer.headers["content-type"].to_str().unwrap()).unwrap();
+                writeln!(out, "{} {}", answer.status, answer.headers["content-type"].to_str().unwrap())
+                    .unwrap();
                 self.stream(&stream, &mut out);
             }
             Value::Null => writeln!(out, "{}", answer.status).unwrap(),
@@ -108,7 +109,8 @@ impl Player<'_> {
             let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
             match told.last_mut() {
                 Some((last, whole)) if last == name && matches!(name, "token" | "thinking") => {
-                    let text = format!("{}{}", whole["text"].as_str().unwrap(), data["text"].as_str().unwrap());
+                    let text =
+                        format!("{}{}", whole["text"].as_str().unwrap(), data["text"].as_str().unwrap());
                     whole["text"] = text.into();
                 }
                 _ => told.push((name.to_owned(), data)),

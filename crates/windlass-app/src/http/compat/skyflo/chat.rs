@@ -20,6 +20,7 @@ use super::feed::{HEARTBEAT, respond};
 use super::find::{Found, found, open};
 use super::speak::{Offer, Speaker};
 use super::word::Scene;
+use crate::home::Home;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
@@ -87,6 +88,7 @@ pub async fn chat(
     task.thread = opened.as_ref().map(|(thread, _)| thread.clone());
     task.by = caller.user().clone();
     task.workspace = caller.workspace().to_owned();
+    task.folder = Some(Home::of(caller.workspace(), caller.user()).recorded());
     // A run that reaches a limit ends with an error that says so; the conversation can go on. (SK-G19)
     task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
     // The engine that is spoken to here has one list of messages: what comes meanwhile is read after the calls.
@@ -266,8 +268,7 @@ async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
 /// Takes the message back that is to start a run.
 async fn withdraw(app: &Shared, row: &RunRow, by: &Principal) -> Result<(), EngineError> {
     let machine = app.engine.peek(&row.thread).await?;
-    let mut queue = machine.state().queue.iter();
-    let Some(waiting) = queue.find(|waiting| waiting.queued.run == row.view.run) else { return Ok(()) };
-    let (id, by) = (waiting.id.clone(), by.clone());
-    app.engine.send(&row.thread, Input::Withdraw { id, by }).await.map(drop)
+    let waiting = machine.state().queue.iter().find(|waiting| waiting.queued.run == row.view.run);
+    let Some(waiting) = waiting else { return Ok(()) };
+    app.engine.withdraw(&row.thread, &waiting.id, by.clone()).await.map(drop)
 }

@@ -138,7 +138,8 @@ async fn place(app: &Shared, caller: &Caller, cursor: &str) -> Result<(Timestamp
     if let Some(at) = read(moment) {
         return Ok((at, ThreadId::from(id)));
     }
-    let bad = || Problem::bad_request("Invalid cursor").hint("use `next_cursor` of the page before, unchanged");
+    let bad =
+        || Problem::bad_request("Invalid cursor").hint("use `next_cursor` of the page before, unchanged");
     match look(app, caller, cursor).await?.ok_or_else(bad)? {
         Found::Thread(row) => Ok((row.view.updated_at, row.thread)),
         Found::Draft(draft) => Ok((draft.updated_at, ThreadId::from(draft.id))),
@@ -165,7 +166,11 @@ async fn drafts(
             let row = Row::new(ThreadId::from(draft.id), draft.title, draft.created_at, draft.updated_at);
             let is_found = text.as_ref().is_none_or(|text| row.title.to_lowercase().contains(text));
             let mine = draft.workspace == caller.workspace();
-            if mine && is_found && before.is_none_or(|before| row.place < *before) && is_alone(app, &row).await? {
+            if mine
+                && is_found
+                && before.is_none_or(|before| row.place < *before)
+                && is_alone(app, &row).await?
+            {
                 rows.push(row);
             }
         }
@@ -294,6 +299,8 @@ async fn end_run(app: &Shared, caller: &Caller, thread: &ThreadId) -> Result<(),
     let within = std::time::Duration::from_secs(10);
     match tokio::time::timeout(within, ended).await {
         Ok(ended) => Ok(ended.map(drop)?),
-        Err(_) => Err(Problem::conflict("busy", "the conversation's run has not stopped yet").retry_after(10)),
+        Err(_) => {
+            Err(Problem::conflict("busy", "the conversation's run has not stopped yet").retry_after(10))
+        }
     }
 }

@@ -53,7 +53,9 @@ impl Stage {
         self.seq += 1;
         let mut event = json!({"at": self.now, "run": "run_1", "type": kind});
         let all = event.as_object_mut().expect("an object");
-        for part in [usual(kind), serde_json::from_str(rest).unwrap_or_else(|error| panic!("{error}: {line}"))] {
+        for part in
+            [usual(kind), serde_json::from_str(rest).unwrap_or_else(|error| panic!("{error}: {line}"))]
+        {
             let Value::Object(part): Value = part else { panic!("no object: {line}") };
             all.extend::<Map<String, Value>>(part);
         }

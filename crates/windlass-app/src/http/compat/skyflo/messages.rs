@@ -264,7 +264,16 @@ impl Fold {
                 let is_denied = *outcome == windlass::machine::Outcome::Denied;
                 let failed = is_failure(*outcome, *error);
                 self.change(*call, |shown| {
-                    stands(shown, if is_denied { "denied" } else if failed { "error" } else { "completed" });
+                    stands(
+                        shown,
+                        if is_denied {
+                            "denied"
+                        } else if failed {
+                            "error"
+                        } else {
+                            "completed"
+                        },
+                    );
                     if failed && !is_denied {
                         shown.insert("error".into(), plain(content).into());
                     } else {
