@@ -9,7 +9,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Reject, Reply, Run, RunId, RunOptions, Seq,
+    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Principal, Reject, Reply, Run, RunId, RunOptions, Seq,
     Surface, ThreadId, WhenBusy,
 };
 use windlass::port::journal::RunRow;
@@ -243,7 +243,7 @@ pub async fn stop(
     match app.engine.cancel(&row.view.run, caller.user().clone()).await {
         // It has ended, or is being stopped already.
         Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
-        Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row).await?,
+        Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row, caller.user()).await?,
         Err(error) => return Err(error.into()),
     }
     let Stop { conversation_id, run_id } = stop;
@@ -263,9 +263,9 @@ async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
 }
 
 /// Takes the message back that is to start a run.
-async fn withdraw(app: &Shared, row: &RunRow) -> Result<(), EngineError> {
+async fn withdraw(app: &Shared, row: &RunRow, by: &Principal) -> Result<(), EngineError> {
     let machine = app.engine.peek(&row.thread).await?;
     let waiting = machine.state().queue.iter().find(|waiting| waiting.queued.run == row.view.run);
     let Some(waiting) = waiting else { return Ok(()) };
-    app.engine.withdraw(&row.thread, &waiting.id, waiting.queued.by.clone()).await.map(drop)
+    app.engine.withdraw(&row.thread, &waiting.id, by.clone()).await.map(drop)
 }

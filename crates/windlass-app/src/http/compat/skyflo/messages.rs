@@ -94,6 +94,11 @@ impl Fold {
                     self.user(message);
                 }
             }
+            Fact::MessageEdited { id, message, .. } => {
+                if let Some(waiting) = self.queued.get_mut(id) {
+                    waiting["content"] = said(message).into();
+                }
+            }
             Fact::MessageWithdrawn { id, .. } => {
                 self.queued.remove(id);
             }
