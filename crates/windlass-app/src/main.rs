@@ -5,7 +5,9 @@ mod cli;
 mod config;
 mod console;
 mod editor;
+mod home;
 mod http;
+mod integration;
 mod keyboard;
 mod paths;
 mod place;
@@ -14,6 +16,7 @@ mod signals;
 mod telemetry;
 mod trouble;
 mod trust;
+mod vault;
 mod view;
 
 use std::process::ExitCode;

@@ -23,6 +23,7 @@ use crate::account::user::People;
 use crate::cli::{ModelFlags, PlaceFlags};
 use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
 use crate::console::Console;
+use crate::home::Homes;
 use crate::paths::UserPaths;
 use crate::policy::PolicyText;
 use crate::trouble::Trouble;
@@ -72,6 +73,8 @@ pub struct Place {
     pub engine: Engine,
     /// The models that it calls.
     pub models: Arc<Catalog>,
+    /// The folders that conversations work in.
+    pub homes: Homes,
 }
 
 /// Whether a person may be asked to trust the folder's file.
@@ -230,16 +233,22 @@ impl Ground {
             .with_store(&self.user.data)
             .with_protected_file(&self.user.config)
             .with_protected_file(self.user.policy());
+        // Beside everything else: nothing depends on it.
+        let homes = Homes::new(&self.store(), Arc::new(folder));
+        let (found, ground) = (homes.clone(), homes.ground().clone());
+        tokio::task::spawn_blocking(move || ground.clear_leftovers());
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
         let builder = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
             .tools(self.tools()?)
-            .folder(Arc::new(folder))
+            .folders(move |thread, recorded| {
+                found.thread(thread, recorded).map_err(|error| error.to_string())
+            })
             .budgets(self.settings.budgets.clone());
         let engine = finish(builder).build().await?;
-        Ok(Place { ground: self, engine, models })
+        Ok(Place { ground: self, engine, models, homes })
     }
 
     /// Opens the store for looking: no model is called.
@@ -298,6 +307,7 @@ impl Place {
     pub fn task(&self, agent: &AgentConfig, text: impl Into<String>) -> Task {
         let mut task = Task::new(agent.clone(), text);
         task.options.utc_offset_minutes = Some(utc_offset_minutes());
+        task.folder = Some(self.homes.ground().path().display().to_string());
         task
     }
 

@@ -25,7 +25,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    ThreadCreated, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, MessageEdited, MessagePromoted, RunStarted,
+    ThreadCreated, ThreadForked, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, MessageEdited, MessagePromoted, RunStarted,
     RunFinished, RunWithdrawn, StepStarted, StepReplied, StepFailed, CallJudged, GrantUsed, CallEdited,
     CallPreviewing, CallPreviewed, InterruptOpened, InterruptVoted, InterruptReminded, InterruptEscalated,
     InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
@@ -134,6 +134,12 @@ fn thread_facts() -> Vec<Fact> {
             owner: by(),
         },
         Fact::ThreadCreated { thread: "t".into(), workspace: "w".into(), folder: None, owner: by() },
+        Fact::ThreadForked {
+            from: "t0".into(),
+            until: Seq(17),
+            by: by(),
+            when: Timestamp(1_795_236_000_000),
+        },
         Fact::ThreadTitled { title: "A title".into(), by: by() },
         Fact::MessageReceived { id: id(), message: message(), by: by() },
         Fact::MessageQueued { id: id(), queued: queued(Place::AfterRun) },

@@ -4,6 +4,7 @@ mod clock;
 mod cost;
 mod decision;
 mod fixture;
+mod fork;
 mod journal;
 mod nonsense;
 mod people;

@@ -190,6 +190,7 @@ impl Reference {
                 assert!(self.runs.is_empty() && self.owner.is_none(), "created twice");
                 self.owner = Some(owner.clone());
             }
+            Fact::ThreadForked { .. } => unreachable!("no input forks a thread"),
             Fact::ThreadTitled { title, .. } => assert!(!title.is_empty() && title.chars().count() <= 60),
             Fact::MessageReceived { message, .. } => self.history.push(Entry::Said(message.clone())),
             Fact::MessageQueued { id, queued } => self.queue.push((id.clone(), (**queued).clone())),

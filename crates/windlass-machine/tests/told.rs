@@ -42,6 +42,7 @@ pub fn block(block: &Block) -> String {
 pub fn told(fact: &Fact) -> String {
     match fact {
         Fact::ThreadCreated { thread, .. } => format!("thread.created {thread}"),
+        Fact::ThreadForked { from, until, by, .. } => format!("thread.forked {from} {until} by {by}"),
         Fact::ThreadTitled { title, by } => format!("thread.titled {title:?} by {by}"),
         Fact::MessageReceived { id, message, .. } => {
             format!("message.received {id} {:?}", message.plain_text())

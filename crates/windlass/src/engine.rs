@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use windlass_machine::{
-    Agent, BlobRef, Content, Digest, Fact, Input, InputId, Limits, Machine, Message, ModelName,
+    Agent, BlobRef, Content, Digest, Fact, Fork, Input, InputId, Limits, Machine, Message, ModelName,
     ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId, WhenBusy,
 };
 
@@ -361,6 +361,25 @@ impl Engine {
     /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
     pub async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, EngineError> {
         Ok(self.deps.journal.runs(query).await?)
+    }
+
+    /// Makes a new thread that begins with the history of another one up to event `at`, in the other one's workspace
+    /// and with its title; `by` owns it, and its tools work in `folder`. Refused with
+    /// [`RunActive`](windlass_machine::Reject::RunActive), which names the nearest place, where a run is active at
+    /// `at`. Nothing of the history is done or charged again: its runs stay the other thread's. What waits in the
+    /// other thread stays there.
+    pub async fn fork(
+        &self,
+        thread: &ThreadId,
+        at: Seq,
+        by: Principal,
+        folder: Option<String>,
+    ) -> Result<ThreadId, EngineError> {
+        let folder = self.deps.folders.recorded(folder);
+        let title = self.thread(thread).await?.view.title;
+        let fork = Fork { thread: self.fresh_thread(), until: at, by, folder, title };
+        self.deps.fork(thread, &fork).await?;
+        Ok(fork.thread)
     }
 
     /// Deletes a thread; refused while a run is active in it.

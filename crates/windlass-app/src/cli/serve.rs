@@ -19,9 +19,11 @@ use crate::http::metrics::Metrics;
 use crate::http::origin::Origins;
 use crate::http::tls::Certificate;
 use crate::http::{self, App, Terms};
+use crate::integration::Integrations;
 use crate::place::{Ask, Ground};
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, Trouble};
+use crate::vault::Vault;
 
 /// Where the server listens unless something else is said.
 const LISTEN: &str = "127.0.0.1:7717";
@@ -77,6 +79,9 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         Trouble::usage(format!("cannot listen at `{address}`: {error}"))
             .hint("choose another address with `--listen`, for example 127.0.0.1:0")
     })?;
+    let vault = Vault::open(&place.ground.store())?;
+    let records = place.engine.records().clone();
+    let integrations = Integrations::new(records, crate::place::clock(), vault)?;
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
     console.out_line(&format!("windlass serves at {scheme}://{}", listening.address));
@@ -86,10 +91,14 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         agent,
         settings: place.ground.settings.clone(),
         origins,
+        homes: place.homes.clone(),
+        integrations,
+        uploading: tokio::sync::Mutex::default(),
         stopping: CancellationToken::new(),
         limiter: Limiter::new(&server.limits),
         metrics,
         scrape,
+        frames: Default::default(),
     };
     let mut signals = Signals::listen()?;
     let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());

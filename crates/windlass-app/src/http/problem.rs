@@ -160,6 +160,7 @@ impl From<Reject> for Problem {
             Reject::Busy => Self::conflict("busy", said),
             Reject::QueueFull { .. } => Self::conflict("queue_full", said),
             Reject::Closed { .. } => Self::conflict("closed", said),
+            Reject::RunActive { .. } => Self::conflict("run_active", said),
             Reject::Stale { .. } => Self::conflict("stale", said),
             Reject::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, "not_found", said),
             Reject::Forbidden { .. } => Self::forbidden(said),

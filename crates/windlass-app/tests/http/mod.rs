@@ -1,14 +1,29 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
 mod backup;
+mod client;
+mod cuts;
+mod docs;
+mod files;
+mod gate;
 mod hostile;
+mod idempotency;
+mod integrations;
+mod interrupts;
 mod metrics;
 mod operate;
+mod queue;
 mod raw;
+mod runs;
+mod schemathesis;
+mod skyflo;
 mod start;
+mod stream;
+mod threads;
 mod tls;
 #[cfg(feature = "otel")]
 mod traces;
+mod usage;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};

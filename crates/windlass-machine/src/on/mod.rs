@@ -5,6 +5,7 @@
 
 mod answer;
 mod cancel;
+pub(crate) mod fork;
 mod line;
 mod lost;
 mod message;
@@ -122,12 +123,12 @@ impl<'a> Decision<'a> {
 
     /// Calls that people have denied in this decision.
     fn denied(&self, run: &Run) -> u32 {
-        let denies = |event: &&Event| match &event.fact {
-            Fact::InterruptClosed { interrupt, answer: Answer::Deny { .. }, by, .. } => {
+        let denies = |event: &&Event| {
+            if let Fact::InterruptClosed { interrupt, answer: Answer::Deny { .. }, by, .. } = &event.fact {
                 let asked = run.asking(interrupt);
-                by.as_str() != POLICY && asked.is_some_and(|(_, asked)| asked.kind.is_about_leave())
+                return by.as_str() != POLICY && asked.is_some_and(|(_, asked)| asked.kind.is_about_leave());
             }
-            _ => false, // tidy: nothing else is a reply of people
+            false
         };
         self.events.iter().filter(denies).count() as u32
     }
@@ -159,6 +160,7 @@ impl<'a> Decision<'a> {
                     ahead.cut(self.state.run.as_ref().map_or(u64::MAX, |run| run.first_message));
                 }
                 Fact::ThreadCreated { .. }
+                | Fact::ThreadForked { .. }
                 | Fact::ThreadTitled { .. }
                 | Fact::MessageQueued { .. }
                 | Fact::MessageWithdrawn { .. }

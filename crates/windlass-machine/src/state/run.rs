@@ -335,6 +335,7 @@ impl Run {
             }
             // The others are folded elsewhere.
             Fact::ThreadCreated { .. }
+            | Fact::ThreadForked { .. }
             | Fact::ThreadTitled { .. }
             | Fact::MessageReceived { .. }
             | Fact::MessageQueued { .. }

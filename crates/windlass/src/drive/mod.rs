@@ -11,6 +11,7 @@ mod execute;
 mod fill;
 mod flight;
 mod folder;
+mod fork;
 mod genai;
 mod measure;
 mod owner;
@@ -40,7 +41,7 @@ use crate::port::observe::Observer;
 use crate::port::records::Records;
 use crate::tool::Registry;
 
-pub(crate) use fill::{BlobCache, NewBlobs};
+pub(crate) use fill::{BlobCache, IMAGE_TOKENS, NewBlobs};
 pub(crate) use folder::{FolderOf, Folders};
 pub(crate) use owner::Opening;
 use policy::PolicySource;

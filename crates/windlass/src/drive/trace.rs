@@ -180,6 +180,7 @@ fn tell(span: &Span, event: &Event) {
         | Fact::ToolFinished { call, .. }
         | Fact::ToolInDoubt { call, .. } => tell_of_call(span, *call, event),
         Fact::ThreadCreated { .. }
+        | Fact::ThreadForked { .. }
         | Fact::ThreadTitled { .. }
         | Fact::MessageReceived { .. }
         | Fact::MessageQueued { .. }
