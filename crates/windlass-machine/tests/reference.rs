@@ -131,14 +131,26 @@ impl ReferenceCall {
 
     /// Whether somebody or something lets it be dispatched as it stands now.
     fn has_leave(&self) -> bool {
+        let shown = self.approved_preview.is_some();
         match &self.leave {
             Some(Leave::Approved(approval)) => {
-                let seen = !self.previews || self.starts > 0 || self.approved_preview == self.shown;
+                let seen = !self.previews || shown && self.approved_preview == self.shown;
                 *approval == self.approval && seen
             }
-            Some(Leave::Allowed | Leave::Replied | Leave::Retry) => true,
+            Some(Leave::Replied | Leave::Retry) => !self.is_approved_as_shown() || self.was_looked_up(),
+            Some(Leave::Allowed) => true,
             None => false,
         }
+    }
+
+    /// Whether people have approved it beside a preview.
+    fn is_approved_as_shown(&self) -> bool {
+        self.previews && self.approved_preview.is_some()
+    }
+
+    /// Whether that preview was looked up again, and is the same.
+    fn was_looked_up(&self) -> bool {
+        self.doing == (Doing::Looking { again: true }) && self.approved_preview == self.shown
     }
 }
 
@@ -216,7 +228,10 @@ impl ReferenceRun {
         let others = self.calls.iter().enumerate().filter(beside).count();
         let most = if self.options.serialized { 1 } else { self.agent.limits.max_parallel_calls as usize };
         let leave = match call.doing {
-            Doing::Running => call.may_be_repeated() && call.starts < self.agent.limits.max_call_starts,
+            Doing::Running => {
+                let again = call.may_be_repeated() && !call.is_approved_as_shown();
+                again && call.starts < self.agent.limits.max_call_starts
+            }
             Doing::Nothing | Doing::Looking { again: true } => call.has_leave(),
             Doing::Looking { again: false } | Doing::Reading(_) | Doing::Unresolved => false,
         };
@@ -431,6 +446,7 @@ impl Reference {
                 (call.class, call.approval, call.previews) = (*class, *approval, *previews);
                 call.doing = Doing::Nothing;
                 call.leave = (*verdict == Verdict::Allow).then_some(Leave::Allowed);
+                call.approved_preview.take_if(|_| *verdict == Verdict::Allow);
             }
             Fact::GrantUsed { call, .. } => assert_eq!(open(run, *call).leave, Some(Leave::Allowed)),
             Fact::CallEdited { call, approval, .. } => {
@@ -440,11 +456,11 @@ impl Reference {
             }
             Fact::CallPreviewing { call, recheck, .. } => {
                 let call = open(run, *call);
-                assert!(call.doing == Doing::Nothing && call.asked.is_none() && call.previews);
-                assert!(!recheck || matches!(call.leave, Some(Leave::Approved(_))));
-                if !recheck {
-                    call.leave = None;
-                }
+                let repeats = call.doing == Doing::Running && call.may_be_repeated() && *recheck;
+                assert!((call.doing == Doing::Nothing || repeats) && call.asked.is_none() && call.previews);
+                let approved = matches!(call.leave, Some(Leave::Approved(_))) || call.is_approved_as_shown();
+                assert!(!recheck || approved);
+                call.leave = recheck.then_some(Leave::Approved(call.approval));
                 (call.doing, call.looks) = (Doing::Looking { again: *recheck }, call.looks + 1);
             }
             Fact::CallPreviewed { call, digest, .. } => {

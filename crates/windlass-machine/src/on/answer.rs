@@ -377,6 +377,10 @@ fn approve(
     }
     close(d, asked, &Answer::Approve, by);
     (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
+    if matches!(asked.kind, InterruptKind::Hook { .. }) && overlay.seats[index].previews {
+        // Whoever answers a hook has not seen what the call would do.
+        overlay.look(d, index, false);
+    }
     Ok(())
 }
 

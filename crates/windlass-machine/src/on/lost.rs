@@ -99,8 +99,8 @@ fn repeat(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize
     };
     let judged = verdict::judge(d, run, tool, known, view);
     match judged.verdict {
-        Verdict::Allow => overlay.start(d, index),
-        Verdict::Ask if rejudge::still_stands(d, call, &judged, (known, view)) => overlay.start(d, index),
+        Verdict::Allow => overlay.begin(d, index),
+        Verdict::Ask if rejudge::still_stands(d, call, &judged, (known, view)) => overlay.begin(d, index),
         Verdict::Ask => {
             overlay.judged(d, index, &judged, known, (None, view.version));
             overlay.ask(d, index, judged);

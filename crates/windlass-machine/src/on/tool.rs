@@ -142,7 +142,7 @@ pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Resul
         // The model's own repeat would be another effect with another key, done twice on the far side.
         (EffectClass::Keyed, false) => {
             if line.calls[index].starts < run.agent.limits.max_call_starts {
-                overlay.start(d, index);
+                overlay.begin(d, index);
             } else {
                 overlay.doubt(d, index, reason.into());
             }
