@@ -27,7 +27,7 @@ use crate::message::{Block, Message, MicroUsd, Role};
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 2;
+pub const FOLD: u32 = 3;
 
 /// A thread, folded from its journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -137,7 +137,8 @@ impl World {
 
     /// The policy that counts now, with what is known of the calls.
     pub fn with_policy(&self, calls: Vec<CallView>) -> View {
-        View { policy: Arc::new(self.policy.clone()), ..fixture::view(calls) }
+        let (version, policy) = (self.version, Arc::new(self.policy.clone()));
+        View { version, policy, ..fixture::view(calls) }
     }
 
     /// Rules and grants come and go.
@@ -193,7 +194,8 @@ pub fn refill(world: &mut World, input: Input) -> Input {
         Input::Lost { command, view: _ } => Input::Lost { command, view: world.view(&[]) },
         Input::Rejudge { view: _ } => {
             world.change_policy();
-            Input::Rejudge { view: View { version: 2, ..world.view(&[]) } }
+            world.version += 1;
+            Input::Rejudge { view: world.view(&[]) }
         }
         other => other,
     }

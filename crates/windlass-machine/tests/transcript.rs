@@ -307,7 +307,11 @@ impl Stage {
                     approvers: fixture::approvers(option(words, "by").as_slice()),
                 },
             },
-            "rejudge" => Input::Rejudge { view: self.changed(&words[1..]) },
+            "rejudge" => {
+                let view = self.changed(&words[1..]);
+                self.version = view.version;
+                Input::Rejudge { view }
+            }
             other => panic!("`{other}` is no input"),
         };
         vec![input]

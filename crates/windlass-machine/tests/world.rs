@@ -40,8 +40,9 @@ pub struct World {
     pub messages: u64,
     pub sent: u64,
     pub answered: HashSet<(InterruptId, &'static str)>,
-    /// The policy that counts now.
+    /// The policy that counts now, and how often it has changed.
     pub policy: Policy,
+    pub version: u64,
     /// What is known of the calls of a step by now.
     pub known: HashMap<(RunId, u32), Vec<CallView>>,
     /// Effects that took place on the far side, with what a read finds of them.
@@ -85,6 +86,7 @@ impl World {
             sent: 0,
             answered: HashSet::new(),
             policy: story::policy(seed, tale),
+            version: 1,
             known: HashMap::new(),
             done: HashMap::new(),
             refused: HashSet::new(),

@@ -20,7 +20,7 @@ pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> 
     let Some(mut overlay) = overlay(run).filter(|_| run.cancel.is_none()) else { return Ok(()) };
     for (index, call) in line.calls.iter().enumerate() {
         let waits = match overlay.seats[index].place {
-            Place::Asking | Place::Ready | Place::Previewing { .. } => true,
+            Place::Asking | Place::Ready | Place::Previewing { .. } => call.view != view.version,
             Place::New | Place::Started | Place::Reconciling | Place::Done => false,
         };
         match view.calls.get(index) {

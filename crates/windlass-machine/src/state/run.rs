@@ -284,7 +284,7 @@ impl Run {
         self.phase = if calls.is_empty() {
             Phase::Ready
         } else {
-            Phase::Calls(Line { results: vec![None; calls.len()], calls, view: 0 })
+            Phase::Calls(Line { results: vec![None; calls.len()], calls })
         };
     }
 
@@ -303,9 +303,6 @@ impl Run {
 
     /// Folds in what happened to a call, short of interrupts, start and end.
     pub(super) fn call_changed(&mut self, key: CallKey, fact: &Fact) {
-        if let (Phase::Calls(line), Fact::CallJudged { view, .. }) = (&mut self.phase, fact) {
-            line.view = *view;
-        }
         let Some(call) = self.call_mut(key) else { return };
         match fact {
             Fact::CallJudged { .. } => call.judged(fact),

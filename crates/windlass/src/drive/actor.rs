@@ -10,8 +10,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use windlass_machine::{
-    Call, CallStatus, Command, Event, Fact, Input, InputId, Machine, Phase, Principal, Reject, Seq, ThreadId,
-    Timestamp, View,
+    Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Principal, Reject, Seq,
+    ThreadId, Timestamp, View,
 };
 
 use super::append::{NotAppended, Patience, append};
@@ -55,8 +55,8 @@ pub(super) struct Actor {
     pub refused: Vec<(InputId, String)>,
     /// Position of the newest `step.started`.
     pub step_seq: Seq,
-    /// The step whose open calls were last judged again, and by which policy.
-    pub rejudged: Option<(Seq, u64)>,
+    /// The calls that were last judged again.
+    pub rejudged: Vec<Rejudged>,
     /// The policy that counts for whom the run works for.
     pub policy: Option<(Principal, PolicyNow)>,
     /// Whether this round has used a grant.
@@ -78,6 +78,23 @@ struct Round {
     runs: Vec<RunView>,
     drawn: Drawn,
     records: Vec<RecordChange>,
+}
+
+/// A call as it was judged again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rejudged {
+    /// The step, and the call's place in it.
+    place: (Seq, usize),
+    /// By which policy, and by which it was judged before.
+    policies: (u64, u64),
+    /// What was judged: an edit or an approval makes it another.
+    call: (Digest, bool),
+}
+
+impl Rejudged {
+    fn of(place: (Seq, usize), call: &Call, now: u64) -> Self {
+        Self { place, policies: (now, call.view), call: (call.approval, call.approved) }
+    }
 }
 
 /// Why a round is decided anew: nothing of it was written.
@@ -341,12 +358,11 @@ impl Actor {
 
     /// Forgets what was decided and not written.
     async fn take_back(&mut self) -> Result<(), Ended> {
-        (self.policy, self.rejudged) = (None, None);
+        (self.policy, self.rejudged) = (None, Vec::new());
         let failed = |error: EngineError| match error {
             EngineError::Store(error) => Ended::Store(error),
             other => Ended::Store(StoreError::Unavailable { why: other.to_string() }),
         };
-        self.rejudged = None;
         if self.is_new {
             self.spending = Spending::default();
             let empty = Machine::restore(self.thread.clone(), None, []);
@@ -420,23 +436,21 @@ impl Actor {
         Ok(Some(policy))
     }
 
-    /// A policy that changed since the open calls were judged counts before any of them starts.
+    /// A policy that changed since calls were judged counts before any of them starts.
     async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
-        let (judged, waits) = match self.machine.state().run.as_ref().map(|run| &run.phase) {
-            Some(Phase::Calls(line)) => (line.view, line.calls.iter().any(waits)),
-            Some(Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_)) | None => {
-                return Ok(());
-            }
-        };
-        if waits {
-            // What another process has changed counts as well, and at once.
-            self.look_at_changes().await?;
+        if waiting(&self.machine).next().is_none() {
+            return Ok(());
         }
+        // What another process has changed counts as well, and at once.
+        self.look_at_changes().await?;
         let Some(policy) = self.policy().await? else { return Ok(()) };
-        let now = policy.version;
-        if judged != 0 && judged != now && self.rejudged != Some((self.step_seq, now)) {
-            // A rejudgement that changes nothing records nothing: once per step and policy is enough.
-            self.rejudged = Some((self.step_seq, now));
+        let (step, now) = (self.step_seq, policy.version);
+        let older = waiting(&self.machine).filter(|(_, call)| call.view != now);
+        let older: Vec<Rejudged> =
+            older.map(|(index, call)| Rejudged::of((step, index), call, now)).collect();
+        // A rejudgement that changes nothing records nothing: once for each call, as it stands, and policy is enough.
+        if !older.iter().all(|one| self.rejudged.contains(one)) {
+            self.rejudged = older;
             let view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
             let _ = self.decide(&Letter::plain(Input::Rejudge { view }), round);
         }
@@ -639,9 +653,16 @@ fn lost(command: Command) -> Letter {
     Letter::plain(Input::Lost { command, view: View::default() })
 }
 
-/// Whether a call was judged and has not started.
-fn waits(call: &Call) -> bool {
-    matches!(call.status, CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready)
+/// The calls that were judged and have not started, with their places.
+fn waiting(machine: &Machine) -> impl Iterator<Item = (usize, &Call)> {
+    let calls = match machine.state().run.as_ref().map(|run| &run.phase) {
+        Some(Phase::Calls(line)) => line.calls.as_slice(),
+        Some(Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_)) | None => &[],
+    };
+    let waits = |status: &CallStatus| {
+        matches!(status, CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready)
+    };
+    calls.iter().enumerate().filter(move |(_, call)| call.view != 0 && waits(&call.status))
 }
 
 fn ends_reply(fact: &Fact) -> bool {

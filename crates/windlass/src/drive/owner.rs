@@ -263,7 +263,7 @@ impl Deps {
             timer: None,
             event_ms: self.clock.monotonic_ms(),
             step_seq: Seq::default(),
-            rejudged: None,
+            rejudged: Vec::new(),
             policy: None,
             uses_grants: false,
             spending: Spending::default(),

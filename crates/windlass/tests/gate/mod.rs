@@ -10,6 +10,7 @@ mod line;
 mod policy;
 mod preview;
 mod question;
+mod version;
 mod waiting;
 
 use std::sync::Arc;
