@@ -115,6 +115,12 @@ pub fn mark(call: &mut CallView, word: &str) {
             known.hook = Some(HookVerdict::Deny { reason: "not at night".into() });
         }
         ("schema", CallView::Known(known)) => known.schema = Digest::of(b"another schema"),
+        ("unfit", CallView::Known(known)) => {
+            (known.schema, known.arguments) = (
+                Digest::of(b"another schema"),
+                Arguments::Invalid { reason: "`path` is missing".into() },
+            );
+        }
         _ => {} // tidy: other words are about something else
     }
 }

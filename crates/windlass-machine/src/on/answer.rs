@@ -296,6 +296,10 @@ fn retry(
     view: &View,
 ) -> Result<(), Reject> {
     let judged = judged(d, overlay.run, overlay, index, view)?;
+    if let Some(reason) = known(view, index).and_then(rejudge::unfit) {
+        let what = format!("the tool has changed, and the call cannot be repeated: {reason}; say how it ended");
+        return Err(Reject::Invalid { what });
+    }
     close(d, asked, &Answer::Retry, who);
     let mut approvals = if call.approved { call.approvals.clone() } else { Vec::new() };
     approvals.push((who.principal.clone(), who.roles.clone()));

@@ -97,6 +97,13 @@ fn repeat(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize
             false => overlay.doubt(d, index, text),
         };
     };
+    if let Some(reason) = rejudge::unfit(known) {
+        let text = format!("the tool has changed, and the call cannot be repeated: {reason}");
+        return match pure {
+            true => overlay.close(d, index, Outcome::Refused, text),
+            false => overlay.doubt(d, index, text),
+        };
+    }
     let judged = verdict::judge(d, run, tool, known, view);
     match judged.verdict {
         Verdict::Allow => overlay.begin(d, index),
