@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::call::{Call, CallStatus, Changed, Line};
-pub(crate) use self::run::POLICY;
+pub(crate) use self::run::{POLICY, RUN_TIMEOUT};
 pub use self::run::{Approval, Asked, Phase, Run, Streak};
 use crate::agent::Agent;
 use crate::context::nudge;
@@ -184,8 +184,11 @@ impl State {
             Fact::LimitReached { limit, figure, refused: Some(refused) } => {
                 self.refused = Some((limit.clone(), *figure, refused.clone()));
             }
-            // An interrupt or a result follows a doubt; other limits and notes are for readers.
-            Fact::ToolInDoubt { .. } | Fact::LimitReached { refused: None, .. } | Fact::Note { .. } => {}
+            Fact::LimitReached { limit, refused: None, .. } => {
+                self.with_run(|run| run.is_overtime |= limit == RUN_TIMEOUT);
+            }
+            // An interrupt or a result follows a doubt; notes are for readers.
+            Fact::ToolInDoubt { .. } | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
     }
@@ -230,6 +233,7 @@ impl State {
             totals: Totals { cost: Some(MicroUsd(0)), ..Totals::default() },
             effects: Vec::new(),
             calls_of: BTreeMap::new(),
+            is_overtime: false,
             raised: BTreeMap::new(),
             streak: Streak::default(),
         });
@@ -295,6 +299,7 @@ impl State {
         if let InterruptKind::Limit(asked) = &asked.kind {
             let limit = asked.limit.clone();
             if let Answer::Raise { to } = answer {
+                run.is_overtime &= limit != RUN_TIMEOUT;
                 let figure = run.raised.entry(limit).or_default();
                 *figure = (*figure).max(*to);
             }

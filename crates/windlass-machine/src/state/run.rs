@@ -70,6 +70,8 @@ pub struct Run {
     pub effects: Vec<EffectId>,
     /// Calls that were dispatched, by tool, of tools whose calls are limited.
     pub calls_of: BTreeMap<ToolName, u32>,
+    /// Whether its time is up, and somebody is asked about it before the next step.
+    pub is_overtime: bool,
     /// Limits that people have raised.
     pub raised: BTreeMap<String, u64>,
     /// Steps in a row with the same calls and the same results.
@@ -87,6 +89,9 @@ pub struct Streak {
 
 /// The name in which the policy answers.
 pub(crate) const POLICY: &str = "policy";
+
+/// The name of the limit on a run's time.
+pub(crate) const RUN_TIMEOUT: &str = "run_timeout_ms";
 
 /// What a run is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -223,12 +228,17 @@ impl Run {
         asked.chain(reads).min()
     }
 
-    /// When the run's time is up; `None` while it waits for people.
+    /// When the run's time is up; `None` while it waits for people, and once that was recorded.
     pub fn deadline(&self) -> Option<Timestamp> {
-        if self.waiting_since.is_some() || self.agent.limits.run_timeout_ms == 0 {
+        if self.waiting_since.is_some() || self.agent.limits.run_timeout_ms == 0 || self.is_overtime {
             return None;
         }
-        Some(self.started_at.plus_ms(self.agent.limits.run_timeout_ms).plus_ms(self.waited_ms))
+        Some(self.started_at.plus_ms(self.timeout_ms()).plus_ms(self.waited_ms))
+    }
+
+    /// How long it may take, as people have raised it.
+    pub fn timeout_ms(&self) -> u64 {
+        self.figure(RUN_TIMEOUT, self.agent.limits.run_timeout_ms)
     }
 
     /// An open interrupt, with the call that it is about.
