@@ -127,6 +127,10 @@ pub enum Input {
         figure: u64,
         /// How it stands.
         refused: Refused,
+        /// The message that was to start a run, where it was the run's first step that there was no room for: it is
+        /// decided on anew with this, so that the run stands in the journal before what it lacks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Box<NewMessage>>,
     },
     /// A dispatched call ended without a result that can be recorded: it hung or was no longer wanted and was killed,
     /// it crashed, or its result could not be kept. What that means is decided by its effect class.

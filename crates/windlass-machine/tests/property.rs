@@ -79,6 +79,7 @@ fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             limit: text(dice).into(),
             figure: dice.roll(),
             refused: Refused { taken: dice.roll(), wanted: u64::MAX, approvers: any_approvers(dice) },
+            message: None,
         },
         _ if dice.one_in(2) => Input::Rejudge { view: some_view(dice) },
         _ => Input::Tick,

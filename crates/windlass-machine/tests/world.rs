@@ -215,7 +215,7 @@ impl World {
         }
         let approvers = fixture::approvers(if self.dice.one_in(2) { &["role:ops"] } else { &[] });
         let refused = Refused { taken: 90, wanted: 20, approvers };
-        Some(Input::LimitRefused { limit: "day.cost".into(), figure: 100, refused })
+        Some(Input::LimitRefused { limit: "day.cost".into(), figure: 100, refused, message: None })
     }
 
     fn is_lost(&self, command: &Command) -> bool {

@@ -17,7 +17,7 @@ mod verdict;
 use serde_json::Value;
 
 use crate::context::window::Ahead;
-use crate::event::{Event, Fact, Output};
+use crate::event::{Event, Fact, Output, Refused};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
 use crate::input::Input;
 use crate::message::{Block, Content, INLINE_MAX_BYTES, Role, ToolResult};
@@ -30,6 +30,8 @@ pub(crate) struct Decision<'a> {
     state: &'a State,
     now: Timestamp,
     run: Option<RunId>,
+    /// The budget that has no room for the first step of the run that this decision starts; not recorded yet.
+    refused: Option<(String, u64, Refused)>,
     events: Vec<Event>,
 }
 
@@ -42,7 +44,7 @@ pub(crate) fn decide(
 ) -> Result<Vec<Event>, Reject> {
     let now = now.max(state.at);
     let run = state.run.as_ref().map(|run| run.id.clone());
-    let mut decision = Decision { thread, state, now, run, events: Vec::new() };
+    let mut decision = Decision { thread, state, now, run, refused: None, events: Vec::new() };
     let d = &mut decision;
     match input {
         Input::Message(message) => message::received(d, message),
@@ -66,12 +68,14 @@ pub(crate) fn decide(
         Input::Reconciled { call, attempt, found, reason } => {
             lost::reconciled(d, *call, *attempt, found.as_ref(), reason)
         }
-        Input::LimitRefused { limit, figure, refused } => {
-            d.record(Fact::LimitReached {
-                limit: limit.clone(),
-                figure: *figure,
-                refused: Some(refused.clone()),
-            });
+        Input::LimitRefused { limit, figure, refused, message } => {
+            d.refused = Some((limit.clone(), *figure, refused.clone()));
+            match message {
+                Some(message) => message::received(d, message)?,
+                None => {}
+            }
+            // Where the message has started no run, whatever comes next is told.
+            d.tell_refused();
             Ok(())
         }
         Input::Lost { command, view } => lost::lost(d, command, view),
@@ -104,6 +108,13 @@ impl<'a> Decision<'a> {
 
     fn active(&self) -> Result<&'a Run, Reject> {
         self.state.run.as_ref().ok_or_else(|| Reject::Closed { what: "the run".into() })
+    }
+
+    /// Records that a budget has no room.
+    fn tell_refused(&mut self) {
+        if let Some((limit, figure, refused)) = self.refused.take() {
+            self.record(Fact::LimitReached { limit, figure, refused: Some(refused) });
+        }
     }
 
     /// The grants that this decision has used, once for each use.

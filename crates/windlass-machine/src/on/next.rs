@@ -58,6 +58,7 @@ pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent, options: &RunOptio
     // A message without a model is refused before it gets here.
     let model = model.unwrap_or_else(|| ModelName::from(""));
     if let Some(asked) = refused(d, Next::Step(message::PLAIN)) {
+        d.tell_refused();
         return first_refused(d, options, asked);
     }
     let attempt = Attempt { step: 1, attempt: 1 };
@@ -77,7 +78,7 @@ fn first_refused(d: &mut Decision<'_>, options: &RunOptions, (asked, approvers):
 
 /// The budget that has no room for what comes next.
 fn refused(d: &Decision<'_>, next: Next) -> Option<(LimitAsked, Approvers)> {
-    let (limit, figure, refused) = d.state.refused.as_ref()?;
+    let (limit, figure, refused) = d.refused.as_ref().or(d.state.refused.as_ref())?;
     let asked = LimitAsked { limit: limit.clone(), figure: *figure, used: refused.taken, next: Some(next) };
     Some((asked, refused.approvers.clone()))
 }
