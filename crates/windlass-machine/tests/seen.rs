@@ -114,6 +114,7 @@ pub fn mark(call: &mut CallView, word: &str) {
         ("deny" | "denied", CallView::Known(known)) => {
             known.hook = Some(HookVerdict::Deny { reason: "not at night".into() });
         }
+        ("turns-pure", CallView::Known(known)) => known.class = EffectClass::Pure,
         ("schema", CallView::Known(known)) => known.schema = Digest::of(b"another schema"),
         ("unfit", CallView::Known(known)) => {
             (known.schema, known.arguments) = (

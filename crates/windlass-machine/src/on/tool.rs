@@ -120,9 +120,12 @@ pub(super) fn previewed(
     if recheck && call.preview == Some(digest) {
         overlay.start(d, index);
     } else if overlay.seats[index].asks >= MAX_ASKS {
-        let text =
-            format!("Not run: what the call would do has changed {MAX_ASKS} times while it was asked about");
-        overlay.close(d, index, Outcome::Denied, text);
+        let why = format!("what the call would do has changed {MAX_ASKS} times while it was asked about");
+        if overlay.may_have_changed_something(index) {
+            overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: not repeated, because {why}"));
+        } else {
+            overlay.close(d, index, Outcome::Denied, format!("Not run: {why}"));
+        }
     } else {
         overlay.ask_for_approval(d, index, Some(preview.clone()));
     }
