@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::event::{Answer, InterruptKind, Refused, RunOptions};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId};
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::{FailureClass, Policy, Terms, Trust};
+use crate::policy::{FailureClass, Grant, Policy, Terms, Trust};
 
 /// What arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub enum Input {
         answers: Vec<Given>,
         /// Who.
         by: Party,
+        /// Grants that are written with the answers, or not at all.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        grants: Vec<NewGrant>,
         /// The policy now, with the open calls as they stand; an edited one with its new arguments. The driver looks it
         /// up when it takes the input.
         #[serde(skip)]
@@ -271,6 +274,15 @@ pub struct Given {
     /// What the sender saw: an approval counts for that alone. `None`: whatever the interrupt is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Digest>,
+}
+
+/// A grant that goes with answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewGrant {
+    /// Whose runs it is for.
+    pub user: Principal,
+    /// The grant.
+    pub grant: Grant,
 }
 
 /// Who sends an input, as whoever let them in knows them.

@@ -9,7 +9,7 @@ use super::line::{Overlay, Place, digest_of};
 use super::{Decision, fits, next, rejudge, tool, verdict};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
 use crate::id::{InterruptId, RunId};
-use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
+use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, NewGrant, Party, View};
 use crate::message::{Block, Content};
 use crate::policy::{Approver, Expiry};
 use crate::reject::Reject;
@@ -22,7 +22,7 @@ pub(super) fn answered(
     d: &mut Decision<'_>,
     answers: &[Given],
     by: &Party,
-    view: &View,
+    (grants, view): (&[NewGrant], &View),
 ) -> Result<(), Reject> {
     if answers.is_empty() || answers.len() > MAX_TOGETHER {
         let what = format!("{} answers; send 1 to {MAX_TOGETHER} together", answers.len());
@@ -39,6 +39,7 @@ pub(super) fn answered(
     if run.cancel.is_some() {
         return Err(Reject::Closed { what: "the run is being stopped; its interrupt".into() });
     }
+    check_grants(run, answers, by, grants)?;
     match &run.phase {
         Phase::Parked(asked) => match answers {
             [given] => parked(d, run, asked, given, by),
@@ -54,6 +55,29 @@ pub(super) fn answered(
         }
         Phase::Ready | Phase::Calling | Phase::Retrying(_) => Err(missing(&answers[0].interrupt)),
     }
+}
+
+/// A grant goes with an approval, is its sender's own word, and is for whom the run works for.
+fn check_grants(run: &Run, answers: &[Given], by: &Party, grants: &[NewGrant]) -> Result<(), Reject> {
+    let invalid = |what: String| Err(Reject::Invalid { what });
+    let approves = |given: &Given| matches!(given.answer, Answer::Approve | Answer::Edit { .. });
+    if !grants.is_empty() && !answers.iter().any(approves) {
+        return invalid("a grant goes with an approval; none is among the answers".into());
+    }
+    if grants.len() > answers.len() {
+        return invalid(format!("{} grants go with {} answers; one each at most", grants.len(), answers.len()));
+    }
+    for NewGrant { user, grant } in grants {
+        let (who, whom) = (&by.principal, &run.by);
+        if grant.by != *who {
+            return invalid(format!("`{who}` cannot grant in the name of `{}`", grant.by));
+        }
+        if user != whom {
+            return invalid(format!("the run works for `{whom}`; a grant that goes along is not for `{user}`"));
+        }
+        fits("the grant", serde_json::to_string(grant).map_or(usize::MAX, |text| text.len()))?;
+    }
+    Ok(())
 }
 
 fn missing(interrupt: &InterruptId) -> Reject {

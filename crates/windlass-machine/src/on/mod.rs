@@ -50,7 +50,7 @@ pub(crate) fn decide(
         Input::Message(message) => message::received(d, message),
         Input::Withdraw { id } => message::withdrawn(d, id),
         Input::Cancel { run, by } => cancel::asked(d, run.as_ref(), by),
-        Input::Answered { answers, by, view } => answer::answered(d, answers, by, view),
+        Input::Answered { answers, by, grants, view } => answer::answered(d, answers, by, (grants, view)),
         Input::Title { title, by } => message::titled(d, title, by),
         Input::SwitchModel { model, by } => model::switched(d, model, by),
         Input::Note { name, data } => noted(d, name, data),

@@ -11,13 +11,13 @@ use windlass_machine::{
 
 use super::actor::{Actor, Ended};
 use super::append::{NotAppended, Patience, append};
-use super::policy::PolicyNow;
+use super::policy::{PolicyNow, granted};
 use super::spend::{Drawn, Spending};
 use super::{Accepted, Letter, row, trace};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
 use crate::port::journal::{Batch, BatchId, InboxOutcome, RunView, StoreError};
-use crate::port::records::RecordChange;
+use crate::port::records::{RecordChange, RecordWrite};
 
 /// What one round has decided.
 #[derive(Default)]
@@ -275,6 +275,9 @@ impl Actor {
                     self.fold(&event, round);
                     round.events.push(event);
                 }
+                if let Input::Answered { grants, .. } = input {
+                    round.records.extend(grants.iter().filter_map(granted));
+                }
                 Ok(first)
             }
             Err(reject) => {
@@ -330,7 +333,7 @@ impl Actor {
     async fn append(&mut self, expected: Seq, round: Round) -> Result<Option<Again>, Ended> {
         let events: Arc<[Event]> = round.events.into();
         let Drawn { reserve, settle } = round.drawn;
-        let changes_policy = !round.records.is_empty();
+        let changes_policy = round.records.iter().any(|change| change.write != RecordWrite::Keep);
         let batch = Batch {
             thread: self.thread.clone(),
             epoch: self.epoch,
