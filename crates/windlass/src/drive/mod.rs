@@ -12,6 +12,7 @@ mod fill;
 mod flight;
 mod owner;
 pub(crate) mod policy;
+mod prune;
 mod round;
 mod row;
 mod spend;

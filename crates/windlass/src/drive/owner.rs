@@ -315,6 +315,7 @@ impl Deps {
     pub(crate) async fn sweep(deps: std::sync::Weak<Self>, attend: bool) {
         let Some(mut wakes) = deps.upgrade().map(|deps| deps.bus.wakes()) else { return };
         let Some(mut swept_ms) = deps.upgrade().map(|deps| deps.clock.monotonic_ms()) else { return };
+        let mut pruned_ms = None;
         loop {
             let Some(this) = deps.upgrade() else { return };
             let clock = this.clock.clone();
@@ -331,6 +332,9 @@ impl Deps {
             }
             let Some(this) = deps.upgrade() else { return };
             this.give_back_kept().await;
+            if woken.is_none() {
+                this.prune_now_and_then(&mut pruned_ms).await;
+            }
             if woken.is_none()
                 && !this.actors().is_empty()
                 && let Err(error) = this.look_at_changes().await
