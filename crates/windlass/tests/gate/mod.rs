@@ -5,6 +5,7 @@ mod approval;
 mod bank;
 mod budget;
 mod effect;
+mod grant;
 mod hook;
 mod line;
 mod policy;
