@@ -12,8 +12,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::call::{Call, CallStatus, Changed, Line};
-pub(crate) use self::run::{POLICY, RUN_TIMEOUT};
 pub use self::run::{Approval, Asked, Phase, Run, Streak};
+pub(crate) use self::run::{POLICY, RUN_TIMEOUT};
 use crate::agent::Agent;
 use crate::context::nudge;
 use crate::event::{

@@ -138,7 +138,8 @@ pub(super) fn unfit(known: &KnownCall) -> Option<&str> {
 /// A call whose arguments do not fit its tool any more is not started.
 fn no_longer_fits(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, reason: &str) {
     if overlay.may_have_changed_something(index) {
-        let text = format!("Outcome unknown: the tool has changed, and the call cannot be repeated: {reason}");
+        let text =
+            format!("Outcome unknown: the tool has changed, and the call cannot be repeated: {reason}");
         return overlay.close(d, index, Outcome::InDoubt, text);
     }
     let error = serde_json::json!({ "error": format!("Invalid arguments: {reason}") });

@@ -122,7 +122,12 @@ pub(super) fn previewed(
     } else if overlay.seats[index].asks >= MAX_ASKS {
         let why = format!("what the call would do has changed {MAX_ASKS} times while it was asked about");
         if overlay.may_have_changed_something(index) {
-            overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: not repeated, because {why}"));
+            overlay.close(
+                d,
+                index,
+                Outcome::InDoubt,
+                format!("Outcome unknown: not repeated, because {why}"),
+            );
         } else {
             overlay.close(d, index, Outcome::Denied, format!("Not run: {why}"));
         }
