@@ -4,8 +4,7 @@
 
 use windlass_machine::{
     Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, NewGrant, Party, Policy,
-    Principal, Seq,
-    ThreadId, Timestamp, ToolName, View,
+    Principal, Seq, ThreadId, Timestamp, ToolName, View,
 };
 
 use crate::drive::policy::{ALLOW, GRANT, MODE, ModeOf, RecordedMode, mode_key};

@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use windlass_machine::{
-    Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Refused,
-    Reject, Seq,
+    Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Refused, Reject, Seq,
 };
 
 use super::actor::{Actor, Ended};

@@ -35,7 +35,8 @@ async fn a_grant_that_comes_with_an_approval_lets_the_next_call_through() {
     let engine = engine(&store(), &written, steps).await;
     let waits = engine.run(task_in("t", "go")).await.unwrap();
     let answers = vec![given(&open(&waits)[0], Answer::Approve)];
-    let (_, grant) = engine.answer_and_grant(&"t".into(), answers, draft(Some(1)), party("ann")).await.unwrap();
+    let (_, grant) =
+        engine.answer_and_grant(&"t".into(), answers, draft(Some(1)), party("ann")).await.unwrap();
     // The second is let through, and the third is asked about.
     let waits = engine.wait(&waits.run_id).await.unwrap();
     assert_eq!((open(&waits).len(), written.count(), uses(&facts(&engine, &"t".into()).await)), (1, 2, 1));
@@ -52,7 +53,10 @@ async fn a_grant_that_comes_with_an_approval_counts_for_the_calls_beside_it() {
     let answers = vec![given(&open(&waits)[0], Answer::Approve)];
     engine.answer_and_grant(&"t".into(), answers, draft(None), party("ann")).await.unwrap();
     let ended = engine.wait(&waits.run_id).await.unwrap();
-    assert_eq!((ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)), (Status::Done, 3, 2));
+    assert_eq!(
+        (ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)),
+        (Status::Done, 3, 2)
+    );
 }
 
 #[tokio::test]
@@ -100,7 +104,10 @@ async fn a_grant_of_one_holds_for_the_call_that_used_it_up() {
     engine.set_policy(Policy { allowlist: ["erase".into()].into(), ..Policy::default() });
     held.go.notify_one();
     let ended = engine.wait(&started.run).await.unwrap();
-    assert_eq!((ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)), (Status::Done, 1, 1));
+    assert_eq!(
+        (ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)),
+        (Status::Done, 1, 1)
+    );
 }
 
 #[tokio::test]
@@ -126,7 +133,13 @@ fn server(store: &MemoryStore, clock: &Arc<ManualClock>) -> Builder {
 
 /// Lets an hour and a second pass, so that whoever sweeps has swept.
 async fn hour(clock: &ManualClock) {
+    // Whoever sweeps has to be asleep to be woken.
+    rest().await;
     clock.advance_ms(3_601_000);
+    rest().await;
+}
+
+async fn rest() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }

@@ -122,7 +122,8 @@ async fn a_rule_counts_from_its_time_on_and_until_its_time() {
     for (from, until, paid_then) in [(Some(5_000), None, 0), (None, Some(5_000), 1)] {
         let (held, paid) = (Held::default(), Counter::default());
         let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
-        let tools = registry([held.tool("slow", EffectClass::Idempotent), paid.tool("pay", EffectClass::Once)]);
+        let tools =
+            registry([held.tool("slow", EffectClass::Idempotent), paid.tool("pay", EffectClass::Once)]);
         let models = plan(&[&[("slow", ""), ("pay", "a")]]);
         let store = MemoryStore::new(clock.clone());
         let engine = asking(&store, &models, tools).clock(clock.clone()).build().await.unwrap();

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use windlass_machine::{BlobRef, Digest, Input, InputId, RunId, Seq, ThreadId, Timestamp};
 
 use super::budget::Budgets;
-use crate::port::budget::{of_run, of_thread};
 use super::record::RecordRows;
+use crate::port::budget::{of_run, of_thread};
 use crate::port::journal::{
     AppendError, Batch, Claim, Epoch, Head, InboxOutcome, Left, Posted, RunRow, RunView, StoreError,
     StoredSnapshot, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,

@@ -15,12 +15,12 @@ use super::raw::{Raw, Row, Statement, Value};
 use super::record::RecordRows;
 use super::writer::{PreparedAppend, Write, Written};
 use crate::adapter::node::Node;
+use crate::port::budget::{of_run, of_thread};
 use crate::port::clock::Clock;
 use crate::port::journal::{
     AppendError, BatchId, Claim, Epoch, Head, InboxOutcome, Posted, RunView, StoreError, StoredSnapshot,
     ThreadStatus, ThreadView,
 };
-use crate::port::budget::{of_run, of_thread};
 use crate::port::records::{PreparedChange, RecordError};
 
 /// How long a consumed input's outcome is kept. (design: "Inbox")

@@ -304,7 +304,8 @@ pub(super) async fn a_deleted_thread_frees_what_it_reserved(subject: JournalSubj
 pub(super) async fn own_budgets_go_with_their_run_and_thread(subject: JournalSubject) {
     let journal = subject.first;
     let start = claimed(&*journal, &thread()).await;
-    let budgets = ["w/run/r%2F1/usd", "w/run/r%2F10/usd", "w/thread/thread-1/usd/2026-11-21", "w/user/r%2F1/usd"];
+    let budgets =
+        ["w/run/r%2F1/usd", "w/run/r%2F10/usd", "w/thread/thread-1/usd/2026-11-21", "w/user/r%2F1/usd"];
     let used: Vec<_> = budgets.iter().map(|name| (*name, 5)).collect();
     let mut ends = booking(&thread(), start, vec![settle("one", &used)], vec![]);
     ends.thread_view.workspace = "w".to_owned();
