@@ -317,7 +317,7 @@ impl Engine {
     pub async fn delete(&self, thread: &ThreadId) -> Result<(), EngineError> {
         self.deps.journal.delete(thread).await?;
         // Where the process dies in between, the mode is found later to be of no thread.
-        Ok(self.set_mode(&Whose::Thread(thread.clone()), None).await?)
+        self.set_mode(&Whose::Thread(thread.clone()), None).await
     }
 
     /// Checks the store; the text says what was checked.

@@ -70,9 +70,8 @@ pub(crate) fn decide(
         }
         Input::LimitRefused { limit, figure, refused, message } => {
             d.refused = Some((limit.clone(), *figure, refused.clone()));
-            match message {
-                Some(message) => message::received(d, message)?,
-                None => {}
+            if let Some(message) = message {
+                message::received(d, message)?;
             }
             // Where the message has started no run, whatever comes next is told.
             d.tell_refused();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::memory::MemoryStore;
 use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
-use windlass::machine::{Answer, AutoRun, EffectClass, Timestamp};
+use windlass::machine::{Answer, AutoRun, EffectClass, InterruptId, Timestamp};
 use windlass::port::journal::{Epoch, Journal, ThreadQuery, ThreadStatus};
 use windlass::{Attend, Builder, Status};
 
@@ -72,14 +72,14 @@ async fn whoever_is_woken_all_the_time_still_looks_at_everything_once_a_second()
         put_down(&first, &thread.into()).await;
     }
     let server = built(&store.another_node()).attend(Attend::All).build().await.unwrap();
-    let yes = |interrupt| vec![given(interrupt, Answer::Approve)];
-    first.leave_answers(&"t".into(), yes(&open(&waits)[0]), party("ann")).await.unwrap();
+    let yes = |interrupt: InterruptId| vec![given(&interrupt, Answer::Approve)];
+    first.leave_answers(&"t".into(), yes(open(&waits).remove(0)), party("ann")).await.unwrap();
     let mut passed_ms = 0;
     while written.count() == 0 {
         assert!(passed_ms < 1_500, "it was not looked at");
         passed_ms += 100;
         clock.advance_ms(100);
-        server.leave_answers(&"loud".into(), yes(&"none".into()), party("ann")).await.unwrap();
+        server.leave_answers(&"loud".into(), yes("none".into()), party("ann")).await.unwrap();
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }
