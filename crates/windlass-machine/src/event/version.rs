@@ -1,4 +1,6 @@
-//! Events as text, with their version: an older one is lifted when it is read, and nothing else knows that it was old.
+//! Events as text, with their version: an older one is lifted when it is read.
+//!
+//! Nothing else knows that it was old.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,4 +1,6 @@
 //! The gate's table, row by row.
+//!
+//! What no list of rules may do, whatever stands in it, is in the properties outside.
 
 use std::sync::LazyLock;
 

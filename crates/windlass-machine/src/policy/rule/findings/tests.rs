@@ -1,4 +1,6 @@
 //! What is found in lists of rules, each with the words in which it is told.
+//!
+//! How files of rules are read is the product's.
 
 use std::collections::BTreeSet;
 
