@@ -153,7 +153,7 @@ async fn a_tool_that_is_gone_leaves_its_call_asked() {
     let other = asking(&store.another_node(), &models, registry([])).build().await.unwrap();
     let refused = other.answer(&"t".into(), &asked, Answer::Approve, party("ann")).await.unwrap_err();
     assert!(refused.to_string().contains("the tool is not available by now"), "{refused}");
-    assert_eq!(open(&other.status(&waits.run_id).await.unwrap()), [asked.clone()]);
+    assert_eq!(open(&other.status(&waits.run_id).await.unwrap()), std::slice::from_ref(&asked));
     put_down(&other, &"t".into()).await;
     engine.answer(&"t".into(), &asked, Answer::Approve, party("ann")).await.unwrap();
     assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Done);
