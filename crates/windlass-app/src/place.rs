@@ -12,15 +12,18 @@ use windlass::machine::{
     ADMIN, ModelName, ModelSettings, Party, Principal, Rule, RunId, ThreadId, Timestamp, Verdict,
 };
 use windlass::port::clock::Clock;
-use windlass::port::journal::{RunRow, ThreadQuery, ThreadStatus};
+use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
 use windlass::port::model::{Ability, Model, ModelError, Models};
+use windlass::port::observe::Observer;
 use windlass::tool::builtin::{file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
-use windlass::{AgentConfig, Engine, EngineError, Task};
+use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
 
+use crate::account::user::People;
 use crate::cli::{ModelFlags, PlaceFlags};
 use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
 use crate::console::Console;
+use crate::home::Homes;
 use crate::paths::UserPaths;
 use crate::policy::PolicyText;
 use crate::trouble::Trouble;
@@ -70,6 +73,8 @@ pub struct Place {
     pub engine: Engine,
     /// The models that it calls.
     pub models: Arc<Catalog>,
+    /// The folders that conversations work in.
+    pub homes: Homes,
 }
 
 /// Whether a person may be asked to trust the folder's file.
@@ -117,6 +122,11 @@ pub fn local() -> Party {
 /// The time.
 pub fn now() -> Timestamp {
     SystemClock::new().now()
+}
+
+/// The clock of this process.
+pub fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::new())
 }
 
 /// The providers at hand; which ones a command needs may turn out only when the store is open.
@@ -193,26 +203,52 @@ impl Ground {
 
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
     pub async fn open(self, used: &[ModelName], consent: Consent) -> anyhow::Result<Place> {
+        let rules = consent.over(self.rules.clone());
+        self.open_with(used, |builder| builder.rules(rules).roles_of(|_| local().roles)).await
+    }
+
+    /// Opens the store for a server: it also drives what nobody drives, and people have the roles of their accounts.
+    pub async fn open_server(
+        self,
+        used: &[ModelName],
+        people: Arc<People>,
+        observer: Arc<dyn Observer>,
+    ) -> anyhow::Result<Place> {
+        let rules = self.rules.clone();
+        let roles = move |principal: &Principal| people.roles(principal);
+        self.open_with(used, |builder| {
+            builder.rules(rules).roles_of(roles).observer(observer).attend(Attend::All)
+        })
+        .await
+    }
+
+    async fn open_with(
+        self,
+        used: &[ModelName],
+        finish: impl FnOnce(Builder) -> Builder,
+    ) -> anyhow::Result<Place> {
         OPENED.get_or_init(|| Opened { store: self.store(), flags: self.same_flags() });
         let models = Arc::new(Catalog(RwLock::new(self.settings.catalog(used)?)));
         let folder = WorkingFolder::open(&self.folder)?
             .with_store(&self.user.data)
             .with_protected_file(&self.user.config)
             .with_protected_file(self.user.policy());
+        // Beside everything else: nothing depends on it.
+        let homes = Homes::new(&self.store(), Arc::new(folder));
+        let (found, ground) = (homes.clone(), homes.ground().clone());
+        tokio::task::spawn_blocking(move || ground.clear_leftovers());
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
-        let rules = consent.over(self.rules.clone());
-        let engine = Engine::builder()
+        let builder = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
             .tools(self.tools()?)
-            .folder(Arc::new(folder))
-            .rules(rules)
-            .roles_of(|_| local().roles)
-            .budgets(self.settings.budgets.clone())
-            .build()
-            .await?;
-        Ok(Place { ground: self, engine, models })
+            .folders(move |thread, recorded| {
+                found.thread(thread, recorded).map(Some).map_err(|error| error.to_string())
+            })
+            .budgets(self.settings.budgets.clone());
+        let engine = finish(builder).build().await?;
+        Ok(Place { ground: self, engine, models, homes })
     }
 
     /// Opens the store for looking: no model is called.
@@ -271,6 +307,7 @@ impl Place {
     pub fn task(&self, agent: &AgentConfig, text: impl Into<String>) -> Task {
         let mut task = Task::new(agent.clone(), text);
         task.options.utc_offset_minutes = Some(utc_offset_minutes());
+        task.folder = Some(self.homes.ground().path().display().to_string());
         task
     }
 
@@ -283,7 +320,7 @@ impl Place {
             Err(EngineError::NoRun(_)) => {}
             found => return Ok(found?),
         }
-        let rows = self.engine.runs(None, PAGE).await?;
+        let rows = self.engine.runs(&RunQuery::newest(PAGE)).await?;
         let mut found = rows.into_iter().filter(|row| names(id, row.view.run.as_str()));
         match (found.next(), found.next()) {
             (Some(row), None) => Ok(row),
@@ -292,23 +329,10 @@ impl Place {
         }
     }
 
-    /// The newest run that has not ended. Where the newest runs all have, the threads at work tell.
+    /// The newest run that has not ended.
     async fn newest_open(&self) -> Result<Option<RunRow>, EngineError> {
-        let open = |rows: Vec<RunRow>| rows.into_iter().find(|row| row.view.status.is_none());
-        if let Some(row) = open(self.engine.runs(None, PAGE).await?) {
-            return Ok(Some(row));
-        }
-        let mut newest: Option<RunRow> = None;
-        let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
-        loop {
-            let threads = self.engine.threads(&query).await?;
-            let Some(last) = threads.last() else { return Ok(newest) };
-            query.before = Some((last.view.updated_at, last.thread.clone()));
-            for thread in threads.iter().filter(|thread| thread.view.status != ThreadStatus::Idle) {
-                let row = open(self.engine.runs(Some(&thread.thread), PAGE).await?);
-                newest = newest.into_iter().chain(row).max_by_key(|row| row.view.started_at);
-            }
-        }
+        let open = RunQuery { active: Some(true), ..RunQuery::newest(1) };
+        Ok(self.engine.runs(&open).await?.into_iter().next())
     }
 
     fn nothing_open(&self) -> Trouble {

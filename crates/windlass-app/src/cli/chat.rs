@@ -10,6 +10,7 @@ use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use windlass::AgentConfig;
 use windlass::machine::{Fact, ModelName, RunId, Seq, Surface, ThreadId};
+use windlass::port::journal::RunQuery;
 
 use super::follow::{End, Follow, From, Sight};
 use super::{ModelFlags, OutputFlags, PlaceFlags};
@@ -164,8 +165,8 @@ impl Chat<'_> {
 
     /// Says what a crash or an open question has left behind.
     async fn open_runs(&self) -> anyhow::Result<()> {
-        let open = self.place.engine.runs(None, TURNS).await?;
-        for row in open.iter().filter(|row| row.view.status.is_none()) {
+        let open = RunQuery { active: Some(true), ..RunQuery::newest(TURNS) };
+        for row in self.place.engine.runs(&open).await? {
             let flags = self.place.ground.same_flags();
             let run = &row.view.run;
             self.console
@@ -226,7 +227,7 @@ impl Chat<'_> {
             self.console.note("nothing has been said yet");
             return Ok(());
         };
-        let mut rows = self.place.engine.runs(Some(thread), TURNS).await?;
+        let mut rows = self.place.engine.runs(&RunQuery::of(thread, TURNS)).await?;
         rows.reverse();
         self.console.note(&self.console.paint.dim(&format!("thread {thread}")));
         let said = self.said(thread).await?;

@@ -1,5 +1,6 @@
 //! The command line: one file per command. This one says what can be typed.
 
+mod admin;
 mod approvals;
 mod cancel;
 mod chat;
@@ -11,6 +12,7 @@ mod mode;
 mod policy;
 mod resume;
 mod run;
+mod serve;
 mod threads;
 pub mod trust;
 mod watch;
@@ -54,6 +56,8 @@ enum Command {
     Run(run::RunArgs),
     /// Talk with an agent (also what `windlass` alone does)
     Chat(chat::ChatArgs),
+    /// Serve people and programs over HTTP
+    Serve(serve::ServeArgs),
     /// Go on with a run that was interrupted or waits
     Resume(resume::ResumeArgs),
     /// Follow a run that another process drives
@@ -76,6 +80,8 @@ enum Command {
     Policy(policy::PolicyArgs),
     /// Let a folder's `windlass.toml` and `windlass.policy.toml` count
     Trust(trust::TrustArgs),
+    /// Manage the server's users and keys
+    Admin(admin::AdminArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -133,6 +139,8 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         None => chat::run(console, &chat::ChatArgs::default()).await,
         Some(Command::Run(args)) => run::run(console, &args).await,
         Some(Command::Chat(args)) => chat::run(console, &args).await,
+        Some(Command::Serve(args)) => serve::run(console, &args).await,
+        Some(Command::Admin(args)) => admin::run(console, &args).await,
         Some(Command::Resume(args)) => resume::run(console, &args).await,
         Some(Command::Watch(args)) => watch::run(console, &args).await,
         Some(Command::Cancel(args)) => cancel::run(console, &args).await,

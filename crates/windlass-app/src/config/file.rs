@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 use windlass::adapter::model::{Auth, KnownModel, WireKind};
 use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Reasoning, ToolName};
 
+use super::files::FilesFile;
 use super::gate::{ApprovalsFile, BudgetFile, ToolFile, tools_over};
 use super::money::Dollars;
 use super::reference::{HeaderValue, Reference};
+use super::server::ServerFile;
 use crate::trouble::Trouble;
 
 /// A `windlass.toml`.
@@ -31,6 +33,10 @@ pub struct ConfigFile {
     pub budget: Vec<BudgetFile>,
     /// How people are asked.
     pub approvals: ApprovalsFile,
+    /// The server.
+    pub server: ServerFile,
+    /// What people may upload to it.
+    pub files: FilesFile,
 }
 
 /// `[agent]`.
@@ -161,6 +167,8 @@ impl ConfigFile {
             approvals: ApprovalsFile {
                 question_timeout: self.approvals.question_timeout.or(weaker.approvals.question_timeout),
             },
+            server: self.server.over(weaker.server),
+            files: self.files.over(weaker.files),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use windlass::machine::{CallKey, EffectId, Event, Fact, InterruptId, Seq, ThreadId, Timestamp};
+use windlass::port::journal::RunQuery;
 use windlass::{Engine, EngineError};
 
 /// Events read at a time.
@@ -31,7 +32,7 @@ pub async fn backgrounds(
     engine: &Engine,
     thread: &ThreadId,
 ) -> Result<BTreeMap<InterruptId, Background>, EngineError> {
-    let newest = engine.runs(Some(thread), 1).await?;
+    let newest = engine.runs(&RunQuery::of(thread, 1)).await?;
     let mut story = Story::default();
     let Some(row) = newest.first() else { return Ok(story.asked) };
     let mut after = Seq(row.view.from.0.saturating_sub(1));

@@ -61,12 +61,16 @@ pub(super) struct Actor {
     pub snapshot_bytes: usize,
     /// What a log shows of the active run.
     pub span: tracing::Span,
+    /// What it shows of whoever asked for that run.
+    pub asked: tracing::Span,
 }
 
 /// Why an actor ended.
 pub(super) enum Ended {
     /// Nothing is left to do; the mailbox is closed, and what came while it was, is handed on.
     Idle,
+    /// The process is to drive nothing any more; no tool was at work.
+    Left,
     /// Another process drives the thread.
     Fenced,
     /// The store gave up.
@@ -79,6 +83,7 @@ impl Ended {
     pub(super) fn why(&self) -> String {
         match self {
             Self::Idle => "nothing was left to do".to_owned(),
+            Self::Left => super::owner::LEAVING.to_owned(),
             Self::Fenced => "another process drives it now".to_owned(),
             Self::Store(error) => error.to_string(),
             Self::Crashed(why) => format!("the driver crashed ({why}); this is a defect"),
@@ -94,6 +99,7 @@ impl Actor {
         self.in_flight.abort();
         match &ended {
             Ended::Idle => {}
+            Ended::Left => tracing::info!(thread = %self.thread, "the thread was left for another process"),
             Ended::Fenced => tracing::warn!(thread = %self.thread, "another process drives the thread now"),
             Ended::Store(error) => tracing::error!(thread = %self.thread, %error, "driving stopped"),
             Ended::Crashed(why) => {
@@ -116,6 +122,10 @@ impl Actor {
         loop {
             if self.is_idle() && self.retire() {
                 return Ended::Idle;
+            }
+            // A model call is asked again by whoever goes on; a tool's outcome would be lost with it.
+            if self.deps.leaving.is_cancelled() && !self.in_flight.has_tools() {
+                return Ended::Left;
             }
             // A model that answers at once would keep this thread from everybody else.
             tokio::task::coop::consume_budget().await;
@@ -167,8 +177,10 @@ impl Actor {
             self.timer =
                 deadline.map(|at| (at, self.deps.clock.sleep_ms(at.since(now).min(LONGEST_SLEEP_MS))));
         }
+        let leaving = self.deps.leaving.clone();
         tokio::select! {
             biased;
+            () = leaving.cancelled(), if !self.in_flight.has_tools() => None,
             mail = self.mailbox.recv() => mail,
             letter = self.in_flight.replied() => Some(Mail::Landed(Box::new(letter))),
             () = elapsed(&mut self.timer) => {

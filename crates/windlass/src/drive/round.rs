@@ -12,10 +12,11 @@ use super::actor::{Actor, Ended};
 use super::append::{NotAppended, Patience, append};
 use super::policy::{PolicyNow, granted};
 use super::spend::{Drawn, Spending};
-use super::{Accepted, Letter, row, trace};
+use super::{Accepted, Letter, measure, row, trace};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
 use crate::port::journal::{Batch, BatchId, InboxOutcome, RunView, StoreError};
+use crate::port::observe::Measure;
 use crate::port::records::{RecordChange, RecordWrite};
 
 /// What one round has decided.
@@ -27,6 +28,7 @@ pub(super) struct Round {
     runs: Vec<RunView>,
     drawn: Drawn,
     records: Vec<RecordChange>,
+    measures: Vec<Measure>,
 }
 
 /// A budget that had no room for what a round would have started.
@@ -265,12 +267,15 @@ impl Actor {
 
     /// Decides what an input means, which came with a letter.
     fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Accepted {
-        let Letter { input: _, blobs, row, reply: _ } = letter;
+        let Letter { input: _, blobs, row, reply: _, asked } = letter;
         let first = self.machine.state().seq.next();
         let outcome = match self.machine.handle(input, self.now()) {
             Ok(events) => {
                 round.blobs.extend(blobs.iter().cloned());
                 for event in events {
+                    if matches!(event.fact, Fact::RunStarted { .. }) {
+                        self.asked = asked.clone();
+                    }
                     self.fold(&event, round);
                     round.events.push(event);
                 }
@@ -307,6 +312,9 @@ impl Actor {
             };
             row::put_run(&mut round.runs, ended);
         }
+        if self.deps.observer.is_some() {
+            round.measures.extend(measure::of(&self.machine, event));
+        }
         self.machine.apply(event);
         self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
         self.uses_grants |= matches!(event.fact, Fact::GrantUsed { .. });
@@ -332,6 +340,8 @@ impl Actor {
     async fn append(&mut self, expected: Seq, round: Round) -> Result<Option<Again>, Ended> {
         let events: Arc<[Event]> = round.events.into();
         let Drawn { reserve, settle } = round.drawn;
+        let mut measures = round.measures;
+        let from_ms = self.deps.clock.monotonic_ms();
         let changes_policy = round.records.iter().any(|change| change.write != RecordWrite::Keep);
         let batch = Batch {
             thread: self.thread.clone(),
@@ -348,11 +358,19 @@ impl Actor {
             thread_view: row::thread_view(&self.machine),
             runs: round.runs,
         };
-        let not_appended = match append(&self.deps, batch).await {
+        let appended = append(&self.deps, batch).await;
+        if let Some(observer) = &self.deps.observer {
+            let took_ms = self.deps.clock.monotonic_ms().saturating_sub(from_ms);
+            let written = appended.is_ok();
+            measures.retain(|_| written);
+            measures.push(Measure::Appended { took_ms, written });
+            measures.iter().for_each(|measure| observer.observe(measure));
+        }
+        let not_appended = match appended {
             Ok(seq) => {
                 self.is_new = false;
                 for event in events.iter() {
-                    trace::recorded(&mut self.span, &self.thread, event);
+                    trace::recorded(&mut self.span, &self.asked, &self.thread, event);
                 }
                 let status = Some(row::status(self.machine.state()));
                 let replied = events.iter().any(|event| ends_reply(&event.fact));

@@ -2,7 +2,7 @@
 //!
 //! They repeat what the journal says and decide nothing.
 
-use windlass_machine::{Block, Event, Fact, Machine, Run, State};
+use windlass_machine::{Block, Event, Fact, Machine, Principal, Run, State};
 
 use crate::port::journal::{RunView, ThreadStatus, ThreadView};
 
@@ -21,6 +21,7 @@ pub(super) fn thread_view(machine: &Machine) -> ThreadView {
     let interrupts = state.run.as_ref().map_or(0, |run| run.open().count() as u32);
     ThreadView {
         workspace: state.workspace.clone(),
+        owner: state.owner.clone().unwrap_or_else(|| Principal::from("")),
         title: state.title.clone(),
         status: status(state),
         folder: state.folder.clone(),

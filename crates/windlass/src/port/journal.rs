@@ -3,16 +3,18 @@
 //! An append is one transaction, all or nothing. A call that failed without an answer is
 //! *unknown*, never "did not happen": the caller reads the head and looks for its own batch.
 
+mod list;
+mod usage;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use windlass_machine::{
-    BlobRef, Event, Input, InputId, ModelName, Reject, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals,
-    UnreadableEvent,
-};
+use windlass_machine::{BlobRef, Event, Input, InputId, Reject, RunId, Seq, ThreadId, UnreadableEvent};
 
+pub use self::list::{RunQuery, RunRow, RunView, ThreadQuery, ThreadRow, ThreadStatus, ThreadView};
+pub use self::usage::{Usage, UsageQuery, UsageRow};
 use super::budget::{Amounts, BudgetRow, Reserve, Settle};
 use super::records::RecordChange;
 
@@ -35,6 +37,15 @@ pub trait Journal: Send + Sync {
 
     /// Reads up to `limit` events after a position, in order.
     async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError>;
+
+    /// Reads the last `limit` events before a position, in the order of the journal: the page that ends where the one
+    /// that was read last begins. `Seq(u64::MAX)` begins at the journal's end.
+    async fn read_back(
+        &self,
+        thread: &ThreadId,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError>;
 
     /// The newest snapshot, where there is one.
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError>;
@@ -63,8 +74,11 @@ pub trait Journal: Send + Sync {
     /// Finds a run by its id.
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError>;
 
-    /// Runs of a thread, newest first, or of all threads.
-    async fn runs(&self, thread: Option<&ThreadId>, limit: usize) -> Result<Vec<RunRow>, StoreError>;
+    /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
+    async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
+
+    /// What runs used, by time, model and agent. Runs of deleted threads are not in it.
+    async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;
 
     /// Threads that need a driver: a run that is neither waiting nor ended, a deadline that has passed by the store's
     /// clock, or an input that nobody has consumed. Those held by another live node are left out.
@@ -195,96 +209,6 @@ pub struct StoredSnapshot {
     pub seq: Seq,
     /// The state's bytes.
     pub bytes: Bytes,
-}
-
-/// What a thread is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ThreadStatus {
-    /// No run is active.
-    #[default]
-    Idle,
-    /// A run is active.
-    Running,
-    /// A run is parked on an outside reply.
-    Waiting,
-}
-
-/// A thread's columns in lists, written with each append.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadView {
-    /// The tenant.
-    pub workspace: String,
-    /// The title.
-    pub title: Option<String>,
-    /// What it is doing.
-    pub status: ThreadStatus,
-    /// The folder that its tools work in.
-    pub folder: Option<String>,
-    /// When to look at it again without an outside input.
-    pub deadline: Option<Timestamp>,
-    /// Open interrupts.
-    pub interrupts: u32,
-    /// When it last changed.
-    pub updated_at: Timestamp,
-}
-
-/// A run's columns in lists.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunView {
-    /// The run.
-    pub run: RunId,
-    /// Name of its agent.
-    pub agent: String,
-    /// The model in use.
-    pub model: ModelName,
-    /// How it ended; `None` while it is active.
-    pub status: Option<RunStatus>,
-    /// Position of its first event.
-    pub from: Seq,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// When it ended.
-    pub finished_at: Option<Timestamp>,
-    /// What it used.
-    pub totals: Totals,
-}
-
-/// A thread in a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ThreadRow {
-    /// The thread.
-    pub thread: ThreadId,
-    /// Position of its last event.
-    pub head: Seq,
-    /// When it was made.
-    pub created_at: Timestamp,
-    /// Its columns.
-    #[serde(flatten)]
-    pub view: ThreadView,
-}
-
-/// A run in a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RunRow {
-    /// Its thread.
-    pub thread: ThreadId,
-    /// Its columns.
-    #[serde(flatten)]
-    pub view: RunView,
-}
-
-/// Which threads to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadQuery {
-    /// Only those of this tenant.
-    pub workspace: Option<String>,
-    /// Only those whose title contains this text, letter case aside.
-    pub title_contains: Option<String>,
-    /// Only those last changed before this time (and id, for equal times): the cursor of the next page.
-    pub before: Option<(Timestamp, ThreadId)>,
-    /// At most this many; 0 means 50.
-    pub limit: usize,
 }
 
 /// Why the store could not do something.

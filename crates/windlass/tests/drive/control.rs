@@ -6,6 +6,7 @@ use sqlx::{Connection, SqliteConnection};
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::memory::MemoryStore;
 use windlass::machine::{EffectClass, Input, Principal, Seq};
+use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry};
 use windlass::{Engine, Status, Task};
@@ -31,7 +32,7 @@ async fn a_task_that_is_sent_again_leads_to_the_run_of_the_first() {
     assert_eq!(engine.wait(&first.run).await.unwrap().status, Status::Done);
     // Also when the run is over, and nobody drives the thread.
     assert_eq!(engine.start(task).await.unwrap(), *first);
-    assert_eq!(engine.runs(Some(&"t1".into()), 10).await.unwrap().len(), 1);
+    assert_eq!(engine.runs(&RunQuery::of(&"t1".into(), 10)).await.unwrap().len(), 1);
     assert_eq!(written.count(), 1);
 }
 

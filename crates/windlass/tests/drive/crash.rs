@@ -10,7 +10,7 @@ use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{
     Answer, EffectClass, Fact, InputId, InterruptKind, Machine, RunId, Seq, ThreadId, Timestamp,
 };
-use windlass::port::journal::Journal;
+use windlass::port::journal::{Journal, RunQuery};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{Engine, EngineError, Outcome, SlowDriver, Status, Task, Update};
 
@@ -109,7 +109,7 @@ fn go_on(store: &MemoryStore, counts: &Counts, case: (AppendFault, usize)) {
         let engine = engine(store, &models, counts).await;
         let thread = ThreadId::from("t");
         engine.recover().await.unwrap();
-        let runs = engine.runs(Some(&thread), 2).await.unwrap();
+        let runs = engine.runs(&RunQuery::of(&thread, 2)).await.unwrap();
         let Some(row) = runs.first() else {
             // The very first append was lost: the sender was never told that the message was taken.
             assert_eq!(case, (AppendFault::DiesNotWritten, 0));

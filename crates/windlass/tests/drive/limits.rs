@@ -10,6 +10,7 @@ use windlass::machine::{
     Limits, ModelSettings, RESULT_MAX_CHARS, RESULT_MAX_PARTS, RunError, RunStatus, Seq, StopReason,
     ToolCall, Usage,
 };
+use windlass::port::journal::RunQuery;
 use windlass::port::model::{ModelError, Reply};
 use windlass::port::tool::{OutputPart, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
@@ -264,7 +265,11 @@ async fn a_model_known_to_lack_what_is_asked_for_is_refused_at_the_start() {
                 ..AgentConfig::from(model)
             };
             let error = engine.start(Task { agent, ..task("go") }).await.err().map(|error| error.to_string());
-            assert_eq!(engine.runs(None, 9).await.unwrap().is_empty(), error.is_some(), "{model}");
+            assert_eq!(
+                engine.runs(&RunQuery::newest(9)).await.unwrap().is_empty(),
+                error.is_some(),
+                "{model}"
+            );
             error
         }
     };

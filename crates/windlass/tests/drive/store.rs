@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use sqlx::Connection;
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Given, Principal, Seq, ThreadId};
+use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry, WorkingFolder};
 use windlass::{Attend, Status, Task, Update};
@@ -188,5 +189,5 @@ async fn two_hundred_threads_share_a_store() {
         assert_eq!(run.await.unwrap(), Status::Done);
     }
     assert_eq!(counter.count(), 200);
-    assert_eq!(engine.runs(None, 1000).await.unwrap().len(), 200);
+    assert_eq!(engine.runs(&RunQuery::newest(1000)).await.unwrap().len(), 200);
 }

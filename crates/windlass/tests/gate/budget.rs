@@ -11,7 +11,7 @@ use windlass::machine::{
     Answer, AtLimit, Block, EffectClass, InterruptKind, Limits, MicroUsd, RunOptions, StopReason, Surface,
     Timestamp, ToolCall, Usage,
 };
-use windlass::port::journal::Journal;
+use windlass::port::journal::{Journal, RunQuery};
 use windlass::port::model::{ModelCall, Price, Reply};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{AgentConfig, Builder, Engine, Outcome, Status, Task};
@@ -259,7 +259,7 @@ fn what_a_dead_process_had_set_aside_is_booked_when_its_thread_is_opened() {
     runtime().block_on(async {
         let engine = built(&store.restarted(), &talks(1)).build().await.unwrap();
         engine.recover().await.unwrap();
-        let run = engine.runs(None, 1).await.unwrap().remove(0).view.run;
+        let run = engine.runs(&RunQuery::newest(1)).await.unwrap().remove(0).view.run;
         assert_eq!(engine.wait(&run).await.unwrap().status, Status::Done);
     });
     let [row] = &*futures::executor::block_on(store.budgets("")).unwrap() else { panic!("one budget") };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{Answer, AutoRun, InterruptKind, RunId, ThreadId};
+use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{Engine, Outcome, Status};
 
@@ -118,7 +119,7 @@ fn go_on(store: &MemoryStore, bank: &Bank, case: Case, place: Place) {
         let next = engine(store, bank, case).await;
         next.recover().await.unwrap();
         let thread = ThreadId::from("t");
-        let Some(row) = next.runs(Some(&thread), 1).await.unwrap().pop() else {
+        let Some(row) = next.runs(&RunQuery::of(&thread, 1)).await.unwrap().pop() else {
             // The sender was never told that the message was taken.
             assert!(matches!(place, Place::Append(0, AppendFault::DiesNotWritten)), "{case:?} {place:?}");
             assert_eq!(bank.debits(), 0);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Glob, Rule, RunOptions, ThreadId, Verdict};
+use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::ScriptedModels;
 use windlass::tool::Registry;
 use windlass::{Engine, Outcome, Status, Task};
@@ -222,7 +223,7 @@ fn the_line_keeps_its_order_wherever_the_process_dies() {
             runtime().block_on(async {
                 let engine = engine(&store, &models).await;
                 engine.recover().await.unwrap();
-                let Some(row) = engine.runs(None, 1).await.unwrap().pop() else { return };
+                let Some(row) = engine.runs(&RunQuery::newest(1)).await.unwrap().pop() else { return };
                 let ended = drive(&engine, &row.view.run).await;
                 assert_eq!(ended.data, Some(said.join(" | ")), "{calls:?} {fault:?} {nth}");
                 check_line(calls, &order(&facts(&engine, &"t".into()).await));

@@ -8,6 +8,7 @@ mod effect;
 mod grant;
 mod hook;
 mod line;
+mod listing;
 mod policy;
 mod preview;
 mod question;

@@ -5,6 +5,7 @@ use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
     Answer, AutoRun, Condition, EffectClass, Fact, Glob, Policy, Predicate, Rule, ThreadId, Verdict,
 };
+use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::ScriptedModels;
 use windlass::{Attend, Engine, GrantDraft, Outcome, Status, Task, Whose};
 
@@ -311,7 +312,7 @@ fn a_crash_loses_no_use_of_a_grant_and_adds_none() {
                 let engine = built(&store).build().await.unwrap();
                 engine.recover().await.unwrap();
                 let thread = ThreadId::from("t");
-                let Some(row) = engine.runs(Some(&thread), 1).await.unwrap().pop() else { return };
+                let Some(row) = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().pop() else { return };
                 let waits = engine.wait(&row.view.run).await.unwrap();
                 assert_eq!(open(&waits).len(), 1, "{fault:?} {nth} {died}");
                 let used = uses(&facts(&engine, &thread).await);

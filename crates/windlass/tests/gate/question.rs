@@ -8,6 +8,7 @@ use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{
     Answer, AutoRun, EffectClass, InterruptId, InterruptKind, Question, Reply, Terms, Timestamp,
 };
+use windlass::port::journal::RunQuery;
 use windlass::port::tool::{Ask, CallContext, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::builtin::request_human_approval;
@@ -282,7 +283,7 @@ fn a_question_in_the_middle_survives_a_crash_at_any_append() {
             runtime().block_on(async {
                 let engine = with_measure(&store, &starts).await;
                 engine.recover().await.unwrap();
-                let Some(row) = engine.runs(None, 1).await.unwrap().pop() else { return };
+                let Some(row) = engine.runs(&RunQuery::newest(1)).await.unwrap().pop() else { return };
                 let said = finish(&engine, &row.view.run).await;
                 assert!(said.ends_with(", size 7"), "{fault:?} {nth} {died}: {said}");
             });

@@ -149,7 +149,11 @@ impl Run {
             ) => {
                 (call.status, call.reply) = (CallStatus::Ready, Some(answer.clone()));
             }
-            // The call's result follows in the same batch.
+            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { .. }) => {
+                // The call's result follows in the same batch.
+                self.totals.denied += u32::from(by.0.as_str() != POLICY);
+            }
+            // As above.
             (
                 InterruptKind::Approval { .. } | InterruptKind::Hook { .. } | InterruptKind::InDoubt { .. },
                 _,

@@ -6,26 +6,24 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_machine::{BlobRef, Digest, Input, InputId, RunId, Seq, ThreadId, Timestamp};
+use windlass_machine::{BlobRef, Digest, Input, InputId, Seq, ThreadId, Timestamp};
 
 use super::budget::Budgets;
 use super::record::RecordRows;
 use crate::port::budget::{of_run, of_thread};
 use crate::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, InboxOutcome, Left, Posted, RunRow, RunView, StoreError,
-    StoredSnapshot, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
+    AppendError, Batch, Claim, Epoch, Head, InboxOutcome, Left, Posted, RunView, StoreError, StoredSnapshot,
+    ThreadStatus, ThreadView,
 };
 use crate::port::records::RecordChange;
 
 /// How long a consumed input's outcome is kept. (design: "Inbox")
 const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
-/// Rows in a list where the caller names no limit.
-const DEFAULT_LIMIT: usize = 50;
 
 /// Everything.
 #[derive(Default)]
 pub(super) struct State {
-    threads: BTreeMap<ThreadId, Thread>,
+    pub(super) threads: BTreeMap<ThreadId, Thread>,
     /// Every blob, by what its bytes should be.
     pub blobs: HashMap<Digest, Bytes>,
     /// What may be used, and what is.
@@ -37,17 +35,18 @@ pub(super) struct State {
     places: u64,
 }
 
+/// A thread.
 #[derive(Default)]
-struct Thread {
+pub(super) struct Thread {
     // A deleted thread stays, so that its epoch goes on and its last owner stays fenced.
     deleted: bool,
-    head: Head,
+    pub(super) head: Head,
     node: Option<String>,
-    created_at: Timestamp,
-    view: ThreadView,
+    pub(super) created_at: Timestamp,
+    pub(super) view: ThreadView,
     // As text, so that what cannot be read back fails here as it would elsewhere.
     events: Vec<Arc<str>>,
-    runs: Vec<RunView>,
+    pub(super) runs: Vec<RunView>,
     inbox: BTreeMap<InputId, InboxRow>,
     snapshot: Option<StoredSnapshot>,
 }
@@ -258,49 +257,6 @@ impl State {
         (!row.is_old(now)).then(|| row.posted())
     }
 
-    /// See [`Journal::threads`](crate::port::journal::Journal::threads).
-    pub fn list(&self, query: &ThreadQuery) -> Vec<ThreadRow> {
-        let text = query.title_contains.as_ref().map(|text| text.to_lowercase());
-        let wanted = |row: &ThreadRow| {
-            let title = || row.view.title.as_deref().unwrap_or_default().to_lowercase();
-            row.head > Seq(0)
-                && query.workspace.as_ref().is_none_or(|workspace| row.view.workspace == *workspace)
-                && text.as_ref().is_none_or(|text| row.view.title.is_some() && title().contains(text))
-                && query.before.as_ref().is_none_or(|(at, id)| (row.view.updated_at, &row.thread) < (*at, id))
-        };
-        let mut rows: Vec<_> = self.threads.keys().filter_map(|id| self.row(id)).filter(wanted).collect();
-        rows.sort_by(|a, b| (b.view.updated_at, &b.thread).cmp(&(a.view.updated_at, &a.thread)));
-        rows.truncate(if query.limit == 0 { DEFAULT_LIMIT } else { query.limit });
-        rows
-    }
-
-    /// See [`Journal::thread`](crate::port::journal::Journal::thread).
-    pub fn row(&self, id: &ThreadId) -> Option<ThreadRow> {
-        let thread = self.known(id)?;
-        let (head, created_at, view) = (thread.head.seq, thread.created_at, thread.view.clone());
-        Some(ThreadRow { thread: id.clone(), head, created_at, view })
-    }
-
-    /// See [`Journal::run`](crate::port::journal::Journal::run).
-    pub fn run(&self, run: &RunId) -> Option<RunRow> {
-        let mut rows: Vec<_> = self.run_rows(None).filter(|row| row.view.run == *run).collect();
-        rows.sort_by_key(|row| self.known(&row.thread).map(|thread| thread.created_at));
-        rows.into_iter().next()
-    }
-
-    /// See [`Journal::runs`](crate::port::journal::Journal::runs).
-    pub fn runs(&self, id: Option<&ThreadId>, limit: usize) -> Vec<RunRow> {
-        let mut rows: Vec<_> = self.run_rows(id).collect();
-        match id {
-            Some(_) => rows.sort_by_key(|row| std::cmp::Reverse(row.view.from)),
-            None => {
-                rows.sort_by(|a, b| (b.view.started_at, &b.view.run).cmp(&(a.view.started_at, &a.view.run)))
-            }
-        }
-        rows.truncate(limit);
-        rows
-    }
-
     /// See [`Journal::unattended`](crate::port::journal::Journal::unattended).
     pub fn unattended(&self, node: &str, now: Timestamp) -> Vec<ThreadId> {
         let needs = |thread: &Thread| {
@@ -339,7 +295,8 @@ impl State {
         Ok(())
     }
 
-    fn known(&self, id: &ThreadId) -> Option<&Thread> {
+    /// A thread that is there.
+    pub(super) fn known(&self, id: &ThreadId) -> Option<&Thread> {
         self.threads.get(id).filter(|thread| !thread.deleted)
     }
 
@@ -352,13 +309,6 @@ impl State {
             thread.view.updated_at = now;
         }
         thread
-    }
-
-    fn run_rows(&self, id: Option<&ThreadId>) -> impl Iterator<Item = RunRow> {
-        let wanted = self.threads.iter().filter(move |(known, _)| id.is_none_or(|id| *known == id));
-        wanted.flat_map(|(id, thread)| {
-            thread.runs.iter().map(|view| RunRow { thread: id.clone(), view: view.clone() })
-        })
     }
 }
 

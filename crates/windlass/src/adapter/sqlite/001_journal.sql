@@ -16,11 +16,15 @@ CREATE TABLE threads (
   updated_at  INTEGER NOT NULL,
   minute      INTEGER NOT NULL DEFAULT 0,
   workspace   TEXT    NOT NULL DEFAULT '',
+  owner       TEXT    NOT NULL DEFAULT '',
   folder      TEXT,
   title       TEXT,
   title_lower TEXT
 );
 CREATE INDEX threads_by_minute ON threads (minute);
+CREATE INDEX threads_by_owner ON threads (owner, minute);
+-- Few of many threads wait, and they stand still meanwhile.
+CREATE INDEX threads_asking ON threads (minute) WHERE status = 2 OR interrupts > 0;
 CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL;
 
 -- `position` is the thread's number in the upper 32 bits and the event's seq in the lower, so that a
@@ -30,9 +34,13 @@ CREATE TABLE events (
   body     TEXT NOT NULL
 );
 
+-- `workspace` and `owner` are the thread's, so that a list of one owner's runs reads no others. Indexed columns
+-- change when a run begins and when it ends, not with each step.
 CREATE TABLE runs (
   run         TEXT    NOT NULL,
   number      INTEGER NOT NULL,
+  workspace   TEXT    NOT NULL,
+  owner       TEXT    NOT NULL,
   agent       TEXT    NOT NULL,
   model       TEXT    NOT NULL,
   status      INTEGER,
@@ -44,6 +52,8 @@ CREATE TABLE runs (
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_thread ON runs (number, from_seq);
 CREATE INDEX runs_by_start ON runs (started_at, run);
+CREATE INDEX runs_by_owner ON runs (owner, started_at, run);
+CREATE INDEX runs_active ON runs (started_at, run) WHERE status IS NULL;
 
 -- The input goes once it is consumed; the outcome stays for 24 h.
 CREATE TABLE inbox (

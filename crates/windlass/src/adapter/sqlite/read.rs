@@ -2,20 +2,13 @@
 //!
 //! Nothing here writes.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row, SqlitePool};
-use windlass_machine::{Event, InputId, ModelName, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
+use sqlx::SqlitePool;
+use windlass_machine::{Event, InputId, Seq, ThreadId, Timestamp};
 
 use super::fault::{damaged, store_error};
 use super::write::{OUTCOME_KEPT_MS, posted};
 use crate::adapter::node::Node;
-use crate::port::journal::{
-    BatchId, Epoch, Head, Left, Posted, Recorded, RunRow, RunView, StoreError, StoredSnapshot, ThreadQuery,
-    ThreadRow, ThreadStatus, ThreadView,
-};
-
-/// Rows in a list where the caller names no limit.
-const DEFAULT_LIMIT: usize = 50;
+use crate::port::journal::{BatchId, Epoch, Head, Left, Posted, Recorded, StoreError, StoredSnapshot};
 
 /// Where a thread stands.
 pub(super) async fn head(pool: &SqlitePool, thread: &ThreadId) -> Result<Option<Head>, StoreError> {
@@ -49,6 +42,35 @@ pub(super) async fn events(
         .fetch_all(pool)
         .await
         .map_err(store_error)?;
+    decoded(thread, after, rows)
+}
+
+/// The last events before a position, in order.
+pub(super) async fn events_back(
+    pool: &SqlitePool,
+    thread: &ThreadId,
+    before: Seq,
+    limit: usize,
+) -> Result<Vec<Recorded>, StoreError> {
+    const EVENTS: &str = "SELECT position & 4294967295, body FROM threads CROSS JOIN events \
+        WHERE thread = ?1 AND deleted = 0 AND position > (number << 32) \
+        AND position <= (number << 32 | min(?2, head)) ORDER BY position DESC LIMIT ?3";
+    let last = u32::try_from(before.0.saturating_sub(1)).unwrap_or(u32::MAX);
+    let mut rows: Vec<(i64, String)> = sqlx::query_as(EVENTS)
+        .bind(thread.as_str())
+        .bind(i64::from(last))
+        .bind(stored(limit))
+        .fetch_all(pool)
+        .await
+        .map_err(store_error)?;
+    rows.reverse();
+    // A page that is not full begins with the first event.
+    let first = rows.first().filter(|_| rows.len() >= limit).map_or(1, |(seq, _)| seq.cast_unsigned());
+    decoded(thread, Seq(first.saturating_sub(1)), rows)
+}
+
+/// Events as they stand after a position.
+fn decoded(thread: &ThreadId, after: Seq, rows: Vec<(i64, String)>) -> Result<Vec<Recorded>, StoreError> {
     let mut expected = after;
     let mut events = Vec::with_capacity(rows.len());
     for (seq, body) in rows {
@@ -120,176 +142,6 @@ pub(super) async fn outcome(
         .await
         .map_err(store_error)?;
     row.map(|(outcome,)| posted(outcome.as_deref())).transpose()
-}
-
-struct ThreadColumns {
-    thread: String,
-    head: i64,
-    created_at: i64,
-    workspace: String,
-    title: Option<String>,
-    status: i64,
-    folder: Option<String>,
-    deadline: Option<i64>,
-    interrupts: u32,
-    updated_at: i64,
-}
-
-impl FromRow<'_, SqliteRow> for ThreadColumns {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            thread: row.try_get("thread")?,
-            head: row.try_get("head")?,
-            created_at: row.try_get("created_at")?,
-            workspace: row.try_get("workspace")?,
-            title: row.try_get("title")?,
-            status: row.try_get("status")?,
-            folder: row.try_get("folder")?,
-            deadline: row.try_get("deadline")?,
-            interrupts: row.try_get("interrupts")?,
-            updated_at: row.try_get("updated_at")?,
-        })
-    }
-}
-
-impl ThreadColumns {
-    fn row(self) -> Result<ThreadRow, StoreError> {
-        let status = match self.status {
-            0 => ThreadStatus::Idle,
-            1 => ThreadStatus::Running,
-            2 => ThreadStatus::Waiting,
-            other => return Err(damaged(&format!("thread `{}` has status {other}", self.thread))),
-        };
-        Ok(ThreadRow {
-            thread: self.thread.into(),
-            head: Seq(self.head.cast_unsigned()),
-            created_at: time(self.created_at),
-            view: ThreadView {
-                workspace: self.workspace,
-                title: self.title,
-                status,
-                folder: self.folder,
-                deadline: self.deadline.map(time),
-                interrupts: self.interrupts,
-                updated_at: time(self.updated_at),
-            },
-        })
-    }
-}
-
-/// Threads that hold something, newest activity first.
-pub(super) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
-    const THREADS: &str = "SELECT thread, head, created_at, workspace, title, status, folder, deadline, \
-        interrupts, updated_at FROM threads WHERE deleted = 0 AND head > 0 \
-        AND minute <= ?1 / 60000 AND (updated_at, thread) < (?1, ?2) AND (?3 IS NULL OR workspace = ?3) \
-        AND (?4 IS NULL OR instr(title_lower, ?4) > 0) ORDER BY minute DESC, updated_at DESC, thread DESC LIMIT ?5";
-    let (at, thread) = match &query.before {
-        Some((at, thread)) => (i64::try_from(at.0).unwrap_or(i64::MAX), thread.as_str()),
-        None => (i64::MAX, ""),
-    };
-    let limit = if query.limit == 0 { DEFAULT_LIMIT } else { query.limit };
-    let rows: Vec<ThreadColumns> = sqlx::query_as(THREADS)
-        .bind(at)
-        .bind(thread)
-        .bind(query.workspace.as_deref())
-        .bind(query.title_contains.as_ref().map(|text| text.to_lowercase()))
-        .bind(stored(limit))
-        .fetch_all(pool)
-        .await
-        .map_err(store_error)?;
-    rows.into_iter().map(ThreadColumns::row).collect()
-}
-
-/// One thread's row.
-pub(super) async fn thread(pool: &SqlitePool, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
-    const THREAD: &str = "SELECT thread, head, created_at, workspace, title, status, folder, deadline, \
-        interrupts, updated_at FROM threads WHERE thread = ?1 AND deleted = 0";
-    let row: Option<ThreadColumns> =
-        sqlx::query_as(THREAD).bind(thread.as_str()).fetch_optional(pool).await.map_err(store_error)?;
-    row.map(ThreadColumns::row).transpose()
-}
-
-struct RunColumns {
-    thread: String,
-    run: String,
-    agent: String,
-    model: String,
-    status: Option<i64>,
-    from_seq: i64,
-    started_at: i64,
-    finished_at: Option<i64>,
-    totals: String,
-}
-
-impl FromRow<'_, SqliteRow> for RunColumns {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            thread: row.try_get("thread")?,
-            run: row.try_get("run")?,
-            agent: row.try_get("agent")?,
-            model: row.try_get("model")?,
-            status: row.try_get("status")?,
-            from_seq: row.try_get("from_seq")?,
-            started_at: row.try_get("started_at")?,
-            finished_at: row.try_get("finished_at")?,
-            totals: row.try_get("totals")?,
-        })
-    }
-}
-
-impl RunColumns {
-    fn row(self) -> Result<RunRow, StoreError> {
-        let status = match self.status {
-            None => None,
-            Some(0) => Some(RunStatus::Done),
-            Some(1) => Some(RunStatus::Failed),
-            Some(2) => Some(RunStatus::Cancelled),
-            Some(other) => return Err(damaged(&format!("run `{}` has status {other}", self.run))),
-        };
-        let totals: Totals = serde_json::from_str(&self.totals)
-            .map_err(|error| damaged(&format!("run `{}`: {error}", self.run)))?;
-        let view = RunView {
-            run: RunId::from(self.run),
-            agent: self.agent,
-            model: ModelName::from(self.model),
-            status,
-            from: Seq(self.from_seq.cast_unsigned()),
-            started_at: time(self.started_at),
-            finished_at: self.finished_at.map(time),
-            totals,
-        };
-        Ok(RunRow { thread: self.thread.into(), view })
-    }
-}
-
-/// A run by its id; of several (a fork copies them) the one that stood first.
-pub(super) async fn run(pool: &SqlitePool, run: &RunId) -> Result<Option<RunRow>, StoreError> {
-    const RUN: &str = "SELECT thread, run, agent, model, runs.status AS status, from_seq, started_at, finished_at, \
-        totals FROM runs JOIN threads USING (number) WHERE run = ?1 ORDER BY number LIMIT 1";
-    let row: Option<RunColumns> =
-        sqlx::query_as(RUN).bind(run.as_str()).fetch_optional(pool).await.map_err(store_error)?;
-    row.map(RunColumns::row).transpose()
-}
-
-/// Runs, newest first.
-pub(super) async fn runs(
-    pool: &SqlitePool,
-    thread: Option<&ThreadId>,
-    limit: usize,
-) -> Result<Vec<RunRow>, StoreError> {
-    const OF_THREAD: &str = "SELECT thread, run, agent, model, runs.status AS status, from_seq, started_at, \
-        finished_at, totals FROM threads JOIN runs USING (number) WHERE thread = ?1 \
-        ORDER BY from_seq DESC LIMIT ?2";
-    const OF_ALL: &str = "SELECT thread, run, agent, model, runs.status AS status, from_seq, started_at, \
-        finished_at, totals FROM runs JOIN threads USING (number) ORDER BY started_at DESC, run DESC LIMIT ?1";
-    let rows: Vec<RunColumns> = match thread {
-        Some(thread) => {
-            sqlx::query_as(OF_THREAD).bind(thread.as_str()).bind(stored(limit)).fetch_all(pool).await
-        }
-        None => sqlx::query_as(OF_ALL).bind(stored(limit)).fetch_all(pool).await,
-    }
-    .map_err(store_error)?;
-    rows.into_iter().map(RunColumns::row).collect()
 }
 
 /// Threads that need a driver and are not held by another live node.

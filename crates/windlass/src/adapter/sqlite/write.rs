@@ -35,22 +35,25 @@ const MAKE: &str = "INSERT INTO threads (thread, created_at, updated_at, epoch, 
 const RELEASE: &str = "UPDATE threads SET node = NULL WHERE thread = ?1 AND epoch = ?2 AND node = ?3";
 const WORKSPACE: &str = "SELECT workspace FROM threads WHERE number = ?1";
 const DELETE: &str = "UPDATE threads SET deleted = 1, epoch = epoch + 1, node = NULL, head = 0, batch = 0, \
-    deadline = NULL, interrupts = 0, workspace = '', folder = NULL, title = NULL, title_lower = NULL \
+    deadline = NULL, interrupts = 0, workspace = '', owner = '', folder = NULL, title = NULL, title_lower = NULL \
     WHERE number = ?1";
-const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, interrupts = ?4, updated_at = ?5, \
-    workspace = ?6, folder = ?7, title = ?8, title_lower = ?9 WHERE number = ?1";
+const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, updated_at = ?4, workspace = ?5, folder = ?6, \
+    title = ?7, title_lower = ?8 WHERE number = ?1";
 // Apart, because SQLite writes an index's pages whenever its columns are assigned, even the same values.
-const INDEXED: &str = "UPDATE threads SET status = ?2, deadline = ?3, minute = ?4 WHERE number = ?1 \
-    AND (status IS NOT ?2 OR deadline IS NOT ?3 OR minute IS NOT ?4)";
+const STANDING: &str = "UPDATE threads SET status = ?2, deadline = ?3, interrupts = ?4 WHERE number = ?1 \
+    AND (status IS NOT ?2 OR deadline IS NOT ?3 OR interrupts IS NOT ?4)";
+const LISTED: &str = "UPDATE threads SET minute = ?2, owner = ?3 WHERE number = ?1 \
+    AND (minute IS NOT ?2 OR owner IS NOT ?3)";
 const EVENT: &str = "INSERT INTO events (position, body) VALUES (?1, ?2)";
 // The same bytes over the same row write no page; over a damaged one they heal it.
 const BLOB: &str = "INSERT INTO blobs (digest, used_at, bytes) VALUES (?1, ?2, ?3) \
     ON CONFLICT (digest) DO UPDATE SET used_at = ?2, bytes = ?3";
 const CONSUME: &str = "UPDATE inbox SET outcome = ?3, consumed_at = ?4, input = NULL \
     WHERE number = ?1 AND id = ?2 AND consumed_at IS NULL";
-const RUN: &str = "INSERT INTO runs (run, number, agent, model, status, from_seq, started_at, finished_at, totals) \
+const RUN: &str = "INSERT INTO runs (run, number, agent, model, from_seq, started_at, totals, workspace, owner) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (run, number) DO UPDATE \
-    SET agent = ?3, model = ?4, status = ?5, finished_at = ?8, totals = ?9";
+    SET agent = ?3, model = ?4, totals = ?7";
+const RUN_ENDED: &str = "UPDATE runs SET status = ?3, finished_at = ?4 WHERE run = ?1 AND number = ?2";
 const POST: &str =
     "INSERT INTO inbox (number, id, input) VALUES (?1, ?2, ?3) ON CONFLICT (number, id) DO NOTHING";
 const POSTED: &str = "SELECT outcome FROM inbox WHERE number = ?1 AND id = ?2";
@@ -72,11 +75,13 @@ pub(super) struct Changes {
     make: Statement,
     release: Statement,
     view: Statement,
-    indexed: Statement,
+    standing: Statement,
+    listed: Statement,
     event: Statement,
     blob: Statement,
     consume: Statement,
     run: Statement,
+    run_ended: Statement,
     post: Statement,
     posted: Statement,
     inbox: Statement,
@@ -104,11 +109,13 @@ impl Changes {
             make: raw.prepare(MAKE)?,
             release: raw.prepare(RELEASE)?,
             view: raw.prepare(VIEW)?,
-            indexed: raw.prepare(INDEXED)?,
+            standing: raw.prepare(STANDING)?,
+            listed: raw.prepare(LISTED)?,
             event: raw.prepare(EVENT)?,
             blob: raw.prepare(BLOB)?,
             consume: raw.prepare(CONSUME)?,
             run: raw.prepare(RUN)?,
+            run_ended: raw.prepare(RUN_ENDED)?,
             post: raw.prepare(POST)?,
             posted: raw.prepare(POSTED)?,
             inbox: raw.prepare(INBOX)?,
@@ -192,7 +199,7 @@ impl Changes {
             }
         }
         for run in &batch.runs {
-            self.put_run(number, run)?;
+            self.put_run(number, run, &batch.thread_view)?;
             if run.status.is_some() {
                 self.budgets.forget(&of_run(&batch.thread_view.workspace, &run.run))?;
             }
@@ -205,40 +212,48 @@ impl Changes {
         names.iter().try_for_each(|digest| self.collection.name(number, digest))
     }
 
-    fn put_run(&mut self, number: i64, run: &RunView) -> Result<(), Fault> {
+    fn put_run(&mut self, number: i64, run: &RunView, thread: &ThreadView) -> Result<(), Fault> {
+        let number = Value::Integer(number);
         self.run.run(&[
             Value::Text(run.run.as_str()),
-            Value::Integer(number),
+            number,
             Value::Text(&run.agent),
             Value::Text(run.model.as_str()),
-            run.status.map_or(Value::Null, |status| Value::Integer(run_status_code(status))),
             Value::number(run.from.0),
             Value::number(run.started_at.0),
-            run.finished_at.map_or(Value::Null, |at| Value::number(at.0)),
             Value::Text(&encode(&run.totals)),
+            Value::Text(&thread.workspace),
+            Value::Text(thread.owner.as_str()),
         ])?;
+        if let Some(status) = run.status {
+            let finished_at = run.finished_at.map_or(Value::Null, |at| Value::number(at.0));
+            let status = Value::Integer(run_status_code(status));
+            self.run_ended.run(&[Value::Text(run.run.as_str()), number, status, finished_at])?;
+        }
         Ok(())
     }
 
     fn put_view(&mut self, number: i64, head: Head, view: &ThreadView) -> Result<(), Fault> {
         let title_lower = view.title.as_deref().map(str::to_lowercase);
+        let number = Value::Integer(number);
         self.view.run(&[
-            Value::Integer(number),
+            number,
             Value::number(head.seq.0),
             Value::Integer(head.batch.0.cast_signed()),
-            Value::Integer(view.interrupts.into()),
             Value::number(view.updated_at.0),
             Value::Text(&view.workspace),
             Value::text_or_null(view.folder.as_deref()),
             Value::text_or_null(view.title.as_deref()),
             Value::text_or_null(title_lower.as_deref()),
         ])?;
-        self.indexed.run(&[
-            Value::Integer(number),
+        self.standing.run(&[
+            number,
             Value::Integer(thread_status_code(view.status)),
             view.deadline.map_or(Value::Null, |at| Value::number(at.0)),
-            Value::Integer(minute(view.updated_at)),
+            Value::Integer(view.interrupts.into()),
         ])?;
+        let minute = Value::Integer(minute(view.updated_at));
+        self.listed.run(&[number, minute, Value::Text(view.owner.as_str())])?;
         Ok(())
     }
 

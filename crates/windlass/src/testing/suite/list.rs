@@ -2,12 +2,12 @@
 //!
 //! They agree with the append that wrote them.
 
-use windlass_machine::{ModelName, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
+use windlass_machine::{ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
 use super::JournalSubject;
 use super::sample::{batch, claimed, view};
 use crate::port::clock::Clock;
-use crate::port::journal::{Journal, RunView, ThreadQuery, ThreadStatus, ThreadView};
+use crate::port::journal::{Journal, RunQuery, RunView, ThreadQuery, ThreadStatus, ThreadView};
 
 async fn put(journal: &dyn Journal, id: &str, view: ThreadView) {
     let thread = ThreadId::from(id);
@@ -20,6 +20,7 @@ async fn put(journal: &dyn Journal, id: &str, view: ThreadView) {
 fn titled(title: &str, workspace: &str, updated_at: u64) -> ThreadView {
     ThreadView {
         workspace: workspace.to_owned(),
+        owner: Principal::from("alice"),
         title: Some(title.to_owned()),
         updated_at: Timestamp(updated_at),
         folder: Some("/srv/project".to_owned()),
@@ -69,6 +70,91 @@ pub(super) async fn threads_are_filtered(subject: JournalSubject) {
     assert_eq!(ids(journal, of_one).await, ["a"]);
 }
 
+/// Every thread of a query, page by page, two at a time.
+async fn pages(journal: &dyn Journal, mut query: ThreadQuery) -> Vec<String> {
+    let mut seen = Vec::new();
+    query.limit = 2;
+    loop {
+        let page = journal.threads(&query).await.unwrap();
+        let Some(last) = page.last() else { return seen };
+        query.before = Some((last.view.updated_at, last.thread.clone()));
+        seen.extend(page.into_iter().map(|row| row.thread.to_string()));
+    }
+}
+
+pub(super) async fn threads_are_found_by_owner_and_by_what_they_do(subject: JournalSubject) {
+    use ThreadStatus::{Idle, Running, Waiting};
+    let journal = &*subject.first;
+    // A thread's id, whose it is, where, what it does, its interrupts and the minute of its last change.
+    let threads = [
+        ("a", "alice", "one", Idle, 0, 1),
+        ("b", "alice", "one", Waiting, 1, 2),
+        ("c", "alice", "two", Waiting, 2, 2),
+        ("d", "alice", "one", Running, 1, 3),
+        ("e", "bob", "one", Waiting, 1, 4),
+        ("f", "bob", "two", Running, 0, 4),
+        ("g", "alice", "one", Waiting, 1, 5),
+    ];
+    for (id, owner, workspace, status, interrupts, minute) in threads {
+        let updated_at = Timestamp(minute * 60_000 + 7);
+        let (owner, workspace) = (Principal::from(owner), workspace.to_owned());
+        let view = ThreadView { owner, workspace, status, interrupts, updated_at, ..ThreadView::default() };
+        put(journal, id, view).await;
+    }
+    let all = ThreadQuery::default;
+    let of = |owner: &str| ThreadQuery { owner: Some(Principal::from(owner)), ..all() };
+    let one = |query| ThreadQuery { workspace: Some("one".to_owned()), ..query };
+    let doing = |status, query| ThreadQuery { status: Some(status), ..query };
+    let asking = |query| ThreadQuery { asking: true, ..query };
+    let cases = [
+        (of("alice"), "gdcba"),
+        (one(of("alice")), "gdba"),
+        (one(all()), "gedba"),
+        (of("bob"), "fe"),
+        (of("carol"), ""),
+        (of(""), ""),
+        (doing(Idle, all()), "a"),
+        (doing(Running, all()), "fd"),
+        (doing(Waiting, all()), "gecb"),
+        (doing(Waiting, one(of("alice"))), "gb"),
+        (asking(all()), "gedcb"),
+        (asking(of("alice")), "gdcb"),
+        (asking(doing(Running, all())), "d"),
+    ];
+    for (query, wanted) in cases {
+        assert_eq!(pages(journal, query.clone()).await.concat(), wanted, "{query:?}");
+    }
+    let row = journal.thread(&"b".into()).await.unwrap().expect("thread `b`");
+    assert_eq!(row.view.owner, Principal::from("alice"));
+}
+
+pub(super) async fn a_thread_moves_in_lists_as_it_changes(subject: JournalSubject) {
+    let journal = &*subject.first;
+    let thread = ThreadId::from("t");
+    let mut at = claimed(journal, &thread).await;
+    let mine = ThreadQuery { owner: Some(Principal::from("alice")), ..ThreadQuery::default() };
+    let waiting = ThreadQuery { status: Some(ThreadStatus::Waiting), ..ThreadQuery::default() };
+    let asking = ThreadQuery { asking: true, ..ThreadQuery::default() };
+    for (status, interrupts, wanted) in [
+        (ThreadStatus::Running, 0, [1, 0, 0]),
+        (ThreadStatus::Running, 1, [1, 0, 1]),
+        (ThreadStatus::Waiting, 1, [1, 1, 1]),
+        (ThreadStatus::Waiting, 2, [1, 1, 1]),
+        (ThreadStatus::Running, 0, [1, 0, 0]),
+        (ThreadStatus::Idle, 0, [1, 0, 0]),
+    ] {
+        let mut batch = batch(&thread, at, &["a"]);
+        let owner = Principal::from("alice");
+        batch.thread_view = ThreadView { owner, interrupts, ..view(status) };
+        at.seq = journal.append(batch).await.unwrap();
+        let found = [&mine, &waiting, &asking].map(|query| ids(journal, query.clone()));
+        let found = futures::future::join_all(found).await;
+        assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), wanted, "{status:?} {interrupts}");
+    }
+    journal.delete(&thread).await.unwrap();
+    assert_eq!(ids(journal, mine).await, [""; 0]);
+}
+
 fn run(id: &str, from: u64, started_at: u64) -> RunView {
     RunView {
         run: RunId::from(id),
@@ -112,9 +198,71 @@ pub(super) async fn runs_are_found(subject: JournalSubject) {
     let names = |rows: Vec<crate::port::journal::RunRow>| {
         rows.iter().map(|row| row.view.run.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(names(journal.runs(Some(&thread), 10).await.unwrap()), ["r2", "r1"]);
-    assert_eq!(names(journal.runs(None, 10).await.unwrap()), ["r2", "r3", "r1"]);
-    assert_eq!(names(journal.runs(None, 1).await.unwrap()), ["r2"]);
+    assert_eq!(names(journal.runs(&RunQuery::of(&thread, 10)).await.unwrap()), ["r2", "r1"]);
+    assert_eq!(names(journal.runs(&RunQuery::newest(10)).await.unwrap()), ["r2", "r3", "r1"]);
+    assert_eq!(names(journal.runs(&RunQuery::newest(1)).await.unwrap()), ["r2"]);
+}
+
+pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {
+    let journal = &*subject.first;
+    for (thread, owner, workspace, runs) in [
+        // Of the two that begin at the same time, the second has the smaller id.
+        ("t1", "alice", "one", vec![("r1", 10, true), ("r9", 20, true), ("r2", 20, false)]),
+        ("t2", "alice", "two", vec![("r3", 20, true), ("r4", 40, true)]),
+        ("t3", "bob", "one", vec![("r5", 15, true), ("r6", 30, false)]),
+    ] {
+        let thread = ThreadId::from(thread);
+        let mut at = claimed(journal, &thread).await;
+        for (id, started_at, ended) in runs {
+            let mut batch = batch(&thread, at, &["a"]);
+            let from = at.seq.next().0;
+            let (status, finished_at) =
+                if ended { (Some(RunStatus::Done), Some(Timestamp(50))) } else { (None, None) };
+            batch.runs = vec![RunView { status, finished_at, ..run(id, from, started_at) }];
+            let (owner, workspace) = (Principal::from(owner), workspace.to_owned());
+            batch.thread_view = ThreadView { owner, workspace, ..view(ThreadStatus::Idle) };
+            at.seq = journal.append(batch).await.unwrap();
+        }
+    }
+    let all = RunQuery::default;
+    let of = |owner: &str| RunQuery { owner: Some(Principal::from(owner)), ..all() };
+    let one = |query| RunQuery { workspace: Some("one".to_owned()), ..query };
+    let active = |active, query| RunQuery { active: Some(active), ..query };
+    let between =
+        |from, until, query| RunQuery { from: Some(Timestamp(from)), until: Some(Timestamp(until)), ..query };
+    let t1 = || RunQuery::of(&"t1".into(), 0);
+    let cases = [
+        (all(), "r4 r6 r9 r3 r2 r5 r1"),
+        (of("alice"), "r4 r9 r3 r2 r1"),
+        (one(of("alice")), "r9 r2 r1"),
+        (one(all()), "r6 r9 r2 r5 r1"),
+        (t1(), "r2 r9 r1"),
+        (RunQuery { owner: Some(Principal::from("bob")), ..t1() }, ""),
+        (RunQuery::of(&"nowhere".into(), 0), ""),
+        (active(true, all()), "r6 r2"),
+        (active(true, of("alice")), "r2"),
+        (active(true, one(of("bob"))), "r6"),
+        (active(false, t1()), "r9 r1"),
+        (active(false, of("bob")), "r5"),
+        (between(15, 30, all()), "r9 r3 r2 r5"),
+        (between(20, 41, of("alice")), "r4 r9 r3 r2"),
+        (between(11, 21, t1()), "r2 r9"),
+    ];
+    for (query, wanted) in cases {
+        for limit in [1, 2, 0] {
+            let mut page = RunQuery { limit, ..query.clone() };
+            let mut seen = Vec::new();
+            loop {
+                let rows = journal.runs(&page).await.unwrap();
+                let Some(last) = rows.last() else { break };
+                page.before = Some((last.view.started_at, last.view.run.clone()));
+                seen.extend(rows.iter().map(|row| row.view.run.to_string()));
+            }
+            assert_eq!(seen.join(" "), wanted, "{query:?} by {limit}");
+        }
+    }
+    let row = journal.run(&"r6".into()).await.unwrap().expect("run `r6`");
+    assert_eq!((&*row.workspace, row.owner.as_str()), ("one", "bob"));
 }
 
 pub(super) async fn unattended_threads_are_found(subject: JournalSubject) {

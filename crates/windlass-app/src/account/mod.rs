@@ -1,0 +1,119 @@
+//! People and programs that may use the server: who they are, what they may do, and by which credential they come.
+//!
+//! Accounts are records in the engine's store. Nothing here knows HTTP.
+
+pub mod key;
+pub mod secret;
+pub mod user;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use windlass::machine::{ADMIN, Party, Principal};
+use windlass::port::clock::Clock;
+use windlass::port::records::Records;
+
+use self::key::Scope;
+use self::user::People;
+
+/// What an account may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Look at its own and at what is shared; start nothing.
+    Viewer,
+    /// Start runs and answer for its own.
+    Member,
+    /// Everything in its workspace.
+    Admin,
+}
+
+impl Role {
+    /// The role's word, which policy rules name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Member => "member",
+            Self::Admin => ADMIN,
+        }
+    }
+}
+
+/// Who makes a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The account's id, which is the principal of what it does.
+    pub user: Principal,
+    /// Its workspace.
+    pub workspace: String,
+    /// Its role now.
+    pub role: Role,
+    /// What it came with.
+    pub credential: Credential,
+}
+
+/// What a request came with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// A login, by the id of its session.
+    Session(String),
+    /// An API key, by its id, with what it may do; none named means all that its user may.
+    Key {
+        /// Its id.
+        id: String,
+        /// What it is limited to.
+        scopes: Vec<Scope>,
+    },
+}
+
+impl Identity {
+    /// Whoever answers what runs ask.
+    pub fn party(&self) -> Party {
+        Party {
+            principal: self.user.clone(),
+            workspace: self.workspace.clone(),
+            roles: vec![self.role.word().to_owned()],
+        }
+    }
+
+    /// Whether the credential covers a scope.
+    pub fn has(&self, scope: Scope) -> bool {
+        match &self.credential {
+            Credential::Session(_) => true,
+            Credential::Key { scopes, .. } => scopes.is_empty() || scopes.contains(&scope),
+        }
+    }
+}
+
+/// Why nobody is known to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    /// Nothing was sent.
+    #[error("the request carries no credential")]
+    Nothing,
+    /// It is none that was given out, or it was taken back.
+    #[error("the credential is not valid")]
+    Invalid,
+    /// Its time is over.
+    #[error("the credential has expired")]
+    Expired,
+    /// The account was deactivated.
+    #[error("the account is deactivated")]
+    Deactivated,
+}
+
+/// The accounts of a store.
+#[derive(Clone)]
+pub struct Accounts {
+    records: Arc<dyn Records>,
+    clock: Arc<dyn Clock>,
+    people: Arc<People>,
+}
+
+impl Accounts {
+    /// Accounts in these records. `people` is what the engine's policy looks roles up in.
+    pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, people: Arc<People>) -> Self {
+        Self { records, clock, people }
+    }
+}

@@ -1,0 +1,145 @@
+//! `windlass serve`: the server, until it is told to stop.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::Uri;
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+use windlass::Engine;
+
+use super::{ModelFlags, PlaceFlags};
+use crate::account::Accounts;
+use crate::account::user::People;
+use crate::console::Console;
+use crate::http::limit::Limiter;
+use crate::http::metrics::Metrics;
+use crate::http::origin::Origins;
+use crate::http::tls::Certificate;
+use crate::http::{self, App, Terms};
+use crate::integration::Integrations;
+use crate::place::{Ask, Ground};
+use crate::signals::{Signal, Signals};
+use crate::trouble::{Exit, Trouble};
+use crate::vault::Vault;
+
+/// Where the server listens unless something else is said.
+const LISTEN: &str = "127.0.0.1:7717";
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// The address to listen at [default: 127.0.0.1:7717]; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_LISTEN", hide_env = true)]
+    listen: Option<SocketAddr>,
+    /// An address that people reach the server by, such as https://agents.example.com
+    #[arg(long = "public-url", value_name = "URL")]
+    public_urls: Vec<Uri>,
+    #[command(flatten)]
+    model: ModelFlags,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Runs `serve`.
+pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
+    let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
+    let server = ground.settings.server.clone();
+    let address = match (args.listen, server.listen) {
+        (Some(address), _) | (None, Some(address)) => address,
+        (None, None) => LISTEN.parse()?,
+    };
+    let mut public_urls = args.public_urls.clone();
+    public_urls.extend(server.public_urls()?);
+    if !address.ip().is_loopback() && public_urls.is_empty() {
+        return Err(Trouble::usage(format!(
+            "`{address}` is reached from elsewhere, and by which name is not said"
+        ))
+        .hint("name the address that people type with `--public-url https://…`, or listen on 127.0.0.1")
+        .into());
+    }
+    let models = ground.settings.models.clone();
+    for model in &models {
+        ground.reach(console, model)?;
+    }
+    let people = Arc::new(People::default());
+    let certificate = server.tls.as_ref().map(Certificate::load).transpose()?;
+    let scrape =
+        server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()?;
+    let metrics = Arc::new(Metrics::new());
+    let place = ground.open_server(&models, people.clone(), metrics.clone()).await?;
+    let agent = place.agent(console)?;
+    let accounts = Accounts::new(place.engine.records().clone(), crate::place::clock(), people);
+    accounts.local().await?;
+    place.engine.recover().await?;
+
+    let listening = http::listen(address).await.map_err(|error| {
+        Trouble::usage(format!("cannot listen at `{address}`: {error}"))
+            .hint("choose another address with `--listen`, for example 127.0.0.1:0")
+    })?;
+    let vault = Vault::open(&place.ground.store())?;
+    let records = place.engine.records().clone();
+    let integrations = Integrations::new(records, crate::place::clock(), vault)?;
+    let scheme = if certificate.is_some() { "https" } else { "http" };
+    let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
+    console.out_line(&format!("windlass serves at {scheme}://{}", listening.address));
+    let app = App {
+        engine: place.engine.clone(),
+        accounts,
+        agent,
+        settings: place.ground.settings.clone(),
+        origins,
+        homes: place.homes.clone(),
+        integrations,
+        uploading: tokio::sync::Mutex::default(),
+        stopping: CancellationToken::new(),
+        limiter: Limiter::new(&server.limits),
+        metrics,
+        scrape,
+        frames: Default::default(),
+    };
+    let mut signals = Signals::listen()?;
+    let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());
+    let terms = Terms { limits: server.limits, proxies: server.proxies, certificate };
+    let served = listening.serve(http::router(Arc::new(app)), stopping.clone(), terms);
+    Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
+}
+
+/// Serves until a signal comes; then requests end, streams are told to come back, and threads are left to whoever goes
+/// on, all within a time. A second signal ends everything at once, which loses nothing that is recorded.
+async fn stop(
+    signals: &mut Signals,
+    stopping: &CancellationToken,
+    engine: &Engine,
+    within: Duration,
+    served: impl Future<Output = ()>,
+) -> Exit {
+    let mut served = pin!(served);
+    let signal = tokio::select! {
+        signal = signals.next() => signal,
+        () = served.as_mut() => return Exit::Engine,
+    };
+    let exit = match signal {
+        Signal::Interrupt => Exit::Interrupted,
+        Signal::End(code) => Exit::Signal(code),
+    };
+    tracing::info!("the server is told to end");
+    stopping.cancel();
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let left = async {
+        let (driven, ()) = tokio::join!(engine.hand_over(within_ms), served);
+        if driven > 0 {
+            tracing::warn!(
+                driven,
+                "tools were still at work; whether they did it is asked when their runs go on"
+            );
+        }
+    };
+    tokio::select! {
+        () = left => {}
+        _ = signals.next() => tracing::warn!("a second signal: the server ends at once"),
+    }
+    exit
+}

@@ -1,0 +1,50 @@
+//! `/health`, `/health/ready` and `/version`: open to all, so that balancers need no key; they name nothing secret.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Shared;
+use super::problem::Problem;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(live)).routes(routes!(ready)).routes(routes!(version))
+}
+
+/// That the server lives.
+#[derive(Debug, Serialize, ToSchema)]
+struct Health {
+    /// `ok`.
+    status: &'static str,
+}
+
+/// The process answers
+#[utoipa::path(get, path = "/health", tag = "server", responses((status = 200, body = Health)))]
+async fn live() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+/// The process can do its work: its store answers
+#[utoipa::path(get, path = "/health/ready", tag = "server",
+    responses((status = 200, body = Health), (status = 503, body = Problem)))]
+async fn ready(State(app): State<Shared>) -> Result<Json<Health>, Problem> {
+    app.engine.records().changes().await?;
+    Ok(Json(Health { status: "ok" }))
+}
+
+/// The build.
+#[derive(Debug, Serialize, ToSchema)]
+struct Version {
+    /// The product's version.
+    version: &'static str,
+}
+
+/// Which build this is
+#[utoipa::path(get, path = "/version", tag = "server", responses((status = 200, body = Version)))]
+async fn version() -> Json<Version> {
+    Json(Version { version: env!("CARGO_PKG_VERSION") })
+}

@@ -1,0 +1,179 @@
+//! Host and Origin: which names the server answers to, and from which pages a browser may send.
+//!
+//! Checked on every route, streams included, so that no page elsewhere and no name that somebody points at this
+//! machine (DNS rebinding) reaches it.
+
+use std::net::SocketAddr;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::uri::Authority;
+use http::{HeaderMap, Method, StatusCode, Uri, header};
+
+use super::Shared;
+use super::problem::Problem;
+
+/// The addresses that a server answers at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origins {
+    /// Hosts with ports, in lower case, as `Host` names them.
+    hosts: Vec<String>,
+    /// Origins that browsers may send from: our own addresses.
+    own: Vec<String>,
+    /// Other origins, which an administrator has listed.
+    listed: Vec<String>,
+}
+
+impl Origins {
+    /// The addresses of a listener, those that people reach it by, and the pages elsewhere that may use it.
+    pub fn new(scheme: &str, listener: SocketAddr, public: &[Uri], listed: &[String]) -> Self {
+        let port = listener.port();
+        let mut hosts = vec![listener.to_string()];
+        if listener.ip().is_loopback() {
+            hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}")));
+        }
+        let mut own: Vec<String> = hosts.iter().map(|host| format!("{scheme}://{host}")).collect();
+        for uri in public {
+            let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { continue };
+            hosts.push(authority.as_str().to_ascii_lowercase());
+            own.push(format!("{scheme}://{}", authority.as_str().to_ascii_lowercase()));
+        }
+        let listed = listed.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
+        Self { hosts, own, listed }
+    }
+
+    fn knows_host(&self, host: &str) -> bool {
+        self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+    }
+
+    fn is_own(&self, origin: &str) -> bool {
+        self.own.iter().any(|known| known.eq_ignore_ascii_case(origin))
+    }
+
+    /// Whether an administrator lets pages of this origin use the server.
+    pub fn is_listed(&self, origin: &str) -> bool {
+        self.listed.iter().any(|known| known.eq_ignore_ascii_case(origin))
+    }
+}
+
+/// Refuses requests under a name that is not ours, and those that a page elsewhere makes.
+pub async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    match judge(&app.origins, &request) {
+        Ok(Pass::Plain) => next.run(request).await,
+        Ok(Pass::Listed(origin)) if is_preflight(&request) => {
+            allow(StatusCode::NO_CONTENT.into_response(), &origin)
+        }
+        Ok(Pass::Listed(origin)) => allow(next.run(request).await, &origin),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+enum Pass {
+    Plain,
+    /// From a page elsewhere that is listed.
+    Listed(http::HeaderValue),
+}
+
+fn judge(origins: &Origins, request: &Request) -> Result<Pass, Problem> {
+    let host = host(request.uri(), request.headers());
+    let host = host.ok_or_else(|| Problem::bad_request("the request names no host"))?;
+    if !origins.knows_host(&host) {
+        let detail = format!("this server does not answer to the host `{host}`");
+        return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail)
+            .hint("an administrator can add the address with `--public-url` or `[server] public_urls`"));
+    }
+    let Some(value) = request.headers().get(header::ORIGIN) else { return Ok(Pass::Plain) };
+    let origin = value.to_str().unwrap_or_default();
+    if origins.is_own(origin) {
+        return Ok(Pass::Plain);
+    }
+    if origins.is_listed(origin) {
+        return Ok(Pass::Listed(value.clone()));
+    }
+    Err(Problem::forbidden(format!("pages of the origin `{origin}` may not use this server"))
+        .hint("an administrator can list the origin in `[server] cors`"))
+}
+
+fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    let mut named = headers.get_all(header::HOST).iter();
+    let host = match (named.next(), named.next()) {
+        (Some(host), None) => host.to_str().ok()?.to_ascii_lowercase(),
+        // Two hosts: a proxy might have seen the other one.
+        (Some(_), Some(_)) => return None,
+        (None, _) => uri.authority()?.as_str().to_ascii_lowercase(),
+    };
+    host.parse::<Authority>().ok().map(|_| host)
+}
+
+fn is_preflight(request: &Request) -> bool {
+    request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// What tells a browser that a page elsewhere may read the answer.
+fn allow(mut response: Response, origin: &http::HeaderValue) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    let fixed = [
+        (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE"),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, idempotency-key, if-match, if-none-match, last-event-id, \
+             x-request-id, x-user-timezone",
+        ),
+        (header::ACCESS_CONTROL_EXPOSE_HEADERS, "etag, location, retry-after, x-request-id"),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+        (header::VARY, "origin"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, http::HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn origins() -> Origins {
+        let public = ["https://agents.example.com".parse().unwrap()];
+        Origins::new(
+            "http",
+            "127.0.0.1:7717".parse().unwrap(),
+            &public,
+            &["https://desk.example.com/".to_owned()],
+        )
+    }
+
+    fn verdict(host: &str, origin: Option<&str>) -> Result<(), u16> {
+        let mut request = Request::builder().uri("/").header("host", host);
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        judge(&origins(), &request.body(Body::empty()).unwrap()).map(drop).map_err(|no| no.status.as_u16())
+    }
+
+    #[test]
+    fn only_our_own_names_and_pages_pass() {
+        assert_eq!(verdict("127.0.0.1:7717", None), Ok(()));
+        assert_eq!(verdict("LOCALHOST:7717", Some("http://localhost:7717")), Ok(()));
+        assert_eq!(verdict("agents.example.com", Some("https://agents.example.com")), Ok(()));
+        assert_eq!(verdict("agents.example.com", Some("https://desk.example.com")), Ok(()));
+        assert_eq!(verdict("evil.example.com:7717", None), Err(421));
+        assert_eq!(verdict("127.0.0.1:80", None), Err(421));
+        assert_eq!(verdict("127.0.0.1:7717", Some("https://evil.example.com")), Err(403));
+        assert_eq!(verdict("127.0.0.1:7717", Some("null")), Err(403));
+        assert_eq!(verdict("a b", None), Err(400));
+    }
+
+    #[test]
+    fn two_hosts_are_none() {
+        let request = Request::builder().uri("/").header("host", "localhost:7717").header("host", "evil");
+        let refused = judge(&origins(), &request.body(Body::empty()).unwrap());
+        assert_eq!(refused.map(drop).map_err(|no| no.status.as_u16()), Err(400));
+    }
+}

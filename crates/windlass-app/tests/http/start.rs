@@ -1,0 +1,55 @@
+//! Starting, and what every answer has.
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+
+use super::{Server, answer};
+
+#[tokio::test]
+async fn it_says_that_it_lives_and_who_it_is() {
+    let server = Server::start(&[]);
+    for path in ["/api/v1/health", "/api/v1/health/ready"] {
+        let live = answer(server.request(Method::GET, path)).await.is(StatusCode::OK);
+        assert_eq!(live.body, json!({"status": "ok"}));
+    }
+    let document = answer(server.request(Method::GET, "/api/v1/openapi.json")).await.is(StatusCode::OK);
+    assert!(document.body["paths"]["/api/v1/health"]["get"].is_object(), "{document:#?}");
+}
+
+#[tokio::test]
+async fn every_answer_has_the_id_of_its_request() {
+    let server = Server::start(&[]);
+    let path = "/api/v1/health";
+    let named = answer(server.request(Method::GET, path).header("x-request-id", "mine-1")).await;
+    assert_eq!(named.headers["x-request-id"], "mine-1");
+    let drawn = answer(server.request(Method::GET, path).header("x-request-id", "not plain")).await;
+    assert_eq!(drawn.headers["x-request-id"].len(), 12);
+    assert!(drawn.headers.contains_key("x-process-time"));
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_a_problem() {
+    let server = Server::start(&[]);
+    answer(server.request(Method::GET, "/nowhere")).await.is_problem(404, "not_found");
+    answer(server.request(Method::PUT, "/api/v1/health")).await.is_problem(405, "method_not_allowed");
+    let elsewhere = server.request(Method::GET, "/api/v1/health").header("host", "evil.example.com");
+    answer(elsewhere).await.is_problem(421, "unknown_host");
+    let page = server.request(Method::GET, "/api/v1/health").header("origin", "https://evil.example.com");
+    answer(page).await.is_problem(403, "forbidden");
+}
+
+#[tokio::test]
+async fn a_thread_is_its_owners() {
+    let server = Server::start(&[]);
+    server.user.run(&["run", "--yes", crate::cli::TASK]).exits(0);
+    let thread = server.user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/threads/{thread}");
+    answer(server.request(Method::GET, &path)).await.is_problem(401, "unauthenticated");
+    server.get(&path, "wls_nobody").await.is_problem(401, "unauthenticated");
+    let own = server.get(&path, &server.key(&[])).await.is(StatusCode::OK);
+    assert_eq!((own.body["id"].as_str(), own.body["status"].as_str()), (Some(&*thread), Some("idle")));
+    let other = server.add_user("other@example.com", &[]);
+    server.get(&path, &server.key(&["--user", &other])).await.is_problem(404, "not_found");
+    let elsewhere = server.add_user("b@example.com", &["--role", "admin", "--workspace", "b"]);
+    server.get(&path, &server.key(&["--user", &elsewhere])).await.is_problem(404, "not_found");
+}
