@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use windlass_machine::{Approver, Principal, RunId, ThreadId, Timestamp};
 
+use crate::port::budget::part;
+
 /// An upper limit on what runs use together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,8 +88,6 @@ impl Budget {
             Window::Total => String::new(),
             Window::Day => format!("/{}", day(by.now)),
         };
-        // A name that a person chose may have a slash in it.
-        let part = |text: &str| text.replace('%', "%25").replace('/', "%2F");
         format!("{}/{per}/{}/{unit}{day}", part(by.workspace), part(whose))
     }
 }

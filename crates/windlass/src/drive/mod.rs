@@ -16,6 +16,8 @@ mod genai;
 mod measure;
 mod owner;
 pub(crate) mod policy;
+mod prune;
+mod round;
 mod row;
 mod spend;
 mod trace;
