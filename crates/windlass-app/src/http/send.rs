@@ -226,7 +226,9 @@ pub async fn send(
         },
         when_busy: new.when_busy.into(),
     };
+    let room = app.limiter.room_for_run(app, &task).await?;
     let started = app.engine.start(task).await?;
+    drop(room);
     let (message, queued) = taken(app, &started).await?;
     let Started { thread, run, seq } = started;
     let at = format!("/api/v1/runs/{run}");

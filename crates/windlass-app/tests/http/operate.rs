@@ -237,3 +237,19 @@ async fn pages_that_are_listed_may_use_the_server() {
     refused.is_problem(403, "forbidden");
     assert!(!refused.headers.contains_key("access-control-allow-origin"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_has_so_many_runs_at_a_time() {
+    let server = with_limits("runs_per_user = 1");
+    let (ann, bob) = (server.member("ann").0, server.member("bob").0);
+    let task = serde_json::json!({"message": crate::cli::TASK});
+    let first = ann.post("/runs", task.clone()).await.is(StatusCode::CREATED);
+    ann.post("/runs", task.clone()).await.is_problem(429, "too_many_runs");
+    bob.post("/runs", task).await.is(StatusCode::CREATED);
+    // A message into the thread of the one that there is begins none.
+    let more = format!("/threads/{}/messages", first.body["thread"].as_str().unwrap());
+    ann.post(&more, serde_json::json!({"message": "and faster"})).await.is(StatusCode::ACCEPTED);
+    let cancel = format!("/runs/{}/cancel", first.body["run"].as_str().unwrap());
+    ann.post(&cancel, serde_json::json!({})).await;
+    logs(&server.user, 1, |line| line["problem"] == "too_many_runs");
+}

@@ -93,7 +93,9 @@ pub async fn chat(
     task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
     // The engine that is spoken to here has one list of messages: what comes meanwhile is read after the calls.
     task.when_busy = WhenBusy::Steer;
+    let room = app.limiter.room_for_run(&app, &task).await?;
     let started = app.engine.start(task).await?;
+    drop(room);
     let draft = opened.and_then(|(_, draft)| draft);
     let is_titled = draft.as_ref().is_some_and(|draft| !draft.title.is_empty());
     if let Some(draft) = draft {
