@@ -27,6 +27,7 @@ mod wait;
 pub use windlass_machine as machine;
 
 pub use crate::builder::{Attend, Builder};
+pub use crate::drive::genai;
 pub use crate::drive::watch::Update;
 pub use crate::engine::{AgentConfig, Engine, Started, Task};
 pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};

@@ -12,7 +12,7 @@ mod fill;
 mod flight;
 mod folder;
 mod fork;
-mod genai;
+pub mod genai;
 mod measure;
 mod owner;
 pub(crate) mod policy;
