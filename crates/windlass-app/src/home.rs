@@ -56,16 +56,17 @@ impl Homes {
         self.open(&[&plain(&home.workspace), &plain(&home.user), "uploads"])
     }
 
-    /// The folder of a conversation, by what its record says. Blocks.
+    /// The folder of a conversation, by what its record says; one that names none has none. Blocks.
     pub fn thread(
         &self,
         thread: &ThreadId,
         recorded: Option<&str>,
-    ) -> Result<Arc<WorkingFolder>, FolderError> {
-        let named = recorded.and_then(|recorded| recorded.strip_prefix(HOME)?.split_once('/'));
-        let Some((workspace, user)) = named else { return Ok(self.ground.clone()) };
+    ) -> Result<Option<Arc<WorkingFolder>>, FolderError> {
+        let Some(recorded) = recorded else { return Ok(None) };
+        let named = recorded.strip_prefix(HOME).and_then(|home| home.split_once('/'));
+        let Some((workspace, user)) = named else { return Ok(Some(self.ground.clone())) };
         let parts = [&plain(workspace), &plain(user), "workspace", &plain(thread.as_str())];
-        self.open(&parts)
+        self.open(&parts).map(Some)
     }
 
     fn open(&self, parts: &[&str]) -> Result<Arc<WorkingFolder>, FolderError> {
@@ -103,7 +104,7 @@ mod tests {
         for name in ["..", ".", "/etc", "a/../../b", "x\0y", ""] {
             let recorded = Home::of(name, &Principal::from(name)).recorded();
             let found = homes.thread(&ThreadId::from(name), Some(&recorded));
-            if let Ok(found) = found {
+            if let Ok(Some(found)) = found {
                 let inside = root.path().canonicalize().unwrap().join("files");
                 assert!(found.path().starts_with(&inside), "{name}: {}", found.path().display());
             }
@@ -118,7 +119,8 @@ mod tests {
         let ground = Arc::new(WorkingFolder::open(root.path()).unwrap());
         let homes = Homes::new(root.path(), ground.clone());
         let found = homes.thread(&ThreadId::from("thr_1"), Some("/some/folder")).unwrap();
-        assert!(Arc::ptr_eq(&found, &ground));
+        assert!(Arc::ptr_eq(&found.unwrap(), &ground));
+        assert!(homes.thread(&ThreadId::from("thr_1"), None).unwrap().is_none());
     }
 
     #[test]
@@ -127,8 +129,8 @@ mod tests {
         let ground = tempfile::tempdir().unwrap();
         let homes = Homes::new(root.path(), Arc::new(WorkingFolder::open(ground.path()).unwrap()));
         let recorded = Home::of("default", &Principal::from("usr_1")).recorded();
-        let one = homes.thread(&ThreadId::from("thr_1"), Some(&recorded)).unwrap();
-        let other = homes.thread(&ThreadId::from("thr_2"), Some(&recorded)).unwrap();
+        let one = homes.thread(&ThreadId::from("thr_1"), Some(&recorded)).unwrap().unwrap();
+        let other = homes.thread(&ThreadId::from("thr_2"), Some(&recorded)).unwrap().unwrap();
         assert_ne!(one.path(), other.path());
         assert!(one.path().ends_with("files/default/usr_1/workspace/thr_1"));
     }

@@ -244,7 +244,7 @@ impl Ground {
             .models(models.clone())
             .tools(self.tools()?)
             .folders(move |thread, recorded| {
-                found.thread(thread, recorded).map(Some).map_err(|error| error.to_string())
+                found.thread(thread, recorded).map_err(|error| error.to_string())
             })
             .budgets(self.settings.budgets.clone());
         let engine = finish(builder).build().await?;

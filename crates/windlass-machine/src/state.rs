@@ -144,29 +144,11 @@ impl State {
             }
             Fact::ThreadTitled { title, by: _ } => self.title = Some(title.clone()),
             Fact::MessageReceived { message, id: _, by: _ } => self.history.push(message.clone()),
-            Fact::MessageQueued { id, queued } => {
-                let (id, queued) = (id.clone(), (**queued).clone());
-                self.queue.push_back(Waiting { id, since: event.at, queued });
-            }
-            Fact::MessageTaken { id } => {
-                if let Some(waiting) = self.unqueue(id) {
-                    self.history.push(waiting.queued.message);
-                }
-            }
-            Fact::MessageWithdrawn { id, by: _ } => {
-                self.unqueue(id);
-            }
-            Fact::MessageEdited { id, message, by: _ } => {
-                if let Some(waiting) = self.queue.iter_mut().find(|waiting| waiting.id == *id) {
-                    waiting.queued.message = message.clone();
-                }
-            }
-            Fact::MessagePromoted { id, by: _ } => {
-                if let Some(mut waiting) = self.unqueue(id) {
-                    waiting.queued.place = Place::AfterCancel;
-                    self.queue.push_front(waiting);
-                }
-            }
+            Fact::MessageQueued { .. }
+            | Fact::MessageTaken { .. }
+            | Fact::MessageWithdrawn { .. }
+            | Fact::MessageEdited { .. }
+            | Fact::MessagePromoted { .. } => self.queue_changed(event),
             Fact::RunStarted { agent, options, by } => self.start_run(event, agent, options, by),
             Fact::RunFinished { status, .. } => self.finish_run(*status),
             Fact::RunWithdrawn { effects: _ } => self.withdraw_run(),
@@ -221,6 +203,29 @@ impl State {
     fn with_run(&mut self, change: impl FnOnce(&mut Run)) {
         if let Some(run) = &mut self.run {
             change(run);
+        }
+    }
+
+    /// Folds in what became of a message that waits.
+    fn queue_changed(&mut self, event: &Event) {
+        if let Fact::MessageQueued { id, queued } = &event.fact {
+            let (id, queued) = (id.clone(), (**queued).clone());
+            self.queue.push_back(Waiting { id, since: event.at, queued });
+        } else if let Fact::MessageTaken { id } = &event.fact
+            && let Some(waiting) = self.unqueue(id)
+        {
+            self.history.push(waiting.queued.message);
+        } else if let Fact::MessageWithdrawn { id, by: _ } = &event.fact {
+            self.unqueue(id);
+        } else if let Fact::MessageEdited { id, message, by: _ } = &event.fact
+            && let Some(waiting) = self.queue.iter_mut().find(|waiting| waiting.id == *id)
+        {
+            waiting.queued.message = message.clone();
+        } else if let Fact::MessagePromoted { id, by: _ } = &event.fact
+            && let Some(mut waiting) = self.unqueue(id)
+        {
+            waiting.queued.place = Place::AfterCancel;
+            self.queue.push_front(waiting);
         }
     }
 

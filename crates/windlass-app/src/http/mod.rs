@@ -4,6 +4,7 @@
 //! decide nothing about a run.
 
 mod agents;
+mod begin;
 mod body;
 pub mod caller;
 mod compat;

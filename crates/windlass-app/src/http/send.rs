@@ -15,12 +15,12 @@ use windlass::{Started, Task};
 
 use super::Shared;
 use super::agents;
+use super::begin::begin;
 use super::caller::Caller;
 use super::files::{self, Attachment};
 use super::idempotency::Claimed;
 use super::problem::Problem;
 use super::timezone;
-use crate::home::Home;
 
 /// Longest message, in characters. (WT-E1)
 pub const MESSAGE_MAX_CHARS: usize = 32_768;
@@ -218,7 +218,7 @@ pub async fn send(
         id: claimed.input(),
         by: caller.user().clone(),
         workspace: caller.workspace().to_owned(),
-        folder: Some(Home::of(caller.workspace(), caller.user()).recorded()),
+        folder: None,
         options: RunOptions {
             surface: match new.surface {
                 Reader::Chat => Surface::Chat,
@@ -234,7 +234,7 @@ pub async fn send(
         },
         when_busy: new.when_busy.into(),
     };
-    let started = app.engine.start(task).await?;
+    let started = begin(app, caller, task).await?;
     let (message, queued) = taken(app, &started).await?;
     let Started { thread, run, seq } = started;
     let at = format!("/api/v1/runs/{run}");

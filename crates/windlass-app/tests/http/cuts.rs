@@ -169,7 +169,10 @@ fn leave_to_the_server(runs: &mut [Child]) {
 async fn however_often_a_stream_is_cut_its_client_ends_up_with_the_journal() {
     let seed = Seed(number_of("WINDLASS_SEED").unwrap_or(u64::from(std::process::id()) * 1000));
     let model = ModelServer::start(0).await.unwrap();
-    let server = serve(User::new(), &model.base_url());
+    let user = User::new();
+    // All clients come from one address, with one key, and some come back the moment that they are cut off.
+    user.configure("[server.limits]\nrequests_per_minute = 1000000\n");
+    let server = serve(user, &model.base_url());
     let run = || in_setting(server.user.command(&["run", "--yes", "-m", MODEL, "go"]), &model.base_url());
     let mut runs: Vec<Child> = (0..RUNS).map(|_| run().spawn().unwrap()).collect();
     let threads = threads(&server.user);

@@ -1,4 +1,6 @@
-//! Events to messages: one pass over a journal, which keeps no more than the page that is asked for.
+//! Events to messages: one pass over a part of a journal, which keeps no more than the page that is asked for.
+//!
+//! Which part that is, its caller knows.
 
 use std::collections::VecDeque;
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use windlass::machine::{Block, Message, ThreadId};
 
-use super::{Folder, blocking, home};
+use super::{Folder, blocking, home, of_thread};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
@@ -93,7 +93,7 @@ async fn block(
                 let (thread, recorded) = place.ok_or_else(|| {
                     Problem::invalid(format!("a new conversation has no file `{path}` yet"))
                 })?;
-                (held.homes.thread(&thread, recorded.as_deref())?, path)
+                (of_thread(&held, &thread, recorded.as_deref())?, path)
             }
         };
         let bytes = read(&folder, &path, held.settings.files.max_bytes())?;

@@ -221,7 +221,8 @@ fn home(caller: &Caller) -> Home {
 }
 
 fn of_thread(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<Folder, Problem> {
-    Ok(app.homes.thread(thread, recorded)?)
+    let missing = || Problem::not_found(format!("a folder of thread `{thread}`"));
+    app.homes.thread(thread, recorded)?.ok_or_else(missing)
 }
 
 async fn listing(app: &Shared, find: impl Find, path: Option<String>) -> Result<Json<Listing>, Problem> {

@@ -76,7 +76,7 @@ impl Thread {
     ) -> Result<Bytes, EngineError> {
         let is_placed = is_placed(update);
         let write = async || {
-            let value = events::update(engine, update).await?;
+            let value = Box::pin(events::update(engine, update)).await?;
             Ok(format.frame(is_placed.then_some(position), &value))
         };
         // What has no position of its own is short.

@@ -182,9 +182,10 @@ impl Live {
     }
 
     /// Whether the run ends or waits with an update.
-    async fn ends_with(&self, update: &Update) -> Result<bool, EngineError> {
+    async fn ends_with(&mut self, update: &Update) -> Result<bool, EngineError> {
         let End::WithRun { run, .. } = &self.end else { return Ok(false) };
-        let stands = async || Ok::<_, EngineError>(self.app.engine.status(run).await?.status);
+        // On the heap for its moment: a stream's memory is that of its largest step.
+        let stands = async || Ok::<_, EngineError>(Box::pin(self.app.engine.status(run)).await?.status);
         Ok(match update {
             Update::Event(recorded) => {
                 let mine = recorded.event.run.as_ref() == Some(run);
@@ -205,7 +206,7 @@ impl Live {
     async fn outcome(&mut self) -> Bytes {
         self.is_over = true;
         let End::WithRun { run, .. } = &self.end else { return Bytes::new() };
-        match self.app.engine.status(run).await {
+        match Box::pin(self.app.engine.status(run)).await {
             Ok(outcome) => self.format.frame(None, &events::outcome(&outcome)),
             Err(error) => self.failed(error),
         }

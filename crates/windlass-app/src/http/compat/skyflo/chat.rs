@@ -9,7 +9,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Reject, Reply, Run, RunId, RunOptions, Seq,
+    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Principal, Reject, Reply, Run, RunId, RunOptions, Seq,
     Surface, ThreadId, WhenBusy,
 };
 use windlass::port::journal::RunRow;
@@ -21,6 +21,7 @@ use super::find::{Found, found, open};
 use super::speak::{Offer, Speaker};
 use super::word::Scene;
 use crate::http::Shared;
+use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::problem::Problem;
@@ -85,13 +86,11 @@ pub async fn chat(
     };
     let mut task = Task::new(app.agent.clone(), text);
     task.thread = opened.as_ref().map(|(thread, _)| thread.clone());
-    task.by = caller.user().clone();
-    task.workspace = caller.workspace().to_owned();
     // A run that reaches a limit ends with an error that says so; the conversation can go on. (SK-G19)
     task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
     // The engine that is spoken to here has one list of messages: what comes meanwhile is read after the calls.
     task.when_busy = WhenBusy::Steer;
-    let started = app.engine.start(task).await?;
+    let started = begin(&app, &caller, task).await?;
     let draft = opened.and_then(|(_, draft)| draft);
     let is_titled = draft.as_ref().is_some_and(|draft| !draft.title.is_empty());
     if let Some(draft) = draft {
@@ -244,7 +243,7 @@ pub async fn stop(
     match app.engine.cancel(&row.view.run, caller.user().clone()).await {
         // It has ended, or is being stopped already.
         Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
-        Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row).await?,
+        Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row, caller.user()).await?,
         Err(error) => return Err(error.into()),
     }
     let Stop { conversation_id, run_id } = stop;
@@ -264,9 +263,9 @@ async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
 }
 
 /// Takes the message back that is to start a run.
-async fn withdraw(app: &Shared, row: &RunRow) -> Result<(), EngineError> {
+async fn withdraw(app: &Shared, row: &RunRow, by: &Principal) -> Result<(), EngineError> {
     let machine = app.engine.peek(&row.thread).await?;
-    let queue = &machine.state().queue;
-    let Some((id, _)) = queue.iter().find(|(_, queued)| queued.run == row.view.run) else { return Ok(()) };
-    app.engine.send(&row.thread, Input::Withdraw { id: id.clone() }).await.map(drop)
+    let waiting = machine.state().queue.iter().find(|waiting| waiting.queued.run == row.view.run);
+    let Some(waiting) = waiting else { return Ok(()) };
+    app.engine.withdraw(&row.thread, &waiting.id, by.clone()).await.map(drop)
 }

@@ -94,7 +94,12 @@ impl Fold {
                     self.user(message);
                 }
             }
-            Fact::MessageWithdrawn { id } => {
+            Fact::MessageEdited { id, message, .. } => {
+                if let Some(waiting) = self.queued.get_mut(id) {
+                    waiting["content"] = said(message).into();
+                }
+            }
+            Fact::MessageWithdrawn { id, .. } => {
                 self.queued.remove(id);
             }
             Fact::RunStarted { .. } => {
