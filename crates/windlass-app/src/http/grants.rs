@@ -91,6 +91,7 @@ pub struct ArgumentCondition {
 /// A grant that is to be written.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"tool": "Write", "arguments": [{"argument": "/file_path", "is": {"under": "notes"}}], "count": 5}))]
 struct NewGrant {
     /// The tool.
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$", example = "write")]

@@ -34,6 +34,7 @@ const AT_ONCE: usize = 16;
 /// A message, and how the run that it starts behaves.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"message": "Read data.csv and write three insights to insights.md", "timezone": "Europe/Rome"}))]
 pub struct NewMessage {
     /// The thread that it goes to; absent in `POST /runs`: a new one is made.
     thread: Option<String>,
