@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use ::http::Uri;
 use clap::Args;
+use windlass::machine::Principal;
 
 use super::{ModelFlags, PlaceFlags};
-use crate::account::Accounts;
-use crate::account::user::People;
+use crate::account::link::LinkUse;
+use crate::account::user::{LOCAL, People};
+use crate::account::{Accounts, Role};
 use crate::console::Console;
 use crate::http::origin::Origins;
 use crate::http::{self, App};
@@ -17,7 +19,7 @@ use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, Trouble};
 
 /// Where the server listens unless something else is said.
-const LISTEN: &str = "127.0.0.1:7717";
+pub(super) const LISTEN: &str = "127.0.0.1:7717";
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
@@ -68,6 +70,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     })?;
     let origins = Origins::new(listening.address, &public_urls, &server.cors);
     console.out_line(&format!("windlass serves at http://{}", listening.address));
+    invite(console, &accounts, listening.address, &public_urls).await?;
     let app = App {
         engine: place.engine.clone(),
         accounts,
@@ -85,4 +88,31 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     };
     listening.serve(http::router(Arc::new(app)), stop).await;
     Ok(exit)
+}
+
+/// As long as nobody has registered: prints a one-time link for whoever reads this. On this machine it signs the local
+/// administrator in; beyond, where others could be faster, it is what the first registration needs.
+async fn invite(
+    console: &Console,
+    accounts: &Accounts,
+    address: SocketAddr,
+    public_urls: &[Uri],
+) -> anyhow::Result<()> {
+    if accounts.is_registered().await? {
+        return Ok(());
+    }
+    let (used_for, what, base) = match (address.ip().is_loopback(), public_urls.first()) {
+        (false, Some(url)) => {
+            let used_for = LinkUse::Invite { role: Role::Admin, email: None };
+            (used_for, "register the first administrator", url.to_string())
+        }
+        (true, _) | (false, None) => {
+            let used_for = LinkUse::SignIn { user: Principal::from(LOCAL) };
+            (used_for, "sign in as the local administrator", format!("http://{address}"))
+        }
+    };
+    let token = accounts.start_link(used_for).await?;
+    let link = http::link(&base, &token);
+    console.out_line(&format!("nobody has registered yet; {what} with this link, once and within a day:\n  {link}"));
+    Ok(())
 }

@@ -1,10 +1,13 @@
 //! `[server]`: where the server listens and who may come.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use http::Uri;
 use serde::Deserialize;
 
+use super::reference::Reference;
+use crate::account::{Registration, Role};
 use crate::trouble::Trouble;
 
 /// `[server]`.
@@ -17,6 +20,34 @@ pub struct ServerFile {
     pub public_urls: Vec<String>,
     /// Origins of pages elsewhere that may use the server.
     pub cors: Vec<String>,
+    /// Who may register: `open`, `invite`, `closed`.
+    pub registration: Option<Registration>,
+    /// Providers that people sign in by, by the name in their address.
+    pub oidc: BTreeMap<String, OidcFile>,
+}
+
+/// `[server.oidc.<name>]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OidcFile {
+    /// The provider's address, exactly as it names itself.
+    pub issuer: String,
+    /// What the provider calls this server.
+    pub client_id: String,
+    /// The client's secret, by reference; none for a public client.
+    pub client_secret: Option<Reference>,
+    /// What is asked for beside `openid`; `email` and `profile` unless something else is said.
+    pub scopes: Option<Vec<String>>,
+    /// Domains of verified addresses that new accounts may have; none named means any.
+    #[serde(default)]
+    pub domains: Vec<String>,
+    /// What new accounts may do; without it nobody gets an account by signing in.
+    pub role: Option<Role>,
+    /// The workspace; the first one unless something else is said.
+    pub workspace: Option<String>,
+    /// Whether whoever has the verified address of an account gets that account.
+    #[serde(default)]
+    pub link_by_email: bool,
 }
 
 impl ServerFile {
@@ -27,7 +58,15 @@ impl ServerFile {
             listen: self.listen.or(weaker.listen),
             public_urls: first(self.public_urls, weaker.public_urls),
             cors: first(self.cors, weaker.cors),
+            registration: self.registration.or(weaker.registration),
+            // A provider as a whole: half of one with half of another would be a third.
+            oidc: weaker.oidc.into_iter().chain(self.oidc).collect(),
         }
+    }
+
+    /// Who may register.
+    pub fn registration(&self) -> Registration {
+        self.registration.unwrap_or_default()
     }
 
     /// The addresses that people reach the server by.

@@ -3,15 +3,20 @@
 //! Handlers parse, ask the [`Caller`](caller::Caller) what it may, call the engine, and map what comes back. They
 //! decide nothing about a run.
 
+mod audit;
+mod auth;
 pub mod caller;
 mod health;
 pub mod input;
+mod keys;
 mod listen;
+mod oidc;
 mod openapi;
 pub mod origin;
 pub mod page;
 pub mod problem;
 mod request;
+mod team;
 mod threads;
 
 use std::sync::Arc;
@@ -46,12 +51,18 @@ pub struct App {
 /// [`App`] as handlers get it.
 pub type Shared = Arc<App>;
 
+/// A one-time link.
+pub fn link(address: &str, token: &str) -> String {
+    format!("{}{}?token={token}", address.trim_end_matches('/'), auth::page::PATH)
+}
+
 /// The whole server.
 pub fn router(app: Shared) -> Router {
     let (api, document) = api().split_for_parts();
     Router::new()
         .merge(api)
         .merge(openapi::routes(document))
+        .merge(auth::page::routes())
         .fallback(async || Problem::not_found("this path"))
         .method_not_allowed_fallback(async || {
             let status = http::StatusCode::METHOD_NOT_ALLOWED;
@@ -65,6 +76,12 @@ pub fn router(app: Shared) -> Router {
 
 /// The native API with its document. Features that come later merge their routes here.
 fn api() -> OpenApiRouter<Shared> {
-    let v1 = OpenApiRouter::new().merge(health::routes()).merge(threads::routes());
+    let v1 = OpenApiRouter::new().merge(health::routes()).merge(threads::routes()).merge(people());
     OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
+}
+
+/// Who may come, and what they may do.
+fn people() -> OpenApiRouter<Shared> {
+    let own = OpenApiRouter::new().merge(auth::routes()).merge(oidc::routes());
+    own.merge(team::routes()).merge(keys::routes()).merge(audit::routes())
 }
