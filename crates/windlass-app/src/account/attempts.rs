@@ -67,7 +67,8 @@ impl Attempts {
             .chain(from.map(|address| Key::Address(network(address))))
             .collect();
         let mut counts = self.counts();
-        let wait_ms = keys.iter().filter_map(|key| counts.get(key)?.closed_until_ms.checked_sub(now_ms)).max();
+        let wait_ms =
+            keys.iter().filter_map(|key| counts.get(key)?.closed_until_ms.checked_sub(now_ms)).max();
         if let Some(wait_ms) = wait_ms.filter(|wait| *wait > 0) {
             return Err(wait_ms.div_ceil(1_000));
         }

@@ -213,7 +213,12 @@ impl Accounts {
     }
 
     /// Up to `limit` entries after a position, the oldest first.
-    pub async fn audit_after(&self, workspace: &str, seq: u64, limit: usize) -> Result<Vec<Entry>, StoreError> {
+    pub async fn audit_after(
+        &self,
+        workspace: &str,
+        seq: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
         let after = key(workspace, seq);
         let records = self.records.list(AUDIT, Some(workspace), Some(&after), limit).await?;
         records.into_iter().map(read).collect()

@@ -106,7 +106,13 @@ impl Accounts {
         Ok((link, token))
     }
 
-    fn draw_link(&self, maker: Maker<'_>, workspace: &str, used_for: LinkUse, seconds: u64) -> (Link, String) {
+    fn draw_link(
+        &self,
+        maker: Maker<'_>,
+        workspace: &str,
+        used_for: LinkUse,
+        seconds: u64,
+    ) -> (Link, String) {
         let now = self.clock.now();
         let link = Link {
             id: format!("lnk_{}", secret::draw::<9>()),
@@ -178,6 +184,17 @@ impl Accounts {
         }
         links.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.id.cmp(&b.id)));
         Ok(links)
+    }
+
+    /// What takes back every link that somebody made.
+    pub(super) async fn link_ends(
+        &self,
+        workspace: &str,
+        maker: &Principal,
+    ) -> Result<Vec<RecordChange>, StoreError> {
+        let records = self.every(LINK, Some(workspace)).await?;
+        let theirs = records.iter().filter(|record| record.value["made_by"] == maker.as_str());
+        Ok(theirs.map(|record| RecordChange::delete(LINK, &record.key, Expect::Any)).collect())
     }
 
     /// Takes a link of the caller's workspace back.

@@ -39,7 +39,12 @@ pub struct Registrant {
 
 impl Accounts {
     /// Signs in with an address and a password.
-    pub async fn login(&self, email: &str, password: String, client: &Client) -> Result<Tokens, AccountError> {
+    pub async fn login(
+        &self,
+        email: &str,
+        password: String,
+        client: &Client,
+    ) -> Result<Tokens, AccountError> {
         // What is no address is nobody's, after the same work.
         let email = fold_email(email).unwrap_or_else(|_| email.trim().to_lowercase());
         let attempt = self.begin_attempt(Some(&email), client)?;

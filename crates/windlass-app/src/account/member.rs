@@ -180,6 +180,10 @@ impl Accounts {
                 changes.extend(self.session_ends(id, None).await?);
                 changes.extend(self.key_ends(id).await?);
             }
+            if is_admin(&before) && !is_admin(&after) {
+                // An invitation kept back would make them an administrator again.
+                changes.extend(self.link_ends(&before.workspace, id).await?);
+            }
             match self.commit(changes, noted(identity, &before, &after)).await {
                 Ok(versions) => {
                     self.refresh().await?;
@@ -206,11 +210,16 @@ impl Accounts {
     ) -> Result<(Link, String), AccountError> {
         let member = self.member(workspace, id).await?;
         if !member.user.active || member.user.email.is_none() {
-            let detail = format!("`{id}` has no address or is deactivated, so there is no password to choose");
+            let detail =
+                format!("`{id}` has no address or is deactivated, so there is no password to choose");
             return Err(AccountError::Refused { code: "no_password", detail });
         }
         self.make_link(maker, workspace, LinkUse::Reset { user: id.clone() }, DAY_S).await
     }
+}
+
+fn is_admin(user: &User) -> bool {
+    user.active && user.role == Role::Admin
 }
 
 fn member(record: Record) -> Result<Member, StoreError> {
@@ -239,10 +248,10 @@ fn check(identity: &Identity, before: &User, after: &User, team: &[Arc<User>]) -
         return refused("own_account", detail.into());
     }
     if before.id.as_str() == LOCAL {
-        let detail = format!("`{LOCAL}` is whoever uses this machine's terminal, and always an administrator");
+        let detail =
+            format!("`{LOCAL}` is whoever uses this machine's terminal, and always an administrator");
         return refused("local_account", detail);
     }
-    let is_admin = |user: &User| user.active && user.role == Role::Admin;
     let another = team.iter().any(|user| user.id != before.id && is_admin(user));
     if is_admin(before) && !is_admin(after) && !another {
         return refused("last_admin", format!("`{}` is the last administrator", before.id));
@@ -265,4 +274,114 @@ fn noted(identity: &Identity, before: &User, after: &User) -> Note {
         note = note.with("email_before", before.email.clone()).with("email", after.email.clone());
     }
     note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{PASSWORD, Trial};
+    use super::*;
+
+    fn role(role: Role) -> MemberChange {
+        MemberChange { role: Some(role), ..MemberChange::default() }
+    }
+
+    #[tokio::test]
+    async fn two_administrators_cannot_demote_each_other() {
+        let trial = Trial::new();
+        let (a, b) = (
+            trial.join("a@example.com", Role::Admin, "w").await,
+            trial.join("b@example.com", Role::Admin, "w").await,
+        );
+        let (who_a, who_b) = (trial.who(&a).await.unwrap(), trial.who(&b).await.unwrap());
+        for _ in 0..20 {
+            let change = role(Role::Member);
+            let (one, other) = tokio::join!(
+                trial.accounts.change_member(&who_a, &b.user.id, &change, None),
+                trial.accounts.change_member(&who_b, &a.user.id, &change, None),
+            );
+            let refused = [one, other].into_iter().filter_map(Result::err).map(|error| error.to_string());
+            let refused: Vec<String> = refused.collect();
+            assert_eq!(refused.len(), 1, "{refused:?}");
+            assert!(refused[0].ends_with("is the last administrator"), "{refused:?}");
+            let team = trial.accounts.refresh().await.unwrap().of("w");
+            for user in team.iter().filter(|user| user.role == Role::Member) {
+                let other = if user.id == a.user.id { &who_b } else { &who_a };
+                trial.accounts.change_member(other, &user.id, &role(Role::Admin), None).await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_demoted_administrator_has_no_invitation_left() {
+        let trial = Trial::new();
+        let (a, b) = (
+            trial.join("a@example.com", Role::Admin, "default").await,
+            trial.join("b@example.com", Role::Admin, "default").await,
+        );
+        let (who_a, who_b) = (trial.who(&a).await.unwrap(), trial.who(&b).await.unwrap());
+        let mut made = Vec::new();
+        for who in [&who_a, &who_b] {
+            let invite = LinkUse::Invite { role: Role::Admin, email: None };
+            made.push(
+                trial.accounts.make_link(Maker::Caller(who), "default", invite, DAY_S).await.unwrap().1,
+            );
+        }
+        trial.accounts.change_member(&who_a, &b.user.id, &role(Role::Member), None).await.unwrap();
+        assert!(trial.accounts.look_at_link(&made[0]).await.is_ok());
+        assert!(matches!(trial.accounts.look_at_link(&made[1]).await, Err(AccountError::Link)));
+    }
+
+    #[tokio::test]
+    async fn nobody_shuts_themselves_or_the_terminal_out() {
+        let trial = Trial::new();
+        let local = trial.accounts.local().await.unwrap();
+        let tokens = trial.join("a@example.com", Role::Admin, "default").await;
+        let who = trial.who(&tokens).await.unwrap();
+        let off = MemberChange { active: Some(false), ..MemberChange::default() };
+        for (id, change, code) in [
+            (&who.user, &off, "own_account"),
+            (&who.user, &role(Role::Member), "own_account"),
+            (&local.id, &off, "local_account"),
+            (&local.id, &role(Role::Viewer), "local_account"),
+        ] {
+            let refused = trial.accounts.change_member(&who, id, change, None).await.unwrap_err();
+            assert!(
+                matches!(refused, AccountError::Refused { code: found, .. } if found == code),
+                "{refused:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_back_comes_without_old_sessions_and_keys() {
+        let trial = Trial::new();
+        let admin = trial.join("admin@example.com", Role::Admin, "default").await;
+        let who = trial.who(&admin).await.unwrap();
+        let (user, tokens) = trial.member().await;
+        let draft = super::super::key::KeyDraft {
+            user: user.id.clone(),
+            name: "k".into(),
+            scopes: Vec::new(),
+            expires_at: None,
+        };
+        let (_, key) = trial.accounts.add_key(draft).await.unwrap();
+        let active = |active| MemberChange { active: Some(active), ..MemberChange::default() };
+        let off = trial.accounts.change_member(&who, &user.id, &active(false), None).await.unwrap();
+        assert!(!off.user.active);
+        assert!(trial.who(&tokens).await.is_err());
+        // The same address comes back as the same account, with the new password and role.
+        let draft = NewMember {
+            email: "A@example.com ".into(),
+            password: "another horse".into(),
+            role: Role::Viewer,
+            name: String::new(),
+        };
+        let back = trial.accounts.add_member(&who, draft).await.unwrap();
+        assert_eq!((&back.user.id, back.user.active, back.user.role), (&user.id, true, Role::Viewer));
+        assert!(trial.who(&tokens).await.is_err());
+        assert!(trial.accounts.by_key(&key).await.unwrap().is_err());
+        let client = Client::default();
+        assert!(trial.accounts.login("a@example.com", PASSWORD.into(), &client).await.is_err());
+        assert!(trial.accounts.login("a@example.com", "another horse".into(), &client).await.is_ok());
+    }
 }

@@ -15,6 +15,8 @@ mod record;
 pub mod secret;
 pub mod session;
 mod token;
+#[cfg(test)]
+mod trial;
 pub mod user;
 mod workspace;
 

@@ -14,8 +14,8 @@ use openidconnect::core::{
     CoreJwsSigningAlgorithm as Alg, CoreProviderMetadata,
 };
 use openidconnect::{
-    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, IssuerUrl, Nonce,
-    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, TokenResponse,
+    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, IssuerUrl,
+    Nonce, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, TokenResponse,
 };
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
@@ -125,7 +125,11 @@ struct Person {
 
 impl Accounts {
     /// Begins a sign-in. Returns the provider's address to go to, and the value of the cookie that goes with it.
-    pub async fn begin_oidc(&self, provider: &Provider, redirect: &str) -> Result<(String, String), AccountError> {
+    pub async fn begin_oidc(
+        &self,
+        provider: &Provider,
+        redirect: &str,
+    ) -> Result<(String, String), AccountError> {
         let described = self.described(provider, Age::Some).await?;
         let verifier = PkceCodeVerifier::new(secret::draw::<32>());
         let challenge = PkceCodeChallenge::from_code_verifier_sha256(&verifier);
@@ -134,7 +138,9 @@ impl Accounts {
             ClientId::new(provider.client_id.clone()),
             None,
         )
-        .set_redirect_uri(RedirectUrl::new(redirect.to_owned()).map_err(|error| misconfigured(provider, &error))?);
+        .set_redirect_uri(
+            RedirectUrl::new(redirect.to_owned()).map_err(|error| misconfigured(provider, &error))?,
+        );
         let scopes = provider.scopes.iter().map(|scope| Scope::new(scope.clone()));
         let (url, state, nonce) = client
             .authorize_url(
@@ -300,7 +306,8 @@ impl Accounts {
             let why = "nobody has given you an account here; ask an administrator for one";
             return Err(AccountError::Forbidden(why.into()));
         };
-        let domain = person.email.as_deref().and_then(|email| email.split_once('@')).map(|(_, domain)| domain);
+        let domain =
+            person.email.as_deref().and_then(|email| email.split_once('@')).map(|(_, domain)| domain);
         let listed = |listed: &String| domain.is_some_and(|domain| listed.eq_ignore_ascii_case(domain));
         if !provider.domains.is_empty() && !provider.domains.iter().any(listed) {
             let why = "accounts here are for people with a verified address of certain domains; yours is not";

@@ -20,7 +20,13 @@ pub(super) fn read<T: DeserializeOwned>(record: Record) -> Result<T, StoreError>
 }
 
 /// Writes a record.
-pub(super) fn put(kind: &str, key: &str, owner: &str, value: &impl Serialize, expected: Expect) -> RecordChange {
+pub(super) fn put(
+    kind: &str,
+    key: &str,
+    owner: &str,
+    value: &impl Serialize,
+    expected: Expect,
+) -> RecordChange {
     // Our own types: strings, numbers and lists of them, which are always JSON.
     let value = serde_json::to_value(value).unwrap_or(Value::Null);
     RecordChange::put(kind, key, owner, value, expected)

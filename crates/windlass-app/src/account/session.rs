@@ -355,3 +355,104 @@ impl Accounts {
 fn later(at: Timestamp, seconds: u64) -> Timestamp {
     Timestamp(at.0.saturating_add(seconds * 1_000))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::Trial;
+    use super::*;
+
+    const ELSEWHERE: Client = Client { from: None, agent: None };
+
+    async fn refreshed(trial: &Trial, token: &Option<String>) -> Result<Tokens, String> {
+        let token = token.as_deref().unwrap();
+        trial.accounts.refresh_session(token, &ELSEWHERE).await.map_err(|error| error.to_string())
+    }
+
+    const INVALID: &str = "the credential is not valid";
+
+    // rows: SK-P8
+    #[tokio::test]
+    async fn a_refresh_token_is_good_once_and_a_second_use_ends_the_session() {
+        let trial = Trial::new();
+        let (_, first) = trial.member().await;
+        assert_eq!(first.refresh.as_ref().map(String::len), Some(64), "48 bytes in base64");
+        let second = refreshed(&trial, &first.refresh).await.unwrap();
+        assert_ne!(second.refresh, first.refresh);
+        let third = refreshed(&trial, &second.refresh).await.unwrap();
+        trial.clock.advance_ms(RACE_MS + 1);
+        assert!(trial.who(&third).await.is_ok());
+        assert_eq!(refreshed(&trial, &first.refresh).await.err().as_deref(), Some(INVALID));
+        // The thief has nothing, and neither has the owner, who notices.
+        assert_eq!(trial.who(&third).await.unwrap_err(), INVALID);
+        assert_eq!(refreshed(&trial, &third.refresh).await.err().as_deref(), Some(INVALID));
+        let log = trial.accounts.audit_before("default", None, 1).await.unwrap();
+        assert_eq!(log[0].action, "session.reuse");
+        // Nothing is left of it.
+        assert_eq!(trial.accounts.every(REFRESH, None).await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn a_second_tab_is_no_thief() {
+        let trial = Trial::new();
+        let (_, first) = trial.member().await;
+        let (one, other) = tokio::join!(refreshed(&trial, &first.refresh), refreshed(&trial, &first.refresh));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        // One of them gets the next refresh token; both may go on.
+        assert_eq!([&one, &other].iter().filter(|tokens| tokens.refresh.is_some()).count(), 1);
+        assert!(trial.who(&one).await.is_ok() && trial.who(&other).await.is_ok());
+        let next = one.refresh.or(other.refresh);
+        assert!(refreshed(&trial, &next).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn tokens_end() {
+        let trial = Trial::new();
+        let (_, first) = trial.member().await;
+        trial.clock.advance_ms(ACCESS_S * 1_000);
+        assert_eq!(trial.who(&first).await.unwrap_err(), "the credential has expired");
+        let second = refreshed(&trial, &first.refresh).await.unwrap();
+        assert!(trial.who(&second).await.is_ok());
+        trial.clock.advance_ms(REFRESH_S * 1_000);
+        assert_eq!(refreshed(&trial, &second.refresh).await.err().unwrap(), "the credential has expired");
+    }
+
+    #[tokio::test]
+    async fn a_session_ends_however_often_it_is_refreshed() {
+        let trial = Trial::new();
+        let (user, mut tokens) = trial.member().await;
+        let day_ms = 24 * 3_600 * 1_000;
+        for _ in 0..SESSION_MAX_S * 1_000 / day_ms / 6 {
+            trial.clock.advance_ms(6 * day_ms - 1);
+            tokens = refreshed(&trial, &tokens.refresh).await.unwrap();
+        }
+        // What was used long ago is forgotten.
+        assert!(trial.accounts.every(REFRESH, None).await.unwrap().len() <= 4);
+        trial.clock.advance_ms(day_ms);
+        assert!(refreshed(&trial, &tokens.refresh).await.is_err());
+        assert_eq!(trial.accounts.sessions(&user.id).await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn a_user_has_so_many_sessions_and_no_more() {
+        let trial = Trial::new();
+        let (user, first) = trial.member().await;
+        for _ in 0..SESSIONS_MAX {
+            trial.clock.advance_ms(1);
+            let note = Note::new("default", "login");
+            trial.accounts.open_session(&user, &ELSEWHERE, Vec::new(), note).await.unwrap();
+        }
+        assert_eq!(trial.accounts.sessions(&user.id).await.unwrap().len(), SESSIONS_MAX);
+        assert_eq!(trial.who(&first).await.unwrap_err(), INVALID);
+    }
+
+    #[tokio::test]
+    async fn what_another_process_ends_has_ended_here() {
+        let trial = Trial::new();
+        let (user, tokens) = trial.member().await;
+        assert!(trial.who(&tokens).await.is_ok());
+        let gone = trial.accounts.session_ends(&user.id, None).await.unwrap();
+        // Not through these accounts: whatever is cached must notice by itself.
+        trial.accounts.records.apply(gone).await.unwrap();
+        assert_eq!(trial.who(&tokens).await.unwrap_err(), INVALID);
+    }
+}

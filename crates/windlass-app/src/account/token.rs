@@ -66,7 +66,12 @@ impl Signer {
     }
 
     /// What a token is about; `None` where it is none of ours, or for something else.
-    pub fn read<T: DeserializeOwned>(&self, purpose: Purpose, token: &str, now: Timestamp) -> Option<Read<T>> {
+    pub fn read<T: DeserializeOwned>(
+        &self,
+        purpose: Purpose,
+        token: &str,
+        now: Timestamp,
+    ) -> Option<Read<T>> {
         let mut rules = Validation::new(Algorithm::HS256);
         // The time is the clock port's, below.
         rules.validate_exp = false;
@@ -123,12 +128,14 @@ mod tests {
         let ours = signer(&[1; 32]);
         let about = KeyRecord { secret: "x".into() };
         let token = ours.sign(Purpose::Access, about, Timestamp(5_000), 10).unwrap();
-        let seen = |signer: &Signer, purpose, token: &str, at| {
-            match signer.read::<KeyRecord>(purpose, token, Timestamp(at)) {
-                Some(Read::Valid(about)) => about.secret,
-                Some(Read::Expired) => "expired".into(),
-                None => "foreign".into(),
-            }
+        let seen = |signer: &Signer, purpose, token: &str, at| match signer.read::<KeyRecord>(
+            purpose,
+            token,
+            Timestamp(at),
+        ) {
+            Some(Read::Valid(about)) => about.secret,
+            Some(Read::Expired) => "expired".into(),
+            None => "foreign".into(),
         };
         assert_eq!(seen(&ours, Purpose::Access, &token, 14_999), "x");
         assert_eq!(seen(&ours, Purpose::Access, &token, 15_000), "expired");

@@ -168,10 +168,8 @@ impl Accounts {
 
     /// What writes a new user.
     pub(super) fn new_user(user: &User) -> Vec<RecordChange> {
-        let mut changes = vec![
-            put(USER, user.id.as_str(), &user.workspace, user, Expect::Absent),
-            mark(Expect::Any),
-        ];
+        let mut changes =
+            vec![put(USER, user.id.as_str(), &user.workspace, user, Expect::Absent), mark(Expect::Any)];
         if let Some(email) = &user.email {
             changes.push(put(EMAIL, email, &user.workspace, &user.id, Expect::Absent));
         }

@@ -40,6 +40,7 @@ pub struct ServeArgs {
 pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
     let server = ground.settings.server.clone();
+    server.check()?;
     let address = match (args.listen, server.listen) {
         (Some(address), _) | (None, Some(address)) => address,
         (None, None) => LISTEN.parse()?,
@@ -113,6 +114,8 @@ async fn invite(
     };
     let token = accounts.start_link(used_for).await?;
     let link = http::link(&base, &token);
-    console.out_line(&format!("nobody has registered yet; {what} with this link, once and within a day:\n  {link}"));
+    console.out_line(&format!(
+        "nobody has registered yet; {what} with this link, once and within a day:\n  {link}"
+    ));
     Ok(())
 }

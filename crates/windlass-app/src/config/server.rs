@@ -81,4 +81,80 @@ impl ServerFile {
         };
         self.public_urls.iter().map(read).collect()
     }
+
+    /// Refuses providers that nobody could sign in by.
+    pub fn check(&self) -> Result<(), Trouble> {
+        self.oidc.iter().try_for_each(|(name, provider)| provider.check(name))
+    }
+}
+
+impl OidcFile {
+    fn check(&self, name: &str) -> Result<(), Trouble> {
+        let place = format!("server.oidc.{name}");
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+            return Err(Trouble::usage(format!("`{place}`: the name stands in an address"))
+                .hint("use letters, digits, `-` and `_`"));
+        }
+        let issuer = self.issuer.parse::<Uri>().ok();
+        let here = |host: &str| host == "localhost" || host == "[::1]" || host.starts_with("127.");
+        let safe = issuer.is_some_and(|issuer| match issuer.scheme_str() {
+            Some("https") => true,
+            Some("http") => issuer.host().is_some_and(here),
+            Some(_) | None => false,
+        });
+        if !safe {
+            return Err(Trouble::usage(format!(
+                "`{place}.issuer` is `{}`, which is no https address",
+                self.issuer
+            ))
+            .hint("write the issuer exactly as the provider's description names it"));
+        }
+        let secret = self.client_secret.as_ref();
+        secret.map_or(Ok(()), |secret| secret.resolve(&format!("{place}.client_secret")).map(drop))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let file: Result<ServerFile, _> = toml::from_str(text);
+        match file {
+            Err(error) => error.message().to_owned(),
+            Ok(file) => file.check().map_or_else(|trouble| trouble.parts().0.to_owned(), |()| "taken".into()),
+        }
+    }
+
+    #[test]
+    fn a_provider_nobody_could_sign_in_by_is_refused() {
+        let provider = |name: &str, more: &str| format!("[oidc.{name}]\nclient_id = 'c'\n{more}\n");
+        assert_eq!(refused(&provider("a-1", "issuer = 'https://id.example.com/x'")), "taken");
+        assert_eq!(refused(&provider("a", "issuer = 'http://127.0.0.1:9'")), "taken");
+        insta::assert_snapshot!([
+            refused(&provider("a", "issuer = 'http://id.example.com'")),
+            refused(&provider("a", "issuer = 'id'")),
+            refused(&provider("\"a/b\"", "issuer = 'https://id.example.com'")),
+            refused(&provider("a", "issuer = 'https://i.example.com'\nclient_secret = 'sk-12345'")),
+            refused(&provider("a", "issuer = 'https://i.example.com'\nclient_secret = 'env:WINDLASS_TEST_NOT_SET'")),
+            refused(&provider("a", "issuer = 'https://i.example.com'\nrole = 'owner'")),
+            refused("registration = 'free'"),
+        ]
+        .join("\n"), @"");
+    }
+
+    #[test]
+    fn a_stronger_layer_names_providers_beside_the_weaker_one() {
+        let file = |text: &str| toml::from_str::<ServerFile>(text).unwrap();
+        let weaker =
+            file("registration = 'open'\n[oidc.a]\nissuer = 'https://a'\nclient_id = '1'\nrole = 'admin'\n");
+        let stronger = file(
+            "[oidc.a]\nissuer = 'https://b'\nclient_id = '2'\n[oidc.c]\nissuer = 'https://c'\nclient_id = '3'\n",
+        );
+        let both = stronger.over(weaker);
+        assert_eq!(both.registration(), Registration::Open);
+        let seen: Vec<_> =
+            both.oidc.iter().map(|(name, one)| (name.as_str(), one.issuer.as_str(), one.role)).collect();
+        assert_eq!(seen, [("a", "https://b", None), ("c", "https://c", None)]);
+    }
 }

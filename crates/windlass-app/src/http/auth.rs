@@ -86,7 +86,11 @@ struct SignedIn {
     user: Me,
 }
 
-async fn signed_in(app: &Shared, base: &Base, tokens: Tokens) -> Result<(SetCookies, Json<SignedIn>), Problem> {
+async fn signed_in(
+    app: &Shared,
+    base: &Base,
+    tokens: Tokens,
+) -> Result<(SetCookies, Json<SignedIn>), Problem> {
     let cookies = base.signed_in(&tokens);
     let user = Me::of(app, &tokens.user).await?;
     let body = SignedIn { access_token: tokens.access, token_type: "bearer", expires_in: ACCESS_S, user };
@@ -134,7 +138,11 @@ async fn login(
 /// Sign out: the session ends, whatever still has its tokens
 #[utoipa::path(post, path = "/auth/logout", tag = "auth",
     responses((status = 204), (status = 403, body = Problem)))]
-async fn logout(State(app): State<Shared>, base: Base, request: Request) -> Result<impl IntoResponse, Problem> {
+async fn logout(
+    State(app): State<Shared>,
+    base: Base,
+    request: Request,
+) -> Result<impl IntoResponse, Problem> {
     let (mut parts, _) = request.into_parts();
     match Caller::from_request_parts(&mut parts, &app).await {
         Ok(caller) => app.accounts.end_session(&caller.0, caller.session()?).await?,

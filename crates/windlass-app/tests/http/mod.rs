@@ -1,6 +1,12 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
+mod audit;
+mod auth;
+mod browser;
+mod keys;
+mod oidc;
 mod start;
+mod team;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};

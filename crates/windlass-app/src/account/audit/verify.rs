@@ -32,7 +32,9 @@ pub enum Flaw {
         why: String,
     },
     /// Entries are missing, moved or put in before this line.
-    #[error("line {line} has the entry {found} where {expected} belongs: entries were removed, moved or put in")]
+    #[error(
+        "line {line} has the entry {found} where {expected} belongs: entries were removed, moved or put in"
+    )]
     Order {
         /// The line.
         line: u64,
@@ -62,7 +64,9 @@ pub enum Flaw {
         seq: u64,
     },
     /// The end is another one than was noted.
-    #[error("the log ends with the hash {found} and not with {expected}: its end was cut off or written anew")]
+    #[error(
+        "the log ends with the hash {found} and not with {expected}: its end was cut off or written anew"
+    )]
     OtherEnd {
         /// The hash that was noted.
         expected: String,
@@ -169,13 +173,16 @@ mod tests {
         check("line 3 has the entry 2 where 3 belongs: entries were removed, moved or put in", |lines| {
             lines.insert(2, lines[1].clone());
         });
-        check("line 3 does not follow from the line before: an entry was changed, moved or put in", |lines| {
-            // Somebody who writes an entry anew with a hash that fits it breaks what comes after.
-            let mut entry: Entry = serde_json::from_str(&lines[1]).unwrap();
-            entry.action = "logout".into();
-            entry.hash = entry.digest();
-            lines[1] = entry.line();
-        });
+        check(
+            "line 3 does not follow from the line before: an entry was changed, moved or put in",
+            |lines| {
+                // Somebody who writes an entry anew with a hash that fits it breaks what comes after.
+                let mut entry: Entry = serde_json::from_str(&lines[1]).unwrap();
+                entry.action = "logout".into();
+                entry.hash = entry.digest();
+                lines[1] = entry.line();
+            },
+        );
         check("the log ends at the entry 3 without its last line: its end was cut off", |lines| {
             lines.truncate(3);
         });

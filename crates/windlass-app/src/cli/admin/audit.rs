@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::account::{Accounts, audit};
 use crate::account::audit::verify::Flaw;
 use crate::account::user::DEFAULT_WORKSPACE;
+use crate::account::{Accounts, audit};
 use crate::console::Console;
 use crate::trouble::{Exit, Trouble};
 
@@ -48,14 +48,15 @@ struct Verify {
 /// Checks an export where that is asked for.
 pub fn verify(console: &Console, args: &AuditArgs) -> Result<Option<Exit>, Trouble> {
     let Command::Verify(Verify { file, head }) = &args.command else { return Ok(None) };
-    let unreadable = |error: &dyn std::fmt::Display| {
-        Trouble::usage(format!("cannot read `{}`: {error}", file.display()))
-    };
+    let unreadable =
+        |error: &dyn std::fmt::Display| Trouble::usage(format!("cannot read `{}`: {error}", file.display()));
     let opened = std::fs::File::open(file).map_err(|error| unreadable(&error))?;
     match audit::verify::verify(BufReader::new(opened), head.as_deref()) {
         Ok(head) => {
             let (seq, workspace, hash) = (head.seq, head.workspace, head.hash);
-            console.out_line(&format!("{seq} entries of the workspace `{workspace}` are whole; the last is {hash}"));
+            console.out_line(&format!(
+                "{seq} entries of the workspace `{workspace}` are whole; the last is {hash}"
+            ));
             Ok(Some(Exit::Done))
         }
         Err(Flaw::Io(error)) => Err(unreadable(&error)),

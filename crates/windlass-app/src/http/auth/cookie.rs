@@ -67,7 +67,8 @@ impl Base {
     /// Sets a cookie for some seconds. Our values are letters, digits, and `.`, `-`, `_`.
     pub fn set(&self, name: &str, value: &str, seconds: u64, path: &str) -> (HeaderName, String) {
         let secure = if self.secure { "; Secure" } else { "" };
-        let cookie = format!("{name}={value}; HttpOnly; SameSite=Lax; Path={path}; Max-Age={seconds}{secure}");
+        let cookie =
+            format!("{name}={value}; HttpOnly; SameSite=Lax; Path={path}; Max-Age={seconds}{secure}");
         (SET_COOKIE, cookie)
     }
 }

@@ -16,9 +16,7 @@ impl From<AccountError> for Problem {
             AccountError::TooMany { retry_after_s } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", said).retry_after(retry_after_s)
             }
-            AccountError::Busy => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", said).retry_after(1)
-            }
+            AccountError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", said).retry_after(1),
             AccountError::Invalid(_) => Self::invalid(said),
             AccountError::Forbidden(_) => Self::forbidden(said),
             AccountError::Link => Self::new(StatusCode::GONE, "link_invalid", said)
