@@ -67,16 +67,21 @@ fn clippy() -> Result<()> {
 /// Lints the features that a plain build leaves out, so that they keep compiling; with `--full` their tests over the
 /// wire run too, which means building the clouds' SDKs.
 fn clouds(extent: Extent) -> Result<()> {
-    let mut lint = process::cargo();
-    lint.args(["clippy", "--all-targets"]).args(test::CLOUDS).args(["--", "--deny", "warnings"]);
-    process::run(&mut lint)?;
+    for features in [test::CLOUDS, test::TRACES] {
+        let mut lint = process::cargo();
+        lint.args(["clippy", "--all-targets"]).args(features).args(["--", "--deny", "warnings"]);
+        process::run(&mut lint)?;
+    }
     if extent == Extent::Ordinary {
         return Ok(());
     }
     install::cargo_tool(&install::NEXTEST)?;
-    let mut nextest = process::cargo();
-    nextest.args(["nextest", "run"]).args(test::CLOUDS).args(["--profile", "ci", "-E", "test(provider::)"]);
-    process::run(&mut nextest)
+    for (features, tests) in [(test::CLOUDS, "test(provider::)"), (test::TRACES, "test(http::traces)")] {
+        let mut nextest = process::cargo();
+        nextest.args(["nextest", "run"]).args(features).args(["--profile", "ci", "-E", tests]);
+        process::run(&mut nextest)?;
+    }
+    Ok(())
 }
 
 /// Only libraries: the product's binary bears the library's name, and cargo would write both to one place.

@@ -39,6 +39,27 @@ pub fn debian_packages(packages: &[&str]) -> Result<()> {
     process::run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(missing))
 }
 
+/// The fuzzer of HTTP APIs, at the version that the tests are written for.
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+
+/// Installs the API's fuzzer into `target/schemathesis`, where that version is absent.
+pub fn schemathesis() -> Result<()> {
+    let folder = process::root().join("target/schemathesis");
+    let python = folder.join("bin/python");
+    let (package, version) = SCHEMATHESIS.split_once("==").unwrap_or((SCHEMATHESIS, ""));
+    let there = format!("import importlib.metadata as m; assert m.version('{package}') == '{version}'");
+    if process::succeeds(Command::new(&python).args(["-c", &there])) {
+        return Ok(());
+    }
+    if !process::succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
+        debian_packages(&["python3", "python3-venv"])?;
+    }
+    println!("installing {SCHEMATHESIS} (once)");
+    process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", SCHEMATHESIS];
+    process::run(Command::new(&python).args(pip))
+}
+
 fn is_installed(package: &str) -> bool {
     let query =
         Command::new("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", package]).output();

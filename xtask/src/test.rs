@@ -14,6 +14,9 @@ pub const FEATURES: &[&str] = &["--workspace", "--features", "windlass/testing"]
 /// The library with the features that a plain build leaves out: their SDKs take minutes to build.
 pub const CLOUDS: &[&str] = &["--package", "windlass", "--features", "testing,bedrock,vertex"];
 
+/// The product with traces over OTLP.
+pub const TRACES: &[&str] = &["--package", "windlass-app", "--features", "otel"];
+
 /// Debian packages that the tests need; none so far.
 const DEBIAN_PACKAGES: &[&str] = &[];
 
@@ -59,6 +62,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 pub fn everything(extent: Extent, nextest_arguments: &[String]) -> Result<()> {
     install::debian_packages(DEBIAN_PACKAGES)?;
     install::cargo_tool(&install::NEXTEST)?;
+    install::schemathesis()?;
     // With `--tests` the binary shares its dependencies with the tests; alone it would have them built twice,
     // because dev-dependencies switch on features of their own.
     process::run(process::cargo().args(["build", "--bins", "--tests"]).args(FEATURES))?;

@@ -85,7 +85,8 @@ impl Windlass {
                     _ => {}
                 },
                 Update::Status(ThreadStatus::Waiting) if self.waits => return Ok(String::new()),
-                Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } | Update::Status(_) => {}
+                Update::Snapshot { .. } => bail!("the watcher was too slow to be told each fragment"),
+                Update::Delta { .. } | Update::Progress { .. } | Update::Status(_) => {}
                 Update::Stopped { why } => bail!("driving stopped: {why}"),
             }
         }

@@ -3,8 +3,10 @@
 //! It reads files and variables and decides nothing about a run. A secret is only ever a reference here.
 
 mod file;
+mod files;
 mod gate;
 mod money;
+mod operate;
 mod reference;
 mod server;
 pub mod suggest;
@@ -21,8 +23,10 @@ use windlass::machine::{CacheMarks, Limits, ModelName, ModelSettings, Reasoning}
 use crate::trouble::Trouble;
 
 pub use file::{AgentFile, ConfigFile, ProviderFile};
+pub use files::FilesFile;
 use gate::ToolFile;
 pub use money::Dollars;
+pub use operate::{Range, ServerLimits, TlsFile};
 pub use reference::Reference;
 pub use server::ServerFile;
 
@@ -123,6 +127,8 @@ pub struct Settings {
     pub question_timeout_ms: Option<u64>,
     /// The server.
     pub server: ServerFile,
+    /// What people may upload to it.
+    pub files: FilesFile,
 }
 
 /// Reads a configuration file; `None` where it does not exist.
@@ -160,6 +166,7 @@ impl Settings {
             budgets: file.budget.into_iter().map(|budget| budget.0).collect(),
             question_timeout_ms: file.approvals.question_timeout.map(|length| length.0),
             server: file.server,
+            files: file.files,
         };
         if let Some(steps) = flags.max_steps {
             settings.agent.limits.max_steps = Some(steps);

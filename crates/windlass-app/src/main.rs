@@ -5,7 +5,9 @@ mod cli;
 mod config;
 mod console;
 mod editor;
+mod home;
 mod http;
+mod integration;
 mod keyboard;
 mod paths;
 mod place;
@@ -14,6 +16,7 @@ mod signals;
 mod telemetry;
 mod trouble;
 mod trust;
+mod vault;
 mod view;
 
 use std::process::ExitCode;
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         }
     };
     let ended = runtime.block_on(cli::run(cli, &console));
+    runtime.block_on(telemetry::finish());
     let exit = ended.unwrap_or_else(|error| trouble::report(&console, &error));
     if exit.leaves_a_run() {
         // At once, like a crash, which is what runs are made for: a runtime that winds down cancels tasks one by

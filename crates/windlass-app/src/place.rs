@@ -14,6 +14,7 @@ use windlass::machine::{
 use windlass::port::clock::Clock;
 use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
 use windlass::port::model::{Ability, Model, ModelError, Models};
+use windlass::port::observe::Observer;
 use windlass::tool::builtin::{file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
@@ -22,6 +23,7 @@ use crate::account::user::People;
 use crate::cli::{ModelFlags, PlaceFlags};
 use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
 use crate::console::Console;
+use crate::home::Homes;
 use crate::paths::UserPaths;
 use crate::policy::PolicyText;
 use crate::trouble::Trouble;
@@ -71,6 +73,8 @@ pub struct Place {
     pub engine: Engine,
     /// The models that it calls.
     pub models: Arc<Catalog>,
+    /// The folders that conversations work in.
+    pub homes: Homes,
 }
 
 /// Whether a person may be asked to trust the folder's file.
@@ -204,10 +208,18 @@ impl Ground {
     }
 
     /// Opens the store for a server: it also drives what nobody drives, and people have the roles of their accounts.
-    pub async fn open_server(self, used: &[ModelName], people: Arc<People>) -> anyhow::Result<Place> {
+    pub async fn open_server(
+        self,
+        used: &[ModelName],
+        people: Arc<People>,
+        observer: Arc<dyn Observer>,
+    ) -> anyhow::Result<Place> {
         let rules = self.rules.clone();
         let roles = move |principal: &Principal| people.roles(principal);
-        self.open_with(used, |builder| builder.rules(rules).roles_of(roles).attend(Attend::All)).await
+        self.open_with(used, |builder| {
+            builder.rules(rules).roles_of(roles).observer(observer).attend(Attend::All)
+        })
+        .await
     }
 
     async fn open_with(
@@ -221,16 +233,22 @@ impl Ground {
             .with_store(&self.user.data)
             .with_protected_file(&self.user.config)
             .with_protected_file(self.user.policy());
+        // Beside everything else: nothing depends on it.
+        let homes = Homes::new(&self.store(), Arc::new(folder));
+        let (found, ground) = (homes.clone(), homes.ground().clone());
+        tokio::task::spawn_blocking(move || ground.clear_leftovers());
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
         let builder = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
             .tools(self.tools()?)
-            .folder(Arc::new(folder))
+            .folders(move |thread, recorded| {
+                found.thread(thread, recorded).map(Some).map_err(|error| error.to_string())
+            })
             .budgets(self.settings.budgets.clone());
         let engine = finish(builder).build().await?;
-        Ok(Place { ground: self, engine, models })
+        Ok(Place { ground: self, engine, models, homes })
     }
 
     /// Opens the store for looking: no model is called.
@@ -289,6 +307,7 @@ impl Place {
     pub fn task(&self, agent: &AgentConfig, text: impl Into<String>) -> Task {
         let mut task = Task::new(agent.clone(), text);
         task.options.utc_offset_minutes = Some(utc_offset_minutes());
+        task.folder = Some(self.homes.ground().path().display().to_string());
         task
     }
 

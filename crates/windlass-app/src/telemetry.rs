@@ -1,10 +1,16 @@
-//! Logs go to standard error, warnings and worse unless `WINDLASS_LOG` or `RUST_LOG` asks for more.
+//! Logs go to standard error, warnings and worse unless `WINDLASS_LOG` or `RUST_LOG` asks for more; traces go where
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` says, in builds that have them.
 //!
-//! What is logged is the library's to say; this chooses how much of it is shown.
+//! What is logged is the library's to say; this chooses how much of it is shown, and in which form.
+
+#[cfg(feature = "otel")]
+mod otel;
 
 use std::io;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use crate::console::{Console, Paint};
 
@@ -12,13 +18,24 @@ use crate::console::{Console, Paint};
 pub const LOGS: &str = "\
 Logs (on stderr):
   WINDLASS_LOG=windlass=info   each step and call: its place, outcome, time and tokens
-  WINDLASS_LOG=windlass=debug  decisions too; `trace` adds texts, arguments and results";
+  WINDLASS_LOG=windlass=debug  decisions too; `trace` adds texts, arguments and results
+  WINDLASS_LOG_FORMAT=json     a line of JSON each, with request, thread, run, step and call";
 
-/// Starts logging. A filter that cannot be read is said and left out.
+/// The variable that chooses the form of logs.
+const FORMAT: &str = "WINDLASS_LOG_FORMAT";
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Starts logging. A filter or a form that cannot be read is said and left out.
 pub fn start(console: &Console) {
-    let wanted = ["WINDLASS_LOG", "RUST_LOG"]
-        .iter()
-        .find_map(|name| Some((name, std::env::var(name).ok().filter(|value| !value.trim().is_empty())?)));
+    let wanted = ["WINDLASS_LOG", "RUST_LOG"].iter().find_map(|name| Some((name, variable(name)?)));
     let filter = wanted.and_then(|(name, value)| match EnvFilter::try_new(&value) {
         Ok(filter) => Some(filter),
         Err(error) => {
@@ -27,11 +44,56 @@ pub fn start(console: &Console) {
             None
         }
     });
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new("warn")))
-        .with_ansi(console.paint == Paint::Colored)
-        .with_writer(io::stderr)
-        .finish();
+    let form = match variable(FORMAT).as_deref() {
+        None | Some("text") => Form::Text,
+        Some("json") => Form::Json,
+        Some(other) => {
+            console.warn(&format!("{FORMAT}=`{other}` is no form of logs"), &["write `text` or `json`"]);
+            Form::Text
+        }
+    };
+    let filter = filter.unwrap_or_else(|| EnvFilter::new("warn"));
+    let subscriber = tracing_subscriber::registry().with(lines(form, console.paint).with_filter(filter));
+    #[cfg(feature = "otel")]
+    let subscriber = subscriber.with(otel::layer(console));
+    #[cfg(not(feature = "otel"))]
+    if variable("OTEL_EXPORTER_OTLP_ENDPOINT").is_some() {
+        console.warn(
+            "this build sends no traces, although OTEL_EXPORTER_OTLP_ENDPOINT is set",
+            &["build it with `--features otel`, or unset the variable"],
+        );
+    }
     // Fails only where a subscriber is set already, and nothing before this sets one.
     let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+fn variable(name: &str) -> Option<String> {
+    crate::config::environment(name)
+}
+
+fn lines<S>(form: Form, paint: Paint) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
+{
+    let layer = fmt::layer().with_writer(io::stderr);
+    match form {
+        Form::Text => layer.with_ansi(paint == Paint::Colored).boxed(),
+        Form::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
+    }
+}
+
+/// Makes a request's span part of the trace that its headers name.
+#[cfg(feature = "otel")]
+pub fn continue_trace(span: &tracing::Span, headers: &http::HeaderMap) {
+    otel::continue_trace(span, headers);
+}
+
+/// Makes a request's span part of the trace that its headers name; this build has no traces.
+#[cfg(not(feature = "otel"))]
+pub fn continue_trace(_span: &tracing::Span, _headers: &http::HeaderMap) {}
+
+/// Sends what is still to be sent, within some seconds.
+pub async fn finish() {
+    #[cfg(feature = "otel")]
+    otel::finish().await;
 }

@@ -18,7 +18,7 @@ pub use self::run::{
 };
 use crate::agent::{Agent, EffectClass};
 use crate::id::{
-    Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, ThreadId,
+    Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
     Timestamp,
 };
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
@@ -57,6 +57,18 @@ pub enum Fact {
         /// Whose it is: who may answer what it asks, unless a rule names others.
         owner: Principal,
     },
+    /// The thread begins with the history of another; the events that follow are copies, up to the next of its own.
+    #[serde(rename = "thread.forked")]
+    ThreadForked {
+        /// The other thread.
+        from: ThreadId,
+        /// The last of its events that was copied.
+        until: Seq,
+        /// Who forked it.
+        by: Principal,
+        /// When; the event itself is as old as the other thread, so that time does not run backwards.
+        when: Timestamp,
+    },
     /// The thread has a title.
     #[serde(rename = "thread.titled")]
     ThreadTitled {
@@ -94,6 +106,26 @@ pub enum Fact {
     MessageWithdrawn {
         /// The id under which it waited.
         id: InputId,
+        /// Who took it back.
+        by: Principal,
+    },
+    /// A waiting message says something else now; it keeps its place.
+    #[serde(rename = "message.edited")]
+    MessageEdited {
+        /// The id under which it waits.
+        id: InputId,
+        /// What it says now.
+        message: Arc<Message>,
+        /// Who changed it.
+        by: Principal,
+    },
+    /// A waiting message goes before all others, however the active run ends.
+    #[serde(rename = "message.promoted")]
+    MessagePromoted {
+        /// The id under which it waits.
+        id: InputId,
+        /// Whose wish.
+        by: Principal,
     },
     /// A run began.
     #[serde(rename = "run.started")]

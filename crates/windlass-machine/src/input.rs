@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::agent::{Agent, Annotations, EffectClass};
 use crate::command::Command;
 use crate::event::{Answer, InterruptKind, Refused, RunOptions};
-use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId};
+use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId};
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{FailureClass, Policy, Terms, Trust};
 
@@ -24,6 +24,24 @@ pub enum Input {
     Withdraw {
         /// The id under which it waits.
         id: InputId,
+        /// Whose wish: its sender's or the thread's owner's.
+        by: Principal,
+    },
+    /// A waiting message is to say something else.
+    EditQueued {
+        /// The id under which it waits.
+        id: InputId,
+        /// What it is to say.
+        message: Arc<Message>,
+        /// Whose wish: its sender's or the thread's owner's.
+        by: Principal,
+    },
+    /// A waiting message is to be sent at once: the active run is cancelled, and the message goes before the others.
+    SendNow {
+        /// The id under which it waits.
+        id: InputId,
+        /// Whose wish: its sender's or the thread's owner's.
+        by: Principal,
     },
     /// The run is to end.
     Cancel {
@@ -170,6 +188,8 @@ impl Input {
             | Self::Tick => true,
             Self::Message(_)
             | Self::Withdraw { .. }
+            | Self::EditQueued { .. }
+            | Self::SendNow { .. }
             | Self::Cancel { .. }
             | Self::Answered { .. }
             | Self::Title { .. }
@@ -177,6 +197,21 @@ impl Input {
             | Self::Note { .. } => false,
         }
     }
+}
+
+/// A thread that is to begin with the history of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fork {
+    /// The id of the new thread.
+    pub thread: ThreadId,
+    /// The last event of the other thread that is copied.
+    pub until: Seq,
+    /// Who forks it, and owns the new one.
+    pub by: Principal,
+    /// The folder that the new thread's tools work in.
+    pub folder: Option<String>,
+    /// The other thread's title by now.
+    pub title: Option<String>,
 }
 
 /// A message for the agent, with the run that it starts.

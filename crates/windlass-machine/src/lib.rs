@@ -139,7 +139,9 @@ mod state;
 
 pub use agent::*;
 pub use command::{Command, Replied};
-pub use context::{EMPTY_RETRIES, ModelRequest, OVERRUN_RETRIES, repair_arguments};
+pub use context::{
+    EMPTY_RETRIES, ModelRequest, OVERRUN_RETRIES, Part, PartContent, PartKind, repair_arguments,
+};
 pub use event::*;
 pub use id::*;
 pub use input::*;

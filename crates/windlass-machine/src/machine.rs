@@ -8,7 +8,7 @@ use crate::command::{Command, Replied};
 use crate::context::{self, ModelRequest};
 use crate::event::Event;
 use crate::id::{CallKey, Digest, EffectId, Seq, ThreadId, Timestamp};
-use crate::input::Input;
+use crate::input::{Fork, Input};
 use crate::on;
 use crate::reject::Reject;
 use crate::state::{Call, CallStatus, FOLD, Phase, Run, State};
@@ -74,6 +74,13 @@ impl Machine {
     /// Folds one appended event in. Never fails.
     pub fn apply(&mut self, event: &Event) {
         self.state.apply(event);
+    }
+
+    /// The journal of a thread that begins with the history of another one, up to a place where no run is active.
+    /// `origin` are the other thread's events from its first on. Refused where there is no such place, or a run is
+    /// active in it; nothing but the whole of the result makes a thread.
+    pub fn fork(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Vec<Event>, Reject> {
+        on::fork::decide(origin, fork, now)
     }
 
     /// What should be in flight now: a function of the state alone.

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::Seq;
+
 /// Why an input was refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reject", rename_all = "snake_case")]
@@ -22,6 +24,14 @@ pub enum Reject {
     Closed {
         /// What.
         what: String,
+    },
+    /// A run is active at a place where a thread is to be forked.
+    #[error("a run is active at event {at}; event {nearest} is the last before it where none is")]
+    RunActive {
+        /// The place.
+        at: Seq,
+        /// The last place before it where no run is active.
+        nearest: Seq,
     },
     /// It speaks of something that is no longer so: an older try, a call that has not started.
     #[error("stale: {what}")]

@@ -17,7 +17,7 @@ pub use self::run::{Approval, Asked, Phase, Run, Streak};
 use crate::agent::Agent;
 use crate::context::nudge;
 use crate::event::{
-    Answer, Event, Fact, InterruptKind, Queued, Refused, RunOptions, RunStatus, StepMode, Totals,
+    Answer, Event, Fact, InterruptKind, Place, Queued, Refused, RunOptions, RunStatus, StepMode, Totals,
 };
 use crate::id::{
     Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
@@ -27,7 +27,7 @@ use crate::message::{Block, Message, MicroUsd, Role};
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 2;
+pub const FOLD: u32 = 3;
 
 /// A thread, folded from its journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub struct State {
     /// What the model has seen and said.
     pub history: History,
     /// Messages that wait, in order.
-    pub queue: VecDeque<(InputId, Queued)>,
+    pub queue: VecDeque<Waiting>,
     /// The active run.
     pub run: Option<Run>,
     /// The last finished run.
@@ -58,6 +58,17 @@ pub struct State {
     pub model: Option<ModelName>,
     /// A budget that has no room for the next step, until somebody is asked about it or the run ends.
     pub refused: Option<(String, u64, Refused)>,
+}
+
+/// A message that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// The sender's id of it.
+    pub id: InputId,
+    /// Since when it waits.
+    pub since: Timestamp,
+    /// The message, and what it starts.
+    pub queued: Queued,
 }
 
 /// What is left of a finished run.
@@ -133,14 +144,28 @@ impl State {
             }
             Fact::ThreadTitled { title, by: _ } => self.title = Some(title.clone()),
             Fact::MessageReceived { message, id: _, by: _ } => self.history.push(message.clone()),
-            Fact::MessageQueued { id, queued } => self.queue.push_back((id.clone(), (**queued).clone())),
+            Fact::MessageQueued { id, queued } => {
+                let (id, queued) = (id.clone(), (**queued).clone());
+                self.queue.push_back(Waiting { id, since: event.at, queued });
+            }
             Fact::MessageTaken { id } => {
-                if let Some(queued) = self.unqueue(id) {
-                    self.history.push(queued.message);
+                if let Some(waiting) = self.unqueue(id) {
+                    self.history.push(waiting.queued.message);
                 }
             }
-            Fact::MessageWithdrawn { id } => {
+            Fact::MessageWithdrawn { id, by: _ } => {
                 self.unqueue(id);
+            }
+            Fact::MessageEdited { id, message, by: _ } => {
+                if let Some(waiting) = self.queue.iter_mut().find(|waiting| waiting.id == *id) {
+                    waiting.queued.message = message.clone();
+                }
+            }
+            Fact::MessagePromoted { id, by: _ } => {
+                if let Some(mut waiting) = self.unqueue(id) {
+                    waiting.queued.place = Place::AfterCancel;
+                    self.queue.push_front(waiting);
+                }
             }
             Fact::RunStarted { agent, options, by } => self.start_run(event, agent, options, by),
             Fact::RunFinished { status, .. } => self.finish_run(*status),
@@ -148,8 +173,8 @@ impl State {
             Fact::WindowMoved { start } => self.history.move_to(*start),
             Fact::ModelSwitched { model, reason: _ } => self.switch_model(model),
             Fact::StepStarted { attempt, model, mode } => self.start_step(event.at, *attempt, model, *mode),
-            Fact::StepReplied { message, stop, usage, cost, .. } => {
-                self.with_run(|run| run.replied(message, stop, usage, *cost));
+            Fact::StepReplied { message, stop, usage, cost, ttft_ms, .. } => {
+                self.with_run(|run| run.replied(message, stop, usage, (*cost, *ttft_ms)));
                 if message.is_worth_keeping() {
                     self.history.push(message.clone());
                 }
@@ -184,8 +209,11 @@ impl State {
             Fact::LimitReached { limit, figure, refused: Some(refused) } => {
                 self.refused = Some((limit.clone(), *figure, refused.clone()));
             }
-            // An interrupt or a result follows a doubt; other limits and notes are for readers.
-            Fact::ToolInDoubt { .. } | Fact::LimitReached { refused: None, .. } | Fact::Note { .. } => {}
+            // An interrupt or a result follows a doubt; other limits, origins and notes are for readers.
+            Fact::ToolInDoubt { .. }
+            | Fact::ThreadForked { .. }
+            | Fact::LimitReached { refused: None, .. }
+            | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
     }
@@ -196,9 +224,9 @@ impl State {
         }
     }
 
-    fn unqueue(&mut self, id: &InputId) -> Option<Queued> {
-        let place = self.queue.iter().position(|(queued, _)| queued == id)?;
-        self.queue.remove(place).map(|(_, queued)| queued)
+    fn unqueue(&mut self, id: &InputId) -> Option<Waiting> {
+        let place = self.queue.iter().position(|waiting| waiting.id == *id)?;
+        self.queue.remove(place)
     }
 
     fn start_run(&mut self, event: &Event, agent: &Arc<Agent>, options: &RunOptions, by: &Principal) {

@@ -25,7 +25,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    ThreadCreated, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, RunStarted,
+    ThreadCreated, ThreadForked, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, MessageEdited, MessagePromoted, RunStarted,
     RunFinished, RunWithdrawn, StepStarted, StepReplied, StepFailed, CallJudged, GrantUsed, CallEdited,
     CallPreviewing, CallPreviewed, InterruptOpened, InterruptVoted, InterruptReminded, InterruptEscalated,
     InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
@@ -134,13 +134,21 @@ fn thread_facts() -> Vec<Fact> {
             owner: by(),
         },
         Fact::ThreadCreated { thread: "t".into(), workspace: "w".into(), folder: None, owner: by() },
+        Fact::ThreadForked {
+            from: "t0".into(),
+            until: Seq(17),
+            by: by(),
+            when: Timestamp(1_795_236_000_000),
+        },
         Fact::ThreadTitled { title: "A title".into(), by: by() },
         Fact::MessageReceived { id: id(), message: message(), by: by() },
         Fact::MessageQueued { id: id(), queued: queued(Place::AfterRun) },
         Fact::MessageQueued { id: id(), queued: queued(Place::AfterStep) },
         Fact::MessageQueued { id: id(), queued: queued(Place::AfterCancel) },
         Fact::MessageTaken { id: id() },
-        Fact::MessageWithdrawn { id: id() },
+        Fact::MessageWithdrawn { id: id(), by: by() },
+        Fact::MessageEdited { id: id(), message: message(), by: by() },
+        Fact::MessagePromoted { id: id(), by: by() },
         Fact::ModelSwitched { model: "b/two".into(), reason: "chosen by ann".into() },
         Fact::WindowMoved { start: 17 },
         Fact::Note { name: "ticket".into(), data: json!({ "n": 1.25, "type": "odd", "v": 9, "run": "x" }) },
@@ -149,7 +157,14 @@ fn thread_facts() -> Vec<Fact> {
 
 fn run_facts() -> Vec<Fact> {
     let error = RunError { code: "ERR_API".into(), message: "it broke".into(), retryable: true };
-    let totals = Totals { steps: 3, calls: 2, usage: usage(), cost: Some(MicroUsd(42)), duration_ms: 9 };
+    let totals = Totals {
+        steps: 3,
+        calls: 2,
+        usage: usage(),
+        cost: Some(MicroUsd(42)),
+        duration_ms: 9,
+        ..Totals::default()
+    };
     let cancel = |reason| Fact::CancelRequested { by: "ann".into(), reason };
     vec![
         Fact::RunStarted { agent: agent(true), options: options(), by: "ann".into() },

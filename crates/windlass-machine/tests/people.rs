@@ -22,16 +22,35 @@ impl World {
             return;
         }
         let by = Principal::from("ann");
-        let input = match self.dice.below(10) {
+        let input = match self.dice.below(12) {
             0 | 1 => Input::Cancel { run: None, by },
             2 => Input::SwitchModel { model: "test/c".into(), by },
             3 => Input::Title { title: "A title".into(), by },
-            4 => Input::Withdraw { id: format!("m{}", self.dice.below(self.messages)).into() },
+            4 => Input::Withdraw { id: self.some_message(), by: self.somebody() },
+            10 => {
+                let message = Arc::new(Message::text(Role::User, "Do it otherwise."));
+                Input::EditQueued { id: self.some_message(), message, by: self.somebody() }
+            }
+            11 => Input::SendNow { id: self.some_message(), by: self.somebody() },
             5 => Input::Note { name: "n".into(), data: serde_json::json!({ "a": 1.5 }) },
             6..=8 => Input::Rejudge { view: View::default() },
             _ => Input::Tick,
         };
         self.outside.push_back(input);
+    }
+
+    /// The id of a message that waits, if any does, or of another one.
+    fn some_message(&mut self) -> InputId {
+        let queue = &self.machine.state().queue;
+        match queue.get(self.dice.below(2) as usize) {
+            Some(waiting) => waiting.id.clone(),
+            None => format!("m{}", self.dice.below(self.messages)).into(),
+        }
+    }
+
+    /// Mostly whoever has sent all messages and owns the thread.
+    fn somebody(&mut self) -> Principal {
+        if self.dice.one_in(4) { "eve".into() } else { "ann".into() }
     }
 
     /// Somebody answers something that is open, or several things together.

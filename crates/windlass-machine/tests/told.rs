@@ -42,13 +42,18 @@ pub fn block(block: &Block) -> String {
 pub fn told(fact: &Fact) -> String {
     match fact {
         Fact::ThreadCreated { thread, .. } => format!("thread.created {thread}"),
+        Fact::ThreadForked { from, until, by, .. } => format!("thread.forked {from} {until} by {by}"),
         Fact::ThreadTitled { title, by } => format!("thread.titled {title:?} by {by}"),
         Fact::MessageReceived { id, message, .. } => {
             format!("message.received {id} {:?}", message.plain_text())
         }
         Fact::MessageQueued { id, queued } => format!("message.queued {id} {}", text(&queued.place)),
         Fact::MessageTaken { id } => format!("message.taken {id}"),
-        Fact::MessageWithdrawn { id } => format!("message.withdrawn {id}"),
+        Fact::MessageWithdrawn { id, by } => format!("message.withdrawn {id} by {by}"),
+        Fact::MessageEdited { id, message, by } => {
+            format!("message.edited {id} {:?} by {by}", message.plain_text())
+        }
+        Fact::MessagePromoted { id, by } => format!("message.promoted {id} by {by}"),
         Fact::RunStarted { .. } => "run.started".into(),
         Fact::RunFinished { status, output, error, fallback, totals } => {
             let mut line = format!("run.finished {}", text(status));

@@ -3,15 +3,23 @@
 //! A line that begins with `> ` is an input; what follows is what was recorded (`+`), refused (`!`),
 //! wanted (`*`) or is due (`~`). `UPDATE=1` rewrites what follows. A `#` line is a comment.
 
+mod answer;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 use windlass_machine::*;
 
-use crate::fixture::{self, as_asked, failure, reply};
-use crate::seen::{Flags, mark, read, rule_of, seen};
+use crate::fixture::{self, failure, reply};
+use crate::script::{has, json, key, number, option, words};
+use crate::seen::{Flags, mark, rule_of, seen};
 use crate::told::{START, block, shown, text, time, told};
+
+/// Who an input is from: Ann, who owns the thread, unless the line says otherwise.
+fn sender(words: &[String]) -> Principal {
+    option(words, "as").unwrap_or("ann").into()
+}
 
 /// One thread, driven by a script.
 struct Stage {
@@ -27,73 +35,6 @@ struct Stage {
     now: u64,
     messages: u32,
     ids: u32,
-}
-
-/// Splits a line into words, `"quoted texts"` and `{objects}`.
-fn words(line: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut word = String::new();
-    let (mut quoted, mut depth) = (false, 0);
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' if quoted && depth == 0 => word.push(match chars.next() {
-                Some('n') => '\n',
-                Some(other) => other,
-                None => '\\',
-            }),
-            '"' if depth == 0 => {
-                quoted = !quoted;
-                // An empty text is a word too.
-                if !quoted && word.is_empty() {
-                    found.push(String::new());
-                }
-            }
-            '{' if !quoted => {
-                depth += 1;
-                word.push(c);
-            }
-            '}' if !quoted => {
-                depth -= 1;
-                word.push(c);
-            }
-            ' ' if !quoted && depth == 0 => {
-                if !word.is_empty() {
-                    found.push(std::mem::take(&mut word));
-                }
-            }
-            c => word.push(c),
-        }
-    }
-    if !word.is_empty() {
-        found.push(word);
-    }
-    found
-}
-
-/// The value of `name=value` among the words.
-fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
-    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
-}
-
-fn number(words: &[String], name: &str) -> Option<u64> {
-    option(words, name).map(|value| value.parse().unwrap_or_else(|_| panic!("`{name}={value}` is no number")))
-}
-
-fn has(words: &[String], word: &str) -> bool {
-    words.iter().any(|other| other == word)
-}
-
-fn json<T: serde::de::DeserializeOwned>(text: &str) -> T {
-    serde_json::from_value(serde_json::Value::String(text.into())).unwrap_or_else(|e| panic!("`{text}`: {e}"))
-}
-
-fn key(text: &str, run: Option<&Run>) -> CallKey {
-    let step = run.map_or(0, |run| run.attempt.step);
-    match text.split_once('/') {
-        Some((step, index)) => CallKey { step: step.parse().unwrap(), index: index.parse().unwrap() },
-        None => CallKey { step, index: text.parse().unwrap_or_else(|_| panic!("`{text}` is no call")) },
-    }
 }
 
 impl Stage {
@@ -248,7 +189,13 @@ impl Stage {
                 return Vec::new();
             }
             "message" => self.message(words),
-            "withdraw" => Input::Withdraw { id: words[1].as_str().into() },
+            "withdraw" => Input::Withdraw { id: words[1].as_str().into(), by: sender(words) },
+            "edit" => Input::EditQueued {
+                id: words[1].as_str().into(),
+                message: Arc::new(Message::text(Role::User, words[2].as_str())),
+                by: sender(words),
+            },
+            "now" => Input::SendNow { id: words[1].as_str().into(), by: sender(words) },
             "cancel" => Input::Cancel { run: words.get(1).map(|run| run.as_str().into()), by },
             "title" => Input::Title { title: words[1].clone(), by },
             "switch" => Input::SwitchModel { model: words[1].as_str().into(), by },
@@ -387,6 +334,7 @@ impl Stage {
         let run = option(words, "run").map_or_else(|| format!("r{}", self.messages), Into::into);
         let mut new = fixture::new_message(&id, &words[1], &run, Arc::new(self.agent.clone()));
         new.options = self.options.clone();
+        new.by = sender(words);
         new.when_busy = match words.last().map(String::as_str) {
             Some("steer") => WhenBusy::Steer,
             Some("replace") => WhenBusy::Replace,
@@ -446,95 +394,11 @@ impl Stage {
         Input::ModelFailed(Box::new(failed))
     }
 
-    /// `answer 0 approve , 1 deny "no" as=cy roles=ops,dev in=w2 [gone] [schema] [denied]`
-    fn answer(&mut self, words: &[String]) -> Input {
-        let about = |word: &String| !matches!(word.split_once('='), Some(("as" | "roles" | "in", _)));
-        let said: Vec<String> = words[1..].iter().filter(|word| about(word)).cloned().collect();
-        let mut view = self.view();
-        let answers = said.split(|word| word == ",").map(|words| self.given(words, &mut view)).collect();
-        let roles = option(words, "roles").map(|roles| roles.split(',').map(Into::into).collect());
-        // Bob is an administrator unless a line says otherwise.
-        let by = Party {
-            principal: option(words, "as").unwrap_or("bob").into(),
-            workspace: option(words, "in").unwrap_or("w").into(),
-            roles: roles.unwrap_or_else(|| match option(words, "as") {
-                Some(_) => Vec::new(),
-                None => vec![ADMIN.into()],
-            }),
-        };
-        Input::Answered { answers, by, view }
-    }
-
-    /// One answer; the view is as the driver reads it for this answer.
-    fn given(&self, words: &[String], view: &mut View) -> Given {
-        let interrupt = match words[0].as_str() {
-            "run" => self.interrupt(None),
-            at => at.parse::<u32>().map_or_else(|_| at.into(), |index| self.interrupt(Some(index))),
-        };
-        let seat = words[0].parse::<usize>().ok().and_then(|index| view.calls.get_mut(index));
-        let reason =
-            words.get(2).filter(|word| !matches!(word.as_str(), "gone" | "schema" | "denied")).cloned();
-        let answer = match words[1].as_str() {
-            "approve" => Answer::Approve,
-            "edit" => Answer::Edit { arguments: reason.clone().expect("arguments").into() },
-            "deny" => Answer::Deny { reason },
-            "reply" => Answer::Reply(Box::new(Reply {
-                selected: option(words, "selected").map(Into::into),
-                text: option(words, "text").map(Into::into),
-                values: option(words, "values").map(|values| serde_json::from_str(values).unwrap()),
-            })),
-            "done" => Answer::Done { result: reason.expect("a result") },
-            "retry" => Answer::Retry,
-            "fail" => Answer::Fail { reason },
-            "raise" => Answer::Raise { to: words[2].parse().unwrap() },
-            "stop" => Answer::Stop,
-            "withdrawn" => Answer::Withdrawn,
-            other => panic!("`{other}` is no answer"),
-        };
-        if let Some(call) = seat {
-            if let (Answer::Edit { arguments }, CallView::Known(known)) = (&answer, &mut *call) {
-                known.arguments = match has(words, "invalid") {
-                    true => Arguments::Invalid { reason: "`path` is missing".into() },
-                    false => as_asked(&shown(arguments)),
-                };
-                known.value = read(&shown(arguments));
-            }
-            for word in words {
-                mark(call, word);
-            }
-        }
-        let approval = match option(words, "seen") {
-            Some("right") => self.approval(&interrupt),
-            Some(other) => Some(Digest::of(other.as_bytes())),
-            None => None,
-        };
-        Given { interrupt, answer, approval }
-    }
-
-    /// What an open approval is bound to.
-    fn approval(&self, interrupt: &InterruptId) -> Option<Digest> {
-        match self.run()?.asking(interrupt)?.1.kind {
-            InterruptKind::Approval { approval, .. } => Some(approval),
-            _ => None, // tidy: nothing else is bound
-        }
-    }
-
     fn call(&self, key: CallKey) -> Option<&Call> {
         match &self.run()?.phase {
             Phase::Calls(line) => line.calls.get(key.index as usize),
             Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
         }
-    }
-
-    /// The newest interrupt of a call, or of the run as a whole, open or not.
-    fn interrupt(&self, index: Option<u32>) -> InterruptId {
-        let found = self.journal.iter().rev().find_map(|event| match &event.fact {
-            Fact::InterruptOpened { interrupt, call, .. } if call.map(|call| call.index) == index => {
-                Some(interrupt.clone())
-            }
-            _ => None, // tidy: the others open nothing
-        });
-        found.unwrap_or_else(|| panic!("{index:?} has no interrupt"))
     }
 
     fn request(&self, out: &mut String) {

@@ -5,11 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use windlass_machine::{AutoRun, Policy, Principal, Rule};
+use tokio_util::sync::CancellationToken;
+use windlass_machine::{AutoRun, Policy, Principal, Rule, ThreadId};
 
 use crate::adapter::clock::SystemClock;
 use crate::drive::policy::PolicySource;
-use crate::drive::{BlobCache, Deps, Opening, RolesOf};
+use crate::drive::{BlobCache, Deps, FolderOf, Folders, Opening, RolesOf};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -19,6 +20,7 @@ use crate::port::clock::Clock;
 use crate::port::hook::Hook;
 use crate::port::journal::Journal;
 use crate::port::model::Models;
+use crate::port::observe::Observer;
 use crate::port::records::Records;
 use crate::tool::{Registry, WorkingFolder};
 
@@ -44,9 +46,11 @@ pub struct Builder {
     models: Option<Arc<dyn Models>>,
     registry: Registry,
     folder: Option<Arc<WorkingFolder>>,
+    folders: Option<Arc<FolderOf>>,
     policy: Policy,
     budgets: Vec<Budget>,
     hook: Option<Arc<dyn Hook>>,
+    observer: Option<Arc<dyn Observer>>,
     roles_of: Option<Arc<RolesOf>>,
     attend: Attend,
 }
@@ -109,9 +113,27 @@ impl Builder {
         self
     }
 
-    /// The folder that file tools work in.
+    /// The folder that the tools of every thread work in.
     pub fn folder(mut self, folder: Arc<WorkingFolder>) -> Self {
-        self.folder = Some(folder);
+        (self.folder, self.folders) = (Some(folder), None);
+        self
+    }
+
+    /// Finds the folder that the tools of a thread work in, by the thread and by what its task named
+    /// ([`Task::folder`](crate::Task::folder)).
+    ///
+    /// It is asked when the first tool of a thread is called after the thread was taken up, and may block. Where it
+    /// fails or panics, the model is told, and the next call asks again. Threads that share a folder take turns in it
+    /// where they are given the same [`Arc`].
+    pub fn folders(
+        mut self,
+        find: impl Fn(&ThreadId, Option<&str>) -> Result<Option<Arc<WorkingFolder>>, String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.folder = None;
+        self.folders = Some(Arc::new(find));
         self
     }
 
@@ -145,6 +167,12 @@ impl Builder {
         self
     }
 
+    /// Has the host program count what happens.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Which threads the engine drives.
     pub fn attend(mut self, attend: Attend) -> Self {
         self.attend = attend;
@@ -162,6 +190,10 @@ impl Builder {
             tokio::task::spawn_blocking(move || folder.clear_leftovers());
         }
         let ((journal, blobs, records), bus) = self.open(&clock).await?;
+        let folders = match self.folders {
+            Some(find) => Folders::Each(checked(find, self.store)),
+            None => Folders::One(self.folder),
+        };
         let models = match self.models {
             Some(models) => models,
             None => Arc::new(crate::adapter::model::ProviderCatalog::builder().build()?),
@@ -175,10 +207,11 @@ impl Builder {
             models,
             registry_digest: self.registry.digest(),
             registry: Arc::new(self.registry),
-            folder: self.folder,
+            folders,
             policy: PolicySource::new(self.policy),
             budgets: self.budgets,
             hook: self.hook,
+            observer: self.observer,
             roles_of: self.roles_of,
             attends: self.attend == Attend::All,
             cache: BlobCache::default(),
@@ -186,6 +219,7 @@ impl Builder {
             actors: Mutex::default(),
             kept: Mutex::default(),
             opening: Opening::default(),
+            leaving: CancellationToken::new(),
         });
         tokio::spawn(Deps::sweep(Arc::downgrade(&deps), self.attend == Attend::All));
         Ok(Engine { deps })
@@ -212,6 +246,18 @@ impl Builder {
 
 /// The parts of a store.
 type Ports = (Arc<dyn Journal>, Arc<dyn Blobs>, Arc<dyn Records>);
+
+/// Finds folders and refuses those that a store must not lie in.
+fn checked(find: Arc<FolderOf>, store: Option<PathBuf>) -> Arc<FolderOf> {
+    Arc::new(move |thread, recorded| {
+        let Some(folder) = find(thread, recorded)? else { return Ok(None) };
+        if let Some(store) = &store {
+            keep_apart(store, &folder).map_err(|error| error.to_string())?;
+        }
+        folder.clear_leftovers();
+        Ok(Some(folder))
+    })
+}
 
 /// An agent that can write into its own store could forge what was approved: there the folder must refuse its tools.
 /// (design: "Configuration and secrets")

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use windlass_machine::{
-    Agent, BlobRef, Content, Digest, Fact, Input, InputId, Limits, Machine, Message, ModelName,
+    Agent, BlobRef, Content, Digest, Fact, Fork, Input, InputId, Limits, Machine, Message, ModelName,
     ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId, WhenBusy,
 };
 
@@ -14,7 +14,10 @@ use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
-use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus};
+use crate::port::bus::Position;
+use crate::port::journal::{
+    Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus, Usage, UsageQuery,
+};
 use crate::port::model::Ability;
 use crate::port::records::Records;
 
@@ -23,6 +26,9 @@ const TAKEN_WITHIN_MS: u64 = 3_000;
 
 /// How often that is looked at.
 const TAKEN_LOOK_EVERY_MS: u64 = 10;
+
+/// How often it is looked whether every thread was left.
+const LEFT_LOOK_EVERY_MS: u64 = 5;
 
 /// Events that a message leads to before any that belongs to its run.
 const BEGINNING: usize = 8;
@@ -65,6 +71,9 @@ pub struct Task {
     pub by: Principal,
     /// The tenant.
     pub workspace: String,
+    /// What is recorded as the folder of a new thread's tools, and told to whoever finds it
+    /// ([`Builder::folders`](crate::Builder::folders)). An engine with one folder for all threads records that one.
+    pub folder: Option<String>,
     /// How the run behaves.
     pub options: RunOptions,
     /// What happens while another run is active in the thread.
@@ -81,6 +90,7 @@ impl Task {
             id: None,
             by: Principal::from("local"),
             workspace: "default".into(),
+            folder: None,
             options: RunOptions::default(),
             when_busy: WhenBusy::default(),
         }
@@ -122,7 +132,7 @@ impl Engine {
         };
         let head = head.map(|head| head.seq).unwrap_or_default();
         // Follows before it sends: whatever comes is told, and a head that has moved meanwhile is caught up with.
-        let updates = self.deps.watch(&thread, head, Begin::Live);
+        let updates = self.deps.watch(&thread, head.into(), Begin::Live);
         Ok((self.start_in(thread, task).await?, updates))
     }
 
@@ -154,7 +164,7 @@ impl Engine {
             message: Arc::new(message),
             by: task.by,
             workspace: task.workspace,
-            folder: self.deps.folder.as_ref().map(|folder| folder.path().display().to_string()),
+            folder: self.deps.folders.recorded(task.folder),
             run: run.clone(),
             agent: Arc::new(agent),
             options: task.options,
@@ -253,6 +263,22 @@ impl Engine {
         self.deps.actors().contains_key(thread)
     }
 
+    /// Stops driving: no thread is taken any more, model calls are dropped and asked again by whoever goes on, and
+    /// tools at work may end within a time, so that no outcome is lost. Returns how many threads had a tool at work
+    /// even then; those end with the process, as in a crash.
+    pub async fn hand_over(&self, within_ms: u64) -> usize {
+        self.deps.leaving.cancel();
+        let clock = &self.deps.clock;
+        let until_ms = clock.monotonic_ms().saturating_add(within_ms);
+        loop {
+            let driven = self.deps.actors().len();
+            if driven == 0 || clock.monotonic_ms() >= until_ms {
+                return driven;
+            }
+            clock.sleep_ms(LEFT_LOOK_EVERY_MS).await;
+        }
+    }
+
     /// Asks a run to end.
     pub async fn cancel(&self, run: &RunId, by: Principal) -> Result<Seq, EngineError> {
         let row = self.run_row(run).await?;
@@ -274,6 +300,16 @@ impl Engine {
 
     /// Watches a thread from after a position: events in order, live fragments between them.
     pub fn watch(&self, thread: &ThreadId, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
+        self.watch_from(thread, after.into())
+    }
+
+    /// Watches a thread from where a watcher stood, also in the middle of a reply: neither an event nor a fragment that
+    /// it has is told again. Fragments that can no longer be told one by one come as a snapshot of the reply so far.
+    pub fn watch_from(
+        &self,
+        thread: &ThreadId,
+        after: Position,
+    ) -> BoxStream<'static, Result<Update, StoreError>> {
         self.deps.watch(thread, after, Begin::Journal)
     }
 
@@ -285,6 +321,21 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Recorded>, EngineError> {
         Ok(self.deps.journal.read(thread, after, limit).await?)
+    }
+
+    /// Reads the last events before a position, in the order of the journal; `Seq(u64::MAX)` begins at its end.
+    pub async fn events_before(
+        &self,
+        thread: &ThreadId,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, EngineError> {
+        Ok(self.deps.journal.read_back(thread, before, limit).await?)
+    }
+
+    /// What runs used, by time, model and agent.
+    pub async fn usage(&self, query: &UsageQuery) -> Result<Usage, EngineError> {
+        Ok(self.deps.journal.usage(query).await?)
     }
 
     /// The whole text of a content, also where it is stored apart.
@@ -310,6 +361,25 @@ impl Engine {
     /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
     pub async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, EngineError> {
         Ok(self.deps.journal.runs(query).await?)
+    }
+
+    /// Makes a new thread that begins with the history of another one up to event `at`, in the other one's workspace
+    /// and with its title; `by` owns it, and its tools work in `folder`. Refused with
+    /// [`RunActive`](windlass_machine::Reject::RunActive), which names the nearest place, where a run is active at
+    /// `at`. Nothing of the history is done or charged again: its runs stay the other thread's. What waits in the
+    /// other thread stays there.
+    pub async fn fork(
+        &self,
+        thread: &ThreadId,
+        at: Seq,
+        by: Principal,
+        folder: Option<String>,
+    ) -> Result<ThreadId, EngineError> {
+        let folder = self.deps.folders.recorded(folder);
+        let title = self.thread(thread).await?.view.title;
+        let fork = Fork { thread: self.fresh_thread(), until: at, by, folder, title };
+        self.deps.fork(thread, &fork).await?;
+        Ok(fork.thread)
     }
 
     /// Deletes a thread; refused while a run is active in it.

@@ -101,6 +101,7 @@ impl EngineError {
             Self::Rejected(Reject::Busy | Reject::QueueFull { .. }) => (Fault::Caller, TryAgain::Later),
             Self::Rejected(
                 Reject::Closed { .. }
+                | Reject::RunActive { .. }
                 | Reject::Stale { .. }
                 | Reject::NotFound { .. }
                 | Reject::Forbidden { .. }

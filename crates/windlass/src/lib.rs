@@ -4,14 +4,20 @@
 //! models, tools, stores and buses; it knows neither HTTP servers nor command lines.
 
 pub mod adapter;
+mod attach;
 mod builder;
 mod drive;
 mod engine;
 mod error;
+mod export;
 mod gate;
 pub mod limits;
+mod messages;
+mod offer;
 mod outcome;
 pub mod port;
+mod prompt;
+mod queue;
 mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -25,4 +31,9 @@ pub use crate::drive::watch::Update;
 pub use crate::engine::{AgentConfig, Engine, Started, Task};
 pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
-pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens};
+pub use crate::messages::{CallState, MESSAGES_MAX, MessageStatus, StoredCall, StoredMessage};
+pub use crate::offer::OfferedTool;
+pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
+pub use crate::port::bus::{NoPosition, Position};
+pub use crate::prompt::{PROMPT_TEXT_MAX_BYTES, Prompt, PromptPart};
+pub use crate::queue::QueuedMessage;

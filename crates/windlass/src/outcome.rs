@@ -5,6 +5,9 @@
 use serde::Serialize;
 use windlass_machine::{InterruptId, InterruptKind, MicroUsd, Principal, RunId, Terms, ThreadId, Timestamp};
 
+use crate::error::EngineError;
+use crate::port::journal::{RunRow, ThreadRow};
+
 /// What became of a run, with real figures also on failure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -114,6 +117,17 @@ pub struct OpenInterrupt {
     /// Who has approved so far.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<Principal>,
+}
+
+/// A thread that asks something.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The thread.
+    pub thread: ThreadRow,
+    /// Its active run; `None` where that has ended meanwhile.
+    pub run: Option<RunRow>,
+    /// What it asks; nothing where it was answered meanwhile. The error says why the thread's journal cannot be read.
+    pub open: Result<Vec<OpenInterrupt>, EngineError>,
 }
 
 impl OpenInterrupt {

@@ -9,9 +9,9 @@ use windlass_machine::{
 };
 
 use crate::engine::Engine;
-use crate::error::EngineError;
-use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, dollars};
-use crate::port::journal::{Recorded, RunRow, StoreError};
+use crate::error::{EngineError, Fault, TryAgain};
+use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting, dollars};
+use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery};
 
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
@@ -23,6 +23,25 @@ impl Engine {
             Some(run) => self.asked(run).await,
             None => Ok(Vec::new()),
         }
+    }
+
+    /// The threads of a query that ask something, newest first, with what they ask; the last one's time and id are the
+    /// cursor of the next page. A thread that cannot be read hides no other.
+    pub async fn waiting(&self, query: &ThreadQuery) -> Result<Vec<Waiting>, EngineError> {
+        let query = ThreadQuery { asking: true, ..query.clone() };
+        let mut waiting = Vec::new();
+        for thread in self.threads(&query).await? {
+            let open = match self.interrupts(&thread.thread).await {
+                // One that was deleted meanwhile asks nothing.
+                Err(EngineError::NoThread(_)) => Ok(Vec::new()),
+                Err(error) if error.judge() != (Fault::Outside, TryAgain::Never) => return Err(error),
+                open => open,
+            };
+            let active = RunQuery { active: Some(true), ..RunQuery::of(&thread.thread, 1) };
+            let run = self.runs(&active).await?.into_iter().next();
+            waiting.push(Waiting { thread, run, open });
+        }
+        Ok(waiting)
     }
 
     /// What a run waits for, as its fold says.

@@ -46,7 +46,7 @@ impl Engine {
                         (queued, active) = (None, true);
                         run = event.run.unwrap_or(run);
                     }
-                    Fact::MessageWithdrawn { id } if queued.as_ref() == Some(&id) => {
+                    Fact::MessageWithdrawn { id, .. } if queued.as_ref() == Some(&id) => {
                         return Err(EngineError::NoRun(run));
                     }
                     Fact::RunStarted { .. } if event.run.as_ref() == Some(&run) => active = true,
@@ -60,7 +60,10 @@ impl Engine {
                 Update::Stopped { why } => {
                     return Err(EngineError::Stopped { thread: row.thread, why: why.to_string() });
                 }
-                Update::Status(_) | Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => {}
+                Update::Status(_)
+                | Update::Delta { .. }
+                | Update::Snapshot { .. }
+                | Update::Progress { .. } => {}
             }
         }
     }
@@ -79,10 +82,11 @@ impl Engine {
         for thread in self.deps.journal.threads(&newest).await? {
             let machine = self.peek(&thread.thread).await?;
             let state = machine.state();
-            if let Some((id, queued)) = state.queue.iter().find(|(_, queued)| queued.run == *run) {
+            if let Some(waiting) = state.queue.iter().find(|waiting| waiting.queued.run == *run) {
                 let (workspace, owner) = (thread.view.workspace, thread.view.owner);
-                let row = RunRow { thread: thread.thread, workspace, owner, view: view(state, queued) };
-                return Ok((row, Some(id.clone())));
+                let view = view(state, &waiting.queued);
+                let row = RunRow { thread: thread.thread, workspace, owner, view };
+                return Ok((row, Some(waiting.id.clone())));
             }
         }
         // It may have begun since it was first looked for.

@@ -1,6 +1,7 @@
 //! `windlass admin`: what whoever may use the store may do with its accounts, without a server.
 
 mod audit;
+mod backup;
 
 use std::sync::Arc;
 
@@ -41,6 +42,10 @@ enum Command {
     AddWorkspace(AddWorkspace),
     /// Export and check the log of who did what
     Audit(audit::AuditArgs),
+    /// Copy the store into a folder, also while it is in use
+    Backup(backup::BackupArgs),
+    /// Make a store of such a copy
+    Restore(backup::RestoreArgs),
 }
 
 #[derive(Args, Debug)]
@@ -153,6 +158,16 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
         return Ok(exit);
     }
     let ground = Ground::find(console, &args.place, &ModelFlags::default(), Ask::Never)?;
+    match &args.command {
+        Command::Backup(args) => return backup::backup(console, &ground, args).await,
+        Command::Restore(args) => return backup::restore(console, ground, args).await,
+        Command::AddUser(_)
+        | Command::AddKey(_)
+        | Command::Link(_)
+        | Command::Reset(_)
+        | Command::AddWorkspace(_)
+        | Command::Audit(_) => {}
+    }
     let place = ground.open_store().await?;
     let (records, settings) = (place.engine.records().clone(), &place.ground.settings);
     let accounts = Accounts::new(records, crate::place::clock(), Arc::new(People::default()));
@@ -177,6 +192,8 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
             args.link.with(settings, &token)
         }
         Command::Audit(args) => return audit::run(console, &accounts, args).await,
+        // Done before the store was opened.
+        Command::Backup(_) | Command::Restore(_) => return Ok(Exit::Done),
     };
     console.out_line(&said);
     Ok(Exit::Done)

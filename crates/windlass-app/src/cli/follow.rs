@@ -7,7 +7,7 @@ mod ask;
 use std::time::Duration;
 
 use futures::StreamExt;
-use windlass::machine::{Fact, Input, InterruptId, Queued, RunId, Seq, State, ThreadId};
+use windlass::machine::{Fact, InterruptId, Queued, RunId, Seq, State, ThreadId, Waiting};
 use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::{AgentConfig, EngineError, Outcome, Update};
 
@@ -199,7 +199,7 @@ impl<'a> Follow<'a> {
             Update::Stopped { why } => {
                 return Err(EngineError::Stopped { thread: self.thread.clone(), why: why.to_string() }.into());
             }
-            Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => {}
+            Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => {}
         }
         self.need().await
     }
@@ -264,7 +264,7 @@ impl<'a> Follow<'a> {
     }
 
     fn is_queued(&self, state: &State) -> bool {
-        state.queue.iter().any(|(_, queued)| queued.run == self.run)
+        state.queue.iter().any(|waiting| waiting.queued.run == self.run)
     }
 
     /// The run that is at work in the thread: the one that is followed, or one before it.
@@ -278,8 +278,8 @@ impl<'a> Follow<'a> {
     /// that is one message; others may be another process's.
     async fn unqueue(&self, state: &State) -> anyhow::Result<()> {
         let ours = |queued: &Queued| self.chat.is_some() || queued.run == self.run;
-        for (id, queued) in state.queue.iter().filter(|(_, queued)| ours(queued)) {
-            self.place.engine.send(&self.thread, Input::Withdraw { id: id.clone() }).await?;
+        for Waiting { id, queued, .. } in state.queue.iter().filter(|waiting| ours(&waiting.queued)) {
+            self.place.engine.withdraw(&self.thread, id, queued.by.clone()).await?;
             let text = queued.message.plain_text();
             self.console.note(&format!("not sent: {}", first_line(&shown(&text), ECHO_CHARS)));
         }

@@ -1,10 +1,14 @@
 //! `windlass serve`: the server, until it is told to stop.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::http::Uri;
 use clap::Args;
+use tokio_util::sync::CancellationToken;
+use windlass::Engine;
 use windlass::machine::Principal;
 
 use super::{ModelFlags, PlaceFlags};
@@ -12,11 +16,16 @@ use crate::account::link::LinkUse;
 use crate::account::user::{LOCAL, People};
 use crate::account::{Accounts, Role};
 use crate::console::Console;
+use crate::http::limit::Limiter;
+use crate::http::metrics::Metrics;
 use crate::http::origin::Origins;
-use crate::http::{self, App};
+use crate::http::tls::Certificate;
+use crate::http::{self, App, Terms};
+use crate::integration::Integrations;
 use crate::place::{Ask, Ground};
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, Trouble};
+use crate::vault::Vault;
 
 /// Where the server listens unless something else is said.
 pub(super) const LISTEN: &str = "127.0.0.1:7717";
@@ -59,7 +68,11 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         ground.reach(console, model)?;
     }
     let people = Arc::new(People::default());
-    let place = ground.open_server(&models, people.clone()).await?;
+    let certificate = server.tls.as_ref().map(Certificate::load).transpose()?;
+    let scrape =
+        server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()?;
+    let metrics = Arc::new(Metrics::new());
+    let place = ground.open_server(&models, people.clone(), metrics.clone()).await?;
     let agent = place.agent(console)?;
     let accounts = Accounts::new(place.engine.records().clone(), crate::place::clock(), people);
     accounts.local().await?;
@@ -69,26 +82,72 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         Trouble::usage(format!("cannot listen at `{address}`: {error}"))
             .hint("choose another address with `--listen`, for example 127.0.0.1:0")
     })?;
-    let origins = Origins::new(listening.address, &public_urls, &server.cors);
-    console.out_line(&format!("windlass serves at http://{}", listening.address));
-    invite(console, &accounts, listening.address, &public_urls).await?;
+    let vault = Vault::open(&place.ground.store())?;
+    let records = place.engine.records().clone();
+    let integrations = Integrations::new(records, crate::place::clock(), vault)?;
+    let scheme = if certificate.is_some() { "https" } else { "http" };
+    let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
+    let own = format!("{scheme}://{}", listening.address);
+    console.out_line(&format!("windlass serves at {own}"));
+    let beyond = public_urls.first().filter(|_| !listening.address.ip().is_loopback());
+    invite(console, &accounts, &own, beyond).await?;
     let app = App {
         engine: place.engine.clone(),
         accounts,
         agent,
         settings: place.ground.settings.clone(),
         origins,
+        homes: place.homes.clone(),
+        integrations,
+        uploading: tokio::sync::Mutex::default(),
+        stopping: CancellationToken::new(),
+        limiter: Limiter::new(&server.limits),
+        metrics,
+        scrape,
+        frames: Default::default(),
     };
     let mut signals = Signals::listen()?;
-    let mut exit = Exit::Done;
-    let stop = async {
-        exit = match signals.next().await {
-            Signal::Interrupt => Exit::Interrupted,
-            Signal::End(code) => Exit::Signal(code),
-        };
+    let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());
+    let terms = Terms { limits: server.limits, proxies: server.proxies, certificate };
+    let served = listening.serve(http::router(Arc::new(app)), stopping.clone(), terms);
+    Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
+}
+
+/// Serves until a signal comes; then requests end, streams are told to come back, and threads are left to whoever goes
+/// on, all within a time. A second signal ends everything at once, which loses nothing that is recorded.
+async fn stop(
+    signals: &mut Signals,
+    stopping: &CancellationToken,
+    engine: &Engine,
+    within: Duration,
+    served: impl Future<Output = ()>,
+) -> Exit {
+    let mut served = pin!(served);
+    let signal = tokio::select! {
+        signal = signals.next() => signal,
+        () = served.as_mut() => return Exit::Engine,
     };
-    listening.serve(http::router(Arc::new(app)), stop).await;
-    Ok(exit)
+    let exit = match signal {
+        Signal::Interrupt => Exit::Interrupted,
+        Signal::End(code) => Exit::Signal(code),
+    };
+    tracing::info!("the server is told to end");
+    stopping.cancel();
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let left = async {
+        let (driven, ()) = tokio::join!(engine.hand_over(within_ms), served);
+        if driven > 0 {
+            tracing::warn!(
+                driven,
+                "tools were still at work; whether they did it is asked when their runs go on"
+            );
+        }
+    };
+    tokio::select! {
+        () = left => {}
+        _ = signals.next() => tracing::warn!("a second signal: the server ends at once"),
+    }
+    exit
 }
 
 /// As long as nobody has registered: prints a one-time link for whoever reads this. On this machine it signs the local
@@ -96,20 +155,20 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
 async fn invite(
     console: &Console,
     accounts: &Accounts,
-    address: SocketAddr,
-    public_urls: &[Uri],
+    own: &str,
+    beyond: Option<&Uri>,
 ) -> anyhow::Result<()> {
     if accounts.is_registered().await? {
         return Ok(());
     }
-    let (used_for, what, base) = match (address.ip().is_loopback(), public_urls.first()) {
-        (false, Some(url)) => {
+    let (used_for, what, base) = match beyond {
+        Some(url) => {
             let used_for = LinkUse::Invite { role: Role::Admin, email: None };
             (used_for, "register the first administrator", url.to_string())
         }
-        (true, _) | (false, None) => {
+        None => {
             let used_for = LinkUse::SignIn { user: Principal::from(LOCAL) };
-            (used_for, "sign in as the local administrator", format!("http://{address}"))
+            (used_for, "sign in as the local administrator", own.to_owned())
         }
     };
     let token = accounts.start_link(used_for).await?;

@@ -4,6 +4,7 @@ use std::io::BufRead;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use futures::StreamExt;
 use windlass::Status;
 use windlass::machine::{RunStatus, ThreadId, Timestamp};
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
@@ -12,7 +13,6 @@ use super::{ModelFlags, PlaceFlags};
 use crate::console::{Console, first_line, shown, shown_line, tame_json};
 use crate::place::{Ask, Ground, Place, now};
 use crate::trouble::{Exit, Trouble};
-use crate::view::events::recorded;
 use crate::view::transcript::{self, Form};
 
 /// Characters of a title in the list.
@@ -178,8 +178,9 @@ async fn export(
         transcript::write(console, &place.engine, thread, Form::Markdown).await?
     } else {
         let mut lines = String::new();
-        for event in transcript::events(&place.engine, thread).await? {
-            lines.push_str(&tame_json(&recorded(&place.engine, &event).await?.to_string()));
+        let mut exported = place.engine.export(thread);
+        while let Some(line) = exported.next().await {
+            lines.push_str(&tame_json(line?.trim_end()));
             lines.push('\n');
         }
         lines

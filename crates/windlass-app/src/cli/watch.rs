@@ -19,11 +19,11 @@ const LINES: &str = "\
 Lines of `--stream-json`:
   {\"seq\":7,\"type\":\"step.started\",…}               an event; `seq` counts without a gap
   {\"seq\":7,\"delta\":1,\"type\":\"message.delta\",…}    a live fragment of the reply to step.started 7
-  {\"seq\":7,\"type\":\"delta.gap\"}                     fragments of that reply were missed
+  {\"seq\":7,\"delta\":9,\"type\":\"message.snapshot\",…} that reply so far, in place of its fragments up to 9
   {\"type\":\"thread.status\",…}                        what the thread does after the events so far
   {\"type\":\"outcome\",…}                              the last line: how the run stands
 Fragments count from 1 for each step.started. A reply is whole in its step.replied; until then its
-text is its fragments so far. step.failed makes them void. A client that was cut off goes on with
+text is the last snapshot, if there was one, and the fragments after it. step.failed makes them void. A client that was cut off goes on with
 `--after` and the `seq` of the last event that it has.
 
 Exit codes are those of `run`.";
@@ -106,7 +106,7 @@ impl Watch<'_> {
                 }
                 // Another process may drive it on at any time.
                 Update::Stopped { .. } | Update::Status(_) => false,
-                Update::Delta { .. } | Update::Gap { .. } | Update::Progress { .. } => false,
+                Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => false,
             };
             if over {
                 return self.outcome().await;

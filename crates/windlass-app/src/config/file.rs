@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use windlass::adapter::model::{Auth, KnownModel, WireKind};
 use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Reasoning, ToolName};
 
+use super::files::FilesFile;
 use super::gate::{ApprovalsFile, BudgetFile, ToolFile, tools_over};
 use super::money::Dollars;
 use super::reference::{HeaderValue, Reference};
@@ -34,6 +35,8 @@ pub struct ConfigFile {
     pub approvals: ApprovalsFile,
     /// The server.
     pub server: ServerFile,
+    /// What people may upload to it.
+    pub files: FilesFile,
 }
 
 /// `[agent]`.
@@ -165,6 +168,7 @@ impl ConfigFile {
                 question_timeout: self.approvals.question_timeout.or(weaker.approvals.question_timeout),
             },
             server: self.server.over(weaker.server),
+            files: self.files.over(weaker.files),
         }
     }
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use http::Uri;
 use serde::Deserialize;
 
+use super::operate::{Range, ServerLimits, TlsFile};
 use super::reference::Reference;
 use crate::account::{Registration, Role};
 use crate::trouble::Trouble;
@@ -20,6 +21,14 @@ pub struct ServerFile {
     pub public_urls: Vec<String>,
     /// Origins of pages elsewhere that may use the server.
     pub cors: Vec<String>,
+    /// Proxies whose word counts on who asks and by which scheme.
+    pub proxies: Vec<Range>,
+    /// The certificate, where the server speaks TLS itself.
+    pub tls: Option<TlsFile>,
+    /// What reads the metrics from elsewhere, beside administrators.
+    pub metrics_token: Option<Reference>,
+    /// What the server bears.
+    pub limits: ServerLimits,
     /// Who may register: `open`, `invite`, `closed`.
     pub registration: Option<Registration>,
     /// Providers that people sign in by, by the name in their address.
@@ -61,6 +70,10 @@ impl ServerFile {
             registration: self.registration.or(weaker.registration),
             // A provider as a whole: half of one with half of another would be a third.
             oidc: weaker.oidc.into_iter().chain(self.oidc).collect(),
+            proxies: if self.proxies.is_empty() { weaker.proxies } else { self.proxies },
+            tls: self.tls.or(weaker.tls),
+            metrics_token: self.metrics_token.or(weaker.metrics_token),
+            limits: self.limits.over(weaker.limits),
         }
     }
 

@@ -9,7 +9,7 @@ pub mod page;
 use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -260,23 +260,4 @@ async fn reset(
 ) -> Result<impl IntoResponse, Problem> {
     let tokens = app.accounts.reset_password(&body.token, body.password, &client).await?;
     signed_in(&app, &base, tokens).await
-}
-
-/// The version that a change is meant for, from `If-Match`. `*`, like no header, means whichever there is.
-pub fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(value) = headers.get(http::header::IF_MATCH) else { return Ok(None) };
-    let tag = value.to_str().unwrap_or_default().trim();
-    if tag == "*" {
-        return Ok(None);
-    }
-    let version = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')?.parse().ok());
-    version.map(Some).ok_or_else(|| {
-        let detail = format!("`if-match` is `{}`, which no answer gave", crate::console::first_line(tag, 80));
-        Problem::new(StatusCode::PRECONDITION_FAILED, "changed", detail).hint("send the `etag` of the answer")
-    })
-}
-
-/// The tag of a version.
-pub fn etag(version: u64) -> [(http::HeaderName, String); 1] {
-    [(http::header::ETAG, format!("\"{version}\""))]
 }

@@ -3,9 +3,8 @@
 //! Every route that is not open to all takes a [`Caller`]; what it may see is asked here and nowhere else.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::FromRequestParts;
 use http::{header, request};
 use windlass::EngineError;
 use windlass::machine::{Party, Principal, RunId, ThreadId};
@@ -28,7 +27,9 @@ impl FromRequestParts<Shared> for Caller {
     async fn from_request_parts(parts: &mut request::Parts, app: &Shared) -> Result<Self, Problem> {
         // A stream looks again who it is for; the credential stays with the request until then.
         let identity = identify(parts, app).await?;
-        identity.map(Self).map_err(|unknown| Problem::unauthenticated(unknown.to_string()))
+        let identity = identity.map_err(|unknown| Problem::unauthenticated(unknown.to_string()))?;
+        app.limiter.admit(&identity, parts)?;
+        Ok(Self(identity))
     }
 }
 
@@ -82,7 +83,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Peer {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut request::Parts, _: &S) -> Result<Self, Infallible> {
-        let from = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip().to_canonical());
+        let from = parts.extensions.get::<super::peer::Client>().map(|client| client.address);
         let agent = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         let agent = agent.map(|agent| crate::console::first_line(agent, AGENT_MAX_CHARS));
         Ok(Self(Client { from, agent }))
@@ -153,33 +154,54 @@ impl Caller {
         self.may(Role::Member, Scope::Approve)
     }
 
+    /// Refuses, in these words, whoever is no administrator.
+    pub fn administers_or(&self, words: impl FnOnce() -> &'static str) -> Result<(), Problem> {
+        if self.is_admin() { Ok(()) } else { Err(Problem::forbidden(words())) }
+    }
+
     /// May manage the workspace.
     pub fn administers(&self) -> Result<(), Problem> {
         self.may(Role::Admin, Scope::Admin)
     }
 
-    /// A thread that the caller may see: its own, or any of the workspace for an administrator. Another one does not
-    /// exist for it.
+    /// Whether the caller may see what an owner has in a workspace: its own, or everything in its workspace for an
+    /// administrator.
+    pub fn sees(&self, workspace: &str, owner: &Principal) -> bool {
+        workspace == self.workspace() && (self.is_admin() || owner == self.user())
+    }
+
+    /// A thread that the caller may see. Another one does not exist for it.
     pub async fn thread(&self, app: &Shared, thread: &ThreadId) -> Result<ThreadRow, Problem> {
         let missing = || Problem::not_found(format!("thread `{thread}`"));
-        let row = match app.engine.thread(thread).await {
-            Err(EngineError::NoThread(_)) => return Err(missing()),
-            row => row?,
-        };
-        let owner = app.engine.peek(thread).await?.state().owner.clone();
-        let own = row.view.workspace == self.workspace()
-            && (self.is_admin() || owner.as_ref() == Some(self.user()));
-        if own { Ok(row) } else { Err(missing()) }
+        match app.engine.thread(thread).await {
+            Err(EngineError::NoThread(_)) => Err(missing()),
+            Ok(row) if !self.sees(&row.view.workspace, &row.view.owner) => Err(missing()),
+            row => Ok(row?),
+        }
     }
 
     /// A run of a thread that the caller may see.
     pub async fn run(&self, app: &Shared, run: &RunId) -> Result<RunRow, Problem> {
         let missing = || Problem::not_found(format!("run `{run}`"));
-        let row = match app.engine.run_row(run).await {
-            Err(EngineError::NoRun(_)) => return Err(missing()),
-            row => row?,
+        match app.engine.run_row(run).await {
+            Err(EngineError::NoRun(_)) => Err(missing()),
+            Ok(row) if !self.sees(&row.workspace, &row.owner) => Err(missing()),
+            row => Ok(row?),
+        }
+    }
+
+    /// A user whose own things the caller may manage: itself, or anybody of its workspace for an administrator.
+    pub async fn user_or_self(&self, app: &Shared, user: Option<&str>) -> Result<Principal, Problem> {
+        let Some(user) = user.map(Principal::from).filter(|user| user != self.user()) else {
+            return Ok(self.user().clone());
         };
-        self.thread(app, &row.thread).await.map_err(|_| missing())?;
-        Ok(row)
+        let found = match self.is_admin() {
+            true => app.accounts.refresh().await?.find(&user),
+            false => None,
+        };
+        match found.filter(|found| found.workspace == self.workspace()) {
+            Some(_) => Ok(user),
+            None => Err(Problem::not_found(format!("user `{user}`"))),
+        }
     }
 }

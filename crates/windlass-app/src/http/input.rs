@@ -2,12 +2,15 @@
 //!
 //! Bodies are bounded in bytes, depth and key repetition before anything looks at them.
 
+mod unique;
+
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
 use http::{StatusCode, header, request};
 use serde::de::DeserializeOwned;
 
+use self::unique::Unique;
 use super::problem::Problem;
 
 /// Largest JSON body, in bytes: a message of 32,768 characters with a hundred more around it, several times over.
@@ -36,6 +39,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             )
             .hint("send `content-type: application/json`"));
         }
+        // Where the length is told, nothing of the body is read.
+        let told =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        if told.is_some_and(|told: u64| told > BODY_MAX_BYTES as u64) {
+            return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, String::new()));
+        }
         let bytes = Bytes::from_request(request, state)
             .await
             .map_err(|rejection| refused(rejection.status(), rejection.body_text()))?;
@@ -43,8 +52,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// Reads JSON: valid UTF-8, no deeper than 128 levels, no key twice in the types that we define.
+/// Reads JSON: valid UTF-8, no deeper than 128 levels, no key twice in one object. Which of two values of a key counts,
+/// every reader decides for itself, so that what was checked might not be what is used.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    if let Err(error) = serde_json::from_slice::<Unique>(bytes) {
+        return Err(Problem::bad_request(format!("the body is no JSON that is read here: {error}")));
+    }
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
         Err(error) if error.is_data() => Err(Problem::invalid(format!("the body does not fit: {error}"))),
@@ -95,5 +108,67 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
         path.map(|path| Self(path.0)).map_err(|rejection: PathRejection| {
             Problem::new(StatusCode::NOT_FOUND, "not_found", rejection.body_text())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn refused(bytes: &[u8]) -> (u16, String) {
+        let problem = parse::<Value>(bytes).unwrap_err();
+        (problem.status.as_u16(), problem.detail)
+    }
+
+    #[test]
+    fn bodies_are_bounded_in_depth_and_name_each_key_once() {
+        assert_eq!(parse::<Value>(br#"{"a":[{"b":"\u00e4"}]}"#).unwrap()["a"][0]["b"], "ä");
+        for hostile in [
+            "[".repeat(10_000).into_bytes(),
+            (r#"{"a":"#.repeat(10_000) + "1").into_bytes(),
+            br#"{"free":{"to":1,"to":2}}"#.to_vec(),
+            b"{\"a\":\"\xff\xfe\"}".to_vec(),
+            b"\xff".to_vec(),
+            br#"{"a":"\ud800"}"#.to_vec(),
+            b"{} {}".to_vec(),
+            b"".to_vec(),
+            b"{\"a\":1e999}".to_vec(),
+        ] {
+            let (status, detail) = refused(&hostile);
+            assert_eq!(status, 400, "{detail}");
+            assert!(detail.len() < 300, "{detail}");
+        }
+        assert!(refused(br#"{"free":{"to":1,"to":2}}"#).1.contains("the key `to` stands twice"));
+    }
+
+    /// Sends a body of many parts, its length told or not; returns the status, and how many parts were read.
+    async fn send(told: Option<usize>, parts: usize) -> (u16, usize) {
+        const PART: &[u8] = &[b' '; 64 * 1024];
+        let read = Arc::new(AtomicUsize::new(0));
+        let counted = read.clone();
+        let part = move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(Bytes::from_static(PART))
+        };
+        let body = axum::body::Body::from_stream(futures::stream::iter((0..parts).map(part)));
+        let mut request = http::Request::post("/").header("content-type", "application/json");
+        if let Some(told) = told {
+            request = request.header("content-length", told);
+        }
+        let body = Body::<Value>::from_request(request.body(body).unwrap(), &()).await;
+        (body.unwrap_err().status.as_u16(), read.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_large_is_not_read_to_its_end() {
+        assert_eq!(send(Some(100_000_000), 1_600).await, (413, 0));
+        let (status, parts) = send(None, 1_600).await;
+        assert_eq!(status, 413);
+        assert!(parts <= 1 + BODY_MAX_BYTES / (64 * 1024), "{parts}");
     }
 }

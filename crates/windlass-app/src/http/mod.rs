@@ -3,36 +3,66 @@
 //! Handlers parse, ask the [`Caller`](caller::Caller) what it may, call the engine, and map what comes back. They
 //! decide nothing about a run.
 
+mod agents;
 mod audit;
 mod auth;
+mod body;
 pub mod caller;
+mod compat;
+pub mod etag;
+pub mod files;
+mod grants;
 mod health;
+pub mod idempotency;
 pub mod input;
+mod integrations;
+mod interrupts;
 mod keys;
+pub mod limit;
 mod listen;
+mod messages;
+pub mod metrics;
+mod modes;
 mod oidc;
 mod openapi;
 pub mod origin;
+pub mod outcome;
 pub mod page;
+pub mod peer;
 pub mod problem;
+mod queue;
 mod request;
+mod runs;
+mod send;
+pub mod stream;
 mod team;
 mod threads;
+mod timezone;
+pub mod tls;
+mod tools;
+mod usage;
+mod wire;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
+use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
+use windlass::adapter::model::Secret;
 use windlass::{AgentConfig, Engine};
 
-pub use self::listen::listen;
+use self::limit::Limiter;
+pub use self::listen::{Terms, listen};
+use self::metrics::Metrics;
 use self::origin::Origins;
 use self::problem::Problem;
 use crate::account::Accounts;
 use crate::config::Settings;
+use crate::home::Homes;
+use crate::integration::Integrations;
 
 /// What handlers share.
 pub struct App {
@@ -46,6 +76,22 @@ pub struct App {
     pub settings: Settings,
     /// The addresses that it answers at.
     pub origins: Origins,
+    /// The folders of its people.
+    pub homes: Homes,
+    /// The systems that workspaces are connected with.
+    pub integrations: Integrations,
+    /// Held while an upload is kept.
+    pub uploading: tokio::sync::Mutex<()>,
+    /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
+    pub stopping: CancellationToken,
+    /// What is counted against limits.
+    pub limiter: Limiter,
+    /// What is counted for whoever watches the server.
+    pub metrics: Arc<Metrics>,
+    /// What reads the metrics from elsewhere.
+    pub scrape: Option<Secret>,
+    /// What the readers of a thread share.
+    pub frames: stream::frame::Frames,
 }
 
 /// [`App`] as handlers get it.
@@ -58,26 +104,55 @@ pub fn link(address: &str, token: &str) -> String {
 
 /// The whole server.
 pub fn router(app: Shared) -> Router {
-    let (api, document) = api().split_for_parts();
+    let (api, document) = api(&app).split_for_parts();
     Router::new()
         .merge(api)
         .merge(openapi::routes(document))
         .merge(auth::page::routes())
+        .merge(metrics::routes())
+        .merge(compat::routes())
         .fallback(async || Problem::not_found("this path"))
         .method_not_allowed_fallback(async || {
             let status = http::StatusCode::METHOD_NOT_ALLOWED;
             Problem::new(status, "method_not_allowed", "this path has no such method")
         })
         .layer(DefaultBodyLimit::max(input::BODY_MAX_BYTES))
+        .layer(middleware::from_fn_with_state(app.clone(), body::watch))
+        .layer(middleware::from_fn_with_state(app.clone(), limit::count))
         .layer(middleware::from_fn_with_state(app.clone(), origin::check))
-        .layer(middleware::from_fn(request::trace))
+        .layer(middleware::from_fn_with_state(app.clone(), peer::find))
+        .layer(middleware::from_fn_with_state(app.clone(), request::trace))
         .with_state(app)
 }
 
-/// The native API with its document. Features that come later merge their routes here.
-fn api() -> OpenApiRouter<Shared> {
-    let v1 = OpenApiRouter::new().merge(health::routes()).merge(threads::routes()).merge(people());
+/// The native API with its document. Features that come later merge their routes here; those whose `POST`s take an
+/// `Idempotency-Key` into [`keyed`].
+fn api(app: &Shared) -> OpenApiRouter<Shared> {
+    let once = middleware::from_fn_with_state(app.clone(), idempotency::once);
+    let v1 = OpenApiRouter::new()
+        .merge(health::routes())
+        .merge(stream::routes())
+        .merge(usage::routes())
+        // Their answers have secrets in them, which are kept for nobody's second try.
+        .merge(people())
+        .merge(files::routes(app.settings.files.max_bytes()))
+        .merge(keyed().layer(once));
     OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
+}
+
+/// Routes whose `POST`s happen once for a key.
+fn keyed() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .merge(threads::routes())
+        .merge(messages::routes())
+        .merge(queue::routes())
+        .merge(runs::routes())
+        .merge(interrupts::routes())
+        .merge(grants::routes())
+        .merge(modes::routes())
+        .merge(agents::routes())
+        .merge(tools::routes())
+        .merge(integrations::routes())
 }
 
 /// Who may come, and what they may do.

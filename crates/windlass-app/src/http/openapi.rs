@@ -1,26 +1,123 @@
 //! The API's description, made from the code, and a page that shows it without any other server.
+//!
+//! Routes and shapes come from the handlers. What all operations share is added here: who may call, what goes wrong,
+//! and names that are unique in the whole document.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::response::IntoResponse;
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use http::header;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use super::Shared;
+use super::etag::{ETag, Seen, not_modified};
+use super::problem::{MEDIA_TYPE, Problem};
 
 /// What the document says of itself; routes and shapes come from the handlers.
 #[derive(OpenApi)]
-#[openapi(info(title = "Windlass", description = "A durable engine for LLM agents"))]
+#[openapi(
+    info(
+        title = "Windlass",
+        description = "A durable engine for LLM agents.\n\n\
+            Times are milliseconds since the Unix epoch. Lists come in pages: `next_cursor` asks for the next one. \
+            What goes wrong is an `application/problem+json` with a `code` for programs and a `hint` for people. A `POST` \
+            with an `Idempotency-Key` happens once. Where an answer has an `ETag`, `If-None-Match` saves reading it \
+            again, and `If-Match` keeps a change from overwriting somebody else's."
+    ),
+    components(schemas(Problem)),
+    tags(
+        (name = "threads", description = "Conversations, and what stands in them"),
+        (name = "runs", description = "Tasks given, watched, waited for and stopped"),
+        (name = "interrupts", description = "What waits for a person, and what they say to it"),
+        (name = "gate", description = "Which calls run without asking: grants, allow lists, modes"),
+        (name = "agents", description = "Who can be given a task, and the models at hand"),
+        (name = "tools", description = "What agents can do here"),
+        (name = "server", description = "The server itself")
+    )
+)]
 pub struct Document;
 
-/// Serves the document.
+/// What is open to all: balancers have no key.
+const OPEN: [&str; 2] = ["/api/v1/health", "/api/v1/version"];
+
+/// Runs nothing but our own script, and talks to nobody but this server.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Serves the document and its page.
 pub fn routes(document: utoipa::openapi::OpenApi) -> Router<Shared> {
     // Made of strings, which are always JSON.
-    let json: Arc<str> = document.to_json().unwrap_or_default().into();
-    Router::new().route(
-        "/api/v1/openapi.json",
-        get(async move || ([(header::CONTENT_TYPE, "application/json")], json.to_string()).into_response()),
-    )
+    let document = complete(serde_json::to_value(document).unwrap_or_default());
+    let tag = ETag::strong(&document);
+    let json: Arc<str> = document.to_string().into();
+    let served = async move |seen: Seen| match seen.knows(&tag) {
+        true => not_modified(&tag),
+        false => tag.on(([(header::CONTENT_TYPE, "application/json")], json.to_string())),
+    };
+    Router::new()
+        .route("/api/v1/openapi.json", get(served))
+        .route("/api/docs", get(async || page(Html(include_str!("docs/page.html")))))
+        .route("/api/docs/page.js", get(async || asset("text/javascript", include_str!("docs/page.js"))))
+        .route("/api/docs/page.css", get(async || asset("text/css", include_str!("docs/page.css"))))
+}
+
+fn page(content: impl IntoResponse) -> Response {
+    let mut response = content.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+fn asset(media_type: &'static str, text: &'static str) -> Response {
+    page((StatusCode::OK, [(header::CONTENT_TYPE, media_type)], text))
+}
+
+/// Adds what all operations share.
+fn complete(mut document: Value) -> Value {
+    document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    document["security"] = json!([{ "key": [] }]);
+    let key = json!({ "type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer wls_…`" });
+    if let Some(components) = document["components"].as_object_mut() {
+        let schemes = components.entry("securitySchemes").or_insert_with(|| json!({}));
+        schemes["key"] = key;
+    }
+    let Some(paths) = document["paths"].as_object_mut() else { return document };
+    for (path, item) in paths {
+        let operations = item.as_object_mut().into_iter().flatten();
+        for (_, operation) in operations.filter(|(_, value)| value.get("responses").is_some()) {
+            if let Some(operation) = operation.as_object_mut() {
+                finish(path, operation);
+            }
+        }
+    }
+    document
+}
+
+fn finish(path: &str, operation: &mut Map<String, Value>) {
+    let tag = operation.get("tags").and_then(|tags| tags[0].as_str()).unwrap_or("api").to_owned();
+    let name = operation.get("operationId").and_then(Value::as_str).unwrap_or_default();
+    let id = format!("{tag}_{name}");
+    operation.insert("operationId".into(), id.into());
+    if OPEN.iter().any(|open| path.starts_with(open)) {
+        operation.insert("security".into(), json!([]));
+    }
+    let problem = json!({ MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } });
+    let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
+    for response in responses.values_mut() {
+        if is_problem(response) {
+            response["content"] = problem.clone();
+        }
+    }
+    let other = json!({ "description": "what went wrong", "content": problem });
+    responses.entry("default").or_insert(other);
+}
+
+/// Whether a response was described by the shape of a problem, which has a media type of its own.
+fn is_problem(response: &Value) -> bool {
+    let schema = &response["content"]["application/json"]["schema"]["$ref"];
+    schema.as_str().is_some_and(|name| name.ends_with("/Problem"))
 }

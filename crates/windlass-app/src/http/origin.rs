@@ -27,13 +27,13 @@ pub struct Origins {
 
 impl Origins {
     /// The addresses of a listener, those that people reach it by, and the pages elsewhere that may use it.
-    pub fn new(listener: SocketAddr, public: &[Uri], listed: &[String]) -> Self {
+    pub fn new(scheme: &str, listener: SocketAddr, public: &[Uri], listed: &[String]) -> Self {
         let port = listener.port();
         let mut hosts = vec![listener.to_string()];
         if listener.ip().is_loopback() {
             hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}")));
         }
-        let mut own: Vec<String> = hosts.iter().map(|host| format!("http://{host}")).collect();
+        let mut own: Vec<String> = hosts.iter().map(|host| format!("{scheme}://{host}")).collect();
         for uri in public {
             let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { continue };
             hosts.push(authority.as_str().to_ascii_lowercase());
@@ -151,7 +151,12 @@ mod tests {
 
     fn origins() -> Origins {
         let public = ["https://agents.example.com".parse().unwrap()];
-        Origins::new("127.0.0.1:7717".parse().unwrap(), &public, &["https://desk.example.com/".to_owned()])
+        Origins::new(
+            "http",
+            "127.0.0.1:7717".parse().unwrap(),
+            &public,
+            &["https://desk.example.com/".to_owned()],
+        )
     }
 
     fn verdict(host: &str, origin: Option<&str>) -> Result<(), u16> {

@@ -57,6 +57,16 @@ impl<T> Page<T> {
         let next_cursor = rows.last().filter(|_| more).map(|last| cursor(&place(last)));
         Self { data: rows, next_cursor }
     }
+
+    /// A page whose rows were chosen already; `next` is where the page after it begins.
+    pub fn until<C: Serialize>(rows: Vec<T>, next: Option<&C>) -> Self {
+        Self { data: rows, next_cursor: next.map(cursor) }
+    }
+
+    /// The same page with its rows as something else.
+    pub fn map<U>(self, shown: impl FnMut(T) -> U) -> Page<U> {
+        Page { data: self.data.into_iter().map(shown).collect(), next_cursor: self.next_cursor }
+    }
 }
 
 /// A place in a list as clients carry it.

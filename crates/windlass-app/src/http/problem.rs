@@ -103,11 +103,16 @@ impl Problem {
     }
 }
 
+/// A problem's code, beside the answer that tells it: the log has it too.
+#[derive(Clone, Debug)]
+pub struct Code(pub String);
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         // Strings and numbers: nothing that the serialiser refuses.
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response = (self.status, body).into_response();
+        response.extensions_mut().insert(Code(self.code));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -155,6 +160,7 @@ impl From<Reject> for Problem {
             Reject::Busy => Self::conflict("busy", said),
             Reject::QueueFull { .. } => Self::conflict("queue_full", said),
             Reject::Closed { .. } => Self::conflict("closed", said),
+            Reject::RunActive { .. } => Self::conflict("run_active", said),
             Reject::Stale { .. } => Self::conflict("stale", said),
             Reject::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, "not_found", said),
             Reject::Forbidden { .. } => Self::forbidden(said),

@@ -1,12 +1,14 @@
 //! What every request is given: an id that log and answer share, its time, and a line in the log.
 
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 use tracing::Instrument;
 use windlass::port::clock::Clock;
 
+use super::Shared;
+use super::problem::Code;
 use crate::account::secret;
 
 /// The header that carries a request's id, both ways.
@@ -18,16 +20,21 @@ const PROCESS_TIME: HeaderName = HeaderName::from_static("x-process-time");
 const ID_MAX_BYTES: usize = 64;
 
 /// Runs a request under its id, and says how it went.
-pub async fn trace(request: Request, next: Next) -> Response {
+pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let id = chosen(&request).unwrap_or_else(|| secret::draw::<9>());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let span = tracing::info_span!("request", request_id = %id, %method, path);
+    let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
+    let route = route.unwrap_or_else(|| "unmatched".to_owned());
+    let span = tracing::info_span!("request", request_id = %id, %method, path, http.route = route);
+    crate::telemetry::continue_trace(&span, request.headers());
     let clock = windlass::adapter::clock::SystemClock::new();
-    let begun = clock.now();
+    let begun_ms = clock.monotonic_ms();
     let mut response = next.run(request).instrument(span.clone()).await;
-    let took_ms = clock.now().0.saturating_sub(begun.0);
+    let took_ms = clock.monotonic_ms().saturating_sub(begun_ms);
     let status = response.status().as_u16();
-    span.in_scope(|| tracing::info!(status, took_ms, "answered"));
+    let problem = response.extensions().get::<Code>().map(|code| code.0.as_str());
+    span.in_scope(|| tracing::info!(status, took_ms, problem, "answered"));
+    app.metrics.answered(&route, &method, status, took_ms);
     let headers = response.headers_mut();
     // Ids are drawn or were checked to be plain letters.
     if let Ok(id) = HeaderValue::from_str(&id) {

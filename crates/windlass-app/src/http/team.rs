@@ -12,8 +12,8 @@ use windlass::machine::Principal;
 
 use super::Shared;
 use super::auth::cookie::Base;
-use super::auth::{etag, if_match};
 use super::caller::Caller;
+use super::etag::{ETag, IfMatch, Seen};
 use super::input::{Body, Path, Query};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
@@ -62,6 +62,26 @@ impl From<Member> for MemberInfo {
     }
 }
 
+fn tag(member: &Member) -> ETag {
+    ETag::strong(&member.version)
+}
+
+/// The version that a change is meant for; none where it is meant for whichever there is.
+async fn meant(
+    app: &Shared,
+    caller: &Caller,
+    id: &Principal,
+    seen: Seen,
+    headers: &HeaderMap,
+) -> Result<Option<u64>, Problem> {
+    if !headers.contains_key(header::IF_MATCH) {
+        return Ok(None);
+    }
+    let member = app.accounts.member(caller.workspace(), id).await?;
+    seen.allows(&tag(&member))?;
+    Ok(Some(member.version))
+}
+
 /// The people of the workspace, inactive ones too
 #[utoipa::path(get, path = "/team/members", tag = "team", params(PageQuery),
     responses((status = 200, body = Page<MemberInfo>), (status = 403, body = Problem)))]
@@ -105,7 +125,8 @@ async fn add(
     let draft = NewMember { email, password, role: role.unwrap_or(Role::Member), name };
     let member = app.accounts.add_member(&caller.0, draft).await?;
     let place = [(header::LOCATION, format!("/api/v1/team/members/{}", member.user.id))];
-    Ok((StatusCode::CREATED, place, etag(member.version), Json(MemberInfo::from(member))))
+    let tag = tag(&member);
+    Ok(tag.on((StatusCode::CREATED, place, Json(MemberInfo::from(member)))))
 }
 
 /// A person of the workspace
@@ -119,7 +140,7 @@ async fn one(
 ) -> Result<impl IntoResponse, Problem> {
     caller.administers()?;
     let member = app.accounts.member(caller.workspace(), &id).await?;
-    Ok((etag(member.version), Json(MemberInfo::from(member))))
+    Ok(tag(&member).json(MemberInfo::from(member)))
 }
 
 /// What is changed of a person; what is absent stays.
@@ -133,37 +154,41 @@ struct ChangeBody {
 
 /// Change a person's role, state or name, where `If-Match` is still right
 #[utoipa::path(patch, path = "/team/members/{member}", tag = "team", request_body = ChangeBody,
-    params(("member" = String, Path, description = "the account's id")),
+    params(("member" = String, Path, description = "the account's id"), IfMatch),
     responses((status = 200, body = MemberInfo), (status = 403, body = Problem), (status = 404, body = Problem),
         (status = 409, body = Problem), (status = 412, body = Problem)))]
 async fn change(
     State(app): State<Shared>,
     caller: Caller,
     Path(id): Path<Principal>,
+    seen: Seen,
     headers: HeaderMap,
     Body(body): Body<ChangeBody>,
 ) -> Result<impl IntoResponse, Problem> {
     caller.administers()?;
     let ChangeBody { role, active, name } = body;
     let change = MemberChange { role, active, name, email: None };
-    let member = app.accounts.change_member(&caller.0, &id, &change, if_match(&headers)?).await?;
-    Ok((etag(member.version), Json(MemberInfo::from(member))))
+    let version = meant(&app, &caller, &id, seen, &headers).await?;
+    let member = app.accounts.change_member(&caller.0, &id, &change, version).await?;
+    Ok(tag(&member).json(MemberInfo::from(member)))
 }
 
 /// Deactivate a person: their sessions and keys end, what they did stays
 #[utoipa::path(delete, path = "/team/members/{member}", tag = "team",
-    params(("member" = String, Path, description = "the account's id")),
+    params(("member" = String, Path, description = "the account's id"), IfMatch),
     responses((status = 204), (status = 403, body = Problem), (status = 404, body = Problem),
         (status = 409, body = Problem), (status = 412, body = Problem)))]
 async fn deactivate(
     State(app): State<Shared>,
     caller: Caller,
     Path(id): Path<Principal>,
+    seen: Seen,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     caller.administers()?;
     let change = MemberChange { active: Some(false), ..MemberChange::default() };
-    app.accounts.change_member(&caller.0, &id, &change, if_match(&headers)?).await?;
+    let version = meant(&app, &caller, &id, seen, &headers).await?;
+    app.accounts.change_member(&caller.0, &id, &change, version).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

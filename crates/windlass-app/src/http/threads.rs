@@ -1,34 +1,87 @@
-//! `/threads`: conversations.
+//! `/threads`: conversations. A thread is made by its first message, which `POST /runs` sends.
+//!
+//! What stands in one is in `messages.rs` and `queue.rs`; nothing here folds a journal.
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
-use utoipa::ToSchema;
+use axum::response::Response;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::ThreadId;
-use windlass::port::journal::{ThreadRow, ThreadStatus};
+use windlass::Whose;
+use windlass::machine::{Input, Seq, ThreadId, Timestamp};
+use windlass::port::journal::{Recorded, ThreadQuery, ThreadRow, ThreadStatus};
 
 use super::Shared;
 use super::caller::Caller;
-use super::input::Path;
+use super::etag::{ETag, IfMatch, IfNoneMatch, Seen, not_modified};
+use super::input::{Body, Path, Query};
+use super::page::{Page, PageQuery};
 use super::problem::Problem;
+
+/// Shortest text that titles are searched for: one letter is in nearly all.
+const SEARCH_MIN_CHARS: usize = 2;
+/// Longest text that titles are searched for: titles are shorter.
+const SEARCH_MAX_CHARS: usize = 100;
+/// Longest title that a thread keeps.
+const TITLE_MAX_CHARS: usize = 60;
+/// Events of a page at most.
+const EVENTS_MAX: usize = 500;
+/// Events of a page where the request names no number.
+const EVENTS: usize = 100;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(one))
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, rename, delete)).routes(routes!(events))
+}
+
+/// What a thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Doing {
+    /// No run is active.
+    Idle,
+    /// A run is active.
+    Running,
+    /// A run is parked on an outside reply.
+    Waiting,
+}
+
+impl From<ThreadStatus> for Doing {
+    fn from(status: ThreadStatus) -> Self {
+        match status {
+            ThreadStatus::Idle => Self::Idle,
+            ThreadStatus::Running => Self::Running,
+            ThreadStatus::Waiting => Self::Waiting,
+        }
+    }
+}
+
+impl From<Doing> for ThreadStatus {
+    fn from(doing: Doing) -> Self {
+        match doing {
+            Doing::Idle => Self::Idle,
+            Doing::Running => Self::Running,
+            Doing::Waiting => Self::Waiting,
+        }
+    }
 }
 
 /// A conversation.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Thread {
     /// Its id.
+    #[schema(example = "thr_01k9w4q2x7c3m")]
     id: String,
+    /// Whose it is.
+    owner: String,
     /// Its title, once it has one.
     title: Option<String>,
-    /// `idle`, `running` or `waiting`.
-    #[schema(value_type = String)]
-    status: ThreadStatus,
+    /// What it is doing.
+    status: Doing,
     /// Position of its last event.
     head: u64,
     /// Open interrupts.
@@ -43,8 +96,9 @@ impl From<ThreadRow> for Thread {
     fn from(row: ThreadRow) -> Self {
         Self {
             id: row.thread.to_string(),
+            owner: row.view.owner.to_string(),
             title: row.view.title,
-            status: row.view.status,
+            status: row.view.status.into(),
             head: row.head.0,
             interrupts: row.view.interrupts,
             created_at: row.created_at.0,
@@ -53,15 +107,186 @@ impl From<ThreadRow> for Thread {
     }
 }
 
+/// All that a thread's row says is written with its events.
+fn tag(row: &ThreadRow) -> ETag {
+    ETag::strong(&("thread", &row.thread, row.created_at, row.head))
+}
+
+/// Which threads.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ThreadFilter {
+    /// Only those whose title contains this text, letter case aside.
+    #[param(min_length = 2, max_length = 100)]
+    query: Option<String>,
+    /// Only those that do this.
+    #[param(inline)]
+    status: Option<Doing>,
+    /// Those of the whole workspace; only for administrators.
+    #[serde(default)]
+    all: Option<bool>,
+}
+
+/// Conversations, newest activity first
+#[utoipa::path(get, path = "/threads", tag = "threads", params(PageQuery, ThreadFilter),
+    responses((status = 200, body = Page<Thread>)))]
+async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+    Query(filter): Query<ThreadFilter>,
+) -> Result<Json<Page<Thread>>, Problem> {
+    caller.reads()?;
+    let all = filter.all.unwrap_or_default();
+    if all {
+        caller.administers_or(|| "only an administrator may list `all` threads of the workspace")?;
+    }
+    if let Some(query) = &filter.query {
+        let chars = query.chars().count();
+        if !(SEARCH_MIN_CHARS..=SEARCH_MAX_CHARS).contains(&chars) {
+            let detail = format!(
+                "`query` has {chars} characters; it must have {SEARCH_MIN_CHARS} to {SEARCH_MAX_CHARS}"
+            );
+            return Err(Problem::bad_request(detail));
+        }
+    }
+    let limit = page.limit()?;
+    let query = ThreadQuery {
+        workspace: Some(caller.workspace().to_owned()),
+        owner: (!all).then(|| caller.user().clone()),
+        title_contains: filter.query,
+        status: filter.status.map(ThreadStatus::from),
+        before: page.after::<(Timestamp, ThreadId)>()?,
+        limit: limit + 1,
+        ..ThreadQuery::default()
+    };
+    let rows = app.engine.threads(&query).await?;
+    let page = Page::of(rows, limit, |row| (row.view.updated_at, row.thread.clone()));
+    Ok(Json(page.map(Thread::from)))
+}
+
 /// One conversation
 #[utoipa::path(get, path = "/threads/{thread}", tag = "threads",
-    params(("thread" = String, Path, description = "the thread's id")),
-    responses((status = 200, body = Thread), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    params(("thread" = String, Path, description = "the thread's id"), IfNoneMatch),
+    responses((status = 200, body = Thread, headers(("ETag" = String, description = "its version"))),
+        (status = 304, description = "it is as the sender has it")))]
 async fn one(
     State(app): State<Shared>,
     caller: Caller,
+    seen: Seen,
     Path(thread): Path<ThreadId>,
-) -> Result<Json<Thread>, Problem> {
+) -> Result<Response, Problem> {
     caller.reads()?;
-    Ok(Json(caller.thread(&app, &thread).await?.into()))
+    let row = caller.thread(&app, &thread).await?;
+    let tag = tag(&row);
+    Ok(if seen.knows(&tag) { not_modified(&tag) } else { tag.json(Thread::from(row)) })
+}
+
+/// What changes in a conversation.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ThreadChange {
+    /// Its title.
+    #[schema(min_length = 1, max_length = 60, pattern = "\\S")]
+    title: String,
+}
+
+/// Gives a conversation another title
+#[utoipa::path(patch, path = "/threads/{thread}", tag = "threads",
+    params(("thread" = String, Path, description = "the thread's id"), IfMatch), request_body = ThreadChange,
+    responses((status = 200, body = Thread, headers(("ETag" = String, description = "its version")))))]
+async fn rename(
+    State(app): State<Shared>,
+    caller: Caller,
+    seen: Seen,
+    Path(thread): Path<ThreadId>,
+    Body(change): Body<ThreadChange>,
+) -> Result<Response, Problem> {
+    caller.runs()?;
+    let row = caller.thread(&app, &thread).await?;
+    seen.allows(&tag(&row))?;
+    let chars = change.title.chars().count();
+    if change.title.trim().is_empty() || chars > TITLE_MAX_CHARS {
+        let detail =
+            format!("`title` has {chars} characters; it must have 1 to {TITLE_MAX_CHARS}, not all blank");
+        return Err(Problem::invalid(detail));
+    }
+    app.engine.send(&thread, Input::Title { title: change.title, by: caller.user().clone() }).await?;
+    let row = caller.thread(&app, &thread).await?;
+    let tag = tag(&row);
+    Ok(tag.json(Thread::from(row)))
+}
+
+/// Deletes a conversation with everything in it
+///
+/// Refused while a run is active in it: cancel the run first.
+#[utoipa::path(delete, path = "/threads/{thread}", tag = "threads",
+    params(("thread" = String, Path, description = "the thread's id"), IfMatch),
+    responses((status = 204, description = "it is gone")))]
+async fn delete(
+    State(app): State<Shared>,
+    caller: Caller,
+    seen: Seen,
+    Path(thread): Path<ThreadId>,
+) -> Result<StatusCode, Problem> {
+    caller.runs()?;
+    seen.allows(&tag(&caller.thread(&app, &thread).await?))?;
+    app.engine.delete(&thread).await?;
+    app.engine.set_mode(&Whose::Thread(thread), None).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Which events.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct EventsQuery {
+    /// Only those after this position.
+    #[param(minimum = 0)]
+    after: Option<u32>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: Option<usize>,
+}
+
+/// A part of a journal.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Events {
+    /// The events, each with its position `seq`, its time `at`, its `type` and what belongs to that.
+    #[schema(value_type = Vec<Object>)]
+    data: Vec<Value>,
+    /// `after` of the part that follows; absent where this one ends with the journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_after: Option<u64>,
+}
+
+/// What happened in a conversation, in order
+#[utoipa::path(get, path = "/threads/{thread}/events", tag = "threads",
+    params(("thread" = String, Path, description = "the thread's id"), EventsQuery),
+    responses((status = 200, body = Events)))]
+async fn events(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(thread): Path<ThreadId>,
+    Query(query): Query<EventsQuery>,
+) -> Result<Json<Events>, Problem> {
+    caller.reads()?;
+    let row = caller.thread(&app, &thread).await?;
+    let limit = query.limit.unwrap_or(EVENTS);
+    if !(1..=EVENTS_MAX).contains(&limit) {
+        return Err(Problem::bad_request(format!("`limit` is {limit}; it must be 1 to {EVENTS_MAX}")));
+    }
+    let after = Seq(query.after.unwrap_or_default().into());
+    let recorded = app.engine.events(&thread, after, limit).await?;
+    let last = recorded.last().map(|recorded| recorded.seq);
+    let data = recorded.into_iter().map(shown).collect::<Result<_, _>>().map_err(Problem::internal)?;
+    Ok(Json(Events { data, next_after: last.filter(|last| *last < row.head).map(|last| last.0) }))
+}
+
+/// An event with its position.
+pub fn shown(recorded: Recorded) -> Result<Value, serde_json::Error> {
+    let mut event = serde_json::to_value(&recorded.event)?;
+    if let Value::Object(event) = &mut event {
+        event.shift_insert(0, "seq".into(), recorded.seq.0.into());
+    }
+    Ok(event)
 }

@@ -60,7 +60,7 @@ pub struct Live {
     doing: Doing,
     /// Text of the running reply that is on the screen.
     said: String,
-    /// Whether fragments of the running reply were missed.
+    /// Whether what is on the screen does not go on as the reply does.
     gap: bool,
     /// Text since the last results, recorded and on the screen: what the answer is compared with.
     answer: String,
@@ -93,7 +93,7 @@ impl Live {
         match update {
             Update::Event(recorded) => self.event(engine, &recorded.event).await?,
             Update::Delta { delta, .. } => self.delta(delta),
-            Update::Gap { .. } => self.gap = true,
+            Update::Snapshot { parts, .. } => self.snapshot(parts),
             Update::Progress { call, text } => {
                 let label = self.label(*call);
                 self.note(&format!("  {label}: {}", first_line(&shown(text), REASON_CHARS)));
@@ -117,6 +117,26 @@ impl Live {
                 self.console.out(&self.console.out_paint.dim(&shown(text)));
             }
             Delta::Call { .. } => {}
+        }
+    }
+
+    /// Shows what the screen lacks of the reply so far.
+    fn snapshot(&mut self, parts: &[Delta]) {
+        if self.show != Show::Terminal {
+            return;
+        }
+        let texts = parts.iter().filter_map(|part| match part {
+            Delta::Text { text, .. } => Some(&**text),
+            Delta::Reasoning { .. } | Delta::Call { .. } => None,
+        });
+        let whole: String = texts.collect();
+        match whole.strip_prefix(self.said.as_str()) {
+            Some(rest) => {
+                self.text(rest);
+                self.said = whole;
+            }
+            // The recorded reply will say what is to be there instead.
+            None => self.gap = true,
         }
     }
 

@@ -2,11 +2,34 @@
 
 mod audit;
 mod auth;
+mod backup;
 mod browser;
+mod client;
+mod cuts;
+mod docs;
+mod files;
+mod gate;
+mod hostile;
+mod idempotency;
+mod integrations;
+mod interrupts;
 mod keys;
+mod metrics;
 mod oidc;
+mod operate;
+mod queue;
+mod raw;
+mod runs;
+mod schemathesis;
+mod skyflo;
 mod start;
+mod stream;
 mod team;
+mod threads;
+mod tls;
+#[cfg(feature = "otel")]
+mod traces;
+mod usage;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
@@ -52,7 +75,7 @@ impl Server {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let address = lines.find_map(|line| {
             let line = line.ok()?;
-            line.split_whitespace().find(|word| word.starts_with("http://")).map(str::to_owned)
+            line.split_whitespace().find(|word| word.starts_with("http")).map(str::to_owned)
         });
         // Whatever else it prints must find a reader.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
@@ -91,6 +114,30 @@ impl Server {
     /// What a path answers to a body.
     pub async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
         answer(self.request(Method::POST, path).bearer_auth(key).json(body)).await
+    }
+
+    /// Starts a server over a user's store that speaks TLS.
+    pub fn start_tls(user: User) -> Self {
+        let server = Self::start_for(user, &[]);
+        assert!(server.address.starts_with("https://"), "{}", server.address);
+        server
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Sends a signal and waits for the end; gives the user back, and the exit code.
+    pub fn end(self, number: i32) -> (User, Option<i32>) {
+        operate::signal(self.id(), number);
+        self.wait()
+    }
+
+    /// Waits for the end; gives the user back, and the exit code.
+    pub fn wait(mut self) -> (User, Option<i32>) {
+        let code = self.process.wait().unwrap().code();
+        (std::mem::replace(&mut self.user, User::new()), code)
     }
 
     /// Kills the server, as a crash does, and gives the user back.

@@ -44,10 +44,10 @@ struct Tally {
 }
 
 /// A small generator of numbers: splitmix64.
-pub struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -57,7 +57,7 @@ impl Dice {
 }
 
 /// Names the seed where a trial fails.
-struct Seed(u64);
+pub struct Seed(pub u64);
 
 impl Drop for Seed {
     fn drop(&mut self) {
@@ -67,7 +67,7 @@ impl Drop for Seed {
     }
 }
 
-fn number_of(name: &str) -> Option<u64> {
+pub fn number_of(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 

@@ -40,7 +40,8 @@ struct Client {
 struct Fragments {
     /// Number of the newest.
     newest: u64,
-    missed: bool,
+    /// Whether fragments came together, as a snapshot.
+    together: bool,
     /// By block: the text, or a call's name and arguments.
     parts: BTreeMap<u64, (String, String)>,
 }
@@ -92,7 +93,7 @@ impl Client {
         match kind {
             "outcome" => self.ended = true,
             "thread.status" | "tool.progress" | "driver.stopped" => {}
-            "delta.gap" => self.fragments(&line).missed = true,
+            "message.snapshot" => self.fragments(&line).replace(&line),
             _ if line["delta"].is_u64() => self.fragments(&line).add(&line),
             _ => self.event(line),
         }
@@ -127,28 +128,34 @@ impl Client {
 impl Fragments {
     fn add(&mut self, line: &Value) {
         let number = line["delta"].as_u64().unwrap();
-        assert!(number > self.newest, "a fragment is told once: {line}");
-        assert!(number == self.newest + 1 || self.missed, "a gap is told: {line}");
+        assert_eq!(number, self.newest + 1, "each fragment is told once, and none left out: {line}");
         self.newest = number;
+        self.put(line);
+    }
+
+    fn replace(&mut self, line: &Value) {
+        let number = line["delta"].as_u64().unwrap();
+        assert!(number > self.newest, "a snapshot has news: {line}");
+        *self = Self { newest: number, together: true, parts: BTreeMap::new() };
+        line["parts"].as_array().unwrap().iter().for_each(|part| self.put(part));
+    }
+
+    fn put(&mut self, line: &Value) {
         let (name, text) = self.parts.entry(line["part"].as_u64().unwrap()).or_default();
         name.push_str(line["name"].as_str().unwrap_or_default());
         text.push_str(line["text"].as_str().or(line["arguments"].as_str()).unwrap());
     }
 
-    /// Whether the fragments are the whole reply. Where some were missed they are a beginning of it, as far as they
-    /// go without a gap.
+    /// Whether the fragments are the whole reply, one by one. They are always a beginning of it.
     fn compare(&self, blocks: &Value) -> bool {
         let blocks = blocks.as_array().unwrap();
         let mut whole = self.parts.len() == blocks.len();
-        if self.missed {
-            return false;
-        }
         for ((name, text), block) in self.parts.values().zip(blocks) {
             let recorded = block["text"].as_str().or(block["asked"].as_str()).unwrap();
             assert!(recorded.starts_with(text.as_str()), "`{text}` was told, `{recorded}` recorded");
             assert_eq!(name, block["name"].as_str().unwrap_or_default());
             whole &= text == recorded;
         }
-        whole
+        whole && !self.together
     }
 }

@@ -5,6 +5,7 @@
 
 mod fragment;
 pub(crate) mod nudge;
+mod part;
 mod repair;
 mod request;
 pub(crate) mod window;
@@ -12,6 +13,7 @@ pub(crate) mod window;
 use std::sync::Arc;
 
 pub use self::nudge::{EMPTY_RETRIES, OVERRUN_RETRIES};
+pub use self::part::{Part, PartContent, PartKind};
 pub use self::repair::arguments as repair_arguments;
 pub use self::request::ModelRequest;
 use crate::event::StepMode;

@@ -39,7 +39,8 @@ impl ModelRequest {
     }
 }
 
-fn tokens(block: &Block) -> u64 {
+/// Estimated tokens of a block.
+pub(super) fn tokens(block: &Block) -> u64 {
     match block {
         Block::Text { text, .. } | Block::Reasoning { text, .. } => text.tokens(),
         Block::Image { blob } | Block::File { blob, .. } => blob.tokens,

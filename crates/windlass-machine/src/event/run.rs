@@ -158,12 +158,32 @@ pub struct Totals {
     pub cost: Option<MicroUsd>,
     /// From start to end, in milliseconds.
     pub duration_ms: u64,
+    /// Calls that were dispatched because people approved them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub approved: u32,
+    /// Calls that people denied.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub denied: u32,
+    /// From sending to the first fragment, in milliseconds, of the first reply that told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft_ms: Option<u64>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Totals {
     /// Adds a reply. A reply that was stopped in the middle reports no cost and leaves the known one as it is.
-    pub fn add_reply(&mut self, stop: &StopReason, usage: &Usage, cost: Option<MicroUsd>) {
+    pub fn add_reply(
+        &mut self,
+        stop: &StopReason,
+        usage: &Usage,
+        cost: Option<MicroUsd>,
+        ttft_ms: Option<u64>,
+    ) {
         self.usage.add(usage);
+        self.ttft_ms = self.ttft_ms.or(ttft_ms);
         if *stop != StopReason::Cancelled || cost.is_some() {
             self.cost = self.cost.zip(cost).map(|(all, one)| MicroUsd(all.0.saturating_add(one.0)));
         }

@@ -1,4 +1,4 @@
-//! A message arrives, is taken back, or the thread gets a title.
+//! A message arrives or is taken into the history, or the thread gets a title.
 //!
 //! Nothing here looks at what a message says, beyond that it says something.
 
@@ -6,8 +6,9 @@ use super::{Decision, cancel, next};
 use crate::event::{CancelReason, Fact, Place, Queued, StepMode};
 use crate::id::{InputId, Principal};
 use crate::input::{NewMessage, WhenBusy};
-use crate::message::{Block, Role};
+use crate::message::{Block, Message, Role};
 use crate::reject::Reject;
+use crate::state::Waiting;
 
 /// Characters of a title. (SK-P7)
 const TITLE_MAX_CHARS: usize = 60;
@@ -60,18 +61,24 @@ pub(super) fn received(d: &mut Decision<'_>, new: &NewMessage) -> Result<(), Rej
     }
 }
 
-fn check(new: &NewMessage) -> Result<(), Reject> {
-    if !new.message.is_worth_keeping() {
+/// What a person or program may say to the agent.
+pub(super) fn check_said(message: &Message) -> Result<(), Reject> {
+    if !message.is_worth_keeping() {
         return Err(Reject::Invalid { what: "the message is empty; write what the agent should do".into() });
     }
-    let said = new.message.blocks.iter().all(|block| match block {
+    let said = message.blocks.iter().all(|block| match block {
         Block::Text { .. } | Block::Image { .. } | Block::File { .. } => true,
         Block::Reasoning { .. } | Block::ToolCall(_) | Block::ToolResult(_) | Block::Opaque { .. } => false,
     });
-    if new.message.role != Role::User || !said {
+    if message.role != Role::User || !said {
         let what = "a message to the agent is a user's, of text, images and files only".into();
         return Err(Reject::Invalid { what });
     }
+    Ok(())
+}
+
+fn check(new: &NewMessage) -> Result<(), Reject> {
+    check_said(&new.message)?;
     if new.agent.models.is_empty() {
         return Err(Reject::Invalid { what: format!("agent `{}` names no model", new.agent.name) });
     }
@@ -88,12 +95,12 @@ fn check(new: &NewMessage) -> Result<(), Reject> {
 /// still knows can be compared; the rest is the inbox's business.
 fn check_ids(d: &Decision<'_>, new: &NewMessage) -> Result<(), Reject> {
     let state = d.state;
-    if state.queue.iter().any(|(id, _)| *id == new.id) {
+    if state.queue.iter().any(|waiting| waiting.id == new.id) {
         return Err(Reject::Invalid { what: format!("message `{}` already waits", new.id) });
     }
     let active = state.run.as_ref().map(|run| &run.id);
     let last = state.last.as_ref().map(|last| &last.run);
-    let waiting = state.queue.iter().map(|(_, queued)| &queued.run);
+    let waiting = state.queue.iter().map(|waiting| &waiting.queued.run);
     if active.into_iter().chain(last).chain(waiting).any(|run| *run == new.run) {
         return Err(Reject::Invalid { what: format!("run `{}` exists already; give a fresh id", new.run) });
     }
@@ -128,14 +135,6 @@ fn shortened(title: &str) -> Option<String> {
     (!title.is_empty()).then_some(title)
 }
 
-pub(super) fn withdrawn(d: &mut Decision<'_>, id: &InputId) -> Result<(), Reject> {
-    if !d.state.queue.iter().any(|(queued, _)| queued == id) {
-        return Err(Reject::NotFound { what: format!("a waiting message `{id}`") });
-    }
-    d.record(Fact::MessageWithdrawn { id: id.clone() });
-    Ok(())
-}
-
 pub(super) fn titled(d: &mut Decision<'_>, title: &str, by: &Principal) -> Result<(), Reject> {
     let Some(title) = shortened(title) else {
         return Err(Reject::Invalid { what: "the title is empty".into() });
@@ -159,7 +158,7 @@ pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) 
 /// Takes the messages that steer the active run into its history.
 pub(super) fn take_steering(d: &mut Decision<'_>) {
     let state = d.state;
-    for (id, queued) in &state.queue {
+    for Waiting { id, queued, .. } in &state.queue {
         if queued.place == Place::AfterStep {
             d.record(Fact::MessageTaken { id: id.clone() });
         }

@@ -5,11 +5,13 @@
 
 mod answer;
 mod cancel;
+pub(crate) mod fork;
 mod line;
 mod lost;
 mod message;
 mod model;
 mod next;
+mod queue;
 mod rejudge;
 mod tool;
 mod verdict;
@@ -17,12 +19,12 @@ mod verdict;
 use serde_json::Value;
 
 use crate::context::window::Ahead;
-use crate::event::{Event, Fact, Output};
+use crate::event::{Answer, Event, Fact, Output};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
 use crate::input::Input;
 use crate::message::{Block, Content, INLINE_MAX_BYTES, Role, ToolResult};
 use crate::reject::Reject;
-use crate::state::{CallStatus, Phase, Run, State, Streak};
+use crate::state::{CallStatus, POLICY, Phase, Run, State, Streak};
 
 /// The facts of one decision, stamped with time and run as they are recorded.
 pub(crate) struct Decision<'a> {
@@ -46,7 +48,9 @@ pub(crate) fn decide(
     let d = &mut decision;
     match input {
         Input::Message(message) => message::received(d, message),
-        Input::Withdraw { id } => message::withdrawn(d, id),
+        Input::Withdraw { id, by } => queue::withdrawn(d, id, by),
+        Input::EditQueued { id, message, by } => queue::edited(d, id, message, by),
+        Input::SendNow { id, by } => queue::sent_now(d, id, by),
         Input::Cancel { run, by } => cancel::asked(d, run.as_ref(), by),
         Input::Answered { answers, by, view } => answer::answered(d, answers, by, view),
         Input::Title { title, by } => message::titled(d, title, by),
@@ -117,6 +121,18 @@ impl<'a> Decision<'a> {
         used
     }
 
+    /// Calls that people have denied in this decision.
+    fn denied(&self, run: &Run) -> u32 {
+        let denies = |event: &&Event| {
+            if let Fact::InterruptClosed { interrupt, answer: Answer::Deny { .. }, by, .. } = &event.fact {
+                let asked = run.asking(interrupt);
+                return by.as_str() != POLICY && asked.is_some_and(|(_, asked)| asked.kind.is_about_leave());
+            }
+            false
+        };
+        self.events.iter().filter(denies).count() as u32
+    }
+
     fn effect(&self, run: &Run, call: CallKey) -> EffectId {
         EffectId::derive(self.thread, &run.id, call)
     }
@@ -144,9 +160,12 @@ impl<'a> Decision<'a> {
                     ahead.cut(self.state.run.as_ref().map_or(u64::MAX, |run| run.first_message));
                 }
                 Fact::ThreadCreated { .. }
+                | Fact::ThreadForked { .. }
                 | Fact::ThreadTitled { .. }
                 | Fact::MessageQueued { .. }
                 | Fact::MessageWithdrawn { .. }
+                | Fact::MessageEdited { .. }
+                | Fact::MessagePromoted { .. }
                 | Fact::RunStarted { .. }
                 | Fact::RunFinished { .. }
                 | Fact::StepStarted { .. }

@@ -32,7 +32,7 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
     let run = calling(d, reply.attempt)?;
     let message = Message { role: Role::Assistant, blocks: reply.blocks.clone() };
     let mut totals = run.totals;
-    totals.add_reply(&reply.stop, &reply.usage, reply.cost);
+    totals.add_reply(&reply.stop, &reply.usage, reply.cost, reply.ttft_ms);
     let asks = message.calls().next().is_some();
     let message = Arc::new(message);
     d.record(Fact::StepReplied {
@@ -106,7 +106,7 @@ fn without_calls(d: &mut Decision<'_>, run: &Run, stop: &StopReason, message: &M
 }
 
 fn answered(d: &mut Decision<'_>, run: &Run, output: Output, totals: &Totals) {
-    let steered = d.state.queue.iter().any(|(_, queued)| queued.place == crate::event::Place::AfterStep);
+    let steered = d.state.queue.iter().any(|waiting| waiting.queued.place == crate::event::Place::AfterStep);
     // An answer on the last step stands; what was to steer the run then starts the next one.
     if steered && has_steps_left(run) {
         next_step(d, run, StepMode::Plain, totals);

@@ -16,7 +16,7 @@ use crate::id::{Attempt, InputId, InterruptId, ModelName, Principal, RunId};
 use crate::message::MicroUsd;
 use crate::policy::{Approver, Quorum, Terms, shorten_failure};
 use crate::reject::Reject;
-use crate::state::{Phase, Run};
+use crate::state::{Phase, Run, Waiting};
 
 /// Who may raise a limit.
 type Approvers = BTreeSet<Approver>;
@@ -228,7 +228,7 @@ fn move_window(d: &mut Decision<'_>, agent: &Agent, mode: StepMode) {
     }
 }
 
-/// Ends the run, and starts what waits for that. `totals` include what this decision has recorded.
+/// Ends the run, and starts what waits for that. `totals` include what this decision has recorded of replies.
 pub(super) fn finish(d: &mut Decision<'_>, run: &Run, end: End, totals: &Totals) {
     let done = end.status == RunStatus::Done;
     finish_only(d, run, end, totals);
@@ -237,26 +237,35 @@ pub(super) fn finish(d: &mut Decision<'_>, run: &Run, end: End, totals: &Totals)
 
 /// Ends the run and starts nothing.
 pub(super) fn finish_only(d: &mut Decision<'_>, run: &Run, end: End, totals: &Totals) {
-    let totals = Totals { duration_ms: d.now.since(run.started_at), ..*totals };
+    let denied = totals.denied + d.denied(run);
+    let totals = Totals { duration_ms: d.now.since(run.started_at), denied, ..*totals };
     let End { status, output, error, fallback } = end;
     d.record(Fact::RunFinished { status, output, error, fallback, totals });
 }
 
 /// After a run that is done the first waiting message starts the next; after another one only a message that was
 /// sent in its place does. (ZE-P7) `newest` is such a message that this very decision has queued; where an older one
-/// waits, it goes first.
+/// waits, it goes first. One that this very decision has promoted goes before all others.
 pub(super) fn start_waiting(d: &mut Decision<'_>, done: bool, newest: Option<(&InputId, &Queued)>) {
     let state = d.state;
-    let next = state.queue.iter().find(|(id, queued)| {
-        let taken = d
-            .events
-            .iter()
-            .any(|event| matches!(&event.fact, Fact::MessageTaken { id: taken } if taken == id));
-        !taken && (done || queued.place == Place::AfterCancel)
-    });
-    if let Some((id, queued)) = next.map(|(id, queued)| (id, queued)).or(newest) {
+    let is = |waiting: &Waiting, one: fn(&Fact) -> Option<&InputId>| {
+        d.events.iter().any(|event| one(&event.fact) == Some(&waiting.id))
+    };
+    let mut waiting = state.queue.iter().filter(|waiting| !is(waiting, taken));
+    let promoted = waiting.clone().find(|waiting| is(waiting, promoted));
+    let in_turn = |waiting: &&Waiting| done || waiting.queued.place == Place::AfterCancel;
+    let next = promoted.or_else(|| waiting.find(in_turn));
+    if let Some((id, queued)) = next.map(|waiting| (&waiting.id, &waiting.queued)).or(newest) {
         message::start_queued(d, id, queued);
     }
+}
+
+fn taken(fact: &Fact) -> Option<&InputId> {
+    if let Fact::MessageTaken { id } = fact { Some(id) } else { None }
+}
+
+fn promoted(fact: &Fact) -> Option<&InputId> {
+    if let Fact::MessagePromoted { id, .. } = fact { Some(id) } else { None }
 }
 
 /// A time has come: a retry or a read is due, the run's time is up, or nobody has answered.

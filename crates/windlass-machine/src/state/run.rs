@@ -259,9 +259,9 @@ impl Run {
         message: &Message,
         stop: &StopReason,
         usage: &Usage,
-        cost: Option<MicroUsd>,
+        (cost, ttft_ms): (Option<MicroUsd>, Option<u64>),
     ) {
-        self.totals.add_reply(stop, usage, cost);
+        self.totals.add_reply(stop, usage, cost, ttft_ms);
         self.stop = Some(stop.clone());
         self.partial = None;
         let calls: Vec<Call> = message.calls().map(Call::new).collect();
@@ -335,11 +335,14 @@ impl Run {
             }
             // The others are folded elsewhere.
             Fact::ThreadCreated { .. }
+            | Fact::ThreadForked { .. }
             | Fact::ThreadTitled { .. }
             | Fact::MessageReceived { .. }
             | Fact::MessageQueued { .. }
             | Fact::MessageTaken { .. }
             | Fact::MessageWithdrawn { .. }
+            | Fact::MessageEdited { .. }
+            | Fact::MessagePromoted { .. }
             | Fact::RunStarted { .. }
             | Fact::RunFinished { .. }
             | Fact::RunWithdrawn { .. }
@@ -439,7 +442,11 @@ impl Run {
             ) => {
                 (call.status, call.reply) = (CallStatus::Ready, Some(answer.clone()));
             }
-            // The call's result follows in the same batch.
+            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { .. }) => {
+                // The call's result follows in the same batch.
+                self.totals.denied += u32::from(by.0.as_str() != POLICY);
+            }
+            // As above.
             (
                 InterruptKind::Approval { .. } | InterruptKind::Hook { .. } | InterruptKind::InDoubt { .. },
                 _,
@@ -452,8 +459,10 @@ impl Run {
         call.status = CallStatus::Started;
         call.starts += 1;
         let (first, class, tool) = (call.starts == 1, call.class, call.tool.clone());
+        let by_people = call.approved && !call.approvals.is_empty();
         if first {
             self.totals.calls += 1;
+            self.totals.approved += u32::from(by_people);
             if self.agent.limits.max_calls.contains_key(&tool) {
                 *self.calls_of.entry(tool).or_default() += 1;
             }

@@ -66,6 +66,14 @@ impl Node {
         ids
     }
 
+    /// How many nodes are alive in a store's folder.
+    pub(crate) fn alive_in(store: &Path) -> usize {
+        let folder = store.join("nodes");
+        let Ok(entries) = fs::read_dir(&folder) else { return 0 };
+        let locks = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        locks.filter(|path| path.extension().is_some_and(|end| end == "lock") && is_locked(path)).count()
+    }
+
     fn remove_dead(&self) {
         for id in self.ids() {
             if !self.is_alive(&id) {

@@ -17,6 +17,7 @@ use windlass_machine::{
 use super::append::{NotAppended, Patience, append};
 use super::contain::panic_text;
 use super::flight::InFlight;
+use super::measure;
 use super::policy::PolicyNow;
 use super::spend::{Drawn, Spending};
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row, trace};
@@ -25,6 +26,7 @@ use crate::port::bus::Signal;
 use crate::port::journal::{
     Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot, ThreadStatus,
 };
+use crate::port::observe::Measure;
 use crate::port::records::RecordChange;
 
 /// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
@@ -67,6 +69,8 @@ pub(super) struct Actor {
     pub snapshot_bytes: usize,
     /// What a log shows of the active run.
     pub span: tracing::Span,
+    /// What it shows of whoever asked for that run.
+    pub asked: tracing::Span,
 }
 
 /// What one round has decided.
@@ -78,6 +82,7 @@ struct Round {
     runs: Vec<RunView>,
     drawn: Drawn,
     records: Vec<RecordChange>,
+    measures: Vec<Measure>,
 }
 
 /// Why a round is decided anew: nothing of it was written.
@@ -95,6 +100,8 @@ const MAX_ROUNDS: usize = 64;
 pub(super) enum Ended {
     /// Nothing is left to do; the mailbox is closed, and what came while it was, is handed on.
     Idle,
+    /// The process is to drive nothing any more; no tool was at work.
+    Left,
     /// Another process drives the thread.
     Fenced,
     /// The store gave up.
@@ -107,6 +114,7 @@ impl Ended {
     fn why(&self) -> String {
         match self {
             Self::Idle => "nothing was left to do".to_owned(),
+            Self::Left => super::owner::LEAVING.to_owned(),
             Self::Fenced => "another process drives it now".to_owned(),
             Self::Store(error) => error.to_string(),
             Self::Crashed(why) => format!("the driver crashed ({why}); this is a defect"),
@@ -122,6 +130,7 @@ impl Actor {
         self.in_flight.abort();
         match &ended {
             Ended::Idle => {}
+            Ended::Left => tracing::info!(thread = %self.thread, "the thread was left for another process"),
             Ended::Fenced => tracing::warn!(thread = %self.thread, "another process drives the thread now"),
             Ended::Store(error) => tracing::error!(thread = %self.thread, %error, "driving stopped"),
             Ended::Crashed(why) => {
@@ -144,6 +153,10 @@ impl Actor {
         loop {
             if self.is_idle() && self.retire() {
                 return Ended::Idle;
+            }
+            // A model call is asked again by whoever goes on; a tool's outcome would be lost with it.
+            if self.deps.leaving.is_cancelled() && !self.in_flight.has_tools() {
+                return Ended::Left;
             }
             // A model that answers at once would keep this thread from everybody else.
             tokio::task::coop::consume_budget().await;
@@ -195,8 +208,10 @@ impl Actor {
             self.timer =
                 deadline.map(|at| (at, self.deps.clock.sleep_ms(at.since(now).min(LONGEST_SLEEP_MS))));
         }
+        let leaving = self.deps.leaving.clone();
         tokio::select! {
             biased;
+            () = leaving.cancelled(), if !self.in_flight.has_tools() => None,
             mail = self.mailbox.recv() => mail,
             letter = self.in_flight.replied() => Some(Mail::Landed(Box::new(letter))),
             () = elapsed(&mut self.timer) => {
@@ -444,12 +459,15 @@ impl Actor {
     }
 
     fn decide(&mut self, letter: &Letter, round: &mut Round) -> Accepted {
-        let Letter { input, blobs, row, reply: _ } = letter;
+        let Letter { input, blobs, row, reply: _, asked } = letter;
         let first = self.machine.state().seq.next();
         let outcome = match self.machine.handle(input, self.now()) {
             Ok(events) => {
                 round.blobs.extend(blobs.iter().cloned());
                 for event in events {
+                    if matches!(event.fact, Fact::RunStarted { .. }) {
+                        self.asked = asked.clone();
+                    }
                     self.fold(&event, round);
                     round.events.push(event);
                 }
@@ -483,6 +501,9 @@ impl Actor {
             };
             row::put_run(&mut round.runs, ended);
         }
+        if self.deps.observer.is_some() {
+            round.measures.extend(measure::of(&self.machine, event));
+        }
         self.machine.apply(event);
         self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
         self.uses_grants |= matches!(event.fact, Fact::GrantUsed { .. });
@@ -509,6 +530,8 @@ impl Actor {
         let events: Arc<[Event]> = round.events.into();
         let Drawn { reserve, settle } = round.drawn;
         let changes_policy = !round.records.is_empty();
+        let mut measures = round.measures;
+        let from_ms = self.deps.clock.monotonic_ms();
         let batch = Batch {
             thread: self.thread.clone(),
             epoch: self.epoch,
@@ -524,11 +547,19 @@ impl Actor {
             thread_view: row::thread_view(&self.machine),
             runs: round.runs,
         };
-        let not_appended = match append(&self.deps, batch).await {
+        let appended = append(&self.deps, batch).await;
+        if let Some(observer) = &self.deps.observer {
+            let took_ms = self.deps.clock.monotonic_ms().saturating_sub(from_ms);
+            let written = appended.is_ok();
+            measures.retain(|_| written);
+            measures.push(Measure::Appended { took_ms, written });
+            measures.iter().for_each(|measure| observer.observe(measure));
+        }
+        let not_appended = match appended {
             Ok(seq) => {
                 self.is_new = false;
                 for event in events.iter() {
-                    trace::recorded(&mut self.span, &self.thread, event);
+                    trace::recorded(&mut self.span, &self.asked, &self.thread, event);
                 }
                 let status = Some(row::status(self.machine.state()));
                 let replied = events.iter().any(|event| ends_reply(&event.fact));

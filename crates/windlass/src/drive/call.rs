@@ -20,7 +20,7 @@ use super::fill::NewBlobs;
 use super::{Deps, Letter};
 use crate::port::bus::Signal;
 use crate::port::tool::{Ask, CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply};
-use crate::tool::key_of;
+use crate::tool::{WorkingFolder, key_of};
 
 /// Text of a preview at most: what a person can look through.
 const PREVIEW_MAX_BYTES: usize = 256 * 1024;
@@ -125,10 +125,10 @@ async fn contained((call, kind): (CallKey, Work), work: impl Future<Output = Let
 
 async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let call = work.call;
-    let ended = match prepare(&place.deps, work.tool.as_str(), &work.arguments).await {
-        Ok((tool, arguments)) => {
+    let ended = match ready(place, &work).await {
+        Ok((tool, arguments, folder)) => {
             let arguments = with_key(&place.deps, &work, arguments);
-            let context = match context(place, &work).await {
+            let context = match context(place, &work, folder).await {
                 Ok(context) => context,
                 Err(reason) => return Letter::plain(Input::ToolStopped { call, reason }),
             };
@@ -171,10 +171,10 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
 
 async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
     let call = work.call;
-    let told = match prepare(&place.deps, work.tool.as_str(), &work.arguments).await {
-        Ok((tool, arguments)) => {
+    let told = match ready(place, &work).await {
+        Ok((tool, arguments, folder)) => {
             let arguments = with_key(&place.deps, &work, arguments);
-            match context(place, &work).await {
+            match context(place, &work, folder).await {
                 Ok(context) => {
                     let patience = patience(place, &work, &context);
                     attend(async move { tool.preview(context, arguments).await }, patience).await.flatten()
@@ -232,7 +232,8 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     }
     let arguments = spec.arguments_for(&lost, &work.effect)?;
     registry.check_arguments(spec.tool.as_str(), &arguments)?;
-    let (tool, context) = (registered.tool.clone(), context(place, work).await?);
+    let folder = place.folder.find(place, &work.cancel).await?;
+    let (tool, context) = (registered.tool.clone(), context(place, work, folder).await?);
     let patience = patience(place, work, &context);
     let output = attend(async move { tool.call(context, arguments).await }, patience).await?;
     let texts = output.parts.iter().filter_map(|part| match part {
@@ -247,7 +248,20 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     Err(format!("`{}` answered `{shown}`", spec.tool))
 }
 
-async fn context(place: &Place, work: &ToolWork) -> Result<CallContext, String> {
+/// What a call needs before it can begin; nothing was done where it is missing. The error is for the model.
+async fn ready(
+    place: &Place,
+    work: &ToolWork,
+) -> Result<(Arc<dyn Tool>, Value, Option<Arc<WorkingFolder>>), String> {
+    let (tool, arguments) = prepare(&place.deps, work.tool.as_str(), &work.arguments).await?;
+    Ok((tool, arguments, place.folder.find(place, &work.cancel).await?))
+}
+
+async fn context(
+    place: &Place,
+    work: &ToolWork,
+    folder: Option<Arc<WorkingFolder>>,
+) -> Result<CallContext, String> {
     let reply = match &work.reply {
         None => None,
         Some(replied) => {
@@ -267,7 +281,7 @@ async fn context(place: &Place, work: &ToolWork) -> Result<CallContext, String> 
         call: work.call,
         effect_id: work.effect.clone(),
         cancel: work.cancel.child_token(),
-        folder: place.deps.folder.clone(),
+        folder,
         reply,
         progress: progress(place, work.call),
     })

@@ -15,6 +15,7 @@ use windlass_machine::{
 
 use super::contain::panic_text;
 use super::fill::NewBlobs;
+use super::folder::ThreadFolder;
 use super::spend::Bounds;
 use super::{Deps, Letter, trace};
 use crate::port::bus::Signal;
@@ -33,6 +34,8 @@ pub(super) struct Place {
     pub deps: Arc<Deps>,
     pub thread: ThreadId,
     pub run: RunId,
+    /// Where the thread's tools work.
+    pub folder: Arc<ThreadFolder>,
     /// What a log shows of the command.
     pub span: Span,
 }
@@ -181,7 +184,7 @@ async fn converse(
         return Err(ModelError::new(FailureClass::Config, text));
     }
     if let Some((provider, _)) = model.info().name.split_once('/') {
-        place.span.record("gen_ai.provider.name", provider);
+        place.span.record(super::genai::PROVIDER, provider);
     }
     let mut request = work.request.clone();
     // A reply is no longer than what was set aside for it.

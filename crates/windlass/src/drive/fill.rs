@@ -22,7 +22,7 @@ use crate::port::tool::{OutputPart, ToolOutput};
 const CACHE_MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Estimated tokens of a picture: what the large providers charge for one of a million pixels.
-const IMAGE_TOKENS: u64 = 1_600;
+pub(crate) const IMAGE_TOKENS: u64 = 1_600;
 
 /// Recently used blobs, so that a step does not read again what the step before wrote.
 #[derive(Default)]

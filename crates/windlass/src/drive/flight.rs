@@ -13,6 +13,7 @@ use windlass_machine::{Attempt, CallKey, Command, Input, Machine, Seq, ThreadId}
 
 use super::call::{ToolWork, Work, carry_out, wanted};
 use super::execute::{ModelWork, Place, call_model};
+use super::folder::ThreadFolder;
 use super::spend::bounds;
 use super::{Deps, Letter, Mail, trace};
 
@@ -23,6 +24,8 @@ pub(super) struct InFlight {
     model: Option<ModelFlight>,
     tools: Vec<ToolFlight>,
     mailbox: mpsc::Sender<Mail>,
+    /// Where the tools work, once something was started.
+    folder: Option<Arc<ThreadFolder>>,
 }
 
 struct ModelFlight {
@@ -42,11 +45,16 @@ struct ToolFlight {
 impl InFlight {
     /// Nothing yet; tools send their answers to this mailbox.
     pub(super) fn new(mailbox: mpsc::Sender<Mail>) -> Self {
-        Self { model: None, tools: Vec::new(), mailbox }
+        Self { model: None, tools: Vec::new(), mailbox, folder: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.model.is_none() && self.tools.is_empty()
+    }
+
+    /// Whether a tool is at work.
+    pub(super) fn has_tools(&self) -> bool {
+        !self.tools.is_empty()
     }
 
     /// Whether a command is being carried out.
@@ -75,7 +83,10 @@ impl InFlight {
         let Some(run) = machine.state().run.as_ref() else { return };
         for command in missing {
             let span = trace::command_span(span, run, &command);
-            let place = Place { deps: deps.clone(), thread: thread.clone(), run: run.id.clone(), span };
+            let folder =
+                self.folder.get_or_insert_with(|| ThreadFolder::new(machine.state().folder.clone())).clone();
+            let place =
+                Place { deps: deps.clone(), thread: thread.clone(), run: run.id.clone(), folder, span };
             let cancel = CancellationToken::new();
             match command {
                 Command::CallModel { attempt, .. } => {

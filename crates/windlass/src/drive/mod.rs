@@ -10,6 +10,10 @@ mod contain;
 mod execute;
 mod fill;
 mod flight;
+mod folder;
+mod fork;
+mod genai;
+mod measure;
 mod owner;
 pub(crate) mod policy;
 mod row;
@@ -22,6 +26,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 use windlass_machine::{BlobRef, Digest, Input, InputId, Principal, Reject, Seq, ThreadId, ToolSpec};
 
 use crate::error::EngineError;
@@ -32,10 +37,12 @@ use crate::port::clock::Clock;
 use crate::port::hook::Hook;
 use crate::port::journal::{Epoch, Journal};
 use crate::port::model::Models;
+use crate::port::observe::Observer;
 use crate::port::records::Records;
-use crate::tool::{Registry, WorkingFolder};
+use crate::tool::Registry;
 
-pub(crate) use fill::{BlobCache, NewBlobs};
+pub(crate) use fill::{BlobCache, IMAGE_TOKENS, NewBlobs};
+pub(crate) use folder::{FolderOf, Folders};
 pub(crate) use owner::Opening;
 use policy::PolicySource;
 
@@ -55,12 +62,13 @@ pub(crate) struct Deps {
     pub clock: Arc<dyn Clock>,
     pub models: Arc<dyn Models>,
     pub registry: Arc<Registry>,
-    pub folder: Option<Arc<WorkingFolder>>,
+    pub folders: Folders,
     pub policy: PolicySource,
     pub budgets: Vec<Budget>,
     /// Digest of the tools and of what is said of them.
     pub registry_digest: Digest,
     pub hook: Option<Arc<dyn Hook>>,
+    pub observer: Option<Arc<dyn Observer>>,
     pub roles_of: Option<Arc<RolesOf>>,
     /// Whether threads that nobody drives are this engine's business.
     pub attends: bool,
@@ -70,6 +78,8 @@ pub(crate) struct Deps {
     /// Threads that this node still holds only because the store failed when they were given back.
     pub kept: Mutex<Vec<(ThreadId, Epoch)>>,
     pub opening: Opening,
+    /// Cancelled when this process is to drive nothing any more.
+    pub leaving: CancellationToken,
 }
 
 impl Deps {
@@ -106,6 +116,8 @@ pub(crate) struct Letter {
     pub row: Option<InputId>,
     /// Who waits for its outcome.
     pub reply: Option<oneshot::Sender<Result<Accepted, EngineError>>>,
+    /// What a log shows of whoever sent it.
+    pub asked: tracing::Span,
 }
 
 /// What an input led to, once it is durable.
@@ -113,6 +125,6 @@ pub(crate) type Accepted = Result<Seq, Reject>;
 
 impl Letter {
     pub(crate) fn plain(input: Input) -> Self {
-        Self { input, blobs: Vec::new(), row: None, reply: None }
+        Self { input, blobs: Vec::new(), row: None, reply: None, asked: tracing::Span::current() }
     }
 }

@@ -25,6 +25,9 @@ const LOOK_EVERY_MS: u64 = 50;
 /// How often the inboxes of threads that this process drives are looked at when nobody woke it.
 const SWEEP_EVERY_MS: u64 = 1_000;
 
+/// Why a thread is not driven here.
+pub(super) const LEAVING: &str = "this process is about to end; another one goes on";
+
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
 
@@ -116,6 +119,9 @@ impl Deps {
         thread: &ThreadId,
         mut letter: Letter,
     ) -> Result<Accepted, EngineError> {
+        if self.leaving.is_cancelled() {
+            return Err(left(thread));
+        }
         let (reply, outcome) = oneshot::channel();
         letter.reply = Some(reply);
         let machine = Machine::restore(thread.clone(), None, [])?;
@@ -194,6 +200,9 @@ impl Deps {
         if let Some(mailbox) = self.actor(thread) {
             return Ok(Driver::Here(mailbox));
         }
+        if self.leaving.is_cancelled() {
+            return Err(left(thread));
+        }
         match self.journal.claim(thread).await? {
             Claim::Held { node } => Ok(Driver::Elsewhere { node }),
             Claim::Taken { head, inbox } => match self.restore(thread, &head).await {
@@ -270,6 +279,7 @@ impl Deps {
             since_snapshot: restored.since_snapshot,
             snapshot_bytes: restored.snapshot_bytes,
             span: tracing::Span::none(),
+            asked: tracing::Span::none(),
         };
         self.actors().insert(thread.clone(), sender.clone());
         tokio::spawn(actor.run());
@@ -297,7 +307,8 @@ impl Deps {
                 return Err(StoreError::Corrupt { why }.into());
             };
             after = last.seq;
-            for recorded in &page {
+            // Whoever asks for the past is not told of what came after it.
+            for recorded in page.iter().take_while(|recorded| recorded.seq <= head.seq) {
                 machine.apply(&recorded.event);
                 since_snapshot += row::weight(&recorded.event);
             }
@@ -331,6 +342,10 @@ impl Deps {
             }
             let Some(this) = deps.upgrade() else { return };
             this.give_back_kept().await;
+            if this.leaving.is_cancelled() {
+                // What is still driven here comes to its end without new work.
+                continue;
+            }
             if woken.is_none()
                 && !this.actors().is_empty()
                 && let Err(error) = this.look_at_changes().await
@@ -371,6 +386,10 @@ impl Deps {
             tracing::warn!(%thread, %error, "the thread could not be opened");
         }
     }
+}
+
+fn left(thread: &ThreadId) -> EngineError {
+    EngineError::Stopped { thread: thread.clone(), why: LEAVING.into() }
 }
 
 fn gone(thread: &ThreadId) -> EngineError {

@@ -1,9 +1,9 @@
 //! What a log is told of a run: a span for the run, one for each model call and one for each tool call, with their
 //! places, times and ends.
 //!
-//! Fields are named as OpenTelemetry's conventions for generative AI have them, where those have a name; the other
-//! words are the journal's. Texts, arguments and results appear at TRACE alone, and keys never come this far. Where
-//! nobody listens, nothing is computed.
+//! Fields are named as OpenTelemetry's conventions for generative AI have them (`genai.rs`), where those have a name;
+//! the other words are the journal's. Texts, arguments and results appear at TRACE alone, and keys never come this
+//! far. Where nobody listens, nothing is computed.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,24 +14,25 @@ use windlass_machine::{
     Totals, Usage,
 };
 
+use super::genai;
 use crate::port::clock::Clock;
 
 /// A run, for as long as this process drives it.
 pub(super) fn run_span(thread: &ThreadId, run: &RunId, agent: &Agent) -> Span {
     tracing::info_span!(
-        "invoke_agent",
-        gen_ai.operation.name = "invoke_agent",
-        gen_ai.agent.name = agent.name,
-        gen_ai.conversation.id = %thread,
+        genai::INVOKE_AGENT,
+        { genai::OPERATION } = genai::INVOKE_AGENT,
+        { genai::AGENT } = agent.name,
+        { genai::CONVERSATION } = %thread,
         %thread,
         %run,
         outcome = Empty,
         steps = Empty,
         calls = Empty,
         duration_ms = Empty,
-        gen_ai.usage.input_tokens = Empty,
-        gen_ai.usage.output_tokens = Empty,
-        gen_ai.usage.cache_read.input_tokens = Empty,
+        { genai::INPUT } = Empty,
+        { genai::OUTPUT } = Empty,
+        { genai::CACHED } = Empty,
     )
 }
 
@@ -40,30 +41,30 @@ pub(super) fn command_span(parent: &Span, run: &Run, command: &Command) -> Span 
     match command {
         Command::CallModel { attempt, model } => tracing::info_span!(
             parent: parent,
-            "chat",
-            gen_ai.operation.name = "chat",
-            gen_ai.provider.name = Empty,
-            gen_ai.request.model = %model,
+            genai::CHAT,
+            { genai::OPERATION } = genai::CHAT,
+            { genai::PROVIDER } = Empty,
+            { genai::MODEL } = %model,
             step = attempt.step,
             steps = run.agent.limits.max_steps,
             attempt = attempt.attempt,
             outcome = Empty,
-            error.type = Empty,
+            { genai::ERROR } = Empty,
             ttft_ms = Empty,
             duration_ms = Empty,
-            gen_ai.response.finish_reasons = Empty,
-            gen_ai.usage.input_tokens = Empty,
-            gen_ai.usage.output_tokens = Empty,
-            gen_ai.usage.cache_read.input_tokens = Empty,
+            { genai::FINISH } = Empty,
+            { genai::INPUT } = Empty,
+            { genai::OUTPUT } = Empty,
+            { genai::CACHED } = Empty,
         ),
         Command::CallTool { call, start, tool, class, .. } => {
             let line = line_of(run);
             tracing::info_span!(
                 parent: parent,
-                "execute_tool",
-                gen_ai.operation.name = "execute_tool",
-                gen_ai.tool.name = %tool,
-                gen_ai.tool.call.id = line.and_then(|line| Some(line.calls.get(call.index as usize)?.id.as_str())),
+                genai::EXECUTE_TOOL,
+                { genai::OPERATION } = genai::EXECUTE_TOOL,
+                { genai::TOOL } = %tool,
+                { genai::CALL } = line.and_then(|line| Some(line.calls.get(call.index as usize)?.id.as_str())),
                 step = call.step,
                 steps = run.agent.limits.max_steps,
                 call = call.index + 1,
@@ -78,7 +79,7 @@ pub(super) fn command_span(parent: &Span, run: &Run, command: &Command) -> Span 
         | Command::Reconcile { call, attempt: look, tool, .. } => tracing::info_span!(
             parent: parent,
             "look_up",
-            gen_ai.tool.name = %tool,
+            { genai::TOOL } = %tool,
             step = call.step,
             call = call.index + 1,
             look,
@@ -104,13 +105,13 @@ pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
     let duration_ms = clock.monotonic_ms().saturating_sub(started);
     let outcome = match input {
         Input::ModelReplied(replied) => {
-            span.record("gen_ai.response.finish_reasons", word(&replied.stop));
+            span.record(genai::FINISH, word(&replied.stop));
             count(&span, &replied.usage);
             note(&span, "ttft_ms", replied.ttft_ms);
             "replied"
         }
         Input::ModelFailed(failed) => {
-            span.record("error.type", word(&failed.class));
+            span.record(genai::ERROR, word(&failed.class));
             "failed"
         }
         Input::ToolReturned { error: false, .. } => "returned",
@@ -127,9 +128,11 @@ pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
 }
 
 /// Tells of what was recorded, as far as no call's own span does. `span` is that of the active run, and follows it.
-pub(super) fn recorded(span: &mut Span, thread: &ThreadId, event: &Event) {
+/// A run follows from whatever asked for it, which ends before the run does.
+pub(super) fn recorded(span: &mut Span, asked: &Span, thread: &ThreadId, event: &Event) {
     if let (Fact::RunStarted { agent, .. }, Some(run)) = (&event.fact, &event.run) {
         *span = run_span(thread, run, agent);
+        span.follows_from(asked.id());
     }
     tell(span, event);
     if matches!(event.fact, Fact::RunFinished { .. }) {
@@ -143,18 +146,20 @@ fn tell(span: &Span, event: &Event) {
         Fact::RunFinished { status, totals, error, .. } => {
             sum_up(span, *status, totals);
             let code = error.as_ref().map(|error| error.code.as_str());
-            tracing::info!(parent: span, error.type = code, "run finished");
+            tracing::info!(parent: span, { { genai::ERROR } = code }, "run finished");
         }
         Fact::StepFailed { attempt, class, retry_at, .. } => tracing::info!(
             parent: span,
-            step = attempt.step,
-            attempt = attempt.attempt,
-            error.type = word(class),
-            retry_in_ms = retry_at.map(|at| at.since(event.at)),
+            {
+                step = attempt.step,
+                attempt = attempt.attempt,
+                { genai::ERROR } = word(class),
+                retry_in_ms = retry_at.map(|at| at.since(event.at)),
+            },
             "step failed"
         ),
         Fact::ModelSwitched { model, .. } => {
-            tracing::info!(parent: span, gen_ai.request.model = %model, "model switched");
+            tracing::info!(parent: span, { { genai::MODEL } = %model }, "model switched");
         }
         Fact::CancelRequested { by, reason } => {
             tracing::info!(parent: span, %by, reason = word(reason), "cancel requested");
@@ -175,11 +180,14 @@ fn tell(span: &Span, event: &Event) {
         | Fact::ToolFinished { call, .. }
         | Fact::ToolInDoubt { call, .. } => tell_of_call(span, *call, event),
         Fact::ThreadCreated { .. }
+        | Fact::ThreadForked { .. }
         | Fact::ThreadTitled { .. }
         | Fact::MessageReceived { .. }
         | Fact::MessageQueued { .. }
         | Fact::MessageTaken { .. }
         | Fact::MessageWithdrawn { .. }
+        | Fact::MessageEdited { .. }
+        | Fact::MessagePromoted { .. }
         | Fact::RunWithdrawn { .. }
         | Fact::StepStarted { .. }
         | Fact::StepReplied { .. }
@@ -253,9 +261,9 @@ fn sum_up(span: &Span, status: RunStatus, totals: &Totals) {
 }
 
 fn count(span: &Span, usage: &Usage) {
-    note(span, "gen_ai.usage.input_tokens", usage.input);
-    note(span, "gen_ai.usage.output_tokens", usage.output);
-    note(span, "gen_ai.usage.cache_read.input_tokens", usage.cached);
+    note(span, genai::INPUT, usage.input);
+    note(span, genai::OUTPUT, usage.output);
+    note(span, genai::CACHED, usage.cached);
 }
 
 fn note(span: &Span, name: &str, figure: Option<u64>) {

@@ -12,7 +12,7 @@ use futures::stream::{self, BoxStream};
 use windlass_machine::{CallKey, Event, Fact, Seq, ThreadId};
 
 use super::Deps;
-use crate::port::bus::Signal;
+use crate::port::bus::{Position, Signal};
 use crate::port::journal::{Recorded, StoreError, ThreadStatus};
 use crate::port::model::Delta;
 
@@ -39,10 +39,15 @@ pub enum Update {
         /// The fragment.
         delta: Delta,
     },
-    /// Fragments of the running reply were missed; the event that ends the step has the whole.
-    Gap {
+    /// The running reply so far, where its fragments could not be told one by one: it takes the place of all that
+    /// were told before. Later fragments follow it.
+    Snapshot {
         /// Position of the `step.started`.
         seq: Seq,
+        /// Number of the newest fragment in it.
+        number: u64,
+        /// Each block so far, as one fragment.
+        parts: Arc<[Delta]>,
     },
     /// Progress of a running tool.
     Progress {
@@ -60,6 +65,22 @@ pub enum Update {
     },
 }
 
+impl Position {
+    /// Moves on to where a watcher stands that has been told an update.
+    pub fn advance(&mut self, update: &Update) {
+        match update {
+            Update::Event(Recorded { seq, event }) => {
+                self.seq = *seq;
+                if matches!(event.fact, Fact::StepStarted { .. }) || ends_step(&event.fact) {
+                    self.delta = 0;
+                }
+            }
+            Update::Delta { number, .. } | Update::Snapshot { number, .. } => self.delta = *number,
+            Update::Progress { .. } | Update::Status(_) | Update::Stopped { .. } => {}
+        }
+    }
+}
+
 /// How a watcher begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
@@ -72,22 +93,20 @@ pub(crate) enum Begin {
 struct Watcher {
     deps: Arc<Deps>,
     thread: ThreadId,
-    signals: BoxStream<'static, Signal>,
-    /// The last event that was handed out.
-    seen: Seq,
-    /// The newest `step.started` without a reply, and how many of its fragments were handed out.
-    step: Option<(Seq, u64)>,
+    signals: BoxStream<'static, Arc<Signal>>,
+    /// The last event that was handed out, and how many fragments of the running reply were.
+    told: Position,
+    /// The newest `step.started` without a reply.
+    step: Option<Seq>,
     /// Whether a step that began before the watcher did may still run: nothing told so far says no.
     unsure: bool,
-    /// Whether it follows anew because it was too slow, and has heard nothing else since.
-    anew: bool,
     ready: VecDeque<Update>,
     status: Option<ThreadStatus>,
     /// When to look into the journal, should the bus be silent until then. One timer for many signals: setting one
     /// costs more than a signal.
     look: Option<BoxFuture<'static, ()>>,
     /// Whether anything was told since the timer was set.
-    told: bool,
+    heard: bool,
     ended: bool,
 }
 
@@ -96,22 +115,21 @@ impl Deps {
     pub(crate) fn watch(
         self: &Arc<Self>,
         thread: &ThreadId,
-        after: Seq,
+        after: Position,
         begin: Begin,
     ) -> BoxStream<'static, Result<Update, StoreError>> {
         let watcher = Watcher {
             // First follow, then read: what is appended in between is seen twice and told once.
-            signals: self.bus.follow(thread),
+            signals: self.bus.follow(thread, after),
             deps: self.clone(),
             thread: thread.clone(),
-            seen: after,
+            told: after,
             step: None,
             unsure: begin == Begin::Journal,
-            anew: false,
             ready: VecDeque::new(),
             status: None,
             look: None,
-            told: false,
+            heard: false,
             ended: false,
         };
         stream::unfold((watcher, begin == Begin::Live), |(mut watcher, begun)| async move {
@@ -143,64 +161,71 @@ impl Watcher {
                 signal = self.signals.next() => signal,
                 () = look => {
                     self.look = None;
-                    if !std::mem::take(&mut self.told) {
+                    if !std::mem::take(&mut self.heard) {
                         self.catch_up().await?;
                     }
                     continue;
                 }
             };
-            self.told = true;
+            self.heard = true;
             match signal {
-                Some(signal) => self.take(signal).await?,
+                Some(signal) => self.take(&signal).await?,
                 // The bus is gone, for example with the process that owned the thread: follow anew.
                 None => {
                     clock.sleep_ms(LOOK_EVERY_MS / 10).await;
-                    self.signals = self.deps.bus.follow(&self.thread);
+                    self.signals = self.deps.bus.follow(&self.thread, self.told);
                     self.catch_up().await?;
                 }
             }
         }
     }
 
-    async fn take(&mut self, signal: Signal) -> Result<(), StoreError> {
-        let anew = std::mem::take(&mut self.anew);
+    async fn take(&mut self, signal: &Signal) -> Result<(), StoreError> {
         match signal {
             Signal::Appended { seq, events, status } => {
                 let first = seq.0 + 1 - events.len() as u64;
-                if events.is_empty() || first > self.seen.0 + 1 {
+                if events.is_empty() || first > self.told.seq.0 + 1 {
                     self.catch_up().await?;
                 } else {
                     for (event, at) in events.iter().zip(first..) {
-                        self.tell(Seq(at), event.clone());
+                        self.tell(Seq(at), event);
                     }
                 }
                 // The status of an older signal is no longer so: the journal has been read beyond it.
-                if let Some(status) = status.filter(|_| self.seen == seq) {
+                if let Some(status) = status.filter(|_| self.told.seq == *seq) {
                     self.say(status);
                 }
             }
             Signal::Delta { seq, number, delta, attempt: _ } => {
-                if seq > self.seen {
-                    self.catch_up().await?;
+                if self.is_running(*seq).await? && *number == self.told.delta + 1 {
+                    let (seq, number, delta) = (*seq, *number, delta.clone());
+                    self.hand_out(Update::Delta { seq, number, delta });
                 }
-                if self.unsure {
-                    self.find_step(seq).await?;
+            }
+            Signal::Snapshot { seq, number, parts, attempt: _ } => {
+                if self.is_running(*seq).await? && *number > self.told.delta {
+                    let (seq, number, parts) = (*seq, *number, parts.clone());
+                    self.hand_out(Update::Snapshot { seq, number, parts });
                 }
-                self.fragment(seq, number, delta);
             }
-            Signal::Progress { call, text } => self.ready.push_back(Update::Progress { call, text }),
-            Signal::Stopped { why } => self.ready.push_back(Update::Stopped { why }),
-            // The bus no longer has all of the running reply, and following once more would bring no more of it. What
-            // it has comes next; the fragments' numbers say where the gap is.
-            Signal::Lagged if anew => self.catch_up().await?,
-            Signal::Lagged => {
-                // The bus still has the running reply's fragments; those that were told are skipped.
-                self.signals = self.deps.bus.follow(&self.thread);
-                self.anew = true;
-                self.catch_up().await?;
+            Signal::Progress { call, text } => {
+                self.hand_out(Update::Progress { call: *call, text: text.clone() });
             }
+            Signal::Stopped { why } => self.hand_out(Update::Stopped { why: why.clone() }),
+            Signal::Lagged => self.catch_up().await?,
         }
         Ok(())
+    }
+
+    /// Whether the step that began there has no reply yet, as far as the events say that were handed out.
+    async fn is_running(&mut self, started: Seq) -> Result<bool, StoreError> {
+        if started > self.told.seq {
+            self.catch_up().await?;
+        }
+        if self.unsure {
+            self.find_step(started).await?;
+        }
+        Ok(self.step == Some(started))
     }
 
     /// A watcher that goes on after a `step.started`, or after something later, is told the step's fragments too.
@@ -208,37 +233,29 @@ impl Watcher {
         self.unsure = false;
         let page = self.deps.journal.read(&self.thread, Seq(started.0.saturating_sub(1)), PAGE).await?;
         let begins = page.first().is_some_and(|first| matches!(first.event.fact, Fact::StepStarted { .. }));
-        let mut known = page.iter().take_while(|recorded| recorded.seq <= self.seen);
+        let mut known = page.iter().take_while(|recorded| recorded.seq <= self.told.seq);
         if begins && !known.any(|recorded| ends_step(&recorded.event.fact)) {
-            self.step = Some((started, 0));
+            self.step = Some(started);
         }
         Ok(())
     }
 
-    fn fragment(&mut self, seq: Seq, number: u64, delta: Delta) {
-        let Some((step, told)) = &mut self.step else { return };
-        if *step != seq || number <= *told {
-            return;
-        }
-        if number > *told + 1 {
-            self.ready.push_back(Update::Gap { seq });
-        }
-        *told = number;
-        self.ready.push_back(Update::Delta { seq, number, delta });
+    fn hand_out(&mut self, update: Update) {
+        self.told.advance(&update);
+        self.ready.push_back(update);
     }
 
     /// Hands out an event that was not handed out before.
-    fn tell(&mut self, seq: Seq, event: Event) {
-        if seq <= self.seen {
+    fn tell(&mut self, seq: Seq, event: &Event) {
+        if seq <= self.told.seq {
             return;
         }
-        self.seen = seq;
         if matches!(event.fact, Fact::StepStarted { .. }) {
-            (self.step, self.unsure) = (Some((seq, 0)), false);
+            (self.step, self.unsure) = (Some(seq), false);
         } else if ends_step(&event.fact) {
             (self.step, self.unsure) = (None, false);
         }
-        self.ready.push_back(Update::Event(Recorded { seq, event }));
+        self.hand_out(Update::Event(Recorded { seq, event: event.clone() }));
     }
 
     fn say(&mut self, status: ThreadStatus) {
@@ -251,15 +268,15 @@ impl Watcher {
     /// Reads what the journal has beyond what was handed out, and what the thread does now.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
         loop {
-            let page = self.deps.journal.read(&self.thread, self.seen, PAGE).await?;
+            let page = self.deps.journal.read(&self.thread, self.told.seq, PAGE).await?;
             let whole = page.len() < PAGE;
-            page.into_iter().for_each(|Recorded { seq, event }| self.tell(seq, event));
+            page.iter().for_each(|recorded| self.tell(recorded.seq, &recorded.event));
             if whole {
                 break;
             }
         }
         if let Some(row) = self.deps.journal.thread(&self.thread).await?
-            && row.head == self.seen
+            && row.head == self.told.seq
         {
             self.say(row.view.status);
         }

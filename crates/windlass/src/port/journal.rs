@@ -4,6 +4,7 @@
 //! *unknown*, never "did not happen": the caller reads the head and looks for its own batch.
 
 mod list;
+mod usage;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use windlass_machine::{BlobRef, Event, Input, InputId, Reject, RunId, Seq, ThreadId, UnreadableEvent};
 
 pub use self::list::{RunQuery, RunRow, RunView, ThreadQuery, ThreadRow, ThreadStatus, ThreadView};
+pub use self::usage::{Usage, UsageQuery, UsageRow};
 use super::budget::{Amounts, BudgetRow, Reserve, Settle};
 use super::records::RecordChange;
 
@@ -35,6 +37,15 @@ pub trait Journal: Send + Sync {
 
     /// Reads up to `limit` events after a position, in order.
     async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError>;
+
+    /// Reads the last `limit` events before a position, in the order of the journal: the page that ends where the one
+    /// that was read last begins. `Seq(u64::MAX)` begins at the journal's end.
+    async fn read_back(
+        &self,
+        thread: &ThreadId,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError>;
 
     /// The newest snapshot, where there is one.
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError>;
@@ -65,6 +76,9 @@ pub trait Journal: Send + Sync {
 
     /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
+
+    /// What runs used, by time, model and agent. Runs of deleted threads are not in it.
+    async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;
 
     /// Threads that need a driver: a run that is neither waiting nor ended, a deadline that has passed by the store's
     /// clock, or an input that nobody has consumed. Those held by another live node are left out.

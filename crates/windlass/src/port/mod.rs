@@ -9,5 +9,6 @@ pub mod clock;
 pub mod hook;
 pub mod journal;
 pub mod model;
+pub mod observe;
 pub mod records;
 pub mod tool;

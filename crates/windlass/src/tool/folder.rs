@@ -16,10 +16,12 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use thiserror::Error;
 
+mod list;
 mod protected;
 mod temporary;
 mod write;
 
+pub use list::{Entry, EntryKind};
 pub use protected::ProtectedPaths;
 use temporary::Cleared;
 pub use write::Written;

@@ -7,11 +7,13 @@ pub mod builtin;
 
 mod folder;
 mod function;
+mod image;
 mod reconcile;
 mod registry;
 
-pub use folder::{FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
+pub use folder::{Entry, EntryKind, FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
+pub(crate) use image::image_type;
 pub use reconcile::{Reconcile, Source};
 pub use registry::{Adjustment, Registry, RegistryError, key_of};
 pub(crate) use registry::{Registered, check_values};

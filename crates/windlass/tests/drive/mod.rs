@@ -5,10 +5,18 @@
 mod contain;
 mod control;
 mod crash;
+mod folders;
+mod fork;
+mod leave;
 mod limits;
 mod live;
 mod log;
+mod messages;
+mod observe;
+mod prompt;
+mod queue;
 mod store;
+mod stream;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -7,6 +7,7 @@ mod budget;
 mod effect;
 mod hook;
 mod line;
+mod listing;
 mod policy;
 mod preview;
 mod question;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use windlass::adapter::bus::{LocalBus, Owners};
-use windlass::port::bus::{Bus, Signal};
+use windlass::port::bus::{Bus, Position, Signal};
 use windlass::port::journal::Journal;
 use windlass::testing::suite::{batch, claimed, fragment, next};
 use windlass_machine::{Seq, ThreadId};
@@ -23,16 +23,17 @@ async fn another_processs_stream_is_followed_and_woken() {
     let owners: Arc<dyn Owners> = store.clone();
     let bus = LocalBus::open(store.node().clone(), owners).unwrap();
     let thread = ThreadId::from("stream");
-    let (mut early, mut again) = (bus.follow(&thread), bus.follow(&thread));
+    let (mut early, mut again) =
+        (bus.follow(&thread, Position::default()), bus.follow(&thread, Position::default()));
     for number in 1..=10 {
-        assert_eq!(next(&mut early).await, fragment(3, number));
+        assert_eq!(*next(&mut early).await, fragment(3, number));
     }
     bus.wake(&thread);
     assert_eq!(other.says().as_deref(), Some("1"));
-    let mut late = bus.follow(&thread);
+    let mut late = bus.follow(&thread, Position::default());
     for follower in [&mut again, &mut late] {
         for number in 1..=20 {
-            assert_eq!(next(follower).await, fragment(3, number));
+            assert_eq!(*next(follower).await, fragment(3, number));
         }
     }
     // The wake went to the owner, not to this process.
@@ -49,15 +50,15 @@ async fn followers_stay_when_the_owner_dies() {
     let owners: Arc<dyn Owners> = watcher.clone();
     let bus = LocalBus::open(watcher.node().clone(), owners).unwrap();
     let thread = ThreadId::from("stream");
-    let mut follower = bus.follow(&thread);
+    let mut follower = bus.follow(&thread, Position::default());
     for number in 1..=10 {
-        assert_eq!(next(&mut follower).await, fragment(3, number));
+        assert_eq!(*next(&mut follower).await, fragment(3, number));
     }
     other.kill();
     // The next owner has no socket: the journal's head is what the watcher learns.
     let head = claimed(&heir, &thread).await;
     heir.append(batch(&thread, head, &["a", "b"])).await.unwrap();
-    assert_eq!(next(&mut follower).await, Signal::Appended { seq: Seq(2), events: [].into(), status: None });
+    assert_eq!(*next(&mut follower).await, Signal::Appended { seq: Seq(2), events: [].into(), status: None });
 }
 
 #[tokio::test]

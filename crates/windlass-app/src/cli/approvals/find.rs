@@ -1,16 +1,16 @@
 //! Finding what waits for an answer, and saying what has become of what no longer does.
 
 use windlass::machine::{Answer, Fact, Given, InterruptId, InterruptKind, RunId};
-use windlass::port::journal::{RunQuery, RunRow, ThreadQuery, ThreadRow};
-use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
+use windlass::port::journal::{RunRow, ThreadQuery};
+use windlass::{EngineError, OpenInterrupt};
 
 use crate::console::Console;
 use crate::place::Place;
 use crate::trouble::Trouble;
 use crate::view::transcript::{answered, events};
 
-/// Threads read at a time.
-const PAGE: usize = 1_000;
+/// Threads read at a time, each from its journal.
+const PAGE: usize = 50;
 
 /// Something that a run waits for.
 pub struct Waiting {
@@ -41,16 +41,16 @@ pub async fn all(
     let mut all = Vec::new();
     let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
     loop {
-        let threads = place.engine.threads(&query).await?;
-        let Some(last) = threads.last() else { return Ok((all, false)) };
-        query.before = Some((last.view.updated_at, last.thread.clone()));
-        for thread in threads.iter().filter(|thread| thread.view.interrupts > 0) {
-            match of_thread(place, thread).await {
-                Ok(waiting) => all.extend(waiting),
-                Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => {
-                    console.warn(&error.to_string(), &["`windlass doctor` checks the store"]);
+        let page = place.engine.waiting(&query).await?;
+        let Some(last) = page.last() else { return Ok((all, false)) };
+        query.before = Some((last.thread.view.updated_at, last.thread.thread.clone()));
+        for thread in page {
+            match (thread.open, thread.run) {
+                (Ok(open), Some(row)) => {
+                    all.extend(open.into_iter().map(|open| Waiting { row: row.clone(), open }));
                 }
-                Err(error) => return Err(error),
+                (Ok(_), None) => {}
+                (Err(error), _) => console.warn(&error.to_string(), &["`windlass doctor` checks the store"]),
             }
             if all.len() > limit {
                 all.truncate(limit);
@@ -58,13 +58,6 @@ pub async fn all(
             }
         }
     }
-}
-
-async fn of_thread(place: &Place, thread: &ThreadRow) -> Result<Vec<Waiting>, EngineError> {
-    let open = place.engine.interrupts(&thread.thread).await?;
-    let newest = place.engine.runs(&RunQuery::of(&thread.thread, 1)).await?;
-    let row = newest.into_iter().next();
-    Ok(open.into_iter().filter_map(|open| Some(Waiting { row: row.clone()?, open })).collect())
 }
 
 /// Characters of a run's id that the end of a question's id has at least.

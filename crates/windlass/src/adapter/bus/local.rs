@@ -5,72 +5,42 @@
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
 use tokio::sync::Notify;
 use windlass_machine::ThreadId;
 
-use super::follower::{Follower, Queue};
-use super::ring::{Pushed, Ring};
-use crate::port::bus::Signal;
+use super::channel::{Channel, Source};
+use crate::port::bus::{Position, Signal};
 
 /// Threads are spread over this many locks, so that a thread with a thousand followers holds up few others.
-const SHARDS: usize = 16;
+const SHARDS: usize = 64;
 /// Wakes that wait for whoever drives. A lost one is found by the look into the inbox each second.
 const WAKES: usize = 4096;
 
 /// One process's bus.
-#[derive(Default)]
 pub(super) struct Local {
     shards: [Mutex<HashMap<ThreadId, Channel>>; SHARDS],
     followers: AtomicU64,
     wakes: Arc<Wakes>,
 }
 
-/// Where a signal comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Here,
-    Elsewhere,
-}
-
-/// A thread that streams or is followed; any other costs nothing.
-#[derive(Default)]
-struct Channel {
-    ring: Option<Box<Ring>>,
-    followers: Vec<Followed>,
-}
-
-/// One follower.
-struct Followed {
-    number: u64,
-    queue: Queue,
-    /// Whether it is another process.
-    is_far: bool,
-}
-
-impl Channel {
-    fn is_idle(&self) -> bool {
-        self.ring.is_none() && self.followers.is_empty()
-    }
-    /// What came from another process is not sent on to one: two that take a thread over from each other would send
-    /// it round and round.
-    fn tell(&self, signal: &Signal, from: Source) {
-        for follower in &self.followers {
-            if from == Source::Here || !follower.is_far {
-                follower.queue.push(signal.clone());
-            }
-        }
-    }
-}
-
 #[derive(Default)]
 struct Wakes {
     waiting: Mutex<(VecDeque<ThreadId>, HashSet<ThreadId>)>,
     notify: Notify,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self { shards, followers: AtomicU64::default(), wakes: Arc::default() }
+    }
 }
 
 impl Local {
@@ -85,67 +55,58 @@ impl Local {
     }
 
     fn publish_from(&self, from: Source, thread: &ThreadId, signal: Signal) {
-        let mut shard = self.shard(thread);
-        let Signal::Delta { seq, number, attempt, delta } = &signal else {
-            if let Some(channel) = shard.get(thread) {
-                channel.tell(&signal, from);
+        let wakers = {
+            let mut shard = self.shard(thread);
+            let is_kept = matches!(signal, Signal::Delta { .. } | Signal::Snapshot { .. });
+            let channel = match shard.get_mut(thread) {
+                Some(channel) => channel,
+                None if is_kept => shard.entry(thread.clone()).or_default(),
+                None => return,
+            };
+            let wakers = channel.publish(from, signal);
+            if channel.is_idle() {
+                shard.remove(thread);
             }
-            return;
+            wakers
         };
-        let channel = match shard.get_mut(thread) {
-            Some(channel) => channel,
-            None => shard.entry(thread.clone()).or_default(),
-        };
-        match channel.ring.get_or_insert_default().push(*seq, *attempt, *number, delta) {
-            Pushed::Next => channel.tell(&signal, from),
-            Pushed::Repeated => {}
-            Pushed::AfterGap => {
-                channel.tell(&Signal::Lagged, from);
-                channel.tell(&signal, from);
-            }
-        }
+        // Outside the lock: whoever is woken takes it.
+        wakers.into_iter().for_each(std::task::Waker::wake);
     }
 
     /// Drops the thread's fragments.
     pub fn settle(&self, thread: &ThreadId) {
-        let mut shard = self.shard(thread);
-        if let Entry::Occupied(mut entry) = shard.entry(thread.clone()) {
-            entry.get_mut().ring = None;
-            if entry.get().is_idle() {
-                entry.remove();
-            }
-        }
+        self.change(thread, Channel::settle);
     }
 
-    /// Follows: under one lock the fragments so far are copied and the queue is set up, so that nothing
-    /// falls between.
-    pub fn follow(self: &Arc<Self>, thread: &ThreadId) -> BoxStream<'static, Signal> {
-        self.follow_for(thread, false)
+    /// Follows: under one lock it is noted where the log ends and what the ring has, so that nothing falls between.
+    pub fn follow(self: &Arc<Self>, thread: &ThreadId, after: Position) -> BoxStream<'static, Arc<Signal>> {
+        self.follow_for(thread, false, after)
     }
 
     /// The same for another process.
-    pub fn follow_from_afar(self: &Arc<Self>, thread: &ThreadId) -> BoxStream<'static, Signal> {
-        self.follow_for(thread, true)
+    pub fn follow_from_afar(self: &Arc<Self>, thread: &ThreadId) -> BoxStream<'static, Arc<Signal>> {
+        self.follow_for(thread, true, Position::default())
     }
 
-    fn follow_for(self: &Arc<Self>, thread: &ThreadId, is_far: bool) -> BoxStream<'static, Signal> {
+    fn follow_for(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        is_far: bool,
+        after: Position,
+    ) -> BoxStream<'static, Arc<Signal>> {
+        let mut shard = self.shard(thread);
+        // Drawn under the lock, so that a channel's followers have growing numbers.
         let number = self.followers.fetch_add(1, Ordering::Relaxed);
-        let queue = Queue::default();
-        let ring = {
-            let mut shard = self.shard(thread);
-            let channel = shard.entry(thread.clone()).or_default();
-            channel.followers.push(Followed { number, queue: queue.clone(), is_far });
-            channel.ring.clone()
-        };
-        let (local, thread) = (Arc::clone(self), thread.clone());
-        let ended = move || local.unfollow(&thread, number);
-        Follower::new(Box::new(ring.unwrap_or_default().replay()), queue, ended).boxed()
+        shard.entry(thread.clone()).or_default().add(number, is_far, after);
+        drop(shard);
+        Follower { local: Arc::clone(self), thread: thread.clone(), number }.boxed()
     }
 
-    fn unfollow(&self, thread: &ThreadId, number: u64) {
+    /// Changes a thread's channel, and forgets it where nobody needs it any more.
+    fn change(&self, thread: &ThreadId, change: impl FnOnce(&mut Channel)) {
         let mut shard = self.shard(thread);
         if let Entry::Occupied(mut entry) = shard.entry(thread.clone()) {
-            entry.get_mut().followers.retain(|follower| follower.number != number);
+            change(entry.get_mut());
             if entry.get().is_idle() {
                 entry.remove();
             }
@@ -157,8 +118,7 @@ impl Local {
         let mut threads = Vec::new();
         for shard in &self.shards {
             let shard = locked(shard);
-            let followed =
-                shard.iter().filter(|(_, channel)| channel.followers.iter().any(|follower| !follower.is_far));
+            let followed = shard.iter().filter(|(_, channel)| channel.is_followed_here());
             threads.extend(followed.map(|(thread, _)| thread.clone()));
         }
         threads
@@ -193,6 +153,31 @@ impl Local {
         let mut hasher = DefaultHasher::new();
         thread.hash(&mut hasher);
         locked(&self.shards[hasher.finish() as usize % SHARDS])
+    }
+}
+
+/// A follower's end. It never ends by itself.
+struct Follower {
+    local: Arc<Local>,
+    thread: ThreadId,
+    number: u64,
+}
+
+impl Stream for Follower {
+    type Item = Arc<Signal>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Arc<Signal>>> {
+        match self.local.shard(&self.thread).get_mut(&self.thread) {
+            Some(channel) => channel.poll(self.number, context),
+            // A channel stays for as long as it has followers.
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.local.change(&self.thread, |channel| channel.remove(self.number));
     }
 }
 

@@ -1,10 +1,10 @@
 //! The live bus of one machine: followers in this process, and other processes on the same store.
 //!
-//! Within the process a signal is a push into bounded queues. A thread that another node drives is
-//! relayed from that node's socket; when the node dies, its followers stay, see what the journal's
-//! head says each second, and go on with the next owner. Nothing here outlives the process.
+//! Within the process a signal is kept once for all who follow, for a bounded while. A thread that another
+//! node drives is relayed from that node's socket; when the node dies, its followers stay, see what the
+//! journal's head says each second, and go on with the next owner. Nothing here outlives the process.
 
-mod follower;
+mod channel;
 mod local;
 mod net;
 mod relay;
@@ -19,7 +19,7 @@ use windlass_machine::{Seq, ThreadId};
 use self::local::Local;
 use self::net::Network;
 use super::node::Node;
-use crate::port::bus::{Bus, Signal};
+use crate::port::bus::{Bus, Position, Signal};
 use crate::port::journal::StoreError;
 
 /// Who holds which thread: the store's part of the bus.
@@ -73,8 +73,8 @@ impl Bus for LocalBus {
         self.local.settle(thread);
     }
 
-    fn follow(&self, thread: &ThreadId) -> BoxStream<'static, Signal> {
-        let followed = self.local.follow(thread);
+    fn follow(&self, thread: &ThreadId, after: Position) -> BoxStream<'static, Arc<Signal>> {
+        let followed = self.local.follow(thread, after);
         if let Some(network) = &self.network {
             network.look_for(thread);
         }

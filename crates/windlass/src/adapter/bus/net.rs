@@ -23,8 +23,9 @@ use crate::port::journal::StoreError;
 
 /// A request line; a thread's id is far shorter.
 const REQUEST_MAX_BYTES: u64 = 4 * 1024;
-/// A signal's line; fragments are a few bytes, and this leaves room for a whole reply as one.
-const SIGNAL_MAX_BYTES: u64 = 1024 * 1024;
+/// A signal's line. Fragments are a few bytes; this leaves room for a snapshot of the longest reply that a ring keeps,
+/// each byte of which may take six in JSON.
+const SIGNAL_MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// Connections that follow at once: one for each thread that another node of this machine follows.
 const FOLLOWERS: usize = 256;
 /// Connections at once, so that wakes, which are over at once, always find room.
@@ -178,7 +179,7 @@ async fn answer(stream: UnixStream, local: &Arc<Local>, followers: &Semaphore) -
             _ = reader.read(&mut rest) => None,
         };
         let Some(signal) = signal else { return Ok(()) };
-        let mut line = serde_json::to_vec(&signal)?;
+        let mut line = serde_json::to_vec(&*signal)?;
         line.push(b'\n');
         writer.write_all(&line).await?;
     }

@@ -1,7 +1,8 @@
 //! The fragments of one running generation, kept compactly for whoever comes later.
 //!
-//! Fragments are a few bytes each, and thousands of runs may stream while nobody watches: the text
-//! lies in one string, and a fragment costs a byte or two beside it.
+//! The newest fragments are kept one by one, so that a follower who was cut off goes on exactly where it was. Older
+//! ones are merged: their text stays, block by block, and where one ended and the next began is forgotten. Thousands
+//! of runs may stream while nobody watches, so the text lies in few strings, and a fragment costs little beside it.
 
 use std::sync::Arc;
 
@@ -10,10 +11,16 @@ use windlass_machine::{Attempt, Seq};
 use crate::port::bus::Signal;
 use crate::port::model::Delta;
 
-/// Text that a ring holds at most; a follower who comes after more has streamed sees the newest part only.
-const MAX_BYTES: usize = 256 * 1024;
-/// Fragments that a ring holds at most, which bounds the bytes beside the text.
-const MAX_FRAGMENTS: usize = 64 * 1024;
+/// Text of a generation that is kept. The longest replies that models offer are 128,000 tokens, about 600 KiB; this is
+/// thirteen times as much. Of a longer one only the newest fragments are kept, and nobody is shown a part of it as if
+/// it were the whole.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Fragments kept one by one at most: ten seconds of a very fast model, with 8 KiB beside their text.
+const MAX_FRAGMENTS: usize = 2 * 1024;
+/// Text of those at most, which bounds what is copied when they are merged.
+const MAX_RECENT_BYTES: usize = 256 * 1024;
+/// What a block costs beside its text, so that a reply of countless empty blocks is bounded too.
+const BLOCK_BYTES: usize = 128;
 /// The text grows by at least this much, so that an idle ring wastes little.
 const GROWTH_BYTES: usize = 2 * 1024;
 
@@ -23,14 +30,35 @@ pub(super) struct Ring {
     generation: Option<(Seq, Attempt)>,
     /// Number of the newest fragment.
     newest: u64,
-    /// How many are held, the newest ones.
-    held: usize,
-    /// Whether older ones are gone.
-    overflowed: bool,
+    /// All before the recent ones, by block in the order of their appearance; `None` where some are missing.
+    merged: Merged,
+    recent: Recent,
+    /// The last snapshot that was made: followers who were all too slow share it.
+    snapshot: Option<Arc<Signal>>,
+}
+
+/// Fragments without their boundaries.
+#[derive(Clone, Debug, Default)]
+struct Merged {
+    blocks: Vec<Block>,
+    cost: usize,
+    /// Whether something is missing, so that what is here is not the beginning.
+    is_torn: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    kind: Kind,
     text: String,
-    /// Each fragment's length in bytes, as a base-128 number, low digits first.
-    lengths: Vec<u8>,
-    /// Where the kind changes: the held fragments before, and the kind from there on.
+}
+
+/// Fragments with their boundaries: the newest ones.
+#[derive(Clone, Debug, Default)]
+struct Recent {
+    text: String,
+    /// Where each fragment ends in the text.
+    ends: Vec<u32>,
+    /// Where the kind changes: the fragments before, and the kind from there on.
     kinds: Vec<(usize, Kind)>,
 }
 
@@ -44,107 +72,207 @@ enum Kind {
 /// What a fragment is to those who follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
-    /// The next one.
-    Next,
-    /// One that was there already: not to be shown again.
-    Repeated,
-    /// Some before it are missing.
-    AfterGap,
+    /// One that was not there.
+    New,
+    /// One that was there already, or of an older generation: not to be shown.
+    Old,
+}
+
+/// What a follower is given next from the ring.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Next {
+    /// The fragment after those that it has, or a snapshot with all of them.
+    Told(Arc<Signal>),
+    /// It has all that is here.
+    Nothing,
+    /// Neither the next fragment nor the whole is here.
+    Missing,
 }
 
 impl Ring {
-    /// Adds a fragment; one of another generation begins anew.
+    /// Where the generation began.
+    pub fn seq(&self) -> Option<Seq> {
+        self.generation.map(|(seq, _)| seq)
+    }
+
+    /// Adds a fragment; one of a newer generation begins anew.
     pub fn push(&mut self, seq: Seq, attempt: Attempt, number: u64, delta: &Delta) -> Pushed {
-        if self.generation != Some((seq, attempt)) {
-            let generation = Some((seq, attempt));
-            *self = Self { generation, ..Self::default() };
+        if !self.turn_to(seq, attempt) || number <= self.newest {
+            return Pushed::Old;
         }
-        if number <= self.newest {
-            return Pushed::Repeated;
-        }
-        let pushed = if number == self.newest + 1 { Pushed::Next } else { Pushed::AfterGap };
-        let (kind, text) = parts(delta);
-        let full = self.text.len() + text.len() > MAX_BYTES || self.held == MAX_FRAGMENTS;
-        if full || pushed == Pushed::AfterGap {
-            self.forget();
+        if number > self.newest + 1 {
+            self.merged.tear();
+            self.recent = Recent::default();
         }
         self.newest = number;
-        if text.len() > MAX_BYTES {
-            self.overflowed = true;
-            return pushed;
+        self.snapshot = None;
+        self.recent.push(delta);
+        if self.recent.ends.len() >= MAX_FRAGMENTS || self.recent.text.len() > MAX_RECENT_BYTES {
+            self.recent.merge_half_into(&mut self.merged);
         }
-        if self.kinds.last().is_none_or(|(_, last)| *last != kind) {
-            self.kinds.push((self.held, kind));
-        }
-        if self.text.capacity() - self.text.len() < text.len() {
-            // A quarter more each time, not twice as much: most of what is held is text.
-            self.text.reserve_exact(text.len().max(GROWTH_BYTES).max(self.text.len() / 4));
-        }
-        self.text.push_str(text);
-        push_length(&mut self.lengths, text.len());
-        self.held += 1;
-        pushed
+        Pushed::New
     }
 
-    /// Drops what is held: the ring is full, or what came before is missing.
-    fn forget(&mut self) {
-        self.text.clear();
-        self.lengths.clear();
-        self.kinds.clear();
-        self.held = 0;
-        self.overflowed = true;
+    /// Takes a snapshot over, where it is newer than what is here.
+    pub fn replace(&mut self, seq: Seq, attempt: Attempt, number: u64, parts: &[Delta]) -> Pushed {
+        if !self.turn_to(seq, attempt) || number <= self.newest {
+            return Pushed::Old;
+        }
+        *self = Self { generation: Some((seq, attempt)), newest: number, ..Self::default() };
+        for part in parts {
+            let (kind, text) = parts_of(part);
+            self.merged.add(&kind, text);
+        }
+        Pushed::New
     }
 
-    /// Shows what is held, as signals; first that some are gone, where they are.
-    pub fn replay(self) -> impl Iterator<Item = Signal> + Send {
-        let lagged = self.overflowed.then_some(Signal::Lagged);
-        lagged.into_iter().chain(Replay { ring: self, fragment: 0, text_at: 0, length_at: 0, kind_at: 0 })
+    /// What comes after the first `told` fragments.
+    pub fn after(&mut self, told: u64) -> Next {
+        let Some((seq, attempt)) = self.generation else { return Next::Nothing };
+        if told >= self.newest {
+            return Next::Nothing;
+        }
+        let number = told + 1;
+        let before = self.newest - self.recent.ends.len() as u64;
+        if told >= before {
+            let delta = self.recent.fragment((told - before) as usize);
+            return Next::Told(Arc::new(Signal::Delta { seq, number, attempt, delta }));
+        }
+        if self.merged.is_torn {
+            return Next::Missing;
+        }
+        let number = self.newest;
+        let whole = || Signal::Snapshot { seq, number, attempt, parts: self.merged.with(&self.recent) };
+        let snapshot = self.snapshot.take().unwrap_or_else(|| Arc::new(whole()));
+        self.snapshot = Some(snapshot.clone());
+        Next::Told(snapshot)
+    }
+
+    /// Begins anew for a newer generation. `false`: it is an older one.
+    fn turn_to(&mut self, seq: Seq, attempt: Attempt) -> bool {
+        if self.generation.is_none_or(|(current, _)| current < seq) {
+            *self = Self { generation: Some((seq, attempt)), ..Self::default() };
+        }
+        self.generation == Some((seq, attempt))
     }
 
     /// Bytes that the ring occupies, and bytes of text among them.
     #[cfg(test)]
     fn cost(&self) -> (usize, usize) {
-        let kinds = self.kinds.capacity() * size_of::<(usize, Kind)>();
-        let all = size_of::<Self>() + self.text.capacity() + self.lengths.capacity() + kinds;
-        (all, self.text.len())
+        let kinds = self.recent.kinds.capacity() * size_of::<(usize, Kind)>();
+        let blocks = self.merged.blocks.iter().map(|block| block.text.capacity() + size_of::<Block>());
+        let recent = self.recent.text.capacity() + self.recent.ends.capacity() * size_of::<u32>() + kinds;
+        let text: usize = self.merged.blocks.iter().map(|block| block.text.len()).sum();
+        (size_of::<Self>() + blocks.sum::<usize>() + recent, text + self.recent.text.len())
     }
 }
 
-struct Replay {
-    ring: Ring,
-    fragment: usize,
-    text_at: usize,
-    length_at: usize,
-    kind_at: usize,
-}
-
-impl Iterator for Replay {
-    type Item = Signal;
-
-    fn next(&mut self) -> Option<Signal> {
-        let (seq, attempt) = self.ring.generation?;
-        if self.fragment == self.ring.held {
-            return None;
+impl Merged {
+    fn add(&mut self, kind: &Kind, text: &str) {
+        if self.is_torn {
+            return;
         }
-        while self.ring.kinds.get(self.kind_at + 1).is_some_and(|(from, _)| *from <= self.fragment) {
-            self.kind_at += 1;
-        }
-        let (_, kind) = self.ring.kinds.get(self.kind_at)?;
-        let length = read_length(&self.ring.lengths, &mut self.length_at);
-        let text: Arc<str> = self.ring.text.get(self.text_at..self.text_at + length)?.into();
-        self.text_at += length;
-        self.fragment += 1;
-        let number = self.ring.newest - (self.ring.held - self.fragment) as u64;
-        let delta = match kind {
-            Kind::Text(part) => Delta::Text { part: *part, text },
-            Kind::Reasoning(part) => Delta::Reasoning { part: *part, text },
-            Kind::Call(part, name) => Delta::Call { part: *part, name: name.clone(), arguments: text },
+        let block = match self.blocks.iter().rposition(|block| block.kind.is_same_block(kind)) {
+            Some(at) => &mut self.blocks[at],
+            None => {
+                self.cost += BLOCK_BYTES;
+                self.blocks.push(Block { kind: kind.clone(), text: String::new() });
+                let at = self.blocks.len() - 1;
+                &mut self.blocks[at]
+            }
         };
-        Some(Signal::Delta { seq, number, attempt, delta })
+        block.kind.learn_name(kind);
+        grow(&mut block.text, text);
+        self.cost += text.len();
+        if self.cost > MAX_BYTES {
+            self.tear();
+        }
+    }
+
+    fn tear(&mut self) {
+        *self = Self { is_torn: true, ..Self::default() };
+    }
+
+    /// Each block so far, the recent fragments included.
+    fn with(&self, recent: &Recent) -> Arc<[Delta]> {
+        let mut whole = self.clone();
+        let mut recent = recent.clone();
+        recent.merge_into(&mut whole, recent.ends.len());
+        whole.blocks.into_iter().map(|block| block.kind.delta(block.text.into())).collect()
     }
 }
 
-fn parts(delta: &Delta) -> (Kind, &str) {
+impl Recent {
+    fn push(&mut self, delta: &Delta) {
+        let (kind, text) = parts_of(delta);
+        if self.kinds.last().is_none_or(|(_, last)| *last != kind) {
+            self.kinds.push((self.ends.len(), kind));
+        }
+        grow(&mut self.text, text);
+        self.ends.push(self.text.len() as u32);
+    }
+
+    fn fragment(&self, index: usize) -> Delta {
+        let from = self.start(index);
+        let kind = self.kinds.partition_point(|(first, _)| *first <= index) - 1;
+        self.kinds[kind].1.delta(self.text[from..self.ends[index] as usize].into())
+    }
+
+    /// Where a fragment begins in the text; after the last one, where the text ends.
+    fn start(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
+    }
+
+    fn merge_half_into(&mut self, merged: &mut Merged) {
+        self.merge_into(merged, self.ends.len().div_ceil(2));
+    }
+
+    /// Moves the first fragments over.
+    fn merge_into(&mut self, merged: &mut Merged, count: usize) {
+        for at in 0..self.kinds.len() {
+            let (first, kind) = &self.kinds[at];
+            let next = self.kinds.get(at + 1).map_or(count, |(next, _)| count.min(*next));
+            if *first >= count {
+                break;
+            }
+            merged.add(kind, &self.text[self.start(*first)..self.start(next)]);
+        }
+        let cut = self.start(count);
+        let kind = self.kinds.partition_point(|(first, _)| *first <= count).saturating_sub(1);
+        self.kinds.drain(..kind);
+        self.kinds.iter_mut().for_each(|(first, _)| *first = first.saturating_sub(count));
+        self.ends.drain(..count);
+        self.ends.iter_mut().for_each(|end| *end -= cut as u32);
+        self.text.drain(..cut);
+    }
+}
+
+impl Kind {
+    fn delta(&self, text: Arc<str>) -> Delta {
+        match self {
+            Self::Text(part) => Delta::Text { part: *part, text },
+            Self::Reasoning(part) => Delta::Reasoning { part: *part, text },
+            Self::Call(part, name) => Delta::Call { part: *part, name: name.clone(), arguments: text },
+        }
+    }
+
+    fn is_same_block(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(one), Self::Text(two))
+            | (Self::Reasoning(one), Self::Reasoning(two))
+            | (Self::Call(one, _), Self::Call(two, _)) => one == two,
+            (Self::Text(_) | Self::Reasoning(_) | Self::Call(..), _) => false,
+        }
+    }
+
+    fn learn_name(&mut self, other: &Self) {
+        if let (Self::Call(_, known @ None), Self::Call(_, name)) = (self, other) {
+            known.clone_from(name);
+        }
+    }
+}
+
+fn parts_of(delta: &Delta) -> (Kind, &str) {
     match delta {
         Delta::Text { part, text } => (Kind::Text(*part), text),
         Delta::Reasoning { part, text } => (Kind::Reasoning(*part), text),
@@ -152,46 +280,39 @@ fn parts(delta: &Delta) -> (Kind, &str) {
     }
 }
 
-fn push_length(lengths: &mut Vec<u8>, mut length: usize) {
-    while length >= 0x80 {
-        lengths.push(length as u8 | 0x80);
-        length >>= 7;
+/// A quarter more each time, not twice as much: most of what is held is text.
+fn grow(held: &mut String, text: &str) {
+    if held.capacity() - held.len() < text.len() {
+        held.reserve_exact(text.len().max(GROWTH_BYTES).max(held.len() / 4));
     }
-    lengths.push(length as u8);
-}
-
-fn read_length(lengths: &[u8], at: &mut usize) -> usize {
-    let (mut length, mut shift) = (0, 0);
-    while let Some(byte) = lengths.get(*at) {
-        *at += 1;
-        length |= usize::from(byte & 0x7f) << shift;
-        shift += 7;
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
-    length
+    held.push_str(text);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ATTEMPT: Attempt = Attempt { step: 1, attempt: 1 };
+
     fn text(text: &str) -> Delta {
         Delta::Text { part: 0, text: text.into() }
     }
 
-    fn attempt(attempt: u32) -> Attempt {
-        Attempt { step: 1, attempt }
+    fn call(name: Option<&str>, arguments: &str) -> Delta {
+        Delta::Call { part: 2, name: name.map(Into::into), arguments: arguments.into() }
+    }
+
+    fn told(seq: u64, number: u64, delta: Delta) -> Next {
+        Next::Told(Arc::new(Signal::Delta { seq: Seq(seq), number, attempt: ATTEMPT, delta }))
+    }
+
+    fn snapshot(seq: u64, number: u64, parts: &[Delta]) -> Next {
+        let signal = Signal::Snapshot { seq: Seq(seq), number, attempt: ATTEMPT, parts: parts.into() };
+        Next::Told(Arc::new(signal))
     }
 
     #[test]
     fn every_fragment_comes_back_as_it_was() {
-        let call = |name: Option<&str>, arguments: &str| Delta::Call {
-            part: 2,
-            name: name.map(Into::into),
-            arguments: arguments.into(),
-        };
         let deltas = [
             Delta::Reasoning { part: 0, text: "hm, ".into() },
             Delta::Text { part: 1, text: "Grüße".into() },
@@ -201,50 +322,83 @@ mod tests {
             call(None, "{\"a\""),
         ];
         let mut ring = Ring::default();
-        let mut wanted = Vec::new();
-        for (number, delta) in (1..).zip(deltas) {
-            assert_eq!(ring.push(Seq(7), attempt(1), number, &delta), Pushed::Next);
-            wanted.push(Signal::Delta { seq: Seq(7), number, attempt: attempt(1), delta });
+        for (number, delta) in (1..).zip(&deltas) {
+            assert_eq!(ring.push(Seq(7), ATTEMPT, number, delta), Pushed::New);
         }
-        assert_eq!(ring.clone().replay().collect::<Vec<_>>(), wanted);
-        assert_eq!(ring.push(Seq(7), attempt(1), 3, &text("again")), Pushed::Repeated);
-        assert_eq!(ring.replay().count(), 6);
+        assert_eq!(ring.push(Seq(7), ATTEMPT, 3, &text("again")), Pushed::Old);
+        for (before, delta) in (0..).zip(deltas) {
+            assert_eq!(ring.after(before), told(7, before + 1, delta));
+        }
+        assert_eq!((ring.after(6), ring.after(9)), (Next::Nothing, Next::Nothing));
     }
 
     #[test]
-    fn the_next_generation_begins_anew() {
+    fn the_next_generation_begins_anew_and_an_older_one_is_ignored() {
         let mut ring = Ring::default();
-        ring.push(Seq(7), attempt(1), 1, &text("lost"));
-        ring.push(Seq(9), attempt(2), 1, &text("kept"));
-        let replayed: Vec<_> = ring.replay().collect();
-        let wanted = Signal::Delta { seq: Seq(9), number: 1, attempt: attempt(2), delta: text("kept") };
-        assert_eq!(replayed, [wanted]);
+        ring.push(Seq(7), ATTEMPT, 1, &text("lost"));
+        ring.push(Seq(9), ATTEMPT, 1, &text("kept"));
+        assert_eq!(ring.push(Seq(7), ATTEMPT, 2, &text("late")), Pushed::Old);
+        assert_eq!((ring.after(0), ring.after(1)), (told(9, 1, text("kept")), Next::Nothing));
     }
 
     #[test]
-    fn an_overflow_or_a_gap_is_told_first() {
-        let mut full = Ring::default();
-        let large = "x".repeat(100_000);
-        for number in 1..=3 {
-            full.push(Seq(1), attempt(1), number, &text(&large));
+    fn old_fragments_are_merged_block_by_block() {
+        let mut ring = Ring::default();
+        let many = MAX_FRAGMENTS as u64;
+        let mut texts = [String::new(), String::new()];
+        for number in 1..=many {
+            let part = number % 2;
+            texts[part as usize].push_str(&format!("{number} "));
+            let delta = match part {
+                0 => text(&format!("{number} ")),
+                _ => call((number == 1).then_some("read"), &format!("{number} ")),
+            };
+            ring.push(Seq(7), ATTEMPT, number, &delta);
         }
-        let replayed: Vec<_> = full.replay().collect();
-        assert!(matches!(replayed[..], [Signal::Lagged, Signal::Delta { number: 3, .. }]));
-
-        let mut torn = Ring::default();
-        torn.push(Seq(1), attempt(1), 1, &text("a"));
-        assert_eq!(torn.push(Seq(1), attempt(1), 5, &text("e")), Pushed::AfterGap);
-        let replayed: Vec<_> = torn.replay().collect();
-        assert!(matches!(replayed[..], [Signal::Lagged, Signal::Delta { number: 5, .. }]));
+        let whole = [call(Some("read"), &texts[1]), text(&texts[0])];
+        assert_eq!(ring.after(0), snapshot(7, many, &whole));
+        assert_eq!(ring.after(many / 2 - 1), snapshot(7, many, &whole));
+        assert_eq!(ring.after(many / 2), told(7, many / 2 + 1, call(None, &format!("{} ", many / 2 + 1))));
+        assert_eq!(ring.after(many - 1), told(7, many, text(&format!("{many} "))));
+        // Another process's ring takes the snapshot over, and goes on from it.
+        let mut other = Ring::default();
+        assert_eq!(other.replace(Seq(7), ATTEMPT, many, &whole), Pushed::New);
+        assert_eq!(other.replace(Seq(7), ATTEMPT, many, &whole), Pushed::Old);
+        other.push(Seq(7), ATTEMPT, many + 1, &text("end"));
+        let end = [whole[0].clone(), text(&format!("{}end", texts[0]))];
+        assert_eq!(other.after(5), snapshot(7, many + 1, &end));
+        assert_eq!(other.after(many), told(7, many + 1, text("end")));
     }
 
     #[test]
-    fn a_fragment_costs_a_byte_or_two_beside_its_text() {
+    fn what_follows_a_gap_is_not_shown_as_the_whole() {
+        let mut torn = Ring::default();
+        torn.push(Seq(1), ATTEMPT, 1, &text("a"));
+        torn.push(Seq(1), ATTEMPT, 5, &text("e"));
+        assert_eq!((torn.after(0), torn.after(4)), (Next::Missing, told(1, 5, text("e"))));
+        torn.replace(Seq(1), ATTEMPT, 6, &[text("abcdef")]);
+        assert_eq!(torn.after(0), snapshot(1, 6, &[text("abcdef")]));
+    }
+
+    #[test]
+    fn a_reply_without_end_is_bounded() {
+        let mut ring = Ring::default();
+        let large = text(&"x".repeat(100_000));
+        for number in 1..=200 {
+            ring.push(Seq(1), ATTEMPT, number, &large);
+        }
+        let (all, _) = ring.cost();
+        assert!(all < 1024 * 1024, "{all} bytes");
+        assert_eq!((ring.after(0), ring.after(199)), (Next::Missing, told(1, 200, large)));
+    }
+
+    #[test]
+    fn a_fragment_costs_a_few_bytes_beside_its_text() {
         let mut ring = Ring::default();
         for number in 1..=4000 {
-            ring.push(Seq(1), attempt(1), number, &text("word "));
+            ring.push(Seq(1), ATTEMPT, number, &text("word "));
         }
         let (all, text) = ring.cost();
-        assert!(all - text < 10 * 1024, "{} bytes beside {text} bytes of text", all - text);
+        assert!(all - text < 20 * 1024, "{} bytes beside {text} bytes of text", all - text);
     }
 }

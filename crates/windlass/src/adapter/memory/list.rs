@@ -74,7 +74,8 @@ impl State {
         rows
     }
 
-    fn run_rows(&self) -> impl Iterator<Item = RunRow> {
+    /// Every run.
+    pub(super) fn run_rows(&self) -> impl Iterator<Item = RunRow> {
         self.threads.iter().flat_map(|(id, thread)| {
             thread.runs.iter().map(|view| RunRow {
                 thread: id.clone(),

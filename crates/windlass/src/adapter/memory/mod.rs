@@ -7,6 +7,7 @@ mod fault;
 mod list;
 mod record;
 mod state;
+mod usage;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +23,7 @@ use crate::port::budget::{Amounts, BudgetRow};
 use crate::port::clock::Clock;
 use crate::port::journal::{
     AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow, StoreError,
-    StoredSnapshot, ThreadQuery, ThreadRow,
+    StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
 };
 use crate::port::records::{Record, RecordChange, RecordError, Records};
 
@@ -107,6 +108,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn decoded(thread: &ThreadId, bodies: Vec<(Seq, Arc<str>)>) -> Result<Vec<Recorded>, StoreError> {
+    let decode = |(seq, body): (Seq, Arc<str>)| match Event::decode(&body) {
+        Ok(event) => Ok(Recorded { seq, event }),
+        Err(source) => Err(StoreError::Unreadable { thread: thread.clone(), seq, source }),
+    };
+    bodies.into_iter().map(decode).collect()
+}
+
 #[async_trait]
 impl Journal for MemoryStore {
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
@@ -152,11 +161,20 @@ impl Journal for MemoryStore {
 
     async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError> {
         let bodies = self.readable()?.bodies(thread, after, limit);
-        let decode = |(seq, body): (Seq, Arc<str>)| match Event::decode(&body) {
-            Ok(event) => Ok(Recorded { seq, event }),
-            Err(source) => Err(StoreError::Unreadable { thread: thread.clone(), seq, source }),
-        };
-        bodies.into_iter().map(decode).collect()
+        decoded(thread, bodies)
+    }
+
+    async fn read_back(
+        &self,
+        thread: &ThreadId,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        let state = self.readable()?;
+        let head = state.head(thread).map_or(0, |head| head.seq.0);
+        let last = before.0.saturating_sub(1).min(head);
+        let count = last.min(limit as u64);
+        decoded(thread, state.bodies(thread, Seq(last - count), count as usize))
     }
 
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
@@ -193,6 +211,10 @@ impl Journal for MemoryStore {
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
         Ok(self.readable()?.runs(query))
+    }
+
+    async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {
+        self.readable()?.usage(query)
     }
 
     async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {

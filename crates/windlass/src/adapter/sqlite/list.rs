@@ -241,6 +241,6 @@ pub(super) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunR
 }
 
 /// A number as the database takes it.
-fn whole(number: u64) -> i64 {
+pub(super) fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -3,6 +3,7 @@
 //! Several processes may open the same folder; each is a [`Node`]. One writer per process commits
 //! what waits together; readers have connections of their own. Never on a network file system.
 
+mod backup;
 mod blob;
 mod budget;
 mod check;
@@ -13,6 +14,7 @@ mod raw;
 mod read;
 mod record;
 mod schema;
+mod usage;
 mod write;
 mod writer;
 
@@ -26,6 +28,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, SqlitePool};
 use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
 
+pub use self::backup::{Copied, backup, restore};
 use self::blob::BlobFiles;
 use self::fault::store_error;
 use self::writer::{PreparedAppend, Write, Writer, Written};
@@ -35,7 +38,7 @@ use crate::port::budget::{Amounts, BudgetRow};
 use crate::port::clock::Clock;
 use crate::port::journal::{
     AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow, StoreError,
-    StoredSnapshot, ThreadQuery, ThreadRow,
+    StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
 };
 use crate::port::records::{Record, RecordChange, RecordError, Records};
 
@@ -193,6 +196,15 @@ impl Journal for SqliteStore {
         read::events(&self.readers, thread, after, limit).await
     }
 
+    async fn read_back(
+        &self,
+        thread: &ThreadId,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        read::events_back(&self.readers, thread, before, limit).await
+    }
+
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
         read::snapshot(&self.readers, thread).await
     }
@@ -236,6 +248,10 @@ impl Journal for SqliteStore {
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
         list::runs(&self.readers, query).await
+    }
+
+    async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {
+        usage::usage(&self.readers, query).await
     }
 
     async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {

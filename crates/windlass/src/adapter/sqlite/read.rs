@@ -42,6 +42,35 @@ pub(super) async fn events(
         .fetch_all(pool)
         .await
         .map_err(store_error)?;
+    decoded(thread, after, rows)
+}
+
+/// The last events before a position, in order.
+pub(super) async fn events_back(
+    pool: &SqlitePool,
+    thread: &ThreadId,
+    before: Seq,
+    limit: usize,
+) -> Result<Vec<Recorded>, StoreError> {
+    const EVENTS: &str = "SELECT position & 4294967295, body FROM threads CROSS JOIN events \
+        WHERE thread = ?1 AND deleted = 0 AND position > (number << 32) \
+        AND position <= (number << 32 | min(?2, head)) ORDER BY position DESC LIMIT ?3";
+    let last = u32::try_from(before.0.saturating_sub(1)).unwrap_or(u32::MAX);
+    let mut rows: Vec<(i64, String)> = sqlx::query_as(EVENTS)
+        .bind(thread.as_str())
+        .bind(i64::from(last))
+        .bind(stored(limit))
+        .fetch_all(pool)
+        .await
+        .map_err(store_error)?;
+    rows.reverse();
+    // A page that is not full begins with the first event.
+    let first = rows.first().filter(|_| rows.len() >= limit).map_or(1, |(seq, _)| seq.cast_unsigned());
+    decoded(thread, Seq(first.saturating_sub(1)), rows)
+}
+
+/// Events as they stand after a position.
+fn decoded(thread: &ThreadId, after: Seq, rows: Vec<(i64, String)>) -> Result<Vec<Recorded>, StoreError> {
     let mut expected = after;
     let mut events = Vec::with_capacity(rows.len());
     for (seq, body) in rows {

@@ -49,6 +49,39 @@ pub(super) async fn reading_pages(subject: JournalSubject) {
     assert_eq!(last.iter().map(|recorded| recorded.seq).collect::<Vec<_>>(), [Seq(5)]);
 }
 
+pub(super) async fn reading_back_pages(subject: JournalSubject) {
+    let journal = &*subject.first;
+    let thread = ThreadId::from("thread-1");
+    let at = claimed(journal, &thread).await;
+    journal.append(batch(&thread, at, &["a", "b", "c", "d", "e"])).await.unwrap();
+    // A neighbour's events are nobody else's.
+    for other in ["thread-0", "thread-2"] {
+        let at = claimed(journal, &other.into()).await;
+        journal.append(batch(&other.into(), at, &["x", "y"])).await.unwrap();
+    }
+    let back = async |before, limit| {
+        let events = journal.read_back(&thread, Seq(before), limit).await.unwrap();
+        let seqs: Vec<u64> = events.iter().map(|recorded| recorded.seq.0).collect();
+        let forward = journal.read(&thread, Seq(seqs.first().map_or(0, |seq| seq - 1)), seqs.len()).await;
+        assert_eq!(events, forward.unwrap());
+        seqs
+    };
+    for (before, limit, wanted) in [
+        (u64::MAX, 2, vec![4, 5]),
+        (4, 2, vec![2, 3]),
+        (2, 2, vec![1]),
+        (1, 2, vec![]),
+        (0, 2, vec![]),
+        (6, 5, vec![1, 2, 3, 4, 5]),
+        (9, 3, vec![3, 4, 5]),
+        (u64::MAX, 100, vec![1, 2, 3, 4, 5]),
+        (u64::MAX, 0, vec![]),
+    ] {
+        assert_eq!(back(before, limit).await, wanted, "before {before}, {limit}");
+    }
+    assert_eq!(journal.read_back(&"nowhere".into(), Seq(u64::MAX), 5).await.unwrap(), []);
+}
+
 pub(super) async fn a_wrong_position_is_a_conflict(subject: JournalSubject) {
     let journal = subject.first;
     let start = claimed(&*journal, &thread()).await;

@@ -10,6 +10,7 @@ mod journal;
 mod list;
 mod record;
 mod sample;
+mod usage;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub async fn journal_suite<F: Future<Output = JournalSubject>>(make: impl Fn() -
         journal::a_new_thread_starts_empty,
         journal::events_come_back_in_order,
         journal::reading_pages,
+        journal::reading_back_pages,
         journal::a_wrong_position_is_a_conflict,
         journal::a_stale_epoch_is_fenced,
         journal::an_append_after_release_is_fenced,
@@ -88,6 +90,8 @@ pub async fn journal_suite<F: Future<Output = JournalSubject>>(make: impl Fn() -
         list::a_thread_moves_in_lists_as_it_changes,
         list::runs_are_found,
         list::runs_are_filtered_and_paged,
+        usage::usage_is_summed_up,
+        usage::usage_is_filtered_and_bounded,
         list::unattended_threads_are_found,
         list::unattended_leaves_out_what_is_held,
     ];

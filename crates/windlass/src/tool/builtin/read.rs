@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Refusal, look, pdf, read_only};
 use crate::port::tool::{OutputPart, ToolOutput};
-use crate::tool::{FolderError, FolderPath, FunctionTool, WorkingFolder};
+use crate::tool::{FolderError, FolderPath, FunctionTool, WorkingFolder, image_type};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -96,20 +96,6 @@ fn show(folder: &WorkingFolder, cancel: &CancellationToken, arguments: &ReadArgu
         counts_rest: size_bytes <= MAX_WHOLE_BYTES,
     };
     window.show(file, &path, cancel)
-}
-
-fn image_type(start: &[u8]) -> Option<&'static str> {
-    if start.starts_with(b"\x89PNG\r\n\x1a\n") {
-        Some("image/png")
-    } else if start.starts_with(&[0xff, 0xd8, 0xff]) {
-        Some("image/jpeg")
-    } else if start.starts_with(b"GIF87a") || start.starts_with(b"GIF89a") {
-        Some("image/gif")
-    } else if start.starts_with(b"RIFF") && start.get(8..12) == Some(b"WEBP") {
-        Some("image/webp")
-    } else {
-        None
-    }
 }
 
 fn show_image(file: File, size_bytes: u64, path: &FolderPath, media_type: &str) -> Answer {

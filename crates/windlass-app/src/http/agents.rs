@@ -1,0 +1,157 @@
+//! `/agents` and `/models`: who can be given a task, and the models at hand.
+//!
+//! One agent is configured. Its digest says whether new runs are pinned to the same as before.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::AgentConfig;
+use windlass::machine::{Digest, ModelName};
+
+use super::Shared;
+use super::caller::Caller;
+use super::etag::{ETag, IfNoneMatch, Seen, not_modified};
+use super::input::Path;
+use super::page::Page;
+use super::problem::Problem;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one)).routes(routes!(models))
+}
+
+/// An agent.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Agent {
+    /// The name that a run names it by.
+    #[schema(example = "default")]
+    name: String,
+    /// Its model, then the fallbacks tried in order.
+    models: Vec<String>,
+    /// What a run of it may use at most; figures that are absent are the usual ones.
+    #[schema(value_type = Object)]
+    limits: Value,
+    /// How its model is asked.
+    #[schema(value_type = Object)]
+    settings: Value,
+    /// Names of its tools.
+    tools: Vec<String>,
+    /// Digest of all that a new run of it is pinned to: instructions, models, tools, settings, limits.
+    digest: String,
+}
+
+fn shown(app: &Shared) -> Result<Agent, Problem> {
+    let AgentConfig { name, models, instructions, settings, limits } = &app.agent;
+    let tools = app.engine.tools();
+    let shapes: Vec<_> = tools.iter().map(|tool| &tool.spec).collect();
+    let digest = Digest::default().chain(&(name, models, instructions, settings, limits, shapes));
+    Ok(Agent {
+        name: name.clone(),
+        models: models.iter().map(ModelName::to_string).collect(),
+        limits: serde_json::to_value(limits).map_err(Problem::internal)?,
+        settings: serde_json::to_value(settings).map_err(Problem::internal)?,
+        tools: tools.iter().map(|tool| tool.spec.name.to_string()).collect(),
+        digest: digest.to_string(),
+    })
+}
+
+/// Agents that can be given a task
+#[utoipa::path(get, path = "/agents", tag = "agents", responses((status = 200, body = Page<Agent>)))]
+async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Agent>>, Problem> {
+    caller.reads()?;
+    Ok(Json(Page { data: vec![shown(&app)?], next_cursor: None }))
+}
+
+/// One agent
+#[utoipa::path(get, path = "/agents/{agent}", tag = "agents",
+    params(("agent" = String, Path, description = "the agent's name"), IfNoneMatch),
+    responses((status = 200, body = Agent, headers(("ETag" = String, description = "its version"))),
+        (status = 304, description = "it is as the sender has it")))]
+async fn one(
+    State(app): State<Shared>,
+    caller: Caller,
+    seen: Seen,
+    Path(agent): Path<String>,
+) -> Result<Response, Problem> {
+    caller.reads()?;
+    if agent != app.agent.name {
+        return Err(Problem::not_found(format!("agent `{agent}`")));
+    }
+    let agent = shown(&app)?;
+    let tag = ETag::strong(&("agent", &agent.digest));
+    Ok(if seen.knows(&tag) { not_modified(&tag) } else { tag.json(agent) })
+}
+
+/// The agent that a request names, or the configured one, with the model that it names.
+pub fn choose(app: &Shared, agent: Option<&str>, model: Option<&str>) -> Result<AgentConfig, Problem> {
+    if let Some(agent) = agent.filter(|agent| *agent != app.agent.name) {
+        return Err(Problem::invalid(format!("there is no agent `{agent}`"))
+            .hint(format!("leave `agent` away, or name `{}`", app.agent.name)));
+    }
+    let mut chosen = app.agent.clone();
+    if let Some(model) = model {
+        let name = ModelName::from(model);
+        if let Err(error) = app.engine.model(&name) {
+            return Err(Problem::invalid(format!("the model `{model}` cannot be used: {error}"))
+                .hint("`GET /api/v1/models` lists those that are configured"));
+        }
+        // The named one first; the others stay its fallbacks.
+        chosen.models.retain(|known| *known != name);
+        chosen.models.insert(0, name);
+    }
+    Ok(chosen)
+}
+
+/// A model.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Model {
+    /// `provider/model`.
+    name: String,
+    /// Whether it can be called as things are configured.
+    available: bool,
+    /// Why it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Prompt and output together, in tokens; null where unknown.
+    context_tokens: Option<u64>,
+    /// The largest output, in tokens.
+    max_output_tokens: Option<u64>,
+    /// Whether it calls tools.
+    tool_calls: Option<bool>,
+    /// Whether it can be held to a JSON schema.
+    structured_output: Option<bool>,
+    /// Whether it reasons.
+    reasoning: Option<bool>,
+    /// List price in US dollars per million tokens.
+    #[schema(value_type = Option<Object>)]
+    price: Option<Value>,
+}
+
+/// Models that are configured: those of the agent, first choice first
+#[utoipa::path(get, path = "/models", tag = "agents", responses((status = 200, body = Page<Model>)))]
+async fn models(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Model>>, Problem> {
+    caller.reads()?;
+    let all = app.settings.models.iter().map(|name| {
+        let (info, reason) = match app.engine.model(name) {
+            Ok(info) => (info, None),
+            Err(error) => (Default::default(), Some(error.to_string())),
+        };
+        Model {
+            name: name.to_string(),
+            available: reason.is_none(),
+            reason,
+            context_tokens: info.context_tokens,
+            max_output_tokens: info.max_output_tokens,
+            tool_calls: info.tool_calls,
+            structured_output: info.structured_output,
+            reasoning: info.reasoning,
+            price: info.price.and_then(|price| serde_json::to_value(price).ok()),
+        }
+    });
+    Ok(Json(Page { data: all.collect(), next_cursor: None }))
+}

@@ -1,0 +1,187 @@
+//! Bodies on their way: one that comes too slowly is given up, encoded ones are refused, streams are counted.
+//!
+//! How large a body may be, its route says; what it holds, `input.rs` reads.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use hyper::body::{Body as _, Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
+use windlass::adapter::clock::SystemClock;
+use windlass::port::clock::Clock;
+
+use super::Shared;
+use super::metrics::OpenStream;
+use super::problem::Problem;
+
+/// Each byte of a body buys a client time: this many of them a second. Slower than any line in use.
+const BYTES_PER_SECOND: u64 = 1_024;
+
+/// Bounds how long a request's body may take, and counts the streams among the answers.
+pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let encoded = request.headers().get(header::CONTENT_ENCODING);
+    if encoded.is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        let problem = Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_encoding",
+            "the body is encoded, which this server does not read",
+        );
+        let mut response = problem.hint("send it without `content-encoding`").into_response();
+        response.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        return response;
+    }
+    let is_late = Arc::new(AtomicBool::new(false));
+    let grace = app.settings.server.limits.body_grace();
+    let request = request.map(|body| {
+        if body.is_end_stream() { body } else { Body::new(Incoming::new(body, grace, is_late.clone())) }
+    });
+    let response = next.run(request).await;
+    if is_late.load(Ordering::Relaxed) {
+        let detail = "the request's body did not come in time";
+        let mut response = Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", detail).into_response();
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return response;
+    }
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if kind.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {
+        let open = app.metrics.stream();
+        return response.map(|body| Body::new(Counted { body, _open: open }));
+    }
+    response
+}
+
+/// A body that must come in time.
+struct Incoming {
+    body: Body,
+    grace_ms: u64,
+    clock: SystemClock,
+    /// How long it was waited for, and for how many bytes.
+    waited_ms: u64,
+    bytes: u64,
+    waiting: Option<(u64, Pin<Box<Sleep>>)>,
+    is_late: Arc<AtomicBool>,
+}
+
+impl Incoming {
+    fn new(body: Body, grace: Duration, is_late: Arc<AtomicBool>) -> Self {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let clock = SystemClock::new();
+        Self { body, grace_ms, clock, waited_ms: 0, bytes: 0, waiting: None, is_late }
+    }
+
+    /// Time that is left for the next bytes.
+    fn left_ms(&self) -> u64 {
+        let bought_ms = self.bytes.saturating_mul(1_000) / BYTES_PER_SECOND;
+        // What came quickly is no credit for a pause without end.
+        let waited_ms = self.waited_ms.saturating_sub(bought_ms);
+        self.grace_ms.saturating_sub(waited_ms)
+    }
+}
+
+/// Why a body was given up.
+#[derive(Debug, thiserror::Error)]
+#[error("the body did not come in time")]
+struct Late;
+
+impl hyper::body::Body for Incoming {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            if let Some((since_ms, _)) = this.waiting.take() {
+                this.waited_ms += this.clock.monotonic_ms().saturating_sub(since_ms);
+            }
+            if let Some(Ok(frame)) = &frame {
+                this.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+            }
+            return Poll::Ready(frame);
+        }
+        let (now_ms, left_ms) = (this.clock.monotonic_ms(), this.left_ms());
+        let waiting =
+            this.waiting.get_or_insert_with(|| (now_ms, Box::pin(sleep(Duration::from_millis(left_ms)))));
+        ready!(waiting.1.as_mut().poll(context));
+        this.is_late.store(true, Ordering::Relaxed);
+        Poll::Ready(Some(Err(axum::Error::new(Late))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// An answer that is a stream, counted until it ends.
+struct Counted {
+    body: Body,
+    _open: OpenStream,
+}
+
+impl hyper::body::Body for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// Reads a body to its end with a grace of some milliseconds; whether it was in time, and what is noted of it.
+    async fn read(body: Body, grace_ms: u64) -> (bool, bool) {
+        let is_late = Arc::new(AtomicBool::new(false));
+        let body = Incoming::new(body, Duration::from_millis(grace_ms), is_late.clone());
+        (body.collect().await.is_ok(), is_late.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn a_body_without_end_is_given_up_and_a_slow_one_may_pay_with_bytes() {
+        let first = futures::stream::iter([Ok::<_, axum::Error>(Bytes::from_static(b"{"))]);
+        let hangs = Body::from_stream(first.chain(futures::stream::pending()));
+        assert_eq!(read(hangs, 20).await, (false, true));
+        // Each part takes longer than the grace, and buys more than it takes.
+        let parts = futures::stream::iter(0..3).then(async |_| {
+            sleep(Duration::from_millis(30)).await;
+            Ok::<_, axum::Error>(Bytes::from(vec![b' '; 1_024]))
+        });
+        let whole = Body::from_stream(
+            futures::stream::iter([Ok(Bytes::from(vec![b' '; 1_024]))]).chain(parts.boxed()),
+        );
+        assert_eq!(read(whole, 5).await, (true, false));
+        assert_eq!(read(Body::from("{}"), 1).await, (true, false));
+    }
+}

@@ -1,0 +1,14 @@
+//! Outward dialects: other products' interfaces over the same engine, each under a prefix of its own.
+//!
+//! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
+
+mod skyflo;
+
+use axum::Router;
+
+use super::Shared;
+
+/// The routes of every dialect.
+pub fn routes() -> Router<Shared> {
+    Router::new().merge(skyflo::routes())
+}

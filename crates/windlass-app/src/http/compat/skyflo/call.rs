@@ -1,0 +1,125 @@
+//! A tool call as clients see it: its outward id, its arguments as an object, and its result as blocks.
+//!
+//! The id says where the call stands, so that an answer finds it again without any table, also after a restart.
+
+use serde_json::{Map, Value, json};
+use windlass::machine::{Block, CallKey, Content, LONG_TEXT, Message, RunId};
+
+/// A call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// Its outward id.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// The arguments.
+    pub args: Value,
+}
+
+/// The outward id of a call: the run, the step and the place in it. A provider's own id may be of any length, and some
+/// providers number the calls of each reply anew. (SK-L10)
+pub fn outward_id(run: &RunId, key: CallKey) -> String {
+    format!("{run}-{}-{}", key.step, key.index)
+}
+
+/// The call that an outward id names.
+pub fn named(id: &str) -> Option<(RunId, CallKey)> {
+    let mut parts = id.rsplitn(3, '-');
+    let index = parts.next()?.parse().ok()?;
+    let step = parts.next()?.parse().ok()?;
+    Some((RunId::from(parts.next()?), CallKey { step, index }))
+}
+
+impl Call {
+    /// The calls of a reply, each with its place.
+    pub fn of_reply<'a>(
+        run: &'a RunId,
+        step: u32,
+        message: &'a Message,
+    ) -> impl Iterator<Item = (CallKey, Self)> + 'a {
+        (0..).zip(message.calls()).map(move |(index, call)| {
+            let key = CallKey { step, index };
+            (key, Self::new(run, key, call.name.as_str(), &call.asked))
+        })
+    }
+
+    /// A call of a tool with arguments as the model wrote them.
+    pub fn new(run: &RunId, key: CallKey, tool: &str, arguments: &Content) -> Self {
+        Self { id: outward_id(run, key), tool: tool.to_owned(), args: args(arguments) }
+    }
+
+    /// What every event about it says. Tools have no other title than their name.
+    pub fn data(&self) -> Map<String, Value> {
+        let mut data = self.title();
+        data.insert("args".into(), self.args.clone());
+        data
+    }
+
+    /// The same without the arguments.
+    pub fn title(&self) -> Map<String, Value> {
+        let mut data = Map::new();
+        data.insert("call_id".into(), self.id.as_str().into());
+        data.insert("tool".into(), self.tool.as_str().into());
+        data.insert("title".into(), self.tool.as_str().into());
+        data
+    }
+
+    /// Whether clients never see it: what only changes what the model is given next. (SK-E10)
+    pub fn is_meta(&self) -> bool {
+        self.tool == "load_toolset" || self.tool.starts_with("memory_")
+    }
+}
+
+/// Arguments as an object; an empty one where they are none.
+pub fn args(arguments: &Content) -> Value {
+    let value = serde_json::from_str(text(arguments)).ok();
+    value.filter(Value::is_object).unwrap_or_else(|| json!({}))
+}
+
+/// A text. Those that are stored apart are filled in before they come here; one that could not be is marked.
+pub fn text(content: &Content) -> &str {
+    content.inline().unwrap_or(LONG_TEXT)
+}
+
+/// A result as text blocks; media is told by name, type and size.
+pub fn blocks(content: &[Block]) -> Vec<Value> {
+    let told = content.iter().filter_map(|block| match block {
+        Block::Text { text: said, .. } => Some(text(said).to_owned()),
+        Block::Image { blob } => Some(format!("[image: {}, {} bytes]", blob.media_type, blob.size_bytes)),
+        Block::File { name, blob } => {
+            Some(format!("[file `{name}`: {}, {} bytes]", blob.media_type, blob.size_bytes))
+        }
+        Block::Reasoning { .. } | Block::ToolCall(_) | Block::ToolResult(_) | Block::Opaque { .. } => None,
+    });
+    told.map(|text| json!({"type": "text", "text": text})).collect()
+}
+
+/// A result as one text.
+pub fn plain(content: &[Block]) -> String {
+    let texts: Vec<String> =
+        blocks(content).into_iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect();
+    texts.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_leads_back_to_its_call() {
+        let (run, key) = (RunId::from("run_1-2"), CallKey { step: 3, index: 14 });
+        let id = outward_id(&run, key);
+        assert_eq!(id, "run_1-2-3-14");
+        assert_eq!(named(&id), Some((run, key)));
+        for id in ["", "run_1", "run_1-2", "run_1-2-x", "call_abc"] {
+            assert_eq!(named(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_an_object_whatever_the_model_wrote() {
+        assert_eq!(args(&"{\"a\": 1}".into()), json!({"a": 1}));
+        assert_eq!(args(&"[1]".into()), json!({}));
+        assert_eq!(args(&"{oops".into()), json!({}));
+    }
+}

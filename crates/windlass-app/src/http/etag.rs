@@ -1,0 +1,156 @@
+//! Entity tags: which version of a thing a client has seen, so that nobody overwrites what they have not read.
+//!
+//! `If-Match` is honoured where it is sent and asked for nowhere: a program that does not care need not read first.
+
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request};
+use serde::Serialize;
+use utoipa::IntoParams;
+use windlass::machine::Digest;
+
+use super::problem::Problem;
+
+/// The version of a thing, as its header has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ETag(String);
+
+impl ETag {
+    /// The tag of a thing whose answer is the same, byte for byte, as long as these are.
+    pub fn strong(version: &impl Serialize) -> Self {
+        Self(format!("\"{}\"", &Digest::default().chain(version).to_string()[..24]))
+    }
+
+    /// The tag of a thing whose answer also tells the time.
+    pub fn weak(version: &impl Serialize) -> Self {
+        Self(format!("W/{}", Self::strong(version).0))
+    }
+
+    fn opaque(&self) -> &str {
+        self.0.trim_start_matches("W/")
+    }
+
+    /// An answer that carries the tag.
+    pub fn on(&self, response: impl IntoResponse) -> Response {
+        let mut response = response.into_response();
+        // Digits and quotes.
+        if let Ok(value) = HeaderValue::from_str(&self.0) {
+            response.headers_mut().insert(header::ETAG, value);
+        }
+        response
+    }
+
+    /// A thing with its tag.
+    pub fn json(&self, body: impl Serialize) -> Response {
+        self.on(Json(body))
+    }
+}
+
+/// What a request says of the version that its sender has seen.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    if_match: Option<String>,
+    if_none_match: Option<String>,
+}
+
+/// The header of a read that may be answered by 304.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[allow(dead_code, reason = "it describes a header; `Seen` reads it")]
+pub struct IfNoneMatch {
+    /// The `ETag` of the version at hand: the same one is answered by 304.
+    #[param(rename = "If-None-Match", example = "\"4f2a9c\"")]
+    if_none_match: Option<String>,
+}
+
+/// The header of a change that may be answered by 412.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[allow(dead_code, reason = "it describes a header; `Seen` reads it")]
+pub struct IfMatch {
+    /// The `ETag` of the version that is to be changed: another one is answered by 412.
+    #[param(rename = "If-Match", example = "\"4f2a9c\"")]
+    if_match: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Seen {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut request::Parts, _: &S) -> Result<Self, Infallible> {
+        let all = |name| joined(&parts.headers, &name);
+        Ok(Self { if_match: all(header::IF_MATCH), if_none_match: all(header::IF_NONE_MATCH) })
+    }
+}
+
+/// A header that may be sent in several lines.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let lines: Vec<&str> = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).collect();
+    (!lines.is_empty()).then(|| lines.join(","))
+}
+
+fn names(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+impl Seen {
+    /// Refuses a change of another version than the sender has seen. (RFC 9110, section 13.1.1: weak tags never match)
+    pub fn allows(&self, now: &ETag) -> Result<(), Problem> {
+        let Some(wanted) = &self.if_match else { return Ok(()) };
+        if names(wanted).any(|name| name == "*" || name == now.0) {
+            return Ok(());
+        }
+        let detail = format!("`If-Match` names {wanted}; the present version is {}", now.0);
+        Err(Problem::new(StatusCode::PRECONDITION_FAILED, "changed", detail)
+            .hint("read it again, and repeat the change where it still makes sense"))
+    }
+
+    /// Whether the sender has this version already.
+    pub fn knows(&self, now: &ETag) -> bool {
+        let Some(known) = &self.if_none_match else { return false };
+        names(known).any(|name| name == "*" || name.trim_start_matches("W/") == now.opaque())
+    }
+}
+
+/// The answer to whoever has the present version.
+pub fn not_modified(tag: &ETag) -> Response {
+    tag.on(StatusCode::NOT_MODIFIED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(if_match: &str, if_none_match: &str) -> Seen {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Seen { if_match: some(if_match), if_none_match: some(if_none_match) }
+    }
+
+    #[test]
+    fn only_the_same_version_is_changed() {
+        let now = ETag("\"b\"".into());
+        for (wanted, allowed) in [
+            ("", true),
+            ("\"b\"", true),
+            ("\"a\", \"b\"", true),
+            ("*", true),
+            ("\"a\"", false),
+            ("W/\"b\"", false),
+        ] {
+            assert_eq!(seen(wanted, "").allows(&now).is_ok(), allowed, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn the_same_version_is_not_sent_again() {
+        for tag in [ETag("\"b\"".into()), ETag("W/\"b\"".into())] {
+            for (known, same) in
+                [("", false), ("\"a\"", false), ("\"b\"", true), ("W/\"b\"", true), ("*", true)]
+            {
+                assert_eq!(seen("", known).knows(&tag), same, "{known}");
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `/integrations`: the systems that a workspace is connected with. Credentials go in and never come out.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Shared;
+use super::caller::Caller;
+use super::input::{Body, Path, Query};
+use super::problem::Problem;
+use crate::integration::{Checked, Integration, IntegrationChange, IntegrationDraft, IntegrationError};
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(list, add)).routes(routes!(change, remove)).routes(routes!(check))
+}
+
+/// A workspace's integrations.
+#[derive(Debug, Serialize, ToSchema)]
+struct IntegrationList {
+    /// One for each provider at most.
+    data: Vec<Integration>,
+}
+
+/// Which integrations.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Filter {
+    /// Only those of this provider.
+    provider: Option<String>,
+}
+
+/// The systems that the workspace is connected with
+#[utoipa::path(get, path = "/integrations", tag = "integrations", params(Filter),
+    responses((status = 200, body = IntegrationList), (status = 401, body = Problem)))]
+async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(filter): Query<Filter>,
+) -> Result<Json<IntegrationList>, Problem> {
+    caller.reads()?;
+    let data = app.integrations.list(caller.workspace(), filter.provider.as_deref()).await?;
+    Ok(Json(IntegrationList { data }))
+}
+
+/// Connects a system
+#[utoipa::path(post, path = "/integrations", tag = "integrations", request_body = IntegrationDraft,
+    responses((status = 201, body = Integration), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 403, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem),
+        (status = 415, body = Problem), (status = 422, body = Problem)))]
+async fn add(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(draft): Body<IntegrationDraft>,
+) -> Result<(StatusCode, Json<Integration>), Problem> {
+    caller.administers()?;
+    Ok((StatusCode::CREATED, Json(app.integrations.add(caller.workspace(), draft).await?)))
+}
+
+/// Changes an integration; new credentials take the place of the old ones
+#[utoipa::path(patch, path = "/integrations/{integration}", tag = "integrations",
+    params(("integration" = String, Path, description = "the integration's id")),
+    request_body = IntegrationChange,
+    responses((status = 200, body = Integration), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 403, body = Problem), (status = 404, body = Problem), (status = 412, body = Problem),
+        (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem)))]
+async fn change(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Body(change): Body<IntegrationChange>,
+) -> Result<Json<Integration>, Problem> {
+    caller.administers()?;
+    Ok(Json(app.integrations.change(caller.workspace(), &id, change).await?))
+}
+
+/// Forgets an integration with its credentials
+#[utoipa::path(delete, path = "/integrations/{integration}", tag = "integrations",
+    params(("integration" = String, Path, description = "the integration's id")),
+    responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 404, body = Problem), (status = 412, body = Problem)))]
+async fn remove(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    caller.administers()?;
+    app.integrations.remove(caller.workspace(), &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Asks a connected system whether it takes its credentials
+#[utoipa::path(post, path = "/integrations/{integration}/check", tag = "integrations",
+    params(("integration" = String, Path, description = "the integration's id")),
+    responses((status = 200, body = Checked), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 404, body = Problem)))]
+async fn check(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Checked>, Problem> {
+    caller.administers()?;
+    Ok(Json(app.integrations.check(caller.workspace(), &id).await?))
+}
+
+impl From<IntegrationError> for Problem {
+    fn from(error: IntegrationError) -> Self {
+        let said = error.to_string();
+        match error {
+            IntegrationError::Unsupported(_) => Self::new(StatusCode::BAD_REQUEST, "unsupported", said),
+            IntegrationError::Duplicate(_) => Self::conflict("duplicate", said),
+            IntegrationError::Setting { .. } | IntegrationError::Name(_) => Self::invalid(said),
+            IntegrationError::Missing(_) => Self::new(StatusCode::NOT_FOUND, "not_found", said),
+            IntegrationError::Record(error) => error.into(),
+        }
+    }
+}

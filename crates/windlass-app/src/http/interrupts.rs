@@ -1,0 +1,198 @@
+//! `/interrupts`: everything that waits for a person, and what they say to it.
+//!
+//! An inbox holds what the caller may answer: what runs in its own threads ask, what rules name it for, and for an
+//! administrator what the workspace waits for. Whether an answer counts is the machine's to say.
+
+mod answer;
+mod shape;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::machine::{InterruptId, RunId, ThreadId, Timestamp};
+use windlass::port::journal::{RunRow, ThreadQuery, ThreadRow};
+use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
+
+use self::answer::{Answered, Batch, Results, Wish, give};
+pub use self::shape::Interrupt;
+use super::Shared;
+use super::caller::Caller;
+use super::idempotency::IdempotencyKey;
+use super::input::{Body, Path, Query};
+use super::page::{Page, PageQuery};
+use super::problem::Problem;
+
+/// Threads looked through for one page: each is folded.
+const THREADS: usize = 200;
+/// Threads read at a time.
+const AT_ONCE: usize = 50;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(inbox))
+        .routes(routes!(one))
+        .routes(routes!(reply))
+        .routes(routes!(reply_to_several))
+}
+
+/// Which interrupts.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct InboxFilter {
+    /// Only those of this thread.
+    thread: Option<String>,
+}
+
+/// Everything that waits for the caller's word, newest activity first
+///
+/// A page holds all that its threads ask, so that it may have some more rows than `limit`; with many threads that ask
+/// others it may have fewer, and a `next_cursor` all the same.
+#[utoipa::path(get, path = "/interrupts", tag = "interrupts", params(PageQuery, InboxFilter),
+    responses((status = 200, body = Page<Interrupt>)))]
+async fn inbox(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+    Query(filter): Query<InboxFilter>,
+) -> Result<Json<Page<Interrupt>>, Problem> {
+    caller.reads()?;
+    let limit = page.limit()?;
+    if let Some(thread) = filter.thread.map(ThreadId::from) {
+        let row = caller.thread(&app, &thread).await?;
+        return Ok(Json(Page { data: of_thread(&app, &caller, &row).await?, next_cursor: None }));
+    }
+    let mut query = ThreadQuery {
+        workspace: Some(caller.workspace().to_owned()),
+        asking: true,
+        before: page.after::<(Timestamp, ThreadId)>()?,
+        limit: AT_ONCE,
+        ..ThreadQuery::default()
+    };
+    let mut found = Vec::new();
+    let mut looked = 0;
+    loop {
+        let threads = app.engine.threads(&query).await?;
+        let is_last = threads.len() < AT_ONCE;
+        let count = threads.len();
+        for (index, row) in threads.into_iter().enumerate() {
+            found.extend(of_thread(&app, &caller, &row).await?);
+            looked += 1;
+            let place = (row.view.updated_at, row.thread);
+            let more = !is_last || index + 1 < count;
+            if more && (found.len() >= limit || looked >= THREADS) {
+                return Ok(Json(Page::until(found, Some(&place))));
+            }
+            query.before = Some(place);
+        }
+        if is_last {
+            return Ok(Json(Page::until(found, None::<&()>)));
+        }
+    }
+}
+
+/// What a thread asks and the caller may see.
+async fn of_thread(app: &Shared, caller: &Caller, row: &ThreadRow) -> Result<Vec<Interrupt>, Problem> {
+    let open = match app.engine.interrupts(&row.thread).await {
+        Ok(open) => open,
+        // A thread that cannot be read, or has just been deleted, hides no other.
+        Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => {
+            tracing::warn!(thread = %row.thread, %error, "the thread cannot be read");
+            return Ok(Vec::new());
+        }
+        Err(EngineError::NoThread(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let sees_thread = caller.sees(&row.view.workspace, &row.view.owner);
+    let seen = open.into_iter().filter(|open| sees_thread || is_named(caller, open));
+    Ok(seen.map(|open| Interrupt::new(&row.thread, open, &caller.party())).collect())
+}
+
+/// Whether a rule names the caller for an interrupt of somebody else's run.
+fn is_named(caller: &Caller, open: &OpenInterrupt) -> bool {
+    let party = caller.party();
+    open.terms.names(&party.principal, &party.roles)
+}
+
+/// The run that an interrupt belongs to: its id begins with the run's.
+fn run_of(interrupt: &InterruptId) -> RunId {
+    let run = interrupt.as_str().split_once('.').map_or("", |(run, _)| run);
+    RunId::from(run)
+}
+
+/// An interrupt that the caller may see, with its run; `None` where it is not open any more, which only those may know
+/// that may see its thread.
+async fn find(
+    app: &Shared,
+    caller: &Caller,
+    interrupt: &InterruptId,
+) -> Result<(RunRow, Option<OpenInterrupt>), Problem> {
+    let missing = || Problem::not_found(format!("interrupt `{interrupt}`"));
+    // Ids of the engine are short; nothing is looked up for others.
+    let run = run_of(interrupt);
+    if run.as_str().is_empty() {
+        return Err(missing());
+    }
+    let row = match app.engine.run_row(&run).await {
+        Err(EngineError::NoRun(_)) => return Err(missing()),
+        row => row?,
+    };
+    if row.workspace != caller.workspace() {
+        return Err(missing());
+    }
+    let all = app.engine.interrupts(&row.thread).await?;
+    let open = all.into_iter().find(|open| open.interrupt == *interrupt);
+    let is_named = open.as_ref().is_some_and(|open| is_named(caller, open));
+    if is_named || caller.sees(&row.workspace, &row.owner) { Ok((row, open)) } else { Err(missing()) }
+}
+
+/// One interrupt
+#[utoipa::path(get, path = "/interrupts/{interrupt}", tag = "interrupts",
+    params(("interrupt" = String, Path, description = "the interrupt's id")),
+    responses((status = 200, body = Interrupt)))]
+async fn one(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(interrupt): Path<InterruptId>,
+) -> Result<Json<Interrupt>, Problem> {
+    caller.reads()?;
+    let (row, open) = find(&app, &caller, &interrupt).await?;
+    let open = open.ok_or_else(|| Problem::not_found(format!("an open interrupt `{interrupt}`")))?;
+    Ok(Json(Interrupt::new(&row.thread, open, &caller.party())))
+}
+
+/// Answers an interrupt
+///
+/// One principal has one vote. With `approval` the answer counts only for the call as it was looked at.
+#[utoipa::path(post, path = "/interrupts/{interrupt}/answer", tag = "interrupts",
+    params(("interrupt" = String, Path, description = "the interrupt's id"), IdempotencyKey),
+    request_body = Wish, responses((status = 200, body = Answered)))]
+async fn reply(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(interrupt): Path<InterruptId>,
+    Body(wish): Body<Wish>,
+) -> Result<Json<Answered>, Problem> {
+    caller.approves()?;
+    let (row, _) = find(&app, &caller, &interrupt).await?;
+    let mut answered = give(&app, &caller, &row, vec![(interrupt, wish)]).await?;
+    // One for each that was given.
+    answered.pop().map(Json).ok_or_else(|| Problem::internal("an answer has no outcome"))
+}
+
+/// Answers several interrupts, of one thread or of several
+///
+/// Those of one thread count together or not at all; what became of each thread's is told beside the others.
+#[utoipa::path(post, path = "/interrupts/answers", tag = "interrupts", params(IdempotencyKey), request_body = Batch,
+    responses((status = 200, body = Results)))]
+async fn reply_to_several(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(batch): Body<Batch>,
+) -> Result<Json<Results>, Problem> {
+    caller.approves()?;
+    answer::give_all(&app, &caller, batch).await.map(Json)
+}

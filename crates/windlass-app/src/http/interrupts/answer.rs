@@ -1,0 +1,352 @@
+//! Answers: read, given for each thread in one transaction, and told one by one.
+//!
+//! [`give`] is the one place where the server answers on somebody's behalf.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use windlass::machine::{
+    Answer, Condition, Content, Digest, Fact, Given, InterruptId, Predicate, Reply, Seq, ToolName,
+};
+use windlass::port::journal::RunRow;
+
+use super::find;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::grants::{ArgumentCondition, Grant, Offer};
+use crate::http::problem::Problem;
+
+/// Answers of one request at most.
+const ANSWERS_MAX: usize = 100;
+/// Events looked through for what became of answers: each leads to a few.
+const EVENTS: usize = 512;
+
+/// An answer with what belongs to it.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Wish {
+    /// The answer.
+    answer: Word,
+    /// `approval` of the interrupt as it was looked at; another call is then not let through.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    approval: Option<String>,
+    /// Lets calls like this one run without asking from now on; only with an approval.
+    grant: Option<Offered>,
+}
+
+/// What is said. What fits depends on the kind of the interrupt.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+enum Word {
+    /// The call may run.
+    Approve {},
+    /// The call may run with other arguments.
+    Edit {
+        /// Those.
+        #[schema(value_type = Object)]
+        arguments: serde_json::Map<String, Value>,
+    },
+    /// The call may not run; the question is declined.
+    Deny {
+        /// Told to the model.
+        reason: Option<String>,
+    },
+    /// What was asked for.
+    Reply {
+        /// One of the options.
+        selected: Option<String>,
+        /// In one's own words.
+        text: Option<String>,
+        /// The values that were asked for, or those of `params` that are to be others.
+        #[schema(value_type = Option<Object>)]
+        values: Option<serde_json::Map<String, Value>>,
+    },
+    /// The call in doubt was done.
+    Done {
+        /// Its result, told to the model.
+        result: String,
+    },
+    /// The call in doubt was not done: it is dispatched again. The limit was raised elsewhere: it is tried again.
+    Retry {},
+    /// The call in doubt counts as failed.
+    Fail {
+        /// Told to the model.
+        reason: Option<String>,
+    },
+    /// The limit is this for the rest of the run.
+    Raise {
+        /// The new figure.
+        #[schema(minimum = 0)]
+        to: u64,
+    },
+    /// The limit stays, and the run ends.
+    Stop {},
+}
+
+/// How far a grant beside an approval goes.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Offered {
+    /// How many calls it is good for, this one included; absent: any number.
+    #[schema(minimum = 1)]
+    count: Option<u32>,
+    /// For how many milliseconds; absent: for ever.
+    #[schema(minimum = 1)]
+    expires_in_ms: Option<u64>,
+    /// What has to hold of the arguments; absent: exactly those of this call.
+    #[schema(value_type = Option<Vec<ArgumentCondition>>, max_items = 32)]
+    arguments: Option<Vec<Condition>>,
+}
+
+/// Several answers.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// At most 100.
+    #[schema(min_items = 1, max_items = 100)]
+    answers: Vec<OneOfSeveral>,
+}
+
+/// One of several answers.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct OneOfSeveral {
+    /// The interrupt's id.
+    interrupt: String,
+    /// The answer.
+    answer: Word,
+    /// `approval` of the interrupt as it was looked at.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    approval: Option<String>,
+    /// Lets calls like this one run without asking from now on; only with an approval.
+    grant: Option<Offered>,
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Answered {
+    /// The interrupt.
+    interrupt: String,
+    /// Its thread.
+    thread: String,
+    /// Its run.
+    run: String,
+    /// Whether it is settled, or one vote of several was counted.
+    state: Settled,
+    /// Position of the first event that the answers led to.
+    seq: u64,
+    /// The grant that was written with it.
+    grant: Option<Grant>,
+    /// Why no grant was written although one was wished for: the call was approved all the same.
+    grant_problem: Option<Problem>,
+}
+
+/// How far an answer went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Settled {
+    /// The interrupt is closed.
+    Closed,
+    /// More approvals are needed.
+    Voted,
+}
+
+/// What became of several answers, thread by thread in the order of the first that was sent to each.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Results {
+    /// One for each thread, and one for each interrupt that was not found.
+    results: Vec<ThreadResult>,
+}
+
+/// What became of the answers to one thread.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct ThreadResult {
+    /// The thread; null for an interrupt that was not found.
+    thread: Option<String>,
+    /// The interrupts that were answered in it.
+    interrupts: Vec<String>,
+    /// What became of each; empty where none of them counted.
+    answered: Vec<Answered>,
+    /// Why none of them counted.
+    problem: Option<Problem>,
+}
+
+impl Word {
+    fn read(self) -> Answer {
+        match self {
+            Self::Approve {} => Answer::Approve,
+            Self::Edit { arguments } => {
+                Answer::Edit { arguments: Content::Inline(Value::Object(arguments).to_string()) }
+            }
+            Self::Deny { reason } => Answer::Deny { reason },
+            Self::Reply { selected, text, values } => {
+                Answer::Reply(Box::new(Reply { selected, text, values: values.map(Value::Object) }))
+            }
+            Self::Done { result } => Answer::Done { result },
+            Self::Retry {} => Answer::Retry,
+            Self::Fail { reason } => Answer::Fail { reason },
+            Self::Raise { to } => Answer::Raise { to },
+            Self::Stop {} => Answer::Stop,
+        }
+    }
+}
+
+impl Wish {
+    fn given(&self, interrupt: &InterruptId) -> Result<Given, Problem> {
+        let digest = |text: &String| {
+            Digest::from_hex(text).ok_or_else(|| {
+                Problem::invalid(format!("`approval` is `{text}`, which is no digest"))
+                    .hint("send `approval` of the interrupt, unchanged, or leave it away")
+            })
+        };
+        let approval = self.approval.as_ref().map(digest).transpose()?;
+        let answer = self.answer.clone().read();
+        if self.grant.is_some() && answer != Answer::Approve {
+            return Err(Problem::invalid("`grant` goes with the answer `approve` only"));
+        }
+        Ok(Given { interrupt: interrupt.clone(), answer, approval })
+    }
+}
+
+/// A grant that is to be written once its call is approved.
+struct Granting {
+    interrupt: InterruptId,
+    tool: ToolName,
+    offer: Offer,
+    /// Whether the call that is approved was all that it is good for.
+    used_up: bool,
+}
+
+impl Granting {
+    /// Reads what is wished for while the call still waits: afterwards nobody could tell its arguments.
+    async fn read(
+        app: &Shared,
+        caller: &Caller,
+        row: &RunRow,
+        id: &InterruptId,
+        wish: &Offered,
+    ) -> Result<Self, Problem> {
+        if !caller.sees(&row.workspace, &row.owner) {
+            return Err(Problem::forbidden(
+                "only the thread's owner and administrators grant more than one call",
+            ));
+        }
+        let open = app.engine.interrupts(&row.thread).await?;
+        let open = open.into_iter().find(|open| open.interrupt == *id);
+        let Some((tool, sent)) = open.and_then(|open| Some((open.tool?, open.arguments?))) else {
+            return Err(Problem::invalid(format!(
+                "interrupt `{id}` is about no call that waits; nothing to grant"
+            )));
+        };
+        let exactly = || {
+            let value = serde_json::from_str(&sent).unwrap_or_default();
+            vec![Condition { argument: String::new(), is: Predicate::Equals(value) }]
+        };
+        let offer = Offer {
+            arguments: wish.arguments.clone().unwrap_or_else(exactly),
+            count: wish.count,
+            expires_in_ms: wish.expires_in_ms,
+        };
+        offer.check()?;
+        // The call itself is approved first: others that wait beside it could use the grant up before it.
+        let used_up = offer.count == Some(1);
+        let offer = Offer { count: offer.count.map(|count| count - 1), ..offer };
+        Ok(Self { interrupt: id.clone(), tool: ToolName::from(tool), offer, used_up })
+    }
+
+    async fn write(self, app: &Shared, caller: &Caller, row: &RunRow) -> Result<Option<Grant>, Problem> {
+        if self.used_up {
+            return Ok(None);
+        }
+        // For whom the run works is who asks the next time.
+        let machine = app.engine.peek(&row.thread).await?;
+        let user = machine.state().run.as_ref().map_or_else(|| row.owner.clone(), |run| run.by.clone());
+        self.offer.write(app, caller, user, self.tool).await.map(Some)
+    }
+}
+
+/// Gives answers to interrupts of one thread: all of them count, or none.
+pub async fn give(
+    app: &Shared,
+    caller: &Caller,
+    row: &RunRow,
+    wishes: Vec<(InterruptId, Wish)>,
+) -> Result<Vec<Answered>, Problem> {
+    let mut given = Vec::with_capacity(wishes.len());
+    let mut granting = Vec::new();
+    for (id, wish) in &wishes {
+        given.push(wish.given(id)?);
+        if let Some(offered) = &wish.grant {
+            granting.push(Granting::read(app, caller, row, id, offered).await?);
+        }
+    }
+    let seq = app.engine.answer_all(&row.thread, given, caller.party()).await?;
+    tracing::info!(thread = %row.thread, by = %caller.user(), answers = wishes.len(), "answered");
+    let events = app.engine.events(&row.thread, Seq(seq.0.saturating_sub(1)), EVENTS).await?;
+    let state = |id: &InterruptId| {
+        let closed = events.iter().any(|recorded| {
+            matches!(&recorded.event.fact, Fact::InterruptClosed { interrupt, .. } if interrupt == id)
+        });
+        if closed { Settled::Closed } else { Settled::Voted }
+    };
+    let mut answered: Vec<Answered> = wishes
+        .iter()
+        .map(|(id, _)| Answered {
+            interrupt: id.to_string(),
+            thread: row.thread.to_string(),
+            run: row.view.run.to_string(),
+            state: state(id),
+            seq: seq.0,
+            grant: None,
+            grant_problem: None,
+        })
+        .collect();
+    for wished in granting {
+        let id = wished.interrupt.to_string();
+        let written = wished.write(app, caller, row).await;
+        if let Some(one) = answered.iter_mut().find(|one| one.interrupt == id) {
+            (one.grant, one.grant_problem) = match written {
+                Ok(grant) => (grant, None),
+                Err(problem) => (None, Some(problem)),
+            };
+        }
+    }
+    Ok(answered)
+}
+
+/// Gives answers to interrupts of several threads.
+pub async fn give_all(app: &Shared, caller: &Caller, batch: Batch) -> Result<Results, Problem> {
+    let count = batch.answers.len();
+    if !(1..=ANSWERS_MAX).contains(&count) {
+        return Err(Problem::invalid(format!("{count} answers; send 1 to {ANSWERS_MAX} together")));
+    }
+    let mut threads: Vec<(RunRow, Vec<(InterruptId, Wish)>)> = Vec::new();
+    let mut results = Vec::new();
+    for OneOfSeveral { interrupt, answer, approval, grant } in batch.answers {
+        let id = InterruptId::from(interrupt);
+        let wish = Wish { answer, approval, grant };
+        match find(app, caller, &id).await {
+            Ok((row, _)) => match threads.iter_mut().find(|(known, _)| known.thread == row.thread) {
+                Some((_, wishes)) => wishes.push((id, wish)),
+                None => threads.push((row, vec![(id, wish)])),
+            },
+            Err(problem) if problem.status.is_server_error() => return Err(problem),
+            Err(problem) => results.push(ThreadResult {
+                thread: None,
+                interrupts: vec![id.to_string()],
+                answered: Vec::new(),
+                problem: Some(problem),
+            }),
+        }
+    }
+    for (index, (row, wishes)) in threads.into_iter().enumerate() {
+        let interrupts = wishes.iter().map(|(id, _)| id.to_string()).collect();
+        let (answered, problem) = match give(app, caller, &row, wishes).await {
+            Ok(answered) => (answered, None),
+            Err(problem) => (Vec::new(), Some(problem)),
+        };
+        let result = ThreadResult { thread: Some(row.thread.to_string()), interrupts, answered, problem };
+        results.insert(index, result);
+    }
+    Ok(Results { results })
+}

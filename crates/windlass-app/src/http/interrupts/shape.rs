@@ -1,0 +1,137 @@
+//! An interrupt as the API tells it: flat, with the fields of its kind beside what all have.
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use windlass::OpenInterrupt;
+use windlass::machine::{Content, InterruptKind, Party, Principal, ThreadId};
+
+use super::run_of;
+
+/// Something that a run waits for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Interrupt {
+    /// Its id: what an answer names.
+    id: String,
+    /// Its thread.
+    thread: String,
+    /// Its run.
+    run: String,
+    /// What is asked.
+    kind: Kind,
+    /// The tool of the call that waits; null where the run as a whole does.
+    tool: Option<String>,
+    /// The arguments that will be sent, whole, as JSON text.
+    arguments: Option<String>,
+    /// What an approval is bound to: send it back with the answer, and only this very call runs.
+    approval: Option<String>,
+    /// What the call would do, where the tool can tell.
+    preview: Option<String>,
+    /// Why somebody has to look at it, in the host program's words.
+    reason: Option<String>,
+    /// The question.
+    #[schema(value_type = Option<Object>)]
+    question: Option<Value>,
+    /// The limit that is reached.
+    #[schema(value_type = Option<Object>)]
+    limit: Option<Value>,
+    /// The server to sign in at.
+    server: Option<String>,
+    /// Where to sign in.
+    url: Option<String>,
+    /// The runner that the call is for.
+    runner: Option<String>,
+    /// Since when it waits, in milliseconds since the Unix epoch.
+    since: u64,
+    /// When silence is taken for an answer.
+    expires_at: Option<u64>,
+    /// How many approvals are needed, out of whom, and what silence means.
+    #[schema(value_type = Object)]
+    terms: Value,
+    /// Who has approved so far.
+    approved_by: Vec<String>,
+    /// Whether the caller's approval would count for anything now.
+    counts: bool,
+}
+
+/// What an interrupt asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// May this call run?
+    Approval,
+    /// The host program wants somebody to look at this call.
+    Hook,
+    /// The agent or a tool's server asks something.
+    Question,
+    /// Somebody has to sign in at a tool's server first.
+    SignIn,
+    /// A runner of the host program does the call.
+    Handoff,
+    /// Was the call done? Its outcome is unknown.
+    InDoubt,
+    /// A limit is reached: go on with a higher one, or stop?
+    Limit,
+}
+
+impl Interrupt {
+    /// An open interrupt of a thread, as somebody sees it.
+    pub fn new(thread: &ThreadId, open: OpenInterrupt, party: &Party) -> Self {
+        let voted = open.approved_by.contains(&party.principal);
+        let mut shown = Self {
+            run: run_of(&open.interrupt).to_string(),
+            id: open.interrupt.to_string(),
+            thread: thread.to_string(),
+            kind: Kind::Approval,
+            tool: open.tool,
+            arguments: open.arguments,
+            approval: None,
+            preview: open.preview,
+            reason: None,
+            question: None,
+            limit: None,
+            server: None,
+            url: None,
+            runner: None,
+            since: open.since.0,
+            expires_at: open.expires_at.map(|at| at.0),
+            counts: !voted && open.terms.may_approve(&party.principal, &party.roles),
+            terms: serde_json::to_value(&open.terms).unwrap_or_default(),
+            approved_by: open.approved_by.iter().map(Principal::to_string).collect(),
+        };
+        shown.tell(open.kind);
+        shown
+    }
+
+    fn tell(&mut self, kind: InterruptKind) {
+        self.kind = match kind {
+            InterruptKind::Approval { approval, preview, .. } => {
+                self.approval = Some(approval.to_string());
+                let here = preview.as_ref().and_then(Content::inline).map(str::to_owned);
+                self.preview = self.preview.take().or(here);
+                Kind::Approval
+            }
+            InterruptKind::Hook { reason, .. } => {
+                self.reason = Some(reason);
+                Kind::Hook
+            }
+            InterruptKind::Question(question) => {
+                self.question = serde_json::to_value(question).ok();
+                Kind::Question
+            }
+            InterruptKind::SignIn { server, url } => {
+                (self.server, self.url) = (Some(server), Some(url));
+                Kind::SignIn
+            }
+            InterruptKind::Handoff { runner } => {
+                self.runner = Some(runner);
+                Kind::Handoff
+            }
+            InterruptKind::InDoubt { .. } => Kind::InDoubt,
+            InterruptKind::Limit(limit) => {
+                self.limit = serde_json::to_value(limit).ok();
+                Kind::Limit
+            }
+        };
+    }
+}

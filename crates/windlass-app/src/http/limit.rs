@@ -1,0 +1,182 @@
+//! How often and how much at once: requests by user, key and address, and runs by user.
+//!
+//! Budgets of tokens and money are the engine's. What is counted here is forgotten with the process.
+
+mod bucket;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue, StatusCode, header, request};
+use windlass::machine::Principal;
+use windlass::port::journal::RunQuery;
+
+use self::bucket::{Buckets, Verdict};
+use super::Shared;
+use super::peer::{Client, address_of};
+use super::problem::Problem;
+use crate::account::{Credential, Identity};
+use crate::config::ServerLimits;
+
+// draft-ietf-httpapi-ratelimit-headers-10.
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const LEFT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// Credentials that an address may try in vain in a minute.
+const FAILURES_PER_MINUTE: u32 = 30;
+
+/// Routes that balancers ask without a credential, all from one address.
+const UNCOUNTED: &str = "/api/v1/health";
+
+/// What a server counts.
+pub struct Limiter {
+    users: Buckets,
+    keys: Buckets,
+    addresses: Buckets,
+    failures: Buckets,
+    runs_per_user: u32,
+    starting: Arc<Mutex<HashMap<Principal, u32>>>,
+}
+
+/// The tightest of what a request was counted by.
+#[derive(Clone, Debug, Default)]
+struct Tally(Arc<Mutex<Option<(&'static str, Verdict)>>>);
+
+impl Tally {
+    fn note(&self, name: &'static str, verdict: Verdict) -> Result<(), Problem> {
+        let mut tightest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if tightest.is_none_or(|(_, known)| !verdict.allowed || verdict.left < known.left) {
+            *tightest = Some((name, verdict));
+        }
+        if verdict.allowed { Ok(()) } else { Err(too_many(name, verdict)) }
+    }
+
+    fn write(&self, response: &mut Response) {
+        let tightest = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((name, Verdict { per_minute, left, reset_s, .. })) = tightest else { return };
+        let headers = response.headers_mut();
+        let mut put = |header: HeaderName, value: String| {
+            // Names and figures of ours.
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(header, value);
+            }
+        };
+        put(POLICY, format!("\"{name}\";q={per_minute};w=60"));
+        put(LEFT, format!("\"{name}\";r={left};t={reset_s}"));
+    }
+}
+
+fn too_many(name: &str, verdict: Verdict) -> Problem {
+    let detail = format!("more than {} requests in a minute by this {name}", verdict.per_minute);
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(verdict.reset_s.max(1))
+}
+
+impl Limiter {
+    /// Counts by these limits.
+    pub fn new(limits: &ServerLimits) -> Self {
+        Self {
+            users: Buckets::new(limits.requests_per_minute()),
+            keys: Buckets::new(limits.requests_per_minute()),
+            addresses: Buckets::new(limits.anonymous_requests_per_minute()),
+            failures: Buckets::new(FAILURES_PER_MINUTE),
+            runs_per_user: limits.runs_per_user(),
+            starting: Arc::default(),
+        }
+    }
+
+    /// Counts a request of somebody who is known.
+    pub fn admit(&self, identity: &Identity, parts: &request::Parts) -> Result<(), Problem> {
+        let tally = parts.extensions.get::<Tally>().cloned().unwrap_or_default();
+        if let Credential::Key { id, .. } = &identity.credential
+            && let Some(verdict) = self.keys.take(id)
+        {
+            tally.note("key", verdict)?;
+        }
+        match self.users.take(identity.user.as_str()) {
+            Some(verdict) => tally.note("user", verdict),
+            None => Ok(()),
+        }
+    }
+
+    /// Room for one more run of a user; kept until it is dropped, which is when the run is in the store.
+    pub async fn room_for_run(&self, app: &super::App, user: &Principal) -> Result<Starting, Problem> {
+        let starting = Starting { user: user.clone(), all: self.starting.clone() };
+        let beside = starting.begin();
+        if self.runs_per_user == 0 {
+            return Ok(starting);
+        }
+        let limit = self.runs_per_user as usize;
+        let active = RunQuery { owner: Some(user.clone()), active: Some(true), ..RunQuery::newest(limit) };
+        let active = app.engine.runs(&active).await?.len();
+        if active + beside > limit {
+            let detail = format!("`{user}` has {limit} active runs, which is as many as one may have");
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", detail)
+                .hint("cancel one, answer one that waits, or have an administrator raise `runs_per_user`")
+                .retry_after(5));
+        }
+        Ok(starting)
+    }
+}
+
+/// A run that is about to be started.
+pub struct Starting {
+    user: Principal,
+    all: Arc<Mutex<HashMap<Principal, u32>>>,
+}
+
+impl Starting {
+    /// Counts it; returns how many the user is about to start, this one included.
+    fn begin(&self) -> usize {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = all.entry(self.user.clone()).or_default();
+        *count += 1;
+        *count as usize
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = all.get_mut(&self.user) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.user);
+            }
+        }
+    }
+}
+
+/// Counts requests without a credential by their address, and credentials that are none.
+pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+    let Some(client) = request.extensions().get::<Client>().copied() else { return next.run(request).await };
+    if request.uri().path().starts_with(UNCOUNTED) {
+        return next.run(request).await;
+    }
+    let address = address_of(client.address).to_string();
+    let limiter = &app.limiter;
+    let tally = Tally::default();
+    let is_known =
+        [header::AUTHORIZATION, header::COOKIE].iter().any(|it| request.headers().contains_key(it));
+    let counted = match is_known {
+        false => limiter.addresses.take(&address).map(|verdict| tally.note("address", verdict)),
+        true => limiter.failures.look(&address).filter(|failed| !failed.allowed).map(|failed| {
+            let detail = "too many credentials from this address were not valid";
+            tally.note("address", failed).map_err(|problem| Problem { detail: detail.into(), ..problem })
+        }),
+    };
+    let mut response = match counted {
+        Some(Err(problem)) => problem.into_response(),
+        Some(Ok(())) | None => {
+            request.extensions_mut().insert(tally.clone());
+            next.run(request).await
+        }
+    };
+    if is_known && response.status() == StatusCode::UNAUTHORIZED {
+        limiter.failures.take(&address);
+    }
+    tally.write(&mut response);
+    response
+}

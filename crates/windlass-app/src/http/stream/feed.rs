@@ -1,0 +1,149 @@
+//! What a client of a stream is to be told, typed: updates with their positions, heartbeats, and why it ends.
+//!
+//! Every dialect that streams reads a feed and writes its own events; nothing here knows a wire. Leaving a feed
+//! leaves the run alone.
+
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use http::{HeaderMap, Request, header};
+use tokio::time::{Interval, MissedTickBehavior};
+use windlass::machine::ThreadId;
+use windlass::port::journal::StoreError;
+use windlass::{Position, Update};
+
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::problem::Problem;
+
+/// How long a native stream is silent at most. Proxies close a silent connection after 30 to 60 s.
+pub const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How often it is looked again whether whoever reads still may: a key that was taken back, an account that was
+/// deactivated, a thread that is gone.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// One thing to tell.
+#[derive(Clone, Debug, PartialEq)]
+// An item lives for a moment, and boxing the update would cost an allocation for each.
+#[allow(clippy::large_enum_variant)]
+pub enum Item {
+    /// An update, and where the client stands with it.
+    Told(Position, Update),
+    /// Nothing has happened for the time that was agreed on.
+    Heartbeat,
+    /// The server stops; another one, or the same one later, goes on from the client's position.
+    Stopping,
+    /// The stream ends for this reason.
+    Refused(Problem),
+}
+
+/// Whoever reads a stream, as the request said it.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    credentials: HeaderMap,
+}
+
+impl Reader {
+    /// The reader who sent these headers; only what says who that is is kept.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let kept = [header::AUTHORIZATION, header::COOKIE].into_iter();
+        let credentials = kept.flat_map(|name| {
+            headers.get_all(&name).iter().map(move |value| (name.clone(), value.clone())).collect::<Vec<_>>()
+        });
+        Self { credentials: credentials.collect() }
+    }
+
+    /// Refuses where the reader may no longer see the thread.
+    async fn look_again(&self, app: &Shared, thread: &ThreadId) -> Result<(), Problem> {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.headers = self.credentials.clone();
+        let caller = Caller::from_request_parts(&mut parts, app).await?;
+        caller.reads()?;
+        caller.thread(app, thread).await.map(drop)
+    }
+}
+
+/// A thread's updates for one client, from a position on.
+pub struct Feed {
+    app: Shared,
+    reader: Reader,
+    thread: ThreadId,
+    updates: BoxStream<'static, Result<Update, StoreError>>,
+    position: Position,
+    heartbeat: Interval,
+    look_again: Interval,
+    is_over: bool,
+}
+
+impl Feed {
+    /// Feeds a thread that the reader may see. `heartbeat` is the longest silence.
+    pub fn open(
+        app: &Shared,
+        reader: Reader,
+        thread: &ThreadId,
+        after: Position,
+        heartbeat: Duration,
+    ) -> Self {
+        Self {
+            updates: app.engine.watch_from(thread, after),
+            app: app.clone(),
+            reader,
+            thread: thread.clone(),
+            position: after,
+            heartbeat: every(heartbeat),
+            look_again: every(LOOK_AGAIN),
+            is_over: false,
+        }
+    }
+
+    /// The next item; `None` after one that ends the stream.
+    pub async fn next(&mut self) -> Option<Item> {
+        if self.is_over {
+            return None;
+        }
+        let item = loop {
+            tokio::select! {
+                biased;
+                () = self.app.stopping.cancelled() => break Item::Stopping,
+                _ = self.look_again.tick() => {
+                    if let Err(problem) = self.reader.look_again(&self.app, &self.thread).await {
+                        break Item::Refused(problem);
+                    }
+                }
+                update = self.updates.next() => break self.told(update),
+                _ = self.heartbeat.tick() => break Item::Heartbeat,
+            }
+        };
+        self.heartbeat.reset();
+        self.is_over = matches!(item, Item::Stopping | Item::Refused(_));
+        Some(item)
+    }
+
+    /// Where the client stands.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    fn told(&mut self, update: Option<Result<Update, StoreError>>) -> Item {
+        match update {
+            Some(Ok(update)) => {
+                self.position.advance(&update);
+                Item::Told(self.position, update)
+            }
+            Some(Err(error)) => Item::Refused(error.into()),
+            // A watcher ends after an error alone.
+            None => Item::Refused(Problem::internal("the watcher has ended")),
+        }
+    }
+}
+
+/// Ticks after each `period`, not at once.
+fn every(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval.reset();
+    interval
+}

@@ -1,0 +1,228 @@
+//! Streams that stay open: server-sent events, or one JSON object a line for clients that ask for it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::machine::{Fact, RunId, Seq, ThreadId};
+use windlass::port::journal::ThreadStatus;
+use windlass::{EngineError, Position, Status, Update};
+
+use super::feed::{Feed, HEARTBEAT, Item, Reader};
+use super::frame::{self, Format};
+use super::position;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::input::{Path, Query};
+use crate::http::problem::Problem;
+use crate::view::events;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(thread)).routes(routes!(run))
+}
+
+/// Where to begin.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Begin {
+    /// Tell what comes after this `id`; `0` begins with the thread. The header `Last-Event-ID` counts before it.
+    after: Option<String>,
+}
+
+/// What happens in a conversation, from a position on, without an end
+///
+/// Each event has its wire name as `event` and one JSON object as `data`. Those with an `id` are the thread's: events
+/// of the journal, and between them the fragments of the reply that is being generated, numbered from 1 for each
+/// `step.started`. `message.snapshot` takes the place of all fragments of its reply so far; `step.failed` makes them
+/// void; `step.replied` has the whole. A client that comes back sends the last `id` as `Last-Event-ID`, and is told
+/// neither less nor anything twice.
+#[utoipa::path(get, path = "/threads/{thread}/stream", tag = "streams",
+    params(("thread" = String, Path, description = "the thread's id"), Begin,
+        ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
+    responses((status = 200, content_type = "text/event-stream", body = String,
+            description = "events; with `Accept: application/x-ndjson` one JSON object a line"),
+        (status = 401, body = Problem), (status = 404, body = Problem)))]
+async fn thread(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Path(thread): Path<ThreadId>,
+    Query(begin): Query<Begin>,
+) -> Result<Response, Problem> {
+    caller.reads()?;
+    let row = caller.thread(&app, &thread).await?;
+    let after = position(&headers, begin.after.as_deref(), row.head)?.unwrap_or_default();
+    Ok(Live::open(&app, &headers, &thread, after, End::Never).respond())
+}
+
+/// What happens in a run's conversation, until the run has ended or waits for a person
+///
+/// It begins with the run unless a position is given, and its last event is `outcome`: how the run stands. Leaving it
+/// leaves the run alone.
+#[utoipa::path(get, path = "/runs/{run}/stream", tag = "streams",
+    params(("run" = String, Path, description = "the run's id"), Begin,
+        ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
+    responses((status = 200, content_type = "text/event-stream", body = String,
+            description = "events; with `Accept: application/x-ndjson` one JSON object a line"),
+        (status = 204, description = "the run has ended, and the client has it all"),
+        (status = 401, body = Problem), (status = 404, body = Problem)))]
+async fn run(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Path(run): Path<RunId>,
+    Query(begin): Query<Begin>,
+) -> Result<Response, Problem> {
+    caller.reads()?;
+    let row = caller.run(&app, &run).await?;
+    // Read after the run's row: where the run has ended, its end is not after this.
+    let head = caller.thread(&app, &row.thread).await?.head;
+    let last = row.view.status.map(|_| head);
+    let given = position(&headers, begin.after.as_deref(), head)?;
+    if headers.contains_key(super::LAST_EVENT_ID) && last.is_some() && given.is_some_and(|at| at.seq == head)
+    {
+        // Clients of server-sent events come back when a stream ends, until they are told this.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let after = given.unwrap_or_else(|| Seq(row.view.from.0.saturating_sub(1)).into());
+    Ok(Live::open(&app, &headers, &row.thread, after, End::WithRun { run, last }).respond())
+}
+
+/// When a stream ends by itself.
+enum End {
+    Never,
+    /// With a run; where that has ended, no later than with the event that was the thread's last one then.
+    WithRun {
+        run: RunId,
+        last: Option<Seq>,
+    },
+}
+
+/// One client's stream.
+struct Live {
+    app: Shared,
+    feed: Feed,
+    frames: Arc<frame::Thread>,
+    format: Format,
+    end: End,
+    is_over: bool,
+}
+
+impl Live {
+    fn open(app: &Shared, headers: &HeaderMap, thread: &ThreadId, after: Position, end: End) -> Self {
+        Self {
+            feed: Feed::open(app, Reader::of(headers), thread, after, HEARTBEAT),
+            frames: app.frames.of(thread),
+            app: app.clone(),
+            format: wanted(headers),
+            end,
+            is_over: false,
+        }
+    }
+
+    fn respond(self) -> Response {
+        let format = self.format;
+        let frames = futures::stream::unfold(self, |mut live| async move {
+            let frame = live.next().await?;
+            Some((Ok::<_, Infallible>(frame), live))
+        });
+        let headers = [
+            (header::CONTENT_TYPE, HeaderValue::from_static(format.media_type())),
+            (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+            // Asks proxies to hand on each event at once.
+            (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+        ];
+        (headers, Body::from_stream(frames)).into_response()
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.is_over {
+            return None;
+        }
+        if self.has_all() {
+            return Some(self.outcome().await);
+        }
+        match self.feed.next().await? {
+            Item::Heartbeat => Some(self.format.heartbeat()),
+            Item::Stopping => Some(self.format.stopping()),
+            Item::Refused(problem) => Some(self.format.refused(&problem)),
+            Item::Told(position, update) => Some(self.told(position, &update).await),
+        }
+    }
+
+    async fn told(&mut self, position: Position, update: &Update) -> Bytes {
+        let told = match self.frames.encode(&self.app.engine, self.format, position, update).await {
+            Ok(frame) => frame,
+            Err(error) => return self.failed(error),
+        };
+        match self.ends_with(update).await {
+            Ok(false) => told,
+            // The outcome follows at once, in the same bytes.
+            Ok(true) => [told, self.outcome().await].concat().into(),
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// Whether a run that had ended before has been told to its end.
+    fn has_all(&self) -> bool {
+        match &self.end {
+            End::Never | End::WithRun { last: None, .. } => false,
+            End::WithRun { last: Some(last), .. } => self.feed.position().seq >= *last,
+        }
+    }
+
+    /// Whether the run ends or waits with an update.
+    async fn ends_with(&self, update: &Update) -> Result<bool, EngineError> {
+        let End::WithRun { run, .. } = &self.end else { return Ok(false) };
+        let stands = async || Ok::<_, EngineError>(self.app.engine.status(run).await?.status);
+        Ok(match update {
+            Update::Event(recorded) => {
+                let mine = recorded.event.run.as_ref() == Some(run);
+                mine && matches!(recorded.event.fact, Fact::RunFinished { .. })
+            }
+            // Somebody may have answered since, and it may be another run that waits.
+            Update::Status(ThreadStatus::Waiting) => stands().await? == Status::Paused,
+            // The run before it did not end well, and nothing sends its message.
+            Update::Status(ThreadStatus::Idle) => stands().await? == Status::Queued,
+            Update::Status(ThreadStatus::Running) => false,
+            Update::Delta { .. }
+            | Update::Snapshot { .. }
+            | Update::Progress { .. }
+            | Update::Stopped { .. } => false,
+        })
+    }
+
+    async fn outcome(&mut self) -> Bytes {
+        self.is_over = true;
+        let End::WithRun { run, .. } = &self.end else { return Bytes::new() };
+        match self.app.engine.status(run).await {
+            Ok(outcome) => self.format.frame(None, &events::outcome(&outcome)),
+            Err(error) => self.failed(error),
+        }
+    }
+
+    fn failed(&mut self, error: EngineError) -> Bytes {
+        self.is_over = true;
+        self.format.refused(&error.into())
+    }
+}
+
+/// Server-sent events, unless the client asks for lines.
+fn wanted(headers: &HeaderMap) -> Format {
+    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut types = accepts.flat_map(|value| value.split(','));
+    let is_lines = |media_type: &str| {
+        media_type.split(';').next().unwrap_or_default().trim() == Format::Ndjson.media_type()
+    };
+    if types.any(is_lines) { Format::Ndjson } else { Format::Sse }
+}

@@ -1,0 +1,327 @@
+//! Systems that a workspace is connected with: their addresses and settings, and their credentials, which lie sealed in
+//! a record of their own. (SK-R9, SK-P13)
+//!
+//! The only call that is made here asks a system whether it takes its credentials.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use windlass::machine::Timestamp;
+use windlass::port::clock::Clock;
+use windlass::port::journal::StoreError;
+use windlass::port::records::{Expect, Record, RecordChange, RecordError, Records};
+
+use crate::account::secret;
+use crate::vault::{Credential, Vault};
+
+/// The kind of the records, whose key is `workspace/provider`: one for each.
+const INTEGRATION: &str = "integration";
+/// The kind of sealed credentials.
+const CREDENTIAL: &str = "credential";
+
+/// Systems that can be connected, with the settings that they need.
+pub const PROVIDERS: &[(&str, &[&str])] = &[("jenkins", &["api_url"])];
+
+/// How long a system may take to answer.
+const CHECK_WITHIN: Duration = Duration::from_secs(10);
+
+/// Integrations of a workspace at most: there is one for each provider.
+const MAX: usize = 100;
+
+/// Whether an integration is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IntegrationStatus {
+    /// It is.
+    #[default]
+    Active,
+    /// Its tools are not offered.
+    Disabled,
+}
+
+/// A connected system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Integration {
+    /// Its id.
+    pub id: String,
+    /// Which system.
+    pub provider: String,
+    /// What people call it.
+    pub name: String,
+    /// Its settings.
+    #[schema(value_type = Object)]
+    pub metadata: Map<String, Value>,
+    /// The name under which its credentials are sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_ref: Option<String>,
+    /// Whether it is used.
+    pub status: IntegrationStatus,
+    /// When it was made, in milliseconds since the Unix epoch.
+    #[schema(value_type = u64)]
+    pub created_at: Timestamp,
+    /// When it last changed, in milliseconds since the Unix epoch.
+    #[schema(value_type = u64)]
+    pub updated_at: Timestamp,
+}
+
+/// An integration that is to be made.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IntegrationDraft {
+    /// Which system.
+    pub provider: String,
+    /// What people call it.
+    pub name: String,
+    /// Its settings.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub metadata: Map<String, Value>,
+    /// Its credentials, which are never shown again.
+    #[schema(value_type = Option<Object>)]
+    pub credentials: Option<Map<String, Value>>,
+    /// Whether it is used.
+    #[serde(default)]
+    pub status: IntegrationStatus,
+}
+
+/// What is changed of an integration; absent stays.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct IntegrationChange {
+    /// What people call it.
+    pub name: Option<String>,
+    /// Its settings, all of them.
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Map<String, Value>>,
+    /// New credentials in place of the old ones.
+    #[schema(value_type = Option<Object>)]
+    pub credentials: Option<Map<String, Value>>,
+    /// Whether it is used.
+    pub status: Option<IntegrationStatus>,
+}
+
+/// What a connected system said to its credentials.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Checked {
+    /// Whether it took them.
+    pub ok: bool,
+    /// The HTTP status that it answered with; absent where it did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// In plain words.
+    pub detail: String,
+}
+
+/// Why an integration was not made or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum IntegrationError {
+    /// There is no such provider.
+    #[error("`{0}` cannot be connected; what can is: {known}", known = PROVIDERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))]
+    Unsupported(String),
+    /// The workspace has one for this provider.
+    #[error("`{0}` is connected already; change that integration")]
+    Duplicate(String),
+    /// A setting is missing or no text.
+    #[error("the setting `{setting}` of `{provider}` is missing or no text")]
+    Setting {
+        /// Which system.
+        provider: String,
+        /// Which setting.
+        setting: String,
+    },
+    /// The name is empty or too long.
+    #[error("a name has 1 to 200 bytes; this one has {0}")]
+    Name(usize),
+    /// There is no such integration.
+    #[error("integration `{0}` does not exist")]
+    Missing(String),
+    /// The records.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+impl From<StoreError> for IntegrationError {
+    fn from(error: StoreError) -> Self {
+        Self::Record(error.into())
+    }
+}
+
+/// The integrations of a store.
+pub struct Integrations {
+    records: Arc<dyn Records>,
+    clock: Arc<dyn Clock>,
+    vault: Vault,
+    client: reqwest::Client,
+}
+
+impl Integrations {
+    /// Integrations in these records.
+    pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, vault: Vault) -> anyhow::Result<Self> {
+        // A redirect would take the credentials elsewhere.
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+        Ok(Self { records, clock, vault, client })
+    }
+
+    /// A workspace's integrations, of one provider or all.
+    pub async fn list(
+        &self,
+        workspace: &str,
+        provider: Option<&str>,
+    ) -> Result<Vec<Integration>, StoreError> {
+        let records = self.records.list(INTEGRATION, Some(workspace), None, MAX).await?;
+        let all = records.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let wanted = |it: &Integration| provider.is_none_or(|provider| it.provider == provider);
+        Ok(all.into_iter().filter(wanted).collect())
+    }
+
+    /// Connects a system.
+    pub async fn add(
+        &self,
+        workspace: &str,
+        draft: IntegrationDraft,
+    ) -> Result<Integration, IntegrationError> {
+        check(&draft.provider, &draft.name, &draft.metadata)?;
+        let now = self.clock.now();
+        let sealed = draft.credentials.map(|credentials| self.seal(&draft.provider, workspace, &credentials));
+        let made = Integration {
+            id: format!("int_{}", secret::draw::<9>()),
+            provider: draft.provider,
+            name: draft.name,
+            metadata: draft.metadata,
+            credentials_ref: sealed.as_ref().map(|sealed| sealed.key.clone()),
+            status: draft.status,
+            created_at: now,
+            updated_at: now,
+        };
+        let put = put(workspace, &made, Expect::Absent)?;
+        match self.records.apply(sealed.into_iter().chain([put]).collect()).await {
+            Ok(_) => Ok(made),
+            Err(RecordError::Conflict { .. }) => Err(IntegrationError::Duplicate(made.provider)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Changes an integration. New credentials take the place of the old ones in the same change.
+    pub async fn change(
+        &self,
+        workspace: &str,
+        id: &str,
+        change: IntegrationChange,
+    ) -> Result<Integration, IntegrationError> {
+        let (mut it, version) = self.find(workspace, id).await?;
+        let mut changes = Vec::new();
+        if let Some(credentials) = change.credentials {
+            let sealed = self.seal(&it.provider, workspace, &credentials);
+            let old = it.credentials_ref.replace(sealed.key.clone());
+            changes.push(sealed);
+            changes.extend(old.map(|old| RecordChange::delete(CREDENTIAL, &old, Expect::Any)));
+        }
+        it.name = change.name.unwrap_or(it.name);
+        it.metadata = change.metadata.unwrap_or(it.metadata);
+        it.status = change.status.unwrap_or(it.status);
+        it.updated_at = self.clock.now();
+        check(&it.provider, &it.name, &it.metadata)?;
+        changes.push(put(workspace, &it, Expect::Version(version))?);
+        self.records.apply(changes).await?;
+        Ok(it)
+    }
+
+    /// Forgets an integration with its credentials.
+    pub async fn remove(&self, workspace: &str, id: &str) -> Result<(), IntegrationError> {
+        let (it, version) = self.find(workspace, id).await?;
+        let own = RecordChange::delete(INTEGRATION, &key(workspace, &it.provider), Expect::Version(version));
+        let credential = it.credentials_ref.map(|name| RecordChange::delete(CREDENTIAL, &name, Expect::Any));
+        self.records.apply([own].into_iter().chain(credential).collect()).await?;
+        Ok(())
+    }
+
+    /// The credentials of an integration, opened for the request that they are for.
+    pub async fn credential(&self, it: &Integration) -> Result<Option<Credential>, StoreError> {
+        let Some(name) = &it.credentials_ref else { return Ok(None) };
+        let Some(record) = self.records.get(CREDENTIAL, name).await? else { return Ok(None) };
+        let sealed = record.value.as_str().unwrap_or_default();
+        let opened = self.vault.unseal(name, sealed);
+        opened.map(Some).map_err(|closed| StoreError::Corrupt { why: closed.to_string() })
+    }
+
+    /// Asks a system whether it takes its credentials; changes nothing there.
+    pub async fn check(&self, workspace: &str, id: &str) -> Result<Checked, IntegrationError> {
+        let (it, _) = self.find(workspace, id).await?;
+        let url = it.metadata.get("api_url").and_then(Value::as_str).unwrap_or_default();
+        let url = format!("{}/api/json?tree=mode", url.trim_end_matches('/'));
+        let mut request = self.client.get(&url).timeout(CHECK_WITHIN);
+        if let Some(credential) = self.credential(&it).await? {
+            let said: Map<String, Value> = serde_json::from_str(credential.expose()).unwrap_or_default();
+            let text = |name: &str| said.get(name).and_then(Value::as_str);
+            let user = text("username").unwrap_or_default();
+            request = request.basic_auth(user, text("api_token").or(text("password")));
+        }
+        Ok(match request.send().await {
+            Ok(answer) => {
+                let status = answer.status();
+                let ok = status.is_success();
+                let detail = match (ok, status.as_u16()) {
+                    (true, _) => "the system takes the credentials".to_owned(),
+                    (false, 401 | 403) => "the system refuses the credentials".to_owned(),
+                    (false, _) => format!("the system answers with {status}"),
+                };
+                Checked { ok, status: Some(status.as_u16()), detail }
+            }
+            Err(error) => {
+                let detail = format!("`{url}` does not answer: {}", error.without_url());
+                Checked { ok: false, status: None, detail }
+            }
+        })
+    }
+
+    async fn find(&self, workspace: &str, id: &str) -> Result<(Integration, u64), IntegrationError> {
+        for record in self.records.list(INTEGRATION, Some(workspace), None, MAX).await? {
+            let version = record.version;
+            let it = read(record)?;
+            if it.id == id {
+                return Ok((it, version));
+            }
+        }
+        Err(IntegrationError::Missing(id.to_owned()))
+    }
+
+    fn seal(&self, provider: &str, workspace: &str, credentials: &Map<String, Value>) -> RecordChange {
+        let name = format!("{provider}-cred-{}", secret::draw::<15>());
+        let text = Value::Object(credentials.clone()).to_string();
+        let sealed = Value::String(self.vault.seal(&name, &text));
+        RecordChange::put(CREDENTIAL, &name, workspace, sealed, Expect::Absent)
+    }
+}
+
+fn key(workspace: &str, provider: &str) -> String {
+    format!("{workspace}/{provider}")
+}
+
+fn put(workspace: &str, it: &Integration, expected: Expect) -> Result<RecordChange, StoreError> {
+    let value = serde_json::to_value(it).map_err(|error| StoreError::Refused { why: error.to_string() })?;
+    Ok(RecordChange::put(INTEGRATION, &key(workspace, &it.provider), workspace, value, expected))
+}
+
+fn check(provider: &str, name: &str, metadata: &Map<String, Value>) -> Result<(), IntegrationError> {
+    let known = PROVIDERS.iter().find(|(known, _)| *known == provider);
+    let (_, settings) = known.ok_or_else(|| IntegrationError::Unsupported(provider.to_owned()))?;
+    if name.is_empty() || name.len() > 200 {
+        return Err(IntegrationError::Name(name.len()));
+    }
+    for setting in *settings {
+        if metadata.get(*setting).and_then(Value::as_str).is_none_or(str::is_empty) {
+            let (provider, setting) = (provider.to_owned(), (*setting).to_owned());
+            return Err(IntegrationError::Setting { provider, setting });
+        }
+    }
+    Ok(())
+}
+
+fn read(record: Record) -> Result<Integration, StoreError> {
+    let Record { kind, key, value, .. } = record;
+    serde_json::from_value(value)
+        .map_err(|error| StoreError::Corrupt { why: format!("the {kind} `{key}` cannot be read: {error}") })
+}

@@ -1,0 +1,88 @@
+//! A copy of a store in use, and what becomes of it.
+
+use std::path::Path;
+
+use super::operate::{abandoned, command, dress, models, until};
+use super::raw::logged;
+use crate::cli::{User, count, lines, mode};
+
+const MODEL: &str = "openai-chat/files-20-ttft20ms";
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_copy_under_load_goes_on_elsewhere() {
+    let models = models();
+    let user = abandoned(&models, MODEL);
+    let server = logged(user, &[], |command| dress(command, &models, MODEL));
+    let user = &server.user;
+    until("it has got on", || count(&user.events(), "step.replied") >= 5);
+    let copy = user.home().join("copies/1");
+    let said = user.run(&["admin", "backup", text(&copy)]).exits(0);
+    assert!(said.out.starts_with("copied 1 threads, "), "{said:#?}");
+    assert!(count(&user.events(), "run.finished") == 0, "the server was at work meanwhile");
+    assert_eq!((mode(&copy), mode(&copy.join("windlass.db"))), (0o700, 0o600));
+    // The same folder is not written over.
+    let again = user.run(&["admin", "backup", text(&copy)]).exits(2);
+    assert!(again.err.contains("is not empty"), "{again:#?}");
+    until("it has ended", || count(&user.events(), "run.finished") == 1);
+    let whole = user.events();
+
+    // A store that is in use is not written over either.
+    let live = user.run(&["admin", "restore", text(&copy)]).exits(2);
+    assert!(live.err.contains("is a store that 1 live processes use"), "{live:#?}");
+
+    let other = User::new();
+    for file in std::fs::read_dir(user.folder()).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), other.folder().join(file.file_name())).unwrap();
+    }
+    let restored = other.run(&["admin", "restore", text(&copy)]).exits(0);
+    assert!(restored.err.contains("every page checked"), "{restored:#?}");
+    let before = other.events();
+    assert!((5..whole.len()).contains(&before.len()) && whole.starts_with(&before), "{before:#?}");
+    let full = other.run(&["admin", "restore", text(&copy)]).exits(2);
+    assert!(full.err.contains("is not empty"), "{full:#?}");
+    let resumed = command(&other, &models, MODEL, &["resume", "--yes"]).output().unwrap();
+    // A call that was under way at the moment of the copy is asked about, as after a crash.
+    assert!([Some(0), Some(3)].contains(&resumed.status.code()), "{resumed:?}");
+    let after = other.events();
+    assert!(after.starts_with(&before) && after.len() > before.len(), "{after:#?}");
+}
+
+#[test]
+fn a_copy_has_large_blobs_and_a_damaged_one_is_refused() {
+    let user = User::new();
+    // Far beyond what is kept in the database.
+    let large = "all work and no play\n".repeat(200_000);
+    let path = user.folder().join("message.txt");
+    std::fs::write(&path, &large).unwrap();
+    let mut run = user.command(&["run", "--yes", "-"]);
+    run.stdin(std::fs::File::open(&path).unwrap());
+    let ran = crate::cli::said(run.output().unwrap());
+    let copy = user.home().join("copy");
+    let said = user.run(&["admin", "backup", text(&copy)]).exits(0);
+    assert!(said.out.contains(" and 1 large blobs"), "{ran:#?} {said:#?}");
+
+    let other = User::new();
+    other.run(&["admin", "restore", text(&copy)]).exits(0);
+    let exported = |user: &User| lines(&user.run(&["threads", "export"]).exits(0).out);
+    assert_eq!(exported(&other), exported(&user));
+
+    let folder = std::fs::read_dir(copy.join("blobs")).unwrap().next().unwrap().unwrap().path();
+    let blob = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&blob, "something else").unwrap();
+    let third = User::new();
+    let refused = third.run(&["admin", "restore", text(&copy)]).exits(5);
+    assert!(refused.err.contains("holds other bytes"), "{refused:#?}");
+    std::fs::remove_file(&blob).unwrap();
+    third.run(&["admin", "restore", text(&copy)]).exits(5);
+    std::fs::write(copy.join("unfinished"), "").unwrap();
+    let refused = third.run(&["admin", "restore", text(&copy)]).exits(2);
+    assert!(refused.err.contains("is no finished backup"), "{refused:#?}");
+    // Nothing of it stays behind.
+    third.run(&["admin", "restore", text(&user.home().join("nothing"))]).exits(2);
+    assert_eq!(third.run(&["threads", "list", "--json"]).exits(0).out, "");
+}

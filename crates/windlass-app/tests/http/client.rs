@@ -1,0 +1,100 @@
+//! Whoever has a key: requests in a word, and the few ways in which tests wait.
+
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+
+use super::{Answer, Server, answer};
+use crate::cli::TASK;
+
+/// Somebody with a key.
+pub struct Client<'a> {
+    pub server: &'a Server,
+    pub key: String,
+}
+
+impl Server {
+    /// The local administrator.
+    pub fn admin(&self) -> Client<'_> {
+        Client { server: self, key: self.key(&[]) }
+    }
+
+    /// A new member.
+    pub fn member(&self, name: &str) -> (Client<'_>, String) {
+        let id = self.add_user(&format!("{name}@example.com"), &[]);
+        (Client { server: self, key: self.key(&["--user", &id]) }, id)
+    }
+}
+
+impl Client<'_> {
+    /// A request that may be added to.
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.server.request(method, &format!("/api/v1{path}")).bearer_auth(&self.key)
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        answer(self.request(Method::GET, path)).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        answer(self.request(Method::POST, path).json(&body)).await
+    }
+
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        answer(self.request(Method::PATCH, path).json(&body)).await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        answer(self.request(Method::PUT, path).json(&body)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        answer(self.request(Method::DELETE, path)).await
+    }
+
+    /// Starts a run that says one sentence, and waits for its end. Returns its thread.
+    pub async fn small_talk(&self) -> String {
+        let sent = self.post("/runs", json!({"message": "hello"})).await.is(StatusCode::CREATED);
+        let run = sent.body["run"].as_str().unwrap();
+        let done = self.wait(run).await;
+        assert_eq!(done["status"], "done", "{done:#}");
+        sent.body["thread"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts the run that asks before it writes a file, and waits until it does. Returns thread, run and interrupt.
+    pub async fn asked(&self) -> (String, String, String) {
+        let sent = self.post("/runs", json!({"message": TASK})).await.is(StatusCode::CREATED);
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let (thread, run) = (text(&sent.body["thread"]), text(&sent.body["run"]));
+        let paused = self.wait(&run).await;
+        assert_eq!(paused["status"], "paused", "{paused:#}");
+        let interrupt = text(&paused["meta"]["interrupts"][0]["interrupt"]);
+        (thread, run, interrupt)
+    }
+
+    /// How a run stands once it has ended or asks.
+    pub async fn wait(&self, run: &str) -> Value {
+        self.get(&format!("/runs/{run}/wait")).await.is(StatusCode::OK).body
+    }
+
+    /// Every row of a list, page by page.
+    pub async fn all(&self, path: &str, limit: usize) -> Vec<Value> {
+        let mut rows = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let sign = if path.contains('?') { '&' } else { '?' };
+            let page = self.get(&format!("{path}{sign}limit={limit}{cursor}")).await.is(StatusCode::OK);
+            let data = page.body["data"].as_array().unwrap();
+            assert!(data.len() <= limit, "{page:#?}");
+            rows.extend(data.iter().cloned());
+            match page.body["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return rows,
+            }
+        }
+    }
+}
+
+/// One field of each row.
+pub fn each<'a>(rows: &'a [Value], field: &str) -> Vec<&'a str> {
+    rows.iter().map(|row| row[field].as_str().unwrap_or_default()).collect()
+}

@@ -1,0 +1,72 @@
+//! The description of the API, and the page that shows it.
+
+use std::collections::BTreeSet;
+
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+
+use super::{Server, answer};
+
+#[tokio::test]
+async fn every_operation_is_described_once_with_what_goes_wrong_and_who_may_call() {
+    let server = Server::start(&[]);
+    let answered = answer(server.request(Method::GET, "/api/v1/openapi.json")).await.is(StatusCode::OK);
+    let document = answered.body;
+    assert_eq!(document["openapi"], "3.1.0");
+    assert_eq!(document["security"], serde_json::json!([{"key": []}]));
+    let mut ids = BTreeSet::new();
+    let mut open = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let named = format!("{method} {path}");
+            assert!(ids.insert(operation["operationId"].as_str().unwrap().to_owned()), "{named}");
+            assert!(!operation["summary"].as_str().unwrap_or_default().is_empty(), "{named}");
+            let responses = operation["responses"].as_object().unwrap();
+            let problem = &responses["default"]["content"]["application/problem+json"]["schema"]["$ref"];
+            assert_eq!(problem, "#/components/schemas/Problem", "{named}");
+            if operation["security"] == serde_json::json!([]) {
+                open.insert(named);
+            }
+        }
+    }
+    let health = ["get /api/v1/health", "get /api/v1/health/ready", "get /api/v1/version"];
+    assert!(health.iter().all(|named| open.contains(*named)), "{open:?}");
+    assert!(!open.iter().any(|named| named.contains("/threads") || named.contains("/runs")), "{open:?}");
+    for reference in references(&document) {
+        let pointer = reference.trim_start_matches('#');
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+    let tag = answered.headers["etag"].clone();
+    let same = server.request(Method::GET, "/api/v1/openapi.json").header("if-none-match", tag);
+    assert_eq!(answer(same).await.status, 304);
+}
+
+fn references(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Object(members) => {
+            let own = members.get("$ref").and_then(Value::as_str);
+            own.into_iter().chain(members.values().flat_map(references)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn the_page_runs_nothing_but_its_own_script() {
+    let server = Server::start(&[]);
+    let page = answer(server.request(Method::GET, "/api/docs")).await.is(StatusCode::OK);
+    let html = page.body.as_str().unwrap();
+    for header in ["src=\"", "href=\""] {
+        for part in html.split(header).skip(1) {
+            let address = part.split('"').next().unwrap();
+            assert!(address.starts_with("/api/") || address == "data:,", "{address}");
+        }
+    }
+    for path in ["/api/docs", "/api/docs/page.js", "/api/docs/page.css"] {
+        let part = answer(server.request(Method::GET, path)).await.is(StatusCode::OK);
+        let policy = part.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.contains("default-src 'none'") && policy.contains("script-src 'self'"), "{policy}");
+        assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+    }
+}

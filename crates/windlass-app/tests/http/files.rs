@@ -1,0 +1,109 @@
+//! Uploads: what people send comes back as it was, to them alone, and as a download.
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+
+use super::{Answer, Server, answer};
+
+async fn put(server: &Server, path: &str, key: &str, body: &[u8]) -> Answer {
+    answer(server.request(Method::PUT, path).bearer_auth(key).body(body.to_vec())).await
+}
+
+#[tokio::test]
+async fn an_upload_comes_back_as_it_was_and_goes() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let path = "/api/v1/files/a%20b%C3%BC.bin";
+    let made = put(&server, path, &key, &bytes).await.is(StatusCode::CREATED);
+    assert_eq!((&made.body["name"], &made.body["size_bytes"]), (&json!("a bü.bin"), &json!(100_000)));
+    let listed = server.get("/api/v1/files", &key).await.is(StatusCode::OK);
+    assert_eq!(listed.body["data"][0]["name"], "a bü.bin");
+    let back = server.request(Method::GET, path).bearer_auth(&key).send().await.unwrap();
+    assert_eq!(back.headers()["content-disposition"], "attachment; filename*=UTF-8''a%20b%C3%BC.bin");
+    assert_eq!(back.headers()["x-content-type-options"], "nosniff");
+    assert_eq!(back.bytes().await.unwrap(), bytes);
+    // rows: ZE-C15, ZE-X9
+    let other = server.add_user("other@example.com", &[]);
+    server.get(path, &server.key(&["--user", &other])).await.is_problem(404, "not_found");
+    answer(server.request(Method::DELETE, path).bearer_auth(&key)).await.is(StatusCode::NO_CONTENT);
+    server.get(path, &key).await.is_problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn names_sizes_and_kinds_have_limits() {
+    let user = crate::cli::User::new();
+    user.configure("[files]\nmax_bytes = 1000\nmax_total_bytes = 1500\nextensions = [\"txt\"]\n");
+    let server = Server::start_for(user, &[]);
+    let key = server.key(&[]);
+    for name in ["..", "%2e%2e%2fx.txt", "a%00.txt", ".hidden.txt", "a%2Fb.txt", "%22.txt"] {
+        let refused = put(&server, &format!("/api/v1/files/{name}"), &key, b"x").await;
+        assert!([400, 404, 405].contains(&refused.status), "{name}: {refused:#?}");
+    }
+    put(&server, "/api/v1/files/a.html", &key, b"x").await.is_problem(415, "unsupported_file");
+    put(&server, "/api/v1/files/a.txt", &key, &[b'x'; 1001]).await.is_problem(413, "too_large");
+    put(&server, "/api/v1/files/a.txt", &key, &[b'x'; 1000]).await.is(StatusCode::CREATED);
+    put(&server, "/api/v1/files/b.txt", &key, &[b'x'; 501]).await.is_problem(507, "no_room");
+    // In place of itself it fits.
+    put(&server, "/api/v1/files/a.txt", &key, &[b'y'; 999]).await.is(StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn a_viewer_uploads_nothing() {
+    let server = Server::start(&[]);
+    let viewer = server.add_user("v@example.com", &["--role", "viewer"]);
+    let key = server.key(&["--user", &viewer]);
+    put(&server, "/api/v1/files/a.txt", &key, b"x").await.is_problem(403, "forbidden");
+    server.get("/api/v1/files", &key).await.is(StatusCode::OK);
+    let path = "/api/v1/files";
+    answer(server.request(Method::GET, path)).await.is_problem(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_conversations_folder_is_seen_and_never_left() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    server.user.run(&["run", "--yes", crate::cli::TASK]).exits(0);
+    let thread = server.user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/threads/{thread}/files");
+    let listed = server.get(&path, &key).await.is(StatusCode::OK);
+    let names: Vec<_> = listed.body["data"].as_array().unwrap().iter().map(|file| &file["name"]).collect();
+    assert_eq!(names, ["data.csv", "insights.md"]);
+    let content = server.get(&format!("{path}/content?path=insights.md"), &key).await.is(StatusCode::OK);
+    assert_eq!(content.body.as_str(), Some(crate::cli::INSIGHTS));
+    for outside in ["../home", "/etc/passwd", "a/../../x", ""] {
+        let refused = server.get(&format!("{path}/content?path={outside}"), &key).await;
+        assert!((400..500).contains(&refused.status), "{outside}: {refused:#?}");
+    }
+    put(&server, &format!("{path}/content?path=sub/new.txt"), &key, b"new").await.is(StatusCode::CREATED);
+    assert_eq!(server.user.read("sub/new.txt"), "new");
+    put(&server, &format!("{path}/content?path=.git/hooks/x"), &key, b"x").await.is_problem(403, "forbidden");
+}
+
+#[tokio::test]
+async fn a_file_goes_with_a_message_by_name_or_by_mention() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    put(&server, "/api/v1/files/notes.txt", &key, b"the sum is 42").await.is(StatusCode::CREATED);
+    let png = b"\x89PNG\r\n\x1a\nrest";
+    put(&server, "/api/v1/files/seen.bin", &key, png).await.is(StatusCode::CREATED);
+    let sent = json!({
+        "message": "what is the sum in @notes.txt, @nothing.txt?",
+        "attachments": [{"upload": "seen.bin"}],
+    });
+    // rows: ZE-C15
+    let sent = server.post("/api/v1/runs", &key, &sent).await.is(StatusCode::CREATED).body;
+    let thread = sent["thread"].as_str().unwrap();
+    let events = server.get(&format!("/api/v1/threads/{thread}/events"), &key).await.is(StatusCode::OK).body;
+    let events = events["data"].as_array().unwrap();
+    let message = events.iter().find(|event| event["type"] == "message.received").unwrap();
+    let blocks = message["message"]["blocks"].as_array().unwrap();
+    let kinds: Vec<_> = blocks.iter().map(|block| block["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["text", "image", "file"], "{message:#}");
+    assert_eq!(blocks[2]["name"], "notes.txt");
+    let missing = json!({"message": "x", "attachments": [{"upload": "gone.txt"}]});
+    server.post("/api/v1/runs", &key, &missing).await.is_problem(404, "not_found");
+    // The tools of a conversation see its own folder and nothing else.
+    let created = events.iter().find(|event| event["type"] == "thread.created").unwrap();
+    assert_eq!(created["folder"], "home:default/local");
+}

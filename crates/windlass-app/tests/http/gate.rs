@@ -1,0 +1,87 @@
+//! Grants, allow lists and modes: one's own, and for administrators everybody's in their workspace.
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+
+use super::client::each;
+use super::{Server, answer};
+
+// rows: ZE-H1, ZE-H9
+#[tokio::test]
+async fn modes_and_allow_lists_are_kept_for_each_user() {
+    let server = Server::start(&[]);
+    let (ann, id) = server.member("ann");
+    let (bob, _) = server.member("bob");
+    let (admin, of_ann) = (server.admin(), format!("/mode?user={id}"));
+    assert_eq!(ann.get("/mode").await.body, json!({"mode": null, "effective": "ask"}));
+    let chosen = ann.put("/mode", json!({"mode": "allowlist"})).await.is(StatusCode::OK);
+    assert_eq!(chosen.body, json!({"mode": "allowlist", "effective": "allowlist"}));
+    assert_eq!(admin.get(&of_ann).await.body, chosen.body);
+    bob.get(&of_ann).await.is_problem(404, "not_found");
+    bob.put(&of_ann, json!({"mode": "everything"})).await.is_problem(404, "not_found");
+    ann.put("/mode", json!({"mode": "all"})).await.is_problem(422, "invalid");
+    let stale = ann.request(Method::PUT, "/mode").header("if-match", "\"old\"");
+    answer(stale.json(&json!({"mode": "ask"}))).await.is_problem(412, "changed");
+
+    ann.put("/allowlist/Write", json!(null)).await.is(StatusCode::NO_CONTENT);
+    ann.put("/allowlist/no%20tool", json!(null)).await.is_problem(422, "invalid");
+    assert_eq!(ann.get("/allowlist").await.body, json!({"data": ["Write"]}));
+    assert_eq!(bob.get("/allowlist").await.body, json!({"data": []}));
+    // What is on the list runs without asking.
+    let sent = ann.post("/runs", json!({"message": crate::cli::TASK})).await.is(StatusCode::CREATED);
+    assert_eq!(ann.wait(sent.body["run"].as_str().unwrap()).await["status"], "done");
+    // A conversation's own mode wins.
+    let mode = format!("/threads/{}/mode", sent.body["thread"].as_str().unwrap());
+    assert_eq!(ann.get(&mode).await.body, json!({"mode": null, "effective": "allowlist"}));
+    bob.get(&mode).await.is_problem(404, "not_found");
+    assert_eq!(ann.put(&mode, json!({"mode": "ask"})).await.body, json!({"mode": "ask", "effective": "ask"}));
+    ann.delete(&mode).await.is(StatusCode::NO_CONTENT);
+    ann.delete("/allowlist/Write").await.is(StatusCode::NO_CONTENT);
+    ann.delete("/mode").await.is(StatusCode::NO_CONTENT);
+    assert_eq!(ann.get(&mode).await.body, json!({"mode": null, "effective": "ask"}));
+}
+
+#[tokio::test]
+async fn grants_are_written_listed_and_revoked_by_whom_they_concern() {
+    let server = Server::start(&[]);
+    let (ann, id) = server.member("ann");
+    let (bob, _) = server.member("bob");
+    let admin = server.admin();
+    let draft = json!({"tool": "Write", "arguments": [{"argument": "/file_path", "is": {"equals": "insights.md"}}], "count": 1});
+    let granted = ann.post("/grants", draft.clone()).await.is(StatusCode::CREATED);
+    let grant = &granted.body;
+    assert_eq!((&grant["user"], &grant["by"], &grant["remaining"]), (&json!(id), &json!(id), &json!(1)));
+    let path = format!("/grants/{}", grant["id"].as_str().unwrap());
+    assert_eq!(granted.headers["location"], format!("/api/v1{path}"));
+    assert_eq!(&ann.get(&path).await.body, grant);
+    let mut for_ann = draft.clone();
+    for_ann["user"] = json!(id);
+    let by_admin = admin.post("/grants", for_ann.clone()).await.is(StatusCode::CREATED);
+    assert_eq!((&by_admin.body["user"], &by_admin.body["by"]), (&json!(id), &json!("local")));
+    bob.post("/grants", for_ann).await.is_problem(404, "not_found");
+    bob.get(&path).await.is_problem(404, "not_found");
+    bob.delete(&path).await.is_problem(404, "not_found");
+    bob.get("/grants?all=true").await.is_problem(403, "forbidden");
+    assert_eq!(bob.all("/grants", 50).await.len(), 0);
+    assert_eq!(ann.all("/grants", 1).await.len(), 2);
+    assert_eq!(each(&admin.all("/grants?all=true", 1).await, "user"), [&*id, &*id]);
+    // It is good for the one call that it names.
+    let sent = ann.post("/runs", json!({"message": crate::cli::TASK})).await.is(StatusCode::CREATED);
+    assert_eq!(ann.wait(sent.body["run"].as_str().unwrap()).await["status"], "done");
+    admin
+        .delete(&format!("/grants/{}", by_admin.body["id"].as_str().unwrap()))
+        .await
+        .is(StatusCode::NO_CONTENT);
+    ann.delete(&path).await.is(StatusCode::NO_CONTENT);
+    ann.delete(&path).await.is_problem(404, "not_found");
+    for (body, what) in [
+        (json!({"tool": "no tool"}), "`no tool`"),
+        (json!({"tool": "Write", "count": 0}), "`count` is 0"),
+        (json!({"tool": "Write", "arguments": [{"argument": "path", "is": "present"}]}), "`path`"),
+        (json!({"tool": "Write", "arguments": [{"argument": "/path", "is": {"matches": "("}}]}), "("),
+    ] {
+        let refused = ann.post("/grants", body).await;
+        refused.is_problem(422, "invalid");
+        assert!(refused.body["detail"].as_str().unwrap().contains(what), "{refused:#?}");
+    }
+}

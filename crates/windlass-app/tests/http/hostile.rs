@@ -1,0 +1,145 @@
+//! Clients that mean harm or are broken: each is bounded, gets a problem where it listens, and one line in the log.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Server;
+use super::operate::until;
+use super::raw::{connect, head, log, logs, problem, rest, say, with_limits};
+
+/// What a server may take at most while all this goes on, in MiB.
+#[cfg(target_os = "linux")]
+const MEMORY_MIB: u64 = 200;
+
+#[cfg(target_os = "linux")]
+fn check_memory(server: &Server) {
+    let resident = super::raw::resident_mib(server);
+    assert!(resident < MEMORY_MIB, "{resident} MiB");
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_memory(_: &Server) {}
+
+/// Whether a line of the log tells of a request that never was one.
+fn refused(code: &'static str) -> impl Fn(&Value) -> bool {
+    move |line| line["problem"] == code
+}
+
+#[test]
+fn a_head_without_end_is_refused() {
+    let server = with_limits("");
+    let large = format!("{}x-large: {}\r\n\r\n", head(&server, "GET /"), "a".repeat(1 << 20));
+    assert_eq!(problem(&say(&server, large.as_bytes())), (431, "head_too_large".into()));
+    let many = head(&server, "GET /") + &"x: y\r\n".repeat(1_000_000) + "\r\n";
+    assert_eq!(problem(&say(&server, many.as_bytes())), (431, "head_too_large".into()));
+    let line = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(1 << 20));
+    assert_eq!(problem(&say(&server, line.as_bytes())).0 / 100, 4);
+    logs(&server.user, 2 + 1, |line| line["message"] == "a connection was refused");
+    check_memory(&server);
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    let server = with_limits("");
+    for bytes in [
+        &b"\xff\xfe\x00\x01\r\n\r\n"[..],
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a TLS client in the wrong place\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nx: a\x00b\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
+    ] {
+        let answer = say(&server, bytes);
+        assert_eq!(problem(&answer), (400, "bad_request".into()), "{}", String::from_utf8_lossy(bytes));
+    }
+    logs(&server.user, 7, |line| line["message"] == "a connection was refused");
+    // Somebody else's name, and none at all.
+    let foreign = say(&server, b"GET / HTTP/1.1\r\nhost: evil.example.com\r\nconnection: close\r\n\r\n");
+    assert_eq!(problem(&foreign), (421, "unknown_host".into()));
+    let none = say(&server, b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n");
+    assert_eq!(problem(&none), (400, "bad_request".into()));
+}
+
+#[test]
+fn a_client_that_brings_its_head_slowly_is_cut_off() {
+    let server = with_limits("head_timeout_s = 1");
+    let mut slow: Vec<_> = (0..50).map(|_| connect(&server)).collect();
+    let mut open = 50;
+    let begin = head(&server, "GET /api/v1/health");
+    slow.iter_mut().for_each(|stream| stream.write_all(begin.as_bytes()).unwrap());
+    until("all are cut off", || {
+        for stream in &mut slow {
+            let _ = stream.write_all(b"x");
+        }
+        open = 50 - log(&server.user).iter().filter(|line| refused("slow_head")(line)).count();
+        open == 0
+    });
+    for stream in &mut slow {
+        assert_eq!(problem(&rest(stream)), (408, "slow_head".into()));
+    }
+    // An idle connection is closed by the same time; so is one that never said anything.
+    let mut idle = connect(&server);
+    idle.write_all((begin + "\r\n").as_bytes()).unwrap();
+    assert!(rest(&mut idle).starts_with("HTTP/1.1 200 OK"));
+    check_memory(&server);
+}
+
+#[test]
+fn a_reader_that_never_reads_is_dropped() {
+    let server = with_limits("stall_timeout_s = 1");
+    let ask = head(&server, "GET /api/v1/openapi.json") + "\r\n";
+    let mut streams: Vec<_> = (0..20).map(|_| connect(&server)).collect();
+    for stream in &mut streams {
+        stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+        while stream.write_all(ask.as_bytes()).is_ok() {}
+    }
+    logs(&server.user, 20, |line| {
+        let error = line["error"].as_str().unwrap_or_default();
+        line["message"] == "a connection was dropped" && error.contains("error writing")
+    });
+    check_memory(&server);
+    // The others are served as before.
+    let close = head(&server, "GET /api/v1/health") + "connection: close\r\n\r\n";
+    assert!(say(&server, close.as_bytes()).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn encoded_bodies_are_refused() {
+    let server = with_limits("");
+    let post = head(&server, "POST /api/v1/health")
+        + "content-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: 100000000\r\n\r\n";
+    assert_eq!(problem(&say(&server, post.as_bytes())), (415, "unsupported_encoding".into()));
+    logs(&server.user, 1, refused("unsupported_encoding"));
+}
+
+#[test]
+fn a_body_that_nobody_wants_is_not_read_to_its_end() {
+    let server = with_limits("");
+    // 100 MB to a route that takes none: the answer comes at once, and the rest is left.
+    let post = head(&server, "POST /api/v1/health") + "content-length: 100000000\r\n\r\n";
+    let mut stream = connect(&server);
+    stream.write_all(post.as_bytes()).unwrap();
+    let (mut sent, part) = (0_usize, vec![b'a'; 65536]);
+    while sent < 100_000_000 && stream.write_all(&part).is_ok() {
+        sent += part.len();
+    }
+    assert!(sent < 50_000_000, "{sent}");
+    logs(&server.user, 1, refused("method_not_allowed"));
+    check_memory(&server);
+}
+
+#[test]
+fn cross_site_posts_do_nothing() {
+    let server = with_limits("");
+    for origin in ["https://evil.example.com", "null", "http://127.0.0.1:1"] {
+        let post = head(&server, "POST /api/v1/threads")
+            + &format!(
+                "origin: {origin}\r\ncontent-type: text/plain\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
+            );
+        assert_eq!(problem(&say(&server, post.as_bytes())), (403, "forbidden".into()), "{origin}");
+    }
+    logs(&server.user, 3, refused("forbidden"));
+}

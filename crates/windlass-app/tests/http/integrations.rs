@@ -1,0 +1,95 @@
+//! Integrations: one for each provider, managed by administrators, and their credentials never come out.
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+
+use super::{Server, answer};
+
+const PATH: &str = "/api/v1/integrations";
+const SENTINEL: &str = "sentinel-5c0a7d";
+
+#[tokio::test]
+async fn an_integration_is_made_changed_and_forgotten() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    let draft = json!({
+        "provider": "jenkins", "name": "CI", "metadata": {"api_url": "https://ci.example.com"},
+        "credentials": {"username": "bot", "api_token": SENTINEL},
+    });
+    // rows: SK-R9, SK-P13
+    let made = server.post(PATH, &key, &draft).await.is(StatusCode::CREATED).body;
+    assert_eq!((&made["provider"], &made["status"]), (&json!("jenkins"), &json!("active")));
+    let first_ref = made["credentials_ref"].as_str().unwrap().to_owned();
+    assert!(first_ref.starts_with("jenkins-cred-") && first_ref.len() == "jenkins-cred-".len() + 20);
+    server.post(PATH, &key, &draft).await.is_problem(409, "duplicate");
+    let path = format!("{PATH}/{}", made["id"].as_str().unwrap());
+    let patch = |body| server.request(Method::PATCH, &path).bearer_auth(&key).json(&body);
+    let changed = answer(patch(json!({"status": "disabled", "credentials": {"api_token": "other"}}))).await;
+    let changed = changed.is(StatusCode::OK).body;
+    assert_eq!((&changed["status"], &changed["name"]), (&json!("disabled"), &json!("CI")));
+    assert_ne!(changed["credentials_ref"], json!(first_ref));
+    let listed = server.get(&format!("{PATH}?provider=jenkins"), &key).await.is(StatusCode::OK);
+    assert_eq!(listed.body["data"], json!([changed]));
+    assert!(!listed.body.to_string().contains(SENTINEL));
+    answer(server.request(Method::DELETE, &path).bearer_auth(&key)).await.is(StatusCode::NO_CONTENT);
+    assert_eq!(server.get(PATH, &key).await.body, json!({"data": []}));
+    // Nothing readable of a credential ever reached the disk.
+    let store = server.user.store();
+    for file in
+        std::fs::read_dir(store).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file())
+    {
+        let bytes = std::fs::read(&file).unwrap();
+        let found = bytes.windows(SENTINEL.len()).any(|window| window == SENTINEL.as_bytes());
+        assert!(!found, "{}", file.display());
+    }
+}
+
+#[tokio::test]
+async fn only_known_systems_and_administrators() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    let draft = |provider: &str, metadata| json!({"provider": provider, "name": "x", "metadata": metadata});
+    let unknown = draft("fax", json!({}));
+    server.post(PATH, &key, &unknown).await.is_problem(400, "unsupported");
+    server.post(PATH, &key, &draft("jenkins", json!({}))).await.is_problem(422, "invalid");
+    let member = server.add_user("m@example.com", &[]);
+    let member = server.key(&["--user", &member]);
+    let good = draft("jenkins", json!({"api_url": "https://ci.example.com"}));
+    server.post(PATH, &member, &good).await.is_problem(403, "forbidden");
+    server.get(PATH, &member).await.is(StatusCode::OK);
+    server.post(PATH, &key, &good).await.is(StatusCode::CREATED);
+    // Another workspace sees nothing of it.
+    let elsewhere = server.add_user("b@example.com", &["--role", "admin", "--workspace", "b"]);
+    assert_eq!(server.get(PATH, &server.key(&["--user", &elsewhere])).await.body, json!({"data": []}));
+}
+
+#[tokio::test]
+async fn a_system_is_asked_whether_it_takes_its_credentials() {
+    let system = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = system.local_addr().unwrap();
+    let asked = tokio::spawn(async move {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (mut stream, _) = system.accept().await.unwrap();
+        let mut head = vec![0; 4096];
+        let size = stream.read(&mut head).await.unwrap();
+        let head = String::from_utf8_lossy(&head[..size]).to_ascii_lowercase();
+        // `bot:right` in base64.
+        let line =
+            if head.contains("authorization: basic ym90onjpz2h0") { "200 OK" } else { "401 Unauthorized" };
+        let answer = format!("HTTP/1.1 {line}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    });
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    let draft = json!({
+        "provider": "jenkins", "name": "CI", "metadata": {"api_url": format!("http://{address}/")},
+        "credentials": {"username": "bot", "api_token": "right"},
+    });
+    let made = server.post(PATH, &key, &draft).await.is(StatusCode::CREATED).body;
+    let path = format!("{PATH}/{}/check", made["id"].as_str().unwrap());
+    let checked = server.post(&path, &key, &json!({})).await.is(StatusCode::OK).body;
+    assert_eq!((&checked["ok"], &checked["status"]), (&json!(true), &json!(200)));
+    asked.await.unwrap();
+    let checked = server.post(&path, &key, &json!({})).await.is(StatusCode::OK).body;
+    assert_eq!((&checked["ok"], &checked["status"]), (&json!(false), &json!(null)));
+}

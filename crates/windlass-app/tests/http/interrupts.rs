@@ -1,0 +1,154 @@
+//! The inbox: what waits for a person, seen and answered by those who may.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::Server;
+use super::client::{Client, each};
+use crate::cli::{INSIGHTS, User};
+
+async fn ids(client: &Client<'_>) -> Vec<String> {
+    let rows = client.all("/interrupts", 50).await;
+    each(&rows, "id").into_iter().map(str::to_owned).collect()
+}
+
+async fn answered(client: &Client<'_>, interrupt: &str, body: Value) -> super::Answer {
+    client.post(&format!("/interrupts/{interrupt}/answer"), body).await
+}
+
+// rows: SK-A9
+#[tokio::test]
+async fn what_waits_is_seen_and_answered_by_its_owner_and_administrators() {
+    let server = Server::start(&[]);
+    let (ann, _) = server.member("ann");
+    let (bob, _) = server.member("bob");
+    let admin = server.admin();
+    let (thread, run, interrupt) = ann.asked().await;
+    assert_eq!(ids(&ann).await, [&*interrupt]);
+    assert_eq!(ids(&admin).await, [&*interrupt]);
+    assert_eq!(ids(&bob).await, [""; 0]);
+    let path = format!("/interrupts/{interrupt}");
+    let shown = ann.get(&path).await.is(StatusCode::OK).body;
+    let told = ["id", "thread", "run", "kind", "tool"].map(|field| shown[field].as_str().unwrap());
+    assert_eq!(told, [&*interrupt, &*thread, &*run, "approval", "Write"]);
+    assert!(shown["preview"].as_str().unwrap().contains("# Insights from data.csv"), "{shown:#}");
+    assert_eq!(
+        serde_json::from_str::<Value>(shown["arguments"].as_str().unwrap()).unwrap()["content"],
+        INSIGHTS
+    );
+    assert_eq!(ann.get(&format!("/interrupts?thread={thread}")).await.body["data"], json!([shown]));
+
+    bob.get(&path).await.is_problem(404, "not_found");
+    let approve = json!({"answer": {"kind": "approve"}, "approval": shown["approval"]});
+    answered(&bob, &interrupt, approve.clone()).await.is_problem(404, "not_found");
+    let viewer = server.add_user("eve@example.com", &["--role", "viewer"]);
+    let eve = Client { server: &server, key: server.key(&["--user", &viewer]) };
+    answered(&eve, &interrupt, approve.clone()).await.is_problem(403, "forbidden");
+    let other = json!({"answer": {"kind": "approve"}, "approval": "0".repeat(64)});
+    answered(&ann, &interrupt, other).await.is_problem(409, "stale");
+    for (body, what) in [
+        (json!({"answer": {"kind": "approve"}, "approval": "abc"}), "`abc`"),
+        (json!({"answer": {"kind": "deny"}, "grant": {}}), "`grant`"),
+        (json!({"answer": {"kind": "maybe"}}), "maybe"),
+        (json!({"answer": {"kind": "raise", "to": 7}}), ""),
+    ] {
+        let refused = answered(&ann, &interrupt, body).await;
+        refused.is_problem(422, "invalid");
+        assert!(refused.body["detail"].as_str().unwrap().contains(what), "{refused:#?}");
+    }
+    let done = answered(&admin, &interrupt, approve.clone()).await.is(StatusCode::OK).body;
+    assert_eq!((&done["interrupt"], &done["state"]), (&json!(interrupt), &json!("closed")));
+    assert_eq!(ann.wait(&run).await["status"], "done");
+    answered(&ann, &interrupt, approve).await.is_problem(409, "closed");
+    ann.get(&path).await.is_problem(404, "not_found");
+    assert_eq!(ids(&ann).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_denial_and_an_edit_reach_the_model_and_the_file() {
+    let server = Server::start(&[]);
+    let (ann, _) = server.member("ann");
+    let (_, run, interrupt) = ann.asked().await;
+    let deny = json!({"answer": {"kind": "deny", "reason": "not there"}});
+    answered(&ann, &interrupt, deny).await.is(StatusCode::OK);
+    let ended = ann.wait(&run).await;
+    assert!(ended["data"].as_str().unwrap().contains("was not written"), "{ended:#}");
+    let (_, run, interrupt) = ann.asked().await;
+    let edit =
+        json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "mine\n"}}});
+    answered(&ann, &interrupt, edit).await.is(StatusCode::OK);
+    assert_eq!(ann.wait(&run).await["status"], "done");
+    assert_eq!(server.user.read("insights.md"), "mine\n");
+}
+
+// rows: SK-A10
+#[tokio::test]
+async fn several_are_answered_at_once_and_each_thread_is_told_of() {
+    let server = Server::start(&[]);
+    let (ann, _) = server.member("ann");
+    let (bob, _) = server.member("bob");
+    let (first, run_a, a) = ann.asked().await;
+    let (second, run_b, b) = ann.asked().await;
+    let (_, _, c) = bob.asked().await;
+    assert_eq!(ids(&ann).await.len(), 2);
+    assert_eq!(ann.all("/interrupts", 1).await.len(), 2);
+    let one = |id: &str, answer: Value| json!({"interrupt": id, "answer": answer});
+    let body = json!({"answers": [
+        one(&a, json!({"kind": "approve"})),
+        one(&c, json!({"kind": "approve"})),
+        one(&b, json!({"kind": "raise", "to": 1})),
+    ]});
+    let results = ann.post("/interrupts/answers", body).await.is(StatusCode::OK).body["results"].clone();
+    let results = results.as_array().unwrap();
+    let of = |id: &str| results.iter().find(|result| result["interrupts"] == json!([id])).unwrap();
+    assert_eq!((&of(&a)["thread"], &of(&a)["answered"][0]["state"]), (&json!(first), &json!("closed")));
+    assert_eq!((&of(&b)["thread"], &of(&b)["problem"]["code"]), (&json!(second), &json!("invalid")));
+    assert_eq!((&of(&c)["thread"], &of(&c)["problem"]["code"]), (&json!(null), &json!("not_found")));
+    assert_eq!(ann.wait(&run_a).await["status"], "done");
+    assert_eq!(ann.wait(&run_b).await["status"], "paused");
+    ann.post("/interrupts/answers", json!({"answers": []})).await.is_problem(422, "invalid");
+}
+
+#[tokio::test]
+async fn a_grant_beside_an_approval_lets_the_next_call_run() {
+    let server = Server::start(&[]);
+    let (ann, id) = server.member("ann");
+    let (_, run, interrupt) = ann.asked().await;
+    let body = json!({"answer": {"kind": "approve"}, "grant": {"count": 2}});
+    let said = answered(&ann, &interrupt, body).await.is(StatusCode::OK).body;
+    assert_eq!((&said["grant"]["user"], &said["grant"]["remaining"]), (&json!(id), &json!(1)));
+    assert_eq!(ann.wait(&run).await["status"], "done");
+    let again = ann.post("/runs", json!({"message": crate::cli::TASK})).await.is(StatusCode::CREATED);
+    assert_eq!(ann.wait(again.body["run"].as_str().unwrap()).await["status"], "done");
+    // Two calls were all that it was good for.
+    ann.asked().await;
+}
+
+#[tokio::test]
+async fn two_people_and_those_whom_a_rule_names_are_asked() {
+    let user = User::new();
+    let directory = user.home().join("config/windlass");
+    std::fs::create_dir_all(&directory).unwrap();
+    let policy = "[[rule]]\nname = \"two\"\ntool = \"Write\"\nverdict = \"ask\"\n\
+        quorum = { count = 2, of = [\"role:member\", \"role:admin\"] }\n";
+    std::fs::write(directory.join("policy.toml"), policy).unwrap();
+    let server = Server::start_for(user, &[]);
+    let (ann, _) = server.member("ann");
+    let (bob, _) = server.member("bob");
+    let (_, run, interrupt) = ann.asked().await;
+    let approve = json!({"answer": {"kind": "approve"}});
+    // Bob sees what he may decide, and not the conversation.
+    assert_eq!(ids(&bob).await, [&*interrupt]);
+    bob.get(&format!("/runs/{run}")).await.is_problem(404, "not_found");
+    let first = answered(&ann, &interrupt, approve.clone()).await.is(StatusCode::OK).body;
+    assert_eq!(first["state"], "voted");
+    let seen = ann.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
+    assert_eq!((&seen["counts"], seen["approved_by"].as_array().unwrap().len()), (&json!(false), 1));
+    let twice = answered(&ann, &interrupt, approve.clone()).await;
+    assert_eq!(twice.status, 409, "{twice:#?}");
+    let wish = json!({"answer": {"kind": "approve"}, "grant": {}});
+    answered(&bob, &interrupt, wish).await.is_problem(403, "forbidden");
+    let second = answered(&bob, &interrupt, approve).await.is(StatusCode::OK).body;
+    assert_eq!(second["state"], "closed");
+    assert_eq!(ann.wait(&run).await["status"], "done");
+}

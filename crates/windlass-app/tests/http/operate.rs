@@ -1,0 +1,235 @@
+//! Running a server: told to end, reached through proxies, asked too often, and what it leaves to the next process.
+
+use std::io::Write;
+use std::process::Child;
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+use windlass_bench::server::ModelServer;
+
+use super::raw::{connect, head, log, logged, logs, rest, with_limits};
+use super::{Server, answer};
+use crate::cli::{User, count};
+
+/// Twenty steps that write files; each takes long enough to be interrupted in.
+const MODEL: &str = "openai-chat/files-20-ttft40ms";
+
+/// Waits for something that will be.
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
+    for _ in 0..1_200 {
+        if is() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("it never was so: {what}");
+}
+
+/// Sends a signal.
+pub fn signal(process: u32, signal: i32) {
+    // SAFETY: a plain system call about a child that has not been waited for.
+    assert_eq!(unsafe { libc::kill(i32::try_from(process).unwrap(), signal) }, 0);
+}
+
+/// A model server, for as long as the value lives.
+pub struct Models {
+    _runtime: tokio::runtime::Runtime,
+    pub server: ModelServer,
+}
+
+pub fn models() -> Models {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(ModelServer::start(0)).unwrap();
+    Models { _runtime: runtime, server }
+}
+
+/// A user whose store has a run that has begun and that nobody drives; it may write without asking.
+pub fn abandoned(models: &Models, model: &str) -> User {
+    let user = User::new();
+    user.run(&["mode", "everything"]).exits(0);
+    let mut run = command(&user, models, model, &["run", "--stream-json", "begin: s3ntinel-message"]);
+    let mut run: Child = run.spawn().unwrap();
+    let started = std::io::BufRead::lines(std::io::BufReader::new(run.stdout.take().unwrap()))
+        .map_while(Result::ok)
+        .any(|line| line.contains("\"step.started\""));
+    assert!(started);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    user
+}
+
+/// A command against the model server.
+pub fn command(user: &User, models: &Models, model: &str, arguments: &[&str]) -> std::process::Command {
+    let mut command = user.command(arguments);
+    dress(&mut command, models, model);
+    command
+}
+
+pub fn dress(command: &mut std::process::Command, models: &Models, model: &str) {
+    command.env("OPENAI_API_KEY", "s3ntinel-key").env("WINDLASS_MODEL", model);
+    command.env("WINDLASS_BASE_URL", models.server.base_url());
+}
+
+fn replies(user: &User) -> usize {
+    count(&user.events(), "step.replied")
+}
+
+/// What the script writes, each line once.
+pub fn check_log(user: &User) {
+    let lines = (1..19).filter(|turn| turn % 3 != 0).map(|turn| format!("line {turn}\n"));
+    assert_eq!(user.read("log.txt"), lines.collect::<String>() + "END\n");
+}
+
+// rows: ZE-E3
+#[test]
+fn a_run_goes_on_after_the_server_was_told_to_end_and_repeats_no_effect() {
+    let models = models();
+    let mut user = abandoned(&models, MODEL);
+    for life in 1..=3 {
+        let server = logged(user, &[], |command| dress(command, &models, MODEL));
+        until("it has got on", || replies(&server.user) >= 5 * life);
+        let (ended, code) = server.end(libc::SIGTERM);
+        assert_eq!(code, Some(143));
+        user = ended;
+        assert!(replies(&user) < 20, "the run was still going on");
+    }
+    let server = logged(user, &[], |command| dress(command, &models, MODEL));
+    until("it has ended", || count(&server.user.events(), "run.finished") == 1);
+    let events = server.user.events();
+    check_log(&server.user);
+    assert_eq!(count(&events, "step.replied"), 20, "no recorded reply was asked for again");
+    assert_eq!(count(&events, "tool.started"), 19, "no call was started twice");
+    assert_eq!(count(&events, "tool.in_doubt"), 0);
+    let ends = events.iter().filter(|event| event["type"] == "tool.finished");
+    let odd: Vec<_> = ends.filter(|event| !event["outcome"].is_null() || event["error"] == true).collect();
+    assert!(odd.is_empty(), "{odd:#?}");
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_an_end_up_only_until_the_second_signal() {
+    let server = with_limits("stall_timeout_s = 600\nstop_timeout_s = 600");
+    let mut stream = connect(&server);
+    stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let ask = head(&server, "GET /api/v1/openapi.json") + "\r\n";
+    // Until nothing fits any more: every buffer on the way is full of answers.
+    while stream.write_all(ask.as_bytes()).is_ok() {}
+    signal(server.id(), libc::SIGTERM);
+    logs(&server.user, 1, |line| line["message"] == "the server is told to end");
+    signal(server.id(), libc::SIGTERM);
+    let (_, code) = server.wait();
+    assert_eq!(code, Some(143));
+}
+
+#[test]
+fn a_server_that_ends_says_so_and_closes() {
+    let server = with_limits("");
+    let mut idle = connect(&server);
+    let mut quiet = connect(&server);
+    quiet.write_all((head(&server, "GET /api/v1/health") + "\r\n").as_bytes()).unwrap();
+    let (_, code) = server.end(libc::SIGTERM);
+    assert_eq!((code, rest(&mut idle).as_str()), (Some(143), ""));
+    assert!(rest(&mut quiet).starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_counted_by_user_key_and_address() {
+    let server = with_limits("requests_per_minute = 6\nanonymous_requests_per_minute = 3");
+    let path = "/api/v1/threads/thr_none";
+    let (one, two) = (server.key(&[]), server.key(&[]));
+    for left in (0..5).rev() {
+        let key = if left > 2 { &one } else { &two };
+        let found = server.get(path, key).await.is(StatusCode::NOT_FOUND);
+        let said = found.headers["ratelimit"].to_str().unwrap();
+        let wanted = [format!("\"user\";r={};t=", left + 1), format!("\"key\";r={};t=", left + 1)];
+        assert!(wanted.iter().any(|wanted| said.starts_with(wanted)), "{said}");
+        assert!(found.headers["ratelimit-policy"].to_str().unwrap().ends_with(";q=6;w=60"));
+    }
+    server.get(path, &two).await.is(StatusCode::NOT_FOUND);
+    let refused = server.get(path, &one).await;
+    refused.is_problem(429, "rate_limited");
+    let after: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=10).contains(&after), "{after}");
+    let other = server.add_user("other@example.com", &[]);
+    server.get(path, &server.key(&["--user", &other])).await.is_problem(404, "not_found");
+
+    let anonymous = || answer(server.request(Method::GET, "/api/v1/version"));
+    for _ in 0..3 {
+        anonymous().await.is(StatusCode::OK);
+    }
+    anonymous().await.is_problem(429, "rate_limited");
+    // Balancers ask this without end.
+    answer(server.request(Method::GET, "/api/v1/health")).await.is(StatusCode::OK);
+    let refused = |line: &Value| line["problem"] == "rate_limited";
+    assert_eq!(log(&server.user).iter().filter(|line| refused(line)).count(), 2, "each is logged once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_cannot_be_tried_without_end() {
+    let server = with_limits("");
+    for _ in 0..30 {
+        server.get("/api/v1/threads/t", "wls_guess").await.is_problem(401, "unauthenticated");
+    }
+    server.get("/api/v1/threads/t", "wls_guess").await.is_problem(429, "rate_limited");
+    let known = server.get("/api/v1/threads/t", &server.key(&[])).await;
+    known.is_problem(429, "rate_limited");
+}
+
+#[test]
+fn one_address_does_not_take_all_connections() {
+    let server = with_limits("connections_per_address = 3");
+    let ask = head(&server, "GET /api/v1/health") + "connection: close\r\n\r\n";
+    let held: Vec<_> = (0..3).map(|_| connect(&server)).collect();
+    // Accepted in order: what comes after the three is closed without a word.
+    for _ in 0..5 {
+        assert_eq!(super::raw::say(&server, ask.as_bytes()), "");
+    }
+    logs(&server.user, 1, |line| line["message"] == "too many connections of one address");
+    drop(held);
+    until("there is room again", || super::raw::say(&server, ask.as_bytes()).starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_that_is_trusted_names_the_client() {
+    let limits = "[server.limits]\nanonymous_requests_per_minute = 1\n";
+    let user = User::new();
+    user.configure(&format!("[server]\nproxies = ['127.0.0.0/8']\n{limits}"));
+    let server = Server::start_for(user, &[]);
+    let from = |client: &'static str| {
+        answer(server.request(Method::GET, "/api/v1/version").header("x-forwarded-for", client))
+    };
+    from("203.0.113.1").await.is(StatusCode::OK);
+    from("203.0.113.2").await.is(StatusCode::OK);
+    from("203.0.113.1").await.is_problem(429, "rate_limited");
+    // What the client itself put before it does not count.
+    from("198.51.100.7, 203.0.113.1").await.is_problem(429, "rate_limited");
+
+    let user = User::new();
+    user.configure(limits);
+    let server = Server::start_for(user, &[]);
+    let from = |client: &'static str| {
+        answer(server.request(Method::GET, "/api/v1/version").header("x-forwarded-for", client))
+    };
+    from("203.0.113.1").await.is(StatusCode::OK);
+    from("203.0.113.2").await.is_problem(429, "rate_limited");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_are_listed_may_use_the_server() {
+    let user = User::new();
+    user.configure("[server]\ncors = ['https://desk.example.com']\n");
+    let server = Server::start_for(user, &[]);
+    let page = |method: Method| {
+        server.request(method, "/api/v1/version").header("origin", "https://desk.example.com")
+    };
+    let found = answer(page(Method::GET)).await.is(StatusCode::OK);
+    assert_eq!(found.headers["access-control-allow-origin"], "https://desk.example.com");
+    assert_eq!(found.headers["vary"], "origin");
+    let asked = page(Method::OPTIONS).header("access-control-request-method", "POST");
+    let found = answer(asked).await.is(StatusCode::NO_CONTENT);
+    assert!(found.headers["access-control-allow-headers"].to_str().unwrap().contains("authorization"));
+    let other = server.request(Method::GET, "/api/v1/version").header("origin", "https://desk.example.org");
+    let refused = answer(other).await;
+    refused.is_problem(403, "forbidden");
+    assert!(!refused.headers.contains_key("access-control-allow-origin"));
+}

@@ -1,0 +1,62 @@
+//! The server against its own description: a fuzzer sends what the description allows and what it forbids, and every
+//! answer has to be one that it names.
+//!
+//! The fuzzer is a program of its own, which `cargo xtask test` installs into `target/schemathesis`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use super::Server;
+
+/// What has to hold of every answer. Left out: that everything the description allows is also taken, because ids that
+/// the fuzzer makes up name nothing.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+    response_headers_conformance,response_schema_conformance,negative_data_rejection,unsupported_method,\
+    allow_header_conformance,use_after_free,ignored_auth";
+
+/// Tries for each operation: all of them take about a minute.
+const EXAMPLES: &str = "12";
+
+fn fuzzer() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let path = root.join("target/schemathesis/bin/schemathesis");
+    assert!(path.exists(), "`{}` is absent: `cargo xtask test` installs it", path.display());
+    path
+}
+
+#[tokio::test]
+async fn every_answer_is_one_that_the_description_names() {
+    let server = Server::start(&[]);
+    let ann = server.admin();
+    // Something of each kind is there to be found.
+    let thread = ann.small_talk().await;
+    let (waiting, _, interrupt) = ann.asked().await;
+    ann.post(&format!("/threads/{waiting}/messages"), json!({"message": "later"}))
+        .await
+        .is(StatusCode::ACCEPTED);
+    ann.post("/grants", json!({"tool": "Write"})).await.is(StatusCode::CREATED);
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.txt");
+    let out = std::fs::File::create(&report).unwrap();
+    let status = Command::new(fuzzer())
+        .args(["run", &format!("{}/api/v1/openapi.json", server.address)])
+        .args(["--header", &format!("Authorization: Bearer {}", ann.key)])
+        .args(["--checks", CHECKS, "--max-examples", EXAMPLES, "--seed", "7"])
+        .args(["--phases", "examples,coverage,fuzzing", "--workers", "2", "--request-timeout", "20"])
+        // Waits are tested by name; here they would take up the time.
+        .args(["--exclude-path-regex", "/(wait|stream)$"])
+        .args(["--generation-deterministic", "--generation-database", "none"])
+        .current_dir(folder.path())
+        .env("NO_PROXY", "127.0.0.1")
+        .stdin(Stdio::null())
+        .stdout(out.try_clone().unwrap())
+        .stderr(out)
+        .status()
+        .unwrap();
+    let said = std::fs::read_to_string(&report).unwrap();
+    assert!(status.success(), "{said}\nthere were `{thread}` and `{interrupt}`");
+    assert!(said.contains("Coverage") && said.contains("Fuzzing"), "{said}");
+}

@@ -1,0 +1,31 @@
+//! Usage: what runs used, for those who may know.
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use super::Server;
+
+#[tokio::test]
+async fn what_a_run_used_is_told_to_its_owner_and_to_administrators() {
+    let server = Server::start(&[]);
+    server.user.run(&["run", "--yes", crate::cli::TASK]).exits(0);
+    let key = server.key(&[]);
+    let told = server.get("/api/v1/usage", &key).await.is(StatusCode::OK).body;
+    // rows: SK-P15
+    let totals = &told["totals"];
+    assert_eq!((&totals["runs"], &totals["threads"]), (&json!(1), &json!(1)), "{told:#}");
+    assert_eq!(told["step_ms"], json!(6 * 3_600_000));
+    let points = told["series"].as_array().unwrap();
+    assert_eq!(points.len(), 28);
+    let runs: u64 = points.iter().map(|point| point["runs"].as_u64().unwrap()).sum();
+    assert_eq!(runs, 1);
+    assert_eq!(told["by_model"][0]["runs"], json!(1));
+    let member = server.add_user("m@example.com", &[]);
+    let member = server.key(&["--user", &member]);
+    let none = server.get("/api/v1/usage", &member).await.is(StatusCode::OK).body;
+    assert_eq!(none["totals"]["runs"], json!(0));
+    server.get("/api/v1/usage?user=local", &member).await.is_problem(403, "forbidden");
+    for bad in ["from=5&until=5", "from=9&until=5", "step_ms=1", "step_ms=0", "from=x"] {
+        server.get(&format!("/api/v1/usage?{bad}"), &key).await.is_problem(400, "bad_request");
+    }
+}

@@ -1,0 +1,84 @@
+//! The parts of a request by name, for whoever looks at a prompt.
+//!
+//! They are what was built, said once more: nothing here adds to a request or leaves anything out.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::request::{ModelRequest, tokens};
+use crate::message::{BlobRef, Block, Content, Message};
+
+/// What a part of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// The agent's instructions.
+    Instructions,
+    /// The tool catalogue.
+    Tools,
+    /// A message of the history.
+    History,
+    /// What is rebuilt for each step, such as the time.
+    Tail,
+}
+
+/// A part of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// What it is.
+    pub kind: PartKind,
+    /// What it says.
+    pub content: PartContent,
+    /// Bytes of its texts and media.
+    pub size_bytes: u64,
+    /// Estimated tokens.
+    pub tokens: u64,
+}
+
+/// What a part of a request says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartContent {
+    /// A text of the engine's or the agent's.
+    Text(Content),
+    /// A JSON array of tools, by digest.
+    Catalogue(BlobRef),
+    /// A message.
+    Message(Arc<Message>),
+}
+
+impl ModelRequest {
+    /// The request's parts, in the order in which they are sent.
+    pub fn parts(&self) -> Vec<Part> {
+        let system = self.system.iter().map(|text| of_text(PartKind::Instructions, text.clone()));
+        let tools = self.tools.iter().map(|tools| Part {
+            kind: PartKind::Tools,
+            content: PartContent::Catalogue(tools.clone()),
+            size_bytes: tools.size_bytes,
+            tokens: tools.tokens,
+        });
+        let history = self.messages.iter().map(|message| Part {
+            kind: PartKind::History,
+            content: PartContent::Message(message.clone()),
+            size_bytes: message.blocks.iter().map(size).fold(0, u64::saturating_add),
+            tokens: message.blocks.iter().map(tokens).fold(0, u64::saturating_add),
+        });
+        let tail = self.tail.iter().map(|text| of_text(PartKind::Tail, text.as_str().into()));
+        system.chain(tools).chain(history).chain(tail).collect()
+    }
+}
+
+fn of_text(kind: PartKind, text: Content) -> Part {
+    let (size_bytes, tokens) = (text.size_bytes(), text.tokens());
+    Part { kind, content: PartContent::Text(text), size_bytes, tokens }
+}
+
+fn size(block: &Block) -> u64 {
+    match block {
+        Block::Text { text, .. } | Block::Reasoning { text, .. } => text.size_bytes(),
+        Block::Image { blob } | Block::File { blob, .. } => blob.size_bytes,
+        Block::ToolCall(call) => call.asked.size_bytes(),
+        Block::ToolResult(result) => result.content.iter().map(size).fold(0, u64::saturating_add),
+        Block::Opaque { native } => native.item.to_string().len() as u64,
+    }
+}

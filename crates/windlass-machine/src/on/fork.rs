@@ -1,0 +1,55 @@
+//! A thread is forked: its history so far becomes the beginning of another thread.
+//!
+//! What is copied is history: nothing of it is done or charged again, and what waited stays with the origin.
+
+use crate::event::{Event, Fact};
+use crate::id::{Principal, Seq, Timestamp};
+use crate::input::Fork;
+use crate::reject::Reject;
+use crate::state::State;
+
+pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Vec<Event>, Reject> {
+    let missing = || Reject::NotFound { what: format!("event {}", fork.until) };
+    let copied = usize::try_from(fork.until.0).ok().and_then(|until| origin.get(..until));
+    let copied = copied.ok_or_else(missing)?;
+    let State { thread, workspace, title, queue, at: last, .. } = rested(copied)?;
+    let (from, first) = thread.zip(copied.first()).ok_or_else(missing)?;
+    let created = Fact::ThreadCreated {
+        thread: fork.thread.clone(),
+        workspace,
+        folder: fork.folder.clone(),
+        owner: fork.by.clone(),
+    };
+    let forked = Fact::ThreadForked { from, until: fork.until, by: fork.by.clone(), when: now };
+    let mut events = Vec::with_capacity(copied.len() + 2 + queue.len());
+    events.extend([created, forked].map(|fact| Event { at: first.at, run: None, fact }));
+    // Whose it was and where it comes from is the origin's own history.
+    let origins =
+        |event: &&Event| matches!(event.fact, Fact::ThreadCreated { .. } | Fact::ThreadForked { .. });
+    events.extend(copied.iter().filter(|event| !origins(event)).cloned());
+    let at = now.max(last);
+    events.extend(queue.into_iter().map(|waiting| {
+        let fact = Fact::MessageWithdrawn { id: waiting.id, by: Principal::from("engine") };
+        Event { at, run: None, fact }
+    }));
+    if let Some(title) = fork.title.clone().filter(|now| title.as_ref() != Some(now)) {
+        events.push(Event { at, run: None, fact: Fact::ThreadTitled { title, by: fork.by.clone() } });
+    }
+    Ok(events)
+}
+
+/// The fold of what is copied, where no run is active in it.
+fn rested(copied: &[Event]) -> Result<State, Reject> {
+    let mut state = State::default();
+    let mut nearest = Seq::default();
+    for event in copied {
+        state.apply(event);
+        if state.run.is_none() {
+            nearest = state.seq;
+        }
+    }
+    match state.run {
+        None => Ok(state),
+        Some(_) => Err(Reject::RunActive { at: state.seq, nearest }),
+    }
+}

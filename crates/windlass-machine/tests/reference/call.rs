@@ -1,0 +1,252 @@
+//! What may become of a call, said a second time.
+
+use std::sync::Arc;
+
+use windlass_machine::*;
+
+use super::{Entry, Reference, ReferenceAsked, ReferenceRun};
+
+/// Why a call may be dispatched. A dispatch uses it up.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Leave {
+    /// The gate says so.
+    Allowed,
+    /// People, or the policy in their place, said so of exactly this.
+    Approved(Digest),
+    /// What the call asked was replied to.
+    Replied,
+    /// A person said that it was not done.
+    Retry,
+}
+
+/// Where a call stands whose outcome is not at hand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Doing {
+    Nothing,
+    Running,
+    /// Its preview is looked up, the second time after an approval.
+    Looking {
+        again: bool,
+    },
+    /// Its outcome is read; the try.
+    Reading(u32),
+    /// Its outcome will be read again.
+    Unresolved,
+}
+
+#[derive(Clone, Debug)]
+pub struct ReferenceCall {
+    pub call: ToolCall,
+    pub class: EffectClass,
+    pub leave: Option<Leave>,
+    /// Whether people said so.
+    pub by_people: bool,
+    pub asked: Option<ReferenceAsked>,
+    pub in_doubt: bool,
+    pub parked: bool,
+    pub doing: Doing,
+    pub starts: u32,
+    pub looks: u32,
+    /// What an approval is bound to.
+    pub approval: Digest,
+    pub previews: bool,
+    /// The preview that was shown last, and the one that was approved.
+    pub shown: Option<Digest>,
+    pub approved_preview: Option<Digest>,
+    pub result: Option<ToolResult>,
+}
+
+impl ReferenceCall {
+    pub(super) fn new(call: &ToolCall) -> Self {
+        Self {
+            call: call.clone(),
+            class: EffectClass::Once,
+            leave: None,
+            by_people: false,
+            asked: None,
+            in_doubt: false,
+            parked: false,
+            doing: Doing::Nothing,
+            starts: 0,
+            looks: 0,
+            approval: Digest::default(),
+            previews: false,
+            shown: None,
+            approved_preview: None,
+            result: None,
+        }
+    }
+
+    /// Whether it stands in its place of the line, and is not over.
+    pub(super) fn holds_its_place(&self) -> bool {
+        matches!(self.doing, Doing::Running | Doing::Looking { again: true })
+    }
+
+    pub(super) fn may_be_repeated(&self) -> bool {
+        match self.class {
+            EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed => true,
+            EffectClass::Reconcile { .. } | EffectClass::Once => false,
+        }
+    }
+
+    /// Whether somebody or something lets it be dispatched as it stands now.
+    pub(super) fn has_leave(&self) -> bool {
+        match &self.leave {
+            Some(Leave::Approved(approval)) => {
+                let seen = !self.previews || self.starts > 0 || self.approved_preview == self.shown;
+                *approval == self.approval && seen
+            }
+            Some(Leave::Allowed | Leave::Replied | Leave::Retry) => true,
+            None => false,
+        }
+    }
+}
+
+impl Reference {
+    pub(super) fn see_call(&mut self, fact: &Fact) {
+        let run = self.run.as_mut().expect("a run is active");
+        match fact {
+            Fact::CallJudged { call, verdict, class, approval, previews, .. } => {
+                let call = open(run, *call);
+                assert!(call.asked.is_none(), "judged while somebody is asked");
+                // A repeat that the policy does not let through any more: what was lost stays lost.
+                let lost = call.doing == Doing::Running;
+                assert!(
+                    !lost || *verdict != Verdict::Allow && call.may_be_repeated(),
+                    "judged while it runs"
+                );
+                (call.class, call.approval, call.previews) = (*class, *approval, *previews);
+                call.doing = Doing::Nothing;
+                call.leave = (*verdict == Verdict::Allow).then_some(Leave::Allowed);
+            }
+            Fact::GrantUsed { call, .. } => assert_eq!(open(run, *call).leave, Some(Leave::Allowed)),
+            Fact::CallEdited { call, approval, .. } => {
+                let call = open(run, *call);
+                assert!(call.asked.is_some(), "edited unasked");
+                (call.approval, call.shown, call.approved_preview) = (*approval, None, None);
+            }
+            Fact::CallPreviewing { call, recheck, .. } => {
+                let call = open(run, *call);
+                assert!(call.doing == Doing::Nothing && call.asked.is_none() && call.previews);
+                assert!(!recheck || matches!(call.leave, Some(Leave::Approved(_))));
+                if !recheck {
+                    call.leave = None;
+                }
+                (call.doing, call.looks) = (Doing::Looking { again: *recheck }, call.looks + 1);
+            }
+            Fact::CallPreviewed { call, digest, .. } => {
+                let call = open(run, *call);
+                assert!(matches!(call.doing, Doing::Looking { .. }));
+                call.shown = Some(*digest);
+                let same = call.approved_preview == call.shown;
+                if call.doing == (Doing::Looking { again: false }) || !same {
+                    (call.doing, call.leave) = (Doing::Nothing, None);
+                }
+            }
+            Fact::ToolStarted { call, effect: id, .. } => {
+                self.refused = false;
+                let index = call.index as usize;
+                assert!(run.may_start(index), "{call:?} may not start: {:?}", run.calls);
+                assert_eq!(*id, effect(&run.id, *call));
+                let call = &mut run.calls[index];
+                let approved = matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;
+                run.approved += u32::from(approved && call.starts == 0);
+                call.leave = None;
+                if call.parked {
+                    *self.replies.entry(id.clone()).or_default() += 1;
+                }
+                (call.doing, call.starts, call.parked) = (Doing::Running, call.starts + 1, false);
+                run.dispatched += u32::from(call.starts == 1);
+                *self.starts.entry(id.clone()).or_default() += 1;
+            }
+            Fact::ToolParked { call, .. } => {
+                let call = open(run, *call);
+                assert_eq!(call.doing, Doing::Running);
+                (call.doing, call.parked) = (Doing::Nothing, true);
+            }
+            Fact::ToolReconciling { call, attempt, .. } => {
+                let call = open(run, *call);
+                assert!(matches!(call.class, EffectClass::Reconcile { .. }) && call.asked.is_none());
+                assert_eq!(call.doing, if *attempt == 1 { Doing::Running } else { Doing::Unresolved });
+                call.doing = Doing::Reading(*attempt);
+            }
+            Fact::ToolUnresolved { call, .. } => {
+                let call = open(run, *call);
+                assert!(matches!(call.doing, Doing::Reading(_)));
+                call.doing = Doing::Unresolved;
+            }
+            Fact::ToolInDoubt { call, .. } => {
+                let call = open(run, *call);
+                assert!(matches!(call.doing, Doing::Running | Doing::Reading(_)));
+                assert!(call.class != EffectClass::Pure && call.starts > 0);
+                (call.doing, call.in_doubt, call.leave) = (Doing::Nothing, true, None);
+                self.doubts += 1;
+            }
+            Fact::ToolFinished { call, outcome, .. } => {
+                self.finished(*call, *outcome, fact);
+            }
+            other => unreachable!("{other:?} is not about a call"),
+        }
+    }
+
+    fn finished(&mut self, call: CallKey, outcome: Outcome, fact: &Fact) {
+        let Fact::ToolFinished { content, error, .. } = fact else { unreachable!("{fact:?} is no result") };
+        let run = self.run.as_mut().expect("a run is active");
+        let call = open(run, call);
+        let dispatched = call.starts > 0;
+        match outcome {
+            Outcome::Returned => assert_eq!(call.doing, Doing::Running),
+            Outcome::Refused | Outcome::Denied | Outcome::Cancelled => {
+                assert!(!dispatched || call.class == EffectClass::Pure, "{outcome:?} of a dispatched call");
+            }
+            Outcome::InDoubt => assert!(dispatched && call.doing != Doing::Running),
+            // Somebody may tell a result in place of a call that a hook stopped.
+            Outcome::Told => assert_eq!(call.doing, Doing::Nothing),
+            Outcome::Reconciled => assert!(matches!(call.doing, Doing::Reading(_))),
+        }
+        assert!(call.asked.is_none(), "a result while it is asked");
+        (call.doing, call.leave) = (Doing::Nothing, None);
+        call.result = Some(ToolResult {
+            call_id: call.call.id.clone(),
+            name: call.call.name.clone(),
+            content: content.clone(),
+            error: *error,
+        });
+        if !run.has_open_calls() {
+            let results = run.calls.iter().filter_map(|call| call.result.clone());
+            let blocks = results.map(Block::ToolResult).collect();
+            self.history.push(Entry::Said(Arc::new(Message { role: Role::Tool, blocks })));
+        }
+    }
+}
+
+/// A call asks: what it asks suits where it stands, and no leave outlives the question.
+pub(super) fn opened(call: &mut ReferenceCall, asked: ReferenceAsked) {
+    assert!(call.doing == Doing::Nothing && call.asked.is_none());
+    assert_eq!(call.in_doubt, matches!(asked.kind, InterruptKind::InDoubt { .. }));
+    match &asked.kind {
+        InterruptKind::Approval { approval, preview, .. } => {
+            assert_eq!(*approval, call.approval, "asked about another call");
+            assert_eq!(preview.is_some(), call.previews, "asked without what it would do");
+        }
+        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
+            assert!(call.parked || call.starts == 0);
+        }
+        // Whoever lets it go on is shown no preview.
+        InterruptKind::Hook { .. } => call.shown = None,
+        InterruptKind::InDoubt { .. } | InterruptKind::Limit(_) => {}
+    }
+    (call.asked, call.leave) = (Some(asked), None);
+}
+
+/// A call that has no result yet: a second result for it is a broken rule.
+pub(super) fn open(run: &mut ReferenceRun, key: CallKey) -> &mut ReferenceCall {
+    assert_eq!(key.step, run.attempt.step);
+    let call = &mut run.calls[key.index as usize];
+    assert!(call.result.is_none(), "{key:?} has a result already");
+    call
+}
+
+pub(super) fn effect(run: &RunId, key: CallKey) -> EffectId {
+    EffectId::from(format!("t/{run}/{}/{}", key.step, key.index))
+}

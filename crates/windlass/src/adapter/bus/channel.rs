@@ -1,0 +1,243 @@
+//! One thread's signals: what its followers have yet to read, and where each of them stands.
+//!
+//! A signal is kept once, however many follow, and a follower is a place in the log: a thousand of them cost little
+//! more than one. Whoever is too slow is told so, and goes on from the ring. Nobody waits for a follower.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use windlass_machine::{Fact, Seq};
+
+use super::ring::{Next, Pushed, Ring};
+use crate::port::bus::{Position, Signal};
+
+/// Signals that a follower may be behind: twice what a model call publishes before others get a turn. They are a few
+/// KiB, once for each thread; fragments beyond them are in the ring, and the rest is in the journal.
+const LOG: usize = 256;
+/// From so many on it is looked which signals everybody has read.
+const LOOK_AT: usize = 32;
+
+/// Where a signal comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Here,
+    Elsewhere,
+}
+
+/// A thread that streams or is followed; any other costs nothing.
+#[derive(Default)]
+pub(super) struct Channel {
+    ring: Option<Box<Ring>>,
+    log: VecDeque<(Source, Arc<Signal>)>,
+    /// Number of the log's first signal.
+    first: u64,
+    /// The log's length at which it is looked again.
+    look_at: usize,
+    readers: Vec<Reader>,
+}
+
+/// One follower.
+struct Reader {
+    number: u64,
+    /// Whether it is another process. What came from one is not sent on to it: two that take a thread over from each
+    /// other would send it round and round.
+    is_far: bool,
+    /// Number of the next signal in the log.
+    next: u64,
+    told: Told,
+    /// The generation whose fragments it takes from the ring before it goes on in the log.
+    replays: Option<Seq>,
+    waker: Option<Waker>,
+}
+
+/// What a follower has of the newest generation that it knows of.
+#[derive(Clone, Copy)]
+enum Told {
+    /// It came with this: fragments of whichever generation ran then.
+    Before(Position),
+    /// Fragments of the generation that began there.
+    Of(Seq, u64),
+}
+
+impl Told {
+    /// How many fragments of a generation it has; `None`: it is past that generation.
+    fn of(self, generation: Seq) -> Option<u64> {
+        match self {
+            Self::Before(position) if generation <= position.seq => Some(position.delta),
+            Self::Of(seq, number) if generation == seq => Some(number),
+            Self::Of(seq, _) if generation < seq => None,
+            Self::Before(_) | Self::Of(..) => Some(0),
+        }
+    }
+}
+
+impl Channel {
+    pub fn is_idle(&self) -> bool {
+        self.ring.is_none() && self.readers.is_empty()
+    }
+
+    /// Whether somebody in this process follows.
+    pub fn is_followed_here(&self) -> bool {
+        self.readers.iter().any(|reader| !reader.is_far)
+    }
+
+    /// Keeps a signal for the followers, and its fragments for those who come later. Returns who waits for it.
+    pub fn publish(&mut self, from: Source, signal: Signal) -> Vec<Waker> {
+        let pushed = match &signal {
+            Signal::Delta { seq, number, attempt, delta } => {
+                self.ring.get_or_insert_default().push(*seq, *attempt, *number, delta)
+            }
+            Signal::Snapshot { seq, number, attempt, parts } => {
+                self.ring.get_or_insert_default().replace(*seq, *attempt, *number, parts)
+            }
+            Signal::Appended { .. } | Signal::Progress { .. } | Signal::Stopped { .. } | Signal::Lagged => {
+                Pushed::New
+            }
+        };
+        if from == Source::Elsewhere && ends_reply(&signal) {
+            // The owner settles its own ring; nobody else drops what was relayed.
+            self.settle();
+        }
+        if pushed == Pushed::Old || self.readers.is_empty() {
+            return Vec::new();
+        }
+        self.log.push_back((from, Arc::new(signal)));
+        self.trim();
+        self.readers.iter_mut().filter_map(|reader| reader.waker.take()).collect()
+    }
+
+    /// Drops the ring.
+    pub fn settle(&mut self) {
+        self.ring = None;
+    }
+
+    /// Drops what everybody has read, and then, so that the log stays short, what the slowest have not.
+    fn trim(&mut self) {
+        if self.log.len() < self.look_at {
+            return;
+        }
+        let read = self.readers.iter().map(|reader| reader.next).min().unwrap_or(u64::MAX);
+        while !self.log.is_empty() && (self.first < read || self.log.len() > LOG) {
+            self.log.pop_front();
+            self.first += 1;
+        }
+        self.look_at = (2 * self.log.len()).clamp(LOOK_AT, LOG);
+    }
+
+    /// Adds a follower; what is in the ring comes first.
+    pub fn add(&mut self, number: u64, is_far: bool, after: Position) {
+        self.readers.push(Reader {
+            number,
+            is_far,
+            next: self.end(),
+            told: Told::Before(after),
+            replays: self.ring.as_ref().and_then(|ring| ring.seq()),
+            waker: None,
+        });
+    }
+
+    /// Removes a follower.
+    pub fn remove(&mut self, number: u64) {
+        self.readers.retain(|reader| reader.number != number);
+        if self.readers.is_empty() {
+            self.first = self.end();
+            self.log = VecDeque::new();
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.log.len() as u64
+    }
+
+    /// The next signal for a follower.
+    pub fn poll(&mut self, number: u64, context: &Context<'_>) -> Poll<Option<Arc<Signal>>> {
+        let end = self.end();
+        // Followers are added with growing numbers.
+        let Ok(at) = self.readers.binary_search_by_key(&number, |reader| reader.number) else {
+            return Poll::Ready(None);
+        };
+        let reader = &mut self.readers[at];
+        if reader.next < self.first {
+            reader.next = end;
+            reader.replays = self.ring.as_ref().and_then(|ring| ring.seq());
+            return Poll::Ready(Some(Arc::new(Signal::Lagged)));
+        }
+        loop {
+            if let Some(signal) = reader.replay(self.ring.as_deref_mut()) {
+                return Poll::Ready(Some(signal));
+            }
+            let Some((from, signal)) = self.log.get((reader.next - self.first) as usize) else { break };
+            reader.next += 1;
+            if *from == Source::Elsewhere && reader.is_far {
+                continue;
+            }
+            if reader.takes(signal) {
+                return Poll::Ready(Some(signal.clone()));
+            }
+        }
+        match &mut reader.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            waker @ None => *waker = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Reader {
+    /// The next that it takes from the ring.
+    fn replay(&mut self, ring: Option<&mut Ring>) -> Option<Arc<Signal>> {
+        let generation = self.replays?;
+        let told = self.told.of(generation);
+        // Where the generation is over, the journal has it.
+        let next = match (ring.filter(|ring| ring.seq() == Some(generation)), told) {
+            (Some(ring), Some(told)) => ring.after(told),
+            (Some(_), None) | (None, _) => Next::Nothing,
+        };
+        match next {
+            Next::Told(signal) => {
+                self.note(&signal);
+                Some(signal)
+            }
+            Next::Nothing | Next::Missing => {
+                self.replays = None;
+                None
+            }
+        }
+    }
+
+    /// Whether a signal of the log is to be told. A fragment that does not follow the last one may be had from the
+    /// ring, with those before it.
+    fn takes(&mut self, signal: &Signal) -> bool {
+        let takes = match signal {
+            Signal::Delta { seq, number, .. } => match self.told.of(*seq) {
+                Some(told) => {
+                    if *number > told + 1 {
+                        self.replays = Some(*seq);
+                    }
+                    *number == told + 1
+                }
+                None => false,
+            },
+            Signal::Snapshot { seq, number, .. } => self.told.of(*seq).is_some_and(|told| *number > told),
+            Signal::Appended { .. } | Signal::Progress { .. } | Signal::Stopped { .. } | Signal::Lagged => {
+                true
+            }
+        };
+        if takes {
+            self.note(signal);
+        }
+        takes
+    }
+
+    fn note(&mut self, signal: &Signal) {
+        if let Signal::Delta { seq, number, .. } | Signal::Snapshot { seq, number, .. } = signal {
+            self.told = Told::Of(*seq, *number);
+        }
+    }
+}
+
+fn ends_reply(signal: &Signal) -> bool {
+    let Signal::Appended { events, .. } = signal else { return false };
+    events.iter().any(|event| matches!(event.fact, Fact::StepReplied { .. } | Fact::StepFailed { .. }))
+}

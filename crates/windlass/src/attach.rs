@@ -1,0 +1,37 @@
+//! Files that people attach to a message, as the blocks of it.
+//!
+//! What a file is, is told by its bytes, not by its name: a model is sent a picture only where there is one.
+
+use bytes::Bytes;
+use windlass_machine::{BlobRef, Block, Digest, estimate_tokens};
+
+use crate::drive::IMAGE_TOKENS;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::tool::image_type;
+
+impl Engine {
+    /// Keeps a file's bytes and makes a block of them: an image where they are one that models see, a text where they
+    /// are one that people write, else a file. `media_type` is the sender's word for what is none of these.
+    ///
+    /// The bytes stay for a day where no message names them.
+    pub async fn attach(&self, name: &str, media_type: &str, bytes: Bytes) -> Result<Block, EngineError> {
+        if let Some(media_type) = image_type(&bytes) {
+            return Ok(Block::Image { blob: self.keep(media_type, IMAGE_TOKENS, bytes).await? });
+        }
+        let tokens = estimate_tokens(bytes.len() as u64);
+        let media_type = match bytes.starts_with(b"%PDF-") {
+            true => "application/pdf",
+            false => media_type,
+        };
+        let blob = self.keep(media_type, tokens, bytes).await?;
+        Ok(Block::File { name: name.to_owned(), blob })
+    }
+
+    async fn keep(&self, media_type: &str, tokens: u64, bytes: Bytes) -> Result<BlobRef, EngineError> {
+        let digest = Digest::of(&bytes);
+        let blob = BlobRef { digest, media_type: media_type.into(), size_bytes: bytes.len() as u64, tokens };
+        self.deps.blobs.put(&blob, bytes).await?;
+        Ok(blob)
+    }
+}

@@ -1,0 +1,80 @@
+//! Which folder a thread's tools work in. A host program that gives each thread its own is asked once per driver of a
+//! thread, when the first of its tools is called.
+//!
+//! It opens no folder itself.
+
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+use windlass_machine::ThreadId;
+
+use super::execute::Place;
+use crate::tool::WorkingFolder;
+
+/// How long a program may look for a folder: a local disk that is asleep wakes up meanwhile.
+const FIND_WITHIN_MS: u64 = 30_000;
+
+/// Finds the folder of a thread, by what was recorded of it. May block.
+pub(crate) type FolderOf =
+    dyn Fn(&ThreadId, Option<&str>) -> Result<Option<Arc<WorkingFolder>>, String> + Send + Sync;
+
+/// The folders of an engine's threads.
+pub(crate) enum Folders {
+    /// The same for every thread.
+    One(Option<Arc<WorkingFolder>>),
+    /// Each thread has its own.
+    Each(Arc<FolderOf>),
+}
+
+impl Folders {
+    /// What is recorded of a new thread's folder, where a task names one.
+    pub(crate) fn recorded(&self, named: Option<String>) -> Option<String> {
+        match self {
+            // What is recorded is where the tools work.
+            Self::One(Some(folder)) => Some(folder.path().display().to_string()),
+            Self::One(None) | Self::Each(_) => named,
+        }
+    }
+}
+
+/// The folder of one thread, found once.
+pub(super) struct ThreadFolder {
+    recorded: Option<String>,
+    found: OnceCell<Option<Arc<WorkingFolder>>>,
+}
+
+impl ThreadFolder {
+    /// Not looked for yet.
+    pub(super) fn new(recorded: Option<String>) -> Arc<Self> {
+        Arc::new(Self { recorded, found: OnceCell::new() })
+    }
+
+    /// The folder, where the thread has one. What went wrong is told as to a model, and is tried again with the next
+    /// call.
+    pub(super) async fn find(
+        &self,
+        place: &Place,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Arc<WorkingFolder>>, String> {
+        let find = match &place.deps.folders {
+            Folders::One(folder) => return Ok(folder.clone()),
+            Folders::Each(find) => find,
+        };
+        let ask = || async {
+            let (find, thread, recorded) = (find.clone(), place.thread.clone(), self.recorded.clone());
+            // The program may open directories, or make them.
+            let asked = tokio::task::spawn_blocking(move || find(&thread, recorded.as_deref()));
+            tokio::select! {
+                biased;
+                asked = asked => asked.unwrap_or_else(|error| Err(format!("looking for it crashed: {error}"))),
+                () = cancel.cancelled() => Err("the call was stopped".to_owned()),
+                () = place.deps.clock.sleep_ms(FIND_WITHIN_MS) => {
+                    Err(format!("looking for it took longer than {FIND_WITHIN_MS} ms"))
+                }
+            }
+        };
+        let found = self.found.get_or_try_init(ask).await;
+        found.cloned().map_err(|why| format!("The working folder of this thread is not available: {why}"))
+    }
+}

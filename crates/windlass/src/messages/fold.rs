@@ -1,0 +1,249 @@
+//! Events to messages: one pass over a journal, which keeps no more than the page that is asked for.
+
+use std::collections::VecDeque;
+
+use windlass_machine::{
+    Block, CallKey, Event, Fact, InputId, Message, ModelName, Output, Queued, Role, Seq, StopReason,
+    ToolResult, Verdict,
+};
+
+use super::{CallState, MessageStatus, StoredCall, StoredMessage};
+use crate::port::journal::Recorded;
+
+/// The messages of a journal as far as it was read.
+pub(super) struct Fold {
+    before: Option<Seq>,
+    limit: usize,
+    seq: Seq,
+    messages: VecDeque<StoredMessage>,
+    /// Messages that wait, with the events that queued them.
+    queue: Vec<StoredMessage>,
+    /// Whether a run has just begun: the one before it can no longer be taken back, and all its calls are over.
+    begins: bool,
+    model: Option<ModelName>,
+    /// Results of the calls of the last reply, while some are open.
+    results: Vec<Option<ToolResult>>,
+}
+
+impl Fold {
+    pub(super) fn new(before: Option<Seq>, limit: usize) -> Self {
+        let (seq, messages, queue) = (Seq::default(), VecDeque::new(), Vec::new());
+        Self { before, limit, seq, messages, queue, begins: false, model: None, results: Vec::new() }
+    }
+
+    /// Whether no later event can change the page.
+    pub(super) fn is_settled(&self) -> bool {
+        self.begins && self.queue.is_empty() && self.before.is_some_and(|before| self.seq >= before)
+    }
+
+    pub(super) fn into_messages(mut self) -> Vec<StoredMessage> {
+        self.messages.extend(std::mem::take(&mut self.queue));
+        self.messages.make_contiguous().sort_by_key(|message| message.seq);
+        self.trim();
+        self.messages.into()
+    }
+
+    /// Keeps what belongs to the page, where nothing of it changes any more.
+    fn trim(&mut self) {
+        if let Some(before) = self.before {
+            self.messages.retain(|message| message.seq < before);
+        }
+        let beyond = self.messages.len().saturating_sub(self.limit);
+        self.messages.drain(..beyond);
+    }
+
+    pub(super) fn see(&mut self, Recorded { seq, event }: &Recorded) {
+        self.seq = *seq;
+        self.begins = matches!(event.fact, Fact::RunStarted { .. });
+        match &event.fact {
+            Fact::RunStarted { .. } => self.trim(),
+            Fact::MessageReceived { id, message, by } => {
+                let said = self.message(event, message, MessageStatus::Complete);
+                self.push(StoredMessage { id: Some(id.clone()), by: Some(by.clone()), ..said });
+            }
+            Fact::MessageQueued { id, queued } => {
+                let Queued { message, by, run, .. } = &**queued;
+                let said = self.message(event, message, MessageStatus::Queued);
+                let (id, by, run) = (Some(id.clone()), Some(by.clone()), Some(run.clone()));
+                self.queue.push(StoredMessage { id, by, run, ..said });
+            }
+            Fact::MessageEdited { id, message, .. } => {
+                let waits = |waiting: &&mut StoredMessage| waiting.id.as_ref() == Some(id);
+                if let Some(waiting) = self.queue.iter_mut().find(waits) {
+                    waiting.blocks = shown(message);
+                }
+            }
+            Fact::MessageTaken { id } => {
+                if let Some(waiting) = self.unqueue(id) {
+                    let (at, run, status) = (event.at, event.run.clone(), MessageStatus::Complete);
+                    self.push(StoredMessage { seq: *seq, at, run, status, ..waiting });
+                }
+            }
+            Fact::MessageWithdrawn { id, .. } => drop(self.unqueue(id)),
+            Fact::StepStarted { model, .. } => self.model = Some(model.clone()),
+            Fact::StepReplied { .. } => self.replied(event),
+            Fact::RunFinished { output, fallback, .. } => self.finished(event, output, *fallback),
+            Fact::RunWithdrawn { .. } => {
+                for message in self.messages.iter_mut().filter(|message| message.run == event.run) {
+                    message.status = MessageStatus::Withdrawn;
+                }
+            }
+            Fact::ToolFinished { call, .. } => self.returned(event, *call),
+            Fact::CallJudged { call, .. }
+            | Fact::CallEdited { call, .. }
+            | Fact::InterruptOpened { call: Some(call), .. }
+            | Fact::ToolStarted { call, .. }
+            | Fact::ToolInDoubt { call, .. } => self.call_changed(*call, &event.fact),
+            Fact::InterruptClosed { interrupt, .. } => {
+                let calls = self.messages.iter_mut().rev().flat_map(|message| &mut message.calls);
+                for call in calls.filter(|call| call.interrupt.as_ref() == Some(interrupt)) {
+                    (call.interrupt, call.state) = (None, CallState::Waiting);
+                }
+            }
+            _ => {} // tidy: the other kinds change no message
+        }
+    }
+
+    fn message(&self, event: &Event, message: &Message, status: MessageStatus) -> StoredMessage {
+        StoredMessage {
+            seq: self.seq,
+            at: event.at,
+            run: event.run.clone(),
+            role: message.role,
+            blocks: shown(message),
+            id: None,
+            by: None,
+            model: None,
+            stop: None,
+            usage: None,
+            cost: None,
+            status,
+            calls: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, message: StoredMessage) {
+        if !message.blocks.is_empty() {
+            self.messages.push_back(message);
+        }
+    }
+
+    fn unqueue(&mut self, id: &InputId) -> Option<StoredMessage> {
+        let place = self.queue.iter().position(|waiting| waiting.id.as_ref() == Some(id))?;
+        Some(self.queue.remove(place))
+    }
+
+    fn replied(&mut self, event: &Event) {
+        let Fact::StepReplied { attempt, message, stop, usage, cost, .. } = &event.fact else { return };
+        if !message.is_worth_keeping() {
+            return;
+        }
+        let partial = *stop == StopReason::Cancelled;
+        let status = if partial { MessageStatus::Partial } else { MessageStatus::Complete };
+        let calls: Vec<_> = (0..)
+            .zip(message.calls())
+            .map(|(index, call)| StoredCall {
+                call: CallKey { step: attempt.step, index },
+                id: call.id.clone(),
+                tool: call.name.clone(),
+                state: CallState::Waiting,
+                arguments: None,
+                effect: None,
+                interrupt: None,
+                outcome: None,
+                error: false,
+                duration_ms: 0,
+            })
+            .collect();
+        self.results = vec![None; calls.len()];
+        let said = self.message(event, message, status);
+        self.push(StoredMessage {
+            model: self.model.clone(),
+            stop: Some(stop.clone()),
+            usage: Some(*usage),
+            cost: *cost,
+            calls,
+            ..said
+        });
+    }
+
+    /// What a run says at its end beyond its replies: a failed try's text, or the engine's own words.
+    fn finished(&mut self, event: &Event, output: &Output, fallback: bool) {
+        if let Some(text) = &output.text {
+            let status = if fallback { MessageStatus::Fallback } else { MessageStatus::Partial };
+            let text = Block::Text { text: text.clone(), native: None };
+            let said = Message { role: Role::Assistant, blocks: vec![text] };
+            let model = self.model.clone().filter(|_| !fallback);
+            let said = StoredMessage { model, ..self.message(event, &said, status) };
+            self.push(said);
+        }
+    }
+
+    /// A call of the last reply; results and doubts come to no other.
+    fn call(&mut self, key: CallKey) -> Option<&mut StoredCall> {
+        let calls = self.messages.iter_mut().rev().map(|message| &mut message.calls);
+        calls.into_iter().find(|calls| !calls.is_empty())?.iter_mut().find(|call| call.call == key)
+    }
+
+    fn call_changed(&mut self, key: CallKey, fact: &Fact) {
+        let Some(call) = self.call(key) else { return };
+        match fact {
+            Fact::CallJudged { arguments, verdict, .. } => {
+                if let Some(arguments) = arguments {
+                    call.arguments = Some(arguments.clone());
+                }
+                if *verdict == Verdict::Allow {
+                    call.state = CallState::Waiting;
+                }
+            }
+            Fact::CallEdited { arguments, .. } => call.arguments = Some(arguments.clone()),
+            Fact::InterruptOpened { interrupt, .. } => {
+                (call.interrupt, call.state) = (Some(interrupt.clone()), CallState::Asking);
+            }
+            Fact::ToolStarted { effect, .. } => {
+                (call.effect, call.state) = (Some(effect.clone()), CallState::Running);
+            }
+            Fact::ToolInDoubt { .. } => call.state = CallState::InDoubt,
+            _ => {} // tidy: the caller names them all
+        }
+    }
+
+    /// A result; the last one of a step makes a message of them all.
+    fn returned(&mut self, event: &Event, key: CallKey) {
+        let Fact::ToolFinished { outcome, content, error, duration_ms, .. } = &event.fact else { return };
+        let Some(call) = self.call(key) else { return };
+        (call.state, call.interrupt, call.outcome) = (CallState::Done, None, Some(*outcome));
+        (call.error, call.duration_ms) = (*error, *duration_ms);
+        let result = ToolResult {
+            call_id: call.id.clone(),
+            name: call.tool.clone(),
+            content: content.clone(),
+            error: *error,
+        };
+        if let Some(seat) = self.results.get_mut(key.index as usize) {
+            *seat = Some(result);
+        }
+        if !self.results.is_empty() && self.results.iter().all(Option::is_some) {
+            let results = std::mem::take(&mut self.results).into_iter().flatten();
+            let blocks = results.map(Block::ToolResult).collect();
+            let said = self.message(event, &Message { role: Role::Tool, blocks }, MessageStatus::Complete);
+            self.push(said);
+        }
+    }
+}
+
+/// What a client sees of a message.
+fn shown(message: &Message) -> Vec<Block> {
+    let without_native = |block: &Block| match block {
+        Block::Text { text, .. } => Some(Block::Text { text: text.clone(), native: None }),
+        Block::Reasoning { text, .. } => Some(Block::Reasoning { text: text.clone(), native: None }),
+        Block::ToolCall(call) => {
+            let mut call = call.clone();
+            call.native = None;
+            Some(Block::ToolCall(call))
+        }
+        Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) => Some(block.clone()),
+        Block::Opaque { .. } => None,
+    };
+    message.blocks.iter().filter_map(without_native).collect()
+}

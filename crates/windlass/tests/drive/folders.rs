@@ -1,0 +1,130 @@
+//! Threads that have a folder of their own: where their tools work, and what happens where there is none.
+//!
+//! The folders are real; the tool writes into the one that its call was given.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use windlass::machine::{EffectClass, Fact, Role, Seq, ThreadId};
+use windlass::port::journal::RunQuery;
+use windlass::port::tool::{CallContext, ToolOutput};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::{FunctionTool, Registry, WorkingFolder};
+use windlass::{Engine, Status, Task};
+
+use super::{Text, memory, registry, stored, task};
+
+/// Two steps of one call each, then the end; one more call for a second message.
+fn twice() -> ScriptedModels {
+    ScriptedModels::new(|call| match (results(call), call.request.messages.last().map(|last| last.role)) {
+        (0 | 1, _) | (2, Some(Role::User)) => Line::tool("leave", r#"{"text":"a mark"}"#),
+        _ => Line::Say("done".into()),
+    })
+}
+
+/// A tool that leaves a file in its folder.
+fn leaves() -> Registry {
+    let leave = async |context: CallContext, text: Text| match context.folder {
+        Some(folder) => {
+            std::fs::write(folder.path().join("mark.txt"), text.text).unwrap();
+            ToolOutput::text("left")
+        }
+        None => ToolOutput::text("no folder"),
+    };
+    let leave = move |context: CallContext, text: Text| Box::pin(leave(context, text));
+    registry([FunctionTool::new("leave", "leaves a mark", leave).effect_class(EffectClass::Once)])
+}
+
+fn open(path: &Path) -> Result<Option<Arc<WorkingFolder>>, String> {
+    std::fs::create_dir_all(path).map_err(|error| error.to_string())?;
+    WorkingFolder::open(path).map(|folder| Some(Arc::new(folder))).map_err(|error| error.to_string())
+}
+
+/// What the calls of a thread were told.
+async fn told(engine: &Engine, thread: &ThreadId) -> Vec<(String, bool)> {
+    let events = engine.events(thread, Seq(0), 1_000).await.unwrap();
+    let told = events.into_iter().filter_map(|recorded| match recorded.event.fact {
+        Fact::ToolFinished { content, error, .. } => {
+            let texts = content.iter().filter_map(|block| match block {
+                windlass::machine::Block::Text { text, .. } => text.inline().map(str::to_owned),
+                _ => None, // tidy: the tool answers in words
+            });
+            Some((texts.collect(), error))
+        }
+        _ => None, // tidy: nothing else is told to the model
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn each_thread_works_in_its_own_folder_which_is_looked_for_once() {
+    let base = tempfile::tempdir().unwrap();
+    let asked: Arc<Mutex<Vec<_>>> = Arc::default();
+    let (heard, root) = (asked.clone(), base.path().to_owned());
+    let engine = memory(&twice(), leaves())
+        .folders(move |thread, recorded| {
+            heard.lock().unwrap().push((thread.to_string(), recorded.map(str::to_owned)));
+            open(&root.join(recorded.unwrap_or(thread.as_str())))
+        })
+        .build()
+        .await
+        .unwrap();
+    for (thread, folder) in [("t1", None), ("t2", Some("named")), ("t2", Some("other"))] {
+        let folder = folder.map(str::to_owned);
+        let outcome = engine.run(Task { thread: Some(thread.into()), folder, ..task("go") }).await.unwrap();
+        assert_eq!(outcome.status, Status::Done);
+    }
+    let is_marked = |name: &str| base.path().join(name).join("mark.txt").exists();
+    assert_eq!(["t1", "named", "t2", "other"].map(is_marked), [true, true, false, false]);
+    // Recorded with the thread, whatever a later task names; asked once each time that the thread is taken up.
+    let named = |thread: &str| (thread.to_owned(), (thread == "t2").then(|| "named".to_owned()));
+    assert_eq!(*asked.lock().unwrap(), [named("t1"), named("t2"), named("t2")]);
+    assert_eq!(engine.thread(&"t2".into()).await.unwrap().view.folder.as_deref(), Some("named"));
+    assert_eq!(engine.thread(&"t1".into()).await.unwrap().view.folder, None);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_fails_the_call_and_is_looked_for_again() {
+    let base = tempfile::tempdir().unwrap();
+    let (count, root) = (Arc::new(AtomicU32::new(0)), base.path().to_owned());
+    for (first, wanted) in [(0, "looking for it crashed"), (1, "not available: the disk is away")] {
+        let (count, root) = (count.clone(), root.clone());
+        count.store(0, Ordering::SeqCst);
+        let engine = memory(&twice(), leaves())
+            .folders(move |_, _| match (count.fetch_add(1, Ordering::SeqCst), first) {
+                (0, 0) => panic!("a defect of the program"),
+                (0, _) => Err("the disk is away".to_owned()),
+                _ => open(&root),
+            })
+            .build()
+            .await
+            .unwrap();
+        let outcome = engine.run(task("go")).await.unwrap();
+        assert_eq!(outcome.status, Status::Done);
+        let told = told(&engine, &outcome.meta.thread_id).await;
+        let [(failed, true), (left, false)] = &told[..] else { panic!("{told:?}") };
+        assert!(failed.contains(wanted), "{failed}");
+        assert_eq!(left, "left");
+    }
+}
+
+#[tokio::test]
+async fn the_store_stays_out_of_the_folder_of_every_thread() {
+    let base = tempfile::tempdir().unwrap();
+    let root = base.path().to_owned();
+    let engine = stored(&base.path().join("apart/store"), &twice(), leaves())
+        .folders(move |thread, _| open(&root.join(thread.as_str())))
+        .build()
+        .await
+        .unwrap();
+    for (thread, wanted) in [("apart", "lies inside the working folder"), ("beside", "left")] {
+        let outcome = engine.run(Task { thread: Some(thread.into()), ..task("go") }).await.unwrap();
+        assert_eq!(outcome.status, Status::Done);
+        for (told, _) in told(&engine, &thread.into()).await {
+            assert!(told.contains(wanted), "{told}");
+        }
+    }
+    assert!(!base.path().join("apart/mark.txt").exists());
+    assert_eq!(engine.runs(&RunQuery::newest(0)).await.unwrap().len(), 2);
+}

@@ -1,0 +1,106 @@
+//! A process that is told to end: it gives its threads to whoever is there, and loses nothing that it could have kept.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::FutureExt;
+use tokio::sync::Notify;
+use windlass::machine::{EffectClass, Fact, Outcome};
+use windlass::port::tool::{CallContext, ToolOutput};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::FunctionTool;
+use windlass::{Attend, Engine, EngineError, Status};
+
+use super::{Counter, Text, registry, stored, task};
+
+/// Longer than any of this takes.
+const LONG_MS: u64 = 30_000;
+
+/// A tool with an effect that must not be repeated; it says when it is at work, and ends when it may.
+#[derive(Clone, Default)]
+struct Slow {
+    runs: Counter,
+    at_work: Arc<Notify>,
+    may_end: Arc<Notify>,
+}
+
+impl Slow {
+    fn tool(&self) -> FunctionTool {
+        let slow = self.clone();
+        FunctionTool::new("slow", "takes its time", move |_: CallContext, _: Text| {
+            let slow = slow.clone();
+            async move {
+                slow.runs.0.fetch_add(1, Ordering::SeqCst);
+                slow.at_work.notify_one();
+                slow.may_end.notified().await;
+                ToolOutput::text("done once")
+            }
+        })
+        .effect_class(EffectClass::Once)
+    }
+}
+
+fn models() -> ScriptedModels {
+    ScriptedModels::new(|call| match results(call) {
+        0 => Line::tool("slow", r#"{"text":"x"}"#),
+        _ => Line::Say("all done".into()),
+    })
+}
+
+async fn engine(store: &std::path::Path, models: &ScriptedModels, slow: &Slow) -> Engine {
+    stored(store, models, registry([slow.tool()])).build().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_at_work_ends_and_the_next_process_goes_on() {
+    let (base, slow) = (tempfile::tempdir().unwrap(), Slow::default());
+    let first = engine(base.path(), &models(), &slow).await;
+    let started = first.start(task("go")).await.unwrap();
+    slow.at_work.notified().await;
+    let mut leaving = pin!(first.hand_over(LONG_MS));
+    assert_eq!((&mut leaving).now_or_never(), None, "the tool is still at work");
+    let refused = first.start(task("another")).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Stopped { .. }), "{refused}");
+    slow.may_end.notify_one();
+    assert_eq!(leaving.await, 0);
+
+    // The first one still lives, and holds nothing.
+    let second = stored(base.path(), &models(), registry([slow.tool()]));
+    let second = second.attend(Attend::All).build().await.unwrap();
+    let outcome = second.wait(&started.run).await.unwrap();
+    assert_eq!(outcome.status, Status::Done, "{outcome:?}");
+    let events = second.events(&started.thread, Default::default(), 100).await.unwrap();
+    let ends: Vec<_> = events
+        .iter()
+        .filter_map(|recorded| match &recorded.event.fact {
+            Fact::ToolFinished { outcome, error, .. } => Some((*outcome, *error)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends, [(Outcome::Returned, false)]);
+    assert_eq!(slow.runs.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_call_is_left_at_once_and_counts_as_no_try() {
+    let (base, slow) = (tempfile::tempdir().unwrap(), Slow::default());
+    let hanging = ScriptedModels::new(|_| Line::Hang(String::new()));
+    let first = engine(base.path(), &hanging, &slow).await;
+    let started = first.start(task("go")).await.unwrap();
+    assert_eq!(first.hand_over(LONG_MS).await, 0);
+    let says = ScriptedModels::new(|_| Line::Say("here".into()));
+    let second = engine(base.path(), &says, &slow).await;
+    second.resume(&started.run).await.unwrap();
+    let outcome = second.wait(&started.run).await.unwrap();
+    assert_eq!((outcome.status, outcome.meta.turns), (Status::Done, 1), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_does_not_end_holds_nobody_up() {
+    let (base, slow) = (tempfile::tempdir().unwrap(), Slow::default());
+    let first = engine(base.path(), &models(), &slow).await;
+    first.start(task("go")).await.unwrap();
+    slow.at_work.notified().await;
+    assert_eq!(first.hand_over(20).await, 1);
+}

@@ -1,0 +1,184 @@
+//! The messages of a thread as a client shows them, page by page, and its journal as lines of JSON.
+
+use futures::{StreamExt, TryStreamExt};
+use serde_json::Value;
+use windlass::machine::{
+    AutoRun, Block, EffectClass, FailureClass, Message, Outcome, Principal, Role, Seq, ThreadId, WhenBusy,
+};
+use windlass::port::journal::RunQuery;
+use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::{CallState, Engine, MessageStatus, Status, StoredMessage, Task};
+
+use super::{Counter, memory, party, registry, task};
+
+fn script() -> ScriptedModels {
+    ScriptedModels::new(|call| {
+        let last = call.request.messages.last().unwrap();
+        match (last.role, last.shown_text().as_str()) {
+            (Role::User, "fail") => Line::Fail(
+                "half a".into(),
+                windlass::port::model::ModelError::new(FailureClass::Auth, "no key"),
+            ),
+            (Role::User, "call") => Line::Call(
+                "calling".into(),
+                ["one", "two"].map(|text| ("write".into(), format!(r#"{{"text":"{text}"}}"#))).to_vec(),
+            ),
+            (Role::User, "long") => Line::Say("so long ".repeat(5_000)),
+            _ => Line::Say("said".into()),
+        }
+    })
+}
+
+async fn engine() -> Engine {
+    let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+    memory(&script(), tools).auto_run(AutoRun::Ask).build().await.unwrap()
+}
+
+fn to(text: &str) -> Task {
+    Task { thread: Some("t1".into()), by: "ann".into(), ..task(text) }
+}
+
+/// A message in a line.
+fn line(message: &StoredMessage) -> String {
+    let block = |block: &Block| match block {
+        Block::Text { text, .. } => text.inline().unwrap_or("(long)").to_owned(),
+        Block::ToolCall(call) => format!("call {}", call.asked.inline().unwrap()),
+        Block::ToolResult(result) => format!("result {}", result.plain_text()),
+        other => panic!("{other:?}"),
+    };
+    let blocks: Vec<String> = message.blocks.iter().map(block).collect();
+    let calls: Vec<String> = message.calls.iter().map(|call| format!(" {:?}", call.state)).collect();
+    format!("{:?} {:?}: {}{}", message.role, message.status, blocks.join(" | "), calls.concat())
+}
+
+async fn lines(engine: &Engine) -> Vec<String> {
+    engine.messages(&"t1".into(), None, 100).await.unwrap().iter().map(line).collect()
+}
+
+#[tokio::test]
+async fn messages_say_what_became_of_them() {
+    let engine = engine().await;
+    let thread = ThreadId::from("t1");
+    engine.run(to("long")).await.unwrap();
+    assert_eq!(engine.run(to("fail")).await.unwrap().status, Status::Failed);
+    let first = engine.run(to("call")).await.unwrap();
+    engine.start(Task { id: Some("m9".into()), by: "cy".into(), ..to("next") }).await.unwrap();
+    let done = [
+        "User Complete: long",
+        "Assistant Complete: (long)",
+        "User Complete: fail",
+        "Assistant Partial: half a",
+    ];
+    let called = r#"calling | call {"text":"one"} | call {"text":"two"}"#;
+    let asked = |first: &str, second: &str| format!("Assistant Complete: {called} {first} {second}");
+    let mut expected: Vec<String> = done.map(str::to_owned).to_vec();
+    expected.extend(["User Complete: call".into(), asked("Asking", "Asking"), "User Queued: next".into()]);
+    assert_eq!(lines(&engine).await, expected);
+
+    // Out of order: the second waits for its place, and results stand in the line's order.
+    let open = first.meta.interrupts;
+    let answer = async |at: usize, answer| {
+        engine.answer(&thread, &open[at].interrupt, answer, party("ann")).await.unwrap()
+    };
+    answer(1, windlass::machine::Answer::Approve).await;
+    expected[5] = asked("Asking", "Waiting");
+    assert_eq!(lines(&engine).await, expected);
+    let message = Message::text(Role::User, "next, edited");
+    engine.edit_queued(&thread, &"m9".into(), message, "cy".into()).await.unwrap();
+    answer(0, windlass::machine::Answer::Deny { reason: None }).await;
+    assert_eq!(engine.wait(&first.run_id).await.unwrap().status, Status::Done);
+    let next = engine
+        .runs(&RunQuery { thread: Some(thread.clone()), limit: 1, ..RunQuery::default() })
+        .await
+        .unwrap()
+        .remove(0)
+        .view
+        .run;
+    engine.wait(&next).await.unwrap();
+    expected[5] = asked("Done", "Done");
+    let all = engine.messages(&thread, None, 100).await.unwrap();
+    let shown: Vec<String> = all.iter().map(line).collect();
+    assert_eq!(shown[..6], expected[..6]);
+    assert!(
+        shown[6].starts_with("Tool Complete: result ") && shown[6].ends_with(" | result said two"),
+        "{shown:?}"
+    );
+    let rest = ["Assistant Complete: said", "User Complete: next, edited", "Assistant Complete: said"];
+    assert_eq!(shown[7..], rest);
+    let [denied, written] = all[5].calls.as_slice() else { panic!("{all:?}") };
+    assert_eq!((denied.outcome, denied.error, denied.effect.is_some()), (Some(Outcome::Denied), true, false));
+    assert_eq!(
+        (written.outcome, written.error, written.effect.is_some()),
+        (Some(Outcome::Returned), false, true)
+    );
+    assert_eq!((written.state, written.interrupt.as_ref()), (CallState::Done, None));
+    assert_eq!((all[8].by.as_ref(), all[8].id.as_ref()), (Some(&"cy".into()), Some(&"m9".into())));
+    assert_eq!(all[9].model.as_ref().map(|model| model.as_str()), Some("test/scripted"));
+    assert_eq!((all[9].usage.and_then(|usage| usage.output), all[9].cost.is_some()), (Some(5), true));
+
+    // Pages, whatever their size, are the whole.
+    for limit in 1..=all.len() + 1 {
+        let (mut pages, mut before) = (Vec::new(), None);
+        loop {
+            let page = engine.messages(&thread, before, limit).await.unwrap();
+            let Some(first) = page.first() else { break };
+            assert!(page.len() <= limit);
+            before = Some(first.seq);
+            pages.splice(0..0, page);
+        }
+        assert_eq!(pages, all, "in pages of {limit}");
+    }
+    let missing = engine.messages(&"t2".into(), None, 1).await.unwrap_err();
+    assert_eq!(missing.to_string(), "thread `t2` does not exist in this store");
+}
+
+#[tokio::test]
+async fn a_run_that_is_taken_back_is_shown_as_such() {
+    let engine = engine().await;
+    engine.run(to("first")).await.unwrap();
+    engine.run(to("call")).await.unwrap();
+    let second = engine.start(Task { when_busy: WhenBusy::Rollback, ..to("instead") }).await.unwrap();
+    engine.wait(&second.run).await.unwrap();
+    let shown = lines(&engine).await;
+    let status: Vec<MessageStatus> = engine
+        .messages(&"t1".into(), None, 100)
+        .await
+        .unwrap()
+        .iter()
+        .map(|message| message.status)
+        .collect();
+    use MessageStatus::{Complete, Withdrawn};
+    assert_eq!(
+        status,
+        [Complete, Complete, Withdrawn, Withdrawn, Withdrawn, Complete, Complete],
+        "{shown:?}"
+    );
+    // Also where the page ends before the run does.
+    let call = engine.messages(&"t1".into(), None, 100).await.unwrap()[3].seq;
+    let page = engine.messages(&"t1".into(), Some(call), 1).await.unwrap();
+    assert_eq!((page.len(), page[0].status), (1, Withdrawn));
+    engine.cancel(&second.run, Principal::from("ann")).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn an_export_has_every_event_and_its_texts() {
+    let engine = engine().await;
+    let thread = ThreadId::from("t1");
+    engine.run(to("long")).await.unwrap();
+    let lines: Vec<String> = engine.export(&thread).try_collect().await.unwrap();
+    let events = engine.events(&thread, Seq(0), 1_000).await.unwrap();
+    assert_eq!(lines.len(), events.len());
+    for (line, recorded) in lines.iter().zip(&events) {
+        let (text, end) = line.split_at(line.len() - 1);
+        assert!(end == "\n" && !text.contains('\n'));
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(value["seq"], recorded.seq.0);
+        assert_eq!(value, engine.event_json(recorded).await.unwrap());
+    }
+    let replied = lines.iter().find(|line| line.contains("step.replied")).unwrap();
+    assert!(replied.contains(&"so long ".repeat(5_000)), "the text is put back");
+    let mut missing = engine.export(&"t2".into());
+    let error = missing.next().await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "thread `t2` does not exist in this store");
+    assert!(missing.next().await.is_none());
+}

@@ -1,0 +1,91 @@
+//! Messages that wait: listed, changed, taken back and sent before their turn.
+
+use windlass::machine::{AutoRun, EffectClass, InputId, Message, Place, Principal, Role, ThreadId, WhenBusy};
+use windlass::port::journal::RunQuery;
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::{Engine, Status, Task};
+
+use super::{Counter, registry, stored, task};
+
+/// Says what it was told last.
+fn echoing() -> ScriptedModels {
+    ScriptedModels::new(|call| match results(call) {
+        0 if call.request.messages.len() == 1 => Line::tool("write", r#"{"text":"x"}"#),
+        _ => {
+            let said = call.request.messages.last().map(|message| message.shown_text());
+            Line::Say(format!("heard: {}", said.unwrap_or_default()))
+        }
+    })
+}
+
+async fn open(folder: &std::path::Path) -> Engine {
+    let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+    stored(folder, &echoing(), tools).auto_run(AutoRun::Ask).build().await.unwrap()
+}
+
+fn sent(id: &str, by: &str) -> Task {
+    let (thread, id) = (Some(ThreadId::from("t1")), Some(InputId::from(id)));
+    Task { thread, id, by: by.into(), ..task(id_text(by)) }
+}
+
+fn id_text(by: &str) -> &'static str {
+    if by == "ann" { "from ann" } else { "from cy" }
+}
+
+async fn listed(engine: &Engine) -> Vec<(InputId, String, Principal, Place)> {
+    let queued = engine.queued(&"t1".into()).await.unwrap();
+    assert!(queued.iter().all(|message| message.since.0 > 0));
+    let shown = queued.into_iter().map(|one| (one.id, one.message.shown_text(), one.by, one.place));
+    shown.collect()
+}
+
+// rows: ZE-P7, OV-19, SK-U6
+#[tokio::test]
+async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let thread = ThreadId::from("t1");
+    let engine = open(folder.path()).await;
+    let first = engine.run(sent("m1", "ann")).await.unwrap();
+    assert_eq!(first.status, Status::Paused);
+    let waits = engine.start(sent("m2", "cy")).await.unwrap();
+    engine.start(Task { when_busy: WhenBusy::Steer, ..sent("m3", "cy") }).await.unwrap();
+    engine.start(sent("m4", "cy")).await.unwrap();
+    drop(engine);
+
+    // What waits outlives a restart.
+    let engine = open(folder.path()).await;
+    let edited = |text: &str| Message::text(Role::User, text);
+    let refused = engine.edit_queued(&thread, &"m2".into(), edited("no"), "eve".into()).await.unwrap_err();
+    let words = "message `m2` is not `eve`'s; ask its sender or the thread's owner";
+    assert_eq!(refused.to_string(), words);
+    assert_eq!(engine.send_now(&thread, &"m2".into(), "eve".into()).await.unwrap_err().to_string(), words);
+    // Longer than what is recorded in one piece.
+    let long = "so ".repeat(10_000);
+    engine.edit_queued(&thread, &"m2".into(), edited(&long), "cy".into()).await.unwrap();
+    engine.edit_queued(&thread, &"m4".into(), edited("changed by the owner"), "ann".into()).await.unwrap();
+    engine.withdraw(&thread, &"m3".into(), "cy".into()).await.unwrap();
+    let row = |id: &str, text: &str, place| (id.into(), text.to_owned(), "cy".into(), place);
+    let expected =
+        [row("m2", "[a long text]", Place::AfterRun), row("m4", "changed by the owner", Place::AfterRun)];
+    assert_eq!(listed(&engine).await, expected);
+
+    engine.send_now(&thread, &"m4".into(), "cy".into()).await.unwrap();
+    let outcome = engine.wait(&waits.run).await.unwrap();
+    assert_eq!(engine.status(&first.run_id).await.unwrap().status, Status::Cancelled);
+    let said: Vec<_> = engine
+        .runs(&RunQuery { thread: Some(thread.clone()), limit: 10, ..RunQuery::default() })
+        .await
+        .unwrap();
+    let mut answers = Vec::new();
+    for row in said.iter().rev() {
+        answers.push(engine.status(&row.view.run).await.unwrap().data.unwrap_or_default());
+    }
+    // The long text was told in full; the script is shown a mark in its place.
+    assert_eq!(answers, ["", "heard: changed by the owner", "heard: [a long text]"]);
+    assert_eq!(outcome.data.as_deref(), Some("heard: [a long text]"));
+    assert_eq!(listed(&engine).await, []);
+    let gone = engine.withdraw(&thread, &"m4".into(), "cy".into()).await.unwrap_err();
+    assert_eq!(gone.to_string(), "a waiting message `m4` does not exist in this thread");
+    let nowhere = engine.edit_queued(&"t2".into(), &"m4".into(), edited("x"), "cy".into()).await.unwrap_err();
+    assert_eq!(nowhere.to_string(), "thread `t2` does not exist in this store");
+}

@@ -1,0 +1,119 @@
+//! What a server lists: each person's threads and what they ask, and what people's answers come to in figures.
+
+use windlass::machine::{Answer, EffectClass, Principal, Seq, Timestamp};
+use windlass::port::journal::{RunQuery, ThreadQuery, UsageQuery};
+use windlass::{Engine, Status, Task, Waiting};
+
+use super::{asking, given, open, plan, store, task_in};
+use crate::drive::{Counter, party, registry};
+
+/// A task of somebody in a thread of theirs.
+fn of(owner: &str, thread: &str) -> Task {
+    Task { by: Principal::from(owner), ..task_in(thread, "go") }
+}
+
+fn of_owner(owner: &str) -> ThreadQuery {
+    ThreadQuery { owner: Some(Principal::from(owner)), ..ThreadQuery::default() }
+}
+
+/// What waits: the thread, how many questions, and whether its run is known.
+async fn waiting(engine: &Engine, query: &ThreadQuery) -> Vec<(String, Option<usize>, bool)> {
+    let told = |waiting: Waiting| {
+        let open = waiting.open.ok().map(|open| open.len());
+        (waiting.thread.thread.to_string(), open, waiting.run.is_some())
+    };
+    engine.waiting(query).await.unwrap().into_iter().map(told).collect()
+}
+
+#[tokio::test]
+async fn each_person_finds_what_their_threads_ask() {
+    let store = store();
+    let models = plan(&[&[("write", "a"), ("write", "b")]]);
+    let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+    let engine = asking(&store, &models, tools).build().await.unwrap();
+    let mut runs = Vec::new();
+    for (owner, thread) in [("ann", "t1"), ("ann", "t2"), ("bob", "t3")] {
+        runs.push(engine.run(of(owner, thread)).await.unwrap());
+    }
+    let mut all = waiting(&engine, &ThreadQuery::default()).await;
+    all.sort();
+    assert_eq!(all, ["t1", "t2", "t3"].map(|thread| (thread.to_owned(), Some(2), true)));
+    assert_eq!(waiting(&engine, &of_owner("bob")).await, [("t3".to_owned(), Some(2), true)]);
+    assert_eq!(waiting(&engine, &of_owner("eve")).await, []);
+
+    // Page by page.
+    let mut page = ThreadQuery { limit: 1, ..of_owner("ann") };
+    let first = engine.waiting(&page).await.unwrap().remove(0).thread;
+    page.before = Some((first.view.updated_at, first.thread.clone()));
+    let second = engine.waiting(&page).await.unwrap().remove(0).thread;
+    assert_ne!(first.thread, second.thread);
+
+    // A thread whose journal cannot be read hides no other, and is told.
+    store.overwrite_event(&"t1".into(), Seq(1), "{").unwrap();
+    let mut of_ann = waiting(&engine, &of_owner("ann")).await;
+    of_ann.sort();
+    assert_eq!(of_ann, [("t1".to_owned(), None, true), ("t2".to_owned(), Some(2), true)]);
+
+    // What is answered waits no more.
+    let [a, b] = &*open(&runs[1]) else { panic!("two questions") };
+    let batch = vec![given(a, Answer::Approve), given(b, Answer::Deny { reason: None })];
+    engine.answer_all(&"t2".into(), batch, party("ann")).await.unwrap();
+    engine.wait(&runs[1].run_id).await.unwrap();
+    assert_eq!(waiting(&engine, &of_owner("ann")).await, [("t1".to_owned(), None, true)]);
+}
+
+// rows: SK-P5, SK-P15
+#[tokio::test]
+async fn what_people_say_is_counted_in_the_figures() {
+    // The last call of the second run is denied in the decision that ends the run, at its limit of steps.
+    let models = plan(&[&[("write", "a"), ("write", "b"), ("write", "c")]]);
+    let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+    let engine = asking(&store(), &models, tools).build().await.unwrap();
+    let mut tasks = [of("ann", "t1"), of("ann", "t2"), of("bob", "t3")];
+    tasks[1].agent.limits.max_steps = 1;
+    let mut ended = Vec::new();
+    for (task, answers) in tasks.into_iter().zip(["add", "ddd", "aaa"]) {
+        let thread = task.thread.clone().unwrap();
+        let waits = engine.run(task).await.unwrap();
+        let answer = |(interrupt, answer)| match answer {
+            'a' => given(interrupt, Answer::Approve),
+            _ => given(interrupt, Answer::Deny { reason: None }),
+        };
+        let batch = open(&waits).iter().zip(answers.chars()).map(answer).collect();
+        engine.answer_all(&thread, batch, party("ann")).await.unwrap();
+        let outcome = engine.wait(&waits.run_id).await.unwrap();
+        let row = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().remove(0);
+        ended.push((outcome.status, row.view.totals.approved, row.view.totals.denied));
+        // The first reply is calls alone, of which the scripted model tells no fragment.
+        assert_eq!(row.view.totals.ttft_ms.is_some(), outcome.status == Status::Done);
+    }
+    assert_eq!(ended, [(Status::Done, 1, 2), (Status::Failed, 0, 3), (Status::Done, 3, 0)]);
+    let all = UsageQuery { until: Timestamp(u64::MAX), ..UsageQuery::default() };
+    let usage = engine.usage(&all).await.unwrap();
+    let [row] = &*usage.rows else { panic!("{usage:?}") };
+    assert_eq!((row.runs, row.ended, row.threads, usage.threads), (3, 3, 3, 3));
+    assert_eq!((row.approved, row.denied, row.ttft_runs), (4, 5, 2));
+    assert_eq!((row.input, row.output), (5 * 10, 5 * 5));
+    let of_bob = UsageQuery { owner: Some(Principal::from("bob")), ..all };
+    let usage = engine.usage(&of_bob).await.unwrap();
+    assert_eq!((usage.rows[0].approved, usage.rows[0].denied), (3, 0));
+}
+
+#[tokio::test]
+async fn a_journal_is_read_from_its_end() {
+    let engine = asking(&store(), &plan(&[]), registry([])).build().await.unwrap();
+    let outcome = engine.run(of("ann", "t1")).await.unwrap();
+    let thread = outcome.meta.thread_id;
+    let all = engine.events(&thread, Seq(0), 100).await.unwrap();
+    let mut pages = Vec::new();
+    let mut before = Seq(u64::MAX);
+    loop {
+        let page = engine.events_before(&thread, before, 2).await.unwrap();
+        let Some(first) = page.first() else { break };
+        before = first.seq;
+        pages.push(page);
+    }
+    pages.reverse();
+    assert!(pages.len() > 1);
+    assert_eq!(pages.concat(), all);
+}
