@@ -23,6 +23,10 @@ const PAGE: usize = 256;
 /// may be in a process whose signals do not reach this one. A silent bus is trusted for one to two of these.
 const LOOK_EVERY_MS: u64 = 1_000;
 
+/// Where a look finds nothing, the next one comes after twice the time, so often: a thousand streams of threads in which
+/// nothing happens cost the store some hundred reads a second.
+const LONGER_LOOKS: u32 = 3;
+
 /// What a watcher sees.
 #[derive(Clone, Debug, PartialEq)]
 // Boxing the event would cost an allocation for each, and an update lives for a moment.
@@ -107,6 +111,8 @@ struct Watcher {
     look: Option<BoxFuture<'static, ()>>,
     /// Whether anything was told since the timer was set.
     heard: bool,
+    /// Looks that found nothing, one after the other.
+    silent: u32,
     ended: bool,
 }
 
@@ -130,6 +136,7 @@ impl Deps {
             status: None,
             look: None,
             heard: false,
+            silent: 0,
             ended: false,
         };
         stream::unfold((watcher, begin == Begin::Live), |(mut watcher, begun)| async move {
@@ -155,19 +162,21 @@ impl Watcher {
                 return Ok(update);
             }
             let clock = &self.deps.clock;
-            let look = self.look.get_or_insert_with(|| clock.sleep_ms(LOOK_EVERY_MS));
+            let look = self.look.get_or_insert_with(|| clock.sleep_ms(LOOK_EVERY_MS << self.silent));
             let signal = tokio::select! {
                 biased;
                 signal = self.signals.next() => signal,
                 () = look => {
                     self.look = None;
+                    let before = self.told;
                     if !std::mem::take(&mut self.heard) {
                         self.catch_up().await?;
+                        self.silent = if self.told == before { LONGER_LOOKS.min(self.silent + 1) } else { 0 };
                     }
                     continue;
                 }
             };
-            self.heard = true;
+            (self.heard, self.silent) = (true, 0);
             match signal {
                 Some(signal) => self.take(&signal).await?,
                 // The bus is gone, for example with the process that owned the thread: follow anew.

@@ -182,7 +182,7 @@ impl Live {
     }
 
     /// Whether the run ends or waits with an update.
-    async fn ends_with(&self, update: &Update) -> Result<bool, EngineError> {
+    async fn ends_with(&mut self, update: &Update) -> Result<bool, EngineError> {
         let End::WithRun { run, .. } = &self.end else { return Ok(false) };
         let stands = async || Ok::<_, EngineError>(self.app.engine.status(run).await?.status);
         Ok(match update {

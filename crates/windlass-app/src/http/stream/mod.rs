@@ -1,7 +1,7 @@
 //! Streams: what happens in a thread or a run, as it happens, to clients that come, go and come back.
 //!
-//! `feed.rs` says what a client is to be told, `frame.rs` writes it, `live.rs` and `poll.rs` are the routes, and
-//! `stall.rs` drops clients that do not read. None of them drives a run, or holds one up.
+//! `feed.rs` says what a client is to be told, `frame.rs` writes it, `live.rs` and `poll.rs` are the routes. None of
+//! them drives a run, or holds one up. A client that does not read is dropped where its socket is (`wire.rs`).
 
 pub mod feed;
 pub mod frame;

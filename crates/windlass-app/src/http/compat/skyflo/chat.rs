@@ -266,7 +266,7 @@ async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
 /// Takes the message back that is to start a run.
 async fn withdraw(app: &Shared, row: &RunRow) -> Result<(), EngineError> {
     let machine = app.engine.peek(&row.thread).await?;
-    let queue = &machine.state().queue;
-    let Some((id, _)) = queue.iter().find(|(_, queued)| queued.run == row.view.run) else { return Ok(()) };
-    app.engine.send(&row.thread, Input::Withdraw { id: id.clone() }).await.map(drop)
+    let waiting = machine.state().queue.iter().find(|waiting| waiting.queued.run == row.view.run);
+    let Some(waiting) = waiting else { return Ok(()) };
+    app.engine.withdraw(&row.thread, &waiting.id, waiting.queued.by.clone()).await.map(drop)
 }

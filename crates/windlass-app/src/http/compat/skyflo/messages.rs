@@ -94,7 +94,7 @@ impl Fold {
                     self.user(message);
                 }
             }
-            Fact::MessageWithdrawn { id } => {
+            Fact::MessageWithdrawn { id, .. } => {
                 self.queued.remove(id);
             }
             Fact::RunStarted { .. } => {

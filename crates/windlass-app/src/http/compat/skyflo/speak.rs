@@ -144,7 +144,7 @@ impl Speaker {
                 self.queued = None;
                 self.taken(event.run.as_ref())
             }
-            Fact::MessageWithdrawn { id } if self.queued.as_ref() == Some(id) => self.ends(at, "stopped"),
+            Fact::MessageWithdrawn { id, .. } if self.queued.as_ref() == Some(id) => self.ends(at, "stopped"),
             Fact::RunStarted { .. } => {
                 if event.run.as_ref() == Some(&self.run) {
                     self.since = at;
