@@ -141,6 +141,7 @@ impl Accounts {
             name: if name.is_empty() { email.clone() } else { name },
             email: Some(email.clone()),
             active: true,
+            credit_micro_usd: None,
             created_at: self.clock.now(),
         });
         let mut changes = Self::new_user(&user);

@@ -53,6 +53,8 @@ pub struct MemberChange {
     pub name: Option<String>,
     /// Its address.
     pub email: Option<String>,
+    /// What its runs may cost altogether, in millionths of a US dollar; `Some(None)` takes the bound away.
+    pub credit_micro_usd: Option<Option<u64>>,
 }
 
 impl MemberChange {
@@ -60,6 +62,7 @@ impl MemberChange {
         let mut after = user.clone();
         after.role = self.role.unwrap_or(after.role);
         after.active = self.active.unwrap_or(after.active);
+        after.credit_micro_usd = self.credit_micro_usd.unwrap_or(after.credit_micro_usd);
         if let Some(name) = &self.name {
             after.name = check_name(name)?;
         }
@@ -110,6 +113,7 @@ impl Accounts {
             name: if name.is_empty() { email.clone() } else { name },
             email: Some(email.clone()),
             active: true,
+            credit_micro_usd: None,
             created_at: self.clock.now(),
         };
         let mut changes = Self::new_user(&user);

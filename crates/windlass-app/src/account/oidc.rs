@@ -320,6 +320,7 @@ impl Accounts {
             name: person.name.clone(),
             email: person.email.clone(),
             active: true,
+            credit_micro_usd: None,
             created_at: self.clock.now(),
         })
     }

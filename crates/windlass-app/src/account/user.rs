@@ -49,6 +49,9 @@ pub struct User {
     pub email: Option<String>,
     /// Whether it may sign in.
     pub active: bool,
+    /// What its runs may cost altogether, in millionths of a US dollar; absent: as much as budgets allow. (ZE-O1)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credit_micro_usd: Option<u64>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -71,6 +74,11 @@ impl People {
     pub fn find(&self, id: &Principal) -> Option<Arc<User>> {
         // A poisoned lock still holds whole users.
         self.0.read().unwrap_or_else(PoisonError::into_inner).users.get(id).cloned()
+    }
+
+    /// What its runs may cost altogether, where that is bounded.
+    pub fn credit(&self, workspace: &str, id: &Principal) -> Option<u64> {
+        self.find(id).filter(|user| user.workspace == workspace)?.credit_micro_usd
     }
 
     /// The roles that rules may name.
@@ -204,6 +212,7 @@ impl Accounts {
             name: "Local administrator".to_owned(),
             email: None,
             active: true,
+            credit_micro_usd: None,
             created_at: self.clock.now(),
         };
         match self.add_user(&user).await {

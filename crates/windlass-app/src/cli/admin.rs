@@ -207,6 +207,7 @@ async fn add_user(accounts: &Accounts, args: &AddUser) -> anyhow::Result<String>
         name: args.email.clone(),
         email: Some(fold_email(&args.email).map_err(trouble)?),
         active: true,
+        credit_micro_usd: None,
         created_at: crate::place::now(),
     };
     match accounts.add_user(&user).await.map_err(AccountError::from) {

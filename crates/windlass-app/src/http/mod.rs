@@ -21,6 +21,7 @@ mod interrupts;
 mod journal;
 mod keys;
 pub mod limit;
+mod limits;
 mod listen;
 mod messages;
 pub mod metrics;
@@ -135,6 +136,7 @@ fn api(app: &Shared) -> OpenApiRouter<Shared> {
         .merge(health::routes())
         .merge(stream::routes())
         .merge(usage::routes())
+        .merge(limits::routes())
         // Their answers have secrets in them, which are kept for nobody's second try.
         .merge(people())
         .merge(files::routes(app.settings.files.max_bytes()))

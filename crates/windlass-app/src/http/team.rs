@@ -45,6 +45,9 @@ struct MemberInfo {
     role: Role,
     /// Whether it may sign in.
     active: bool,
+    /// What its runs may cost altogether, in US dollars; absent: as much as the budgets allow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credit_usd: Option<f64>,
     /// When it was made, in milliseconds since the Unix epoch.
     created_at: u64,
 }
@@ -57,6 +60,7 @@ impl From<Member> for MemberInfo {
             name: user.name,
             role: user.role,
             active: user.active,
+            credit_usd: user.credit_micro_usd.map(|credit| credit as f64 / 1e6),
             created_at: user.created_at.0,
         }
     }
@@ -150,6 +154,24 @@ struct ChangeBody {
     role: Option<Role>,
     active: Option<bool>,
     name: Option<String>,
+    /// What the person's runs may cost altogether, in US dollars; null takes the bound away.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000000000)]
+    credit_usd: Option<Option<f64>>,
+}
+
+/// Tells null from what is absent.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<f64>>, D::Error> {
+    Option::<f64>::deserialize(deserializer).map(Some)
+}
+
+/// Dollars as they are kept.
+fn micro_usd(usd: f64) -> Result<u64, Problem> {
+    if !(0.0..=1e9).contains(&usd) {
+        return Err(Problem::invalid(format!("`credit_usd` is {usd}; it must be 0 to 1000000000")));
+    }
+    // In range, and a part of a millionth is nothing.
+    Ok((usd * 1e6).round() as u64)
 }
 
 /// Change a person's role, state or name, where `If-Match` is still right
@@ -166,8 +188,9 @@ async fn change(
     Body(body): Body<ChangeBody>,
 ) -> Result<impl IntoResponse, Problem> {
     caller.administers()?;
-    let ChangeBody { role, active, name } = body;
-    let change = MemberChange { role, active, name, email: None };
+    let ChangeBody { role, active, name, credit_usd } = body;
+    let credit_micro_usd = credit_usd.map(|usd| usd.map(micro_usd).transpose()).transpose()?;
+    let change = MemberChange { role, active, name, email: None, credit_micro_usd };
     let version = meant(&app, &caller, &id, seen, &headers).await?;
     let member = app.accounts.change_member(&caller.0, &id, &change, version).await?;
     Ok(tag(&member).json(MemberInfo::from(member)))

@@ -15,6 +15,7 @@ mod integrations;
 mod interrupts;
 mod journal;
 mod keys;
+mod matrix;
 mod metrics;
 mod oidc;
 mod operate;
