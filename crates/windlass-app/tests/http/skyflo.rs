@@ -1,5 +1,6 @@
 //! The Skyflo interface as its Command Center uses it: golden exchanges with the real binary, and what they cannot show.
 
+mod accounts;
 mod play;
 
 use reqwest::{Method, StatusCode};
