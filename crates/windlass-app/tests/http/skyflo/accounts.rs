@@ -50,14 +50,20 @@ async fn whoever_signs_in_is_given_tokens_and_the_next_ones() {
     login(&server, "wrong horse").await.is_problem(400, "login_bad_credentials");
     let access = token(&server, PASSWORD).await;
     let me = server.get(&format!("{API}/auth/me"), &access).await.is(StatusCode::OK).body;
-    assert_eq!((&me["email"], &me["role"], &me["is_superuser"]), (&json!(EMAIL), &json!("member"), &json!(false)));
+    assert_eq!(
+        (&me["email"], &me["role"], &me["is_superuser"]),
+        (&json!(EMAIL), &json!("member"), &json!(false))
+    );
     // The access token counts in the cookie, too; nothing counts for a page of elsewhere.
-    let by_cookie = || request(&server, Method::GET, "/conversations").header("cookie", format!("auth_token={access}"));
+    let by_cookie =
+        || request(&server, Method::GET, "/conversations").header("cookie", format!("auth_token={access}"));
     answer(by_cookie()).await.is(StatusCode::OK);
-    let made = request(&server, Method::POST, "/conversations").header("cookie", format!("auth_token={access}"));
+    let made =
+        request(&server, Method::POST, "/conversations").header("cookie", format!("auth_token={access}"));
     answer(made.header("sec-fetch-site", "cross-site").json(&json!({}))).await.is_problem(403, "cross_site");
 
-    let issued = server.post(&format!("{API}/auth/refresh/issue"), &access, &json!({})).await.is(StatusCode::OK).body;
+    let issued =
+        server.post(&format!("{API}/auth/refresh/issue"), &access, &json!({})).await.is(StatusCode::OK).body;
     assert_eq!(issued["expires_in"], 7 * 24 * 3_600);
     let first = issued["refresh_token"].as_str().unwrap();
     assert_eq!(first.len(), 64, "48 bytes");
@@ -72,7 +78,8 @@ async fn whoever_signs_in_is_given_tokens_and_the_next_ones() {
     let missing = answer(request(&server, Method::POST, "/auth/refresh")).await;
     missing.is_problem(401, "unauthenticated");
     assert_eq!(cookie(&missing, "refresh_token").as_deref(), Some(""), "it is removed");
-    let out = request(&server, Method::POST, "/auth/logout").header("cookie", format!("refresh_token={second}"));
+    let out =
+        request(&server, Method::POST, "/auth/logout").header("cookie", format!("refresh_token={second}"));
     assert_eq!(answer(out).await.is(StatusCode::OK).body, json!({"success": true}));
     refresh(&server, &second).await.is_problem(401, "unauthenticated");
 }
@@ -85,16 +92,19 @@ async fn a_password_is_changed_by_whoever_knows_it() {
     let access = token(&server, PASSWORD).await;
     let change = async |current: &str, new: &str| {
         let body = json!({"current_password": current, "new_password": new});
-        answer(request(&server, Method::PATCH, "/auth/users/me/password").bearer_auth(&access).json(&body)).await
+        answer(request(&server, Method::PATCH, "/auth/users/me/password").bearer_auth(&access).json(&body))
+            .await
     };
     change("wrong horse", "another horse").await.is_problem(400, "wrong_password");
     change(PASSWORD, "short").await.is_problem(422, "invalid");
     let done = change(PASSWORD, "another horse").await.is(StatusCode::OK);
     assert_eq!(done.body, json!({"message": "Password updated successfully"}));
     token(&server, "another horse").await;
-    let named = request(&server, Method::PATCH, "/auth/me").bearer_auth(&access).json(&json!({"full_name": "Ann"}));
+    let named =
+        request(&server, Method::PATCH, "/auth/me").bearer_auth(&access).json(&json!({"full_name": "Ann"}));
     assert_eq!(answer(named).await.is(StatusCode::OK).body["full_name"], "Ann");
-    let raised = request(&server, Method::PATCH, "/auth/me").bearer_auth(&access).json(&json!({"role": "admin"}));
+    let raised =
+        request(&server, Method::PATCH, "/auth/me").bearer_auth(&access).json(&json!({"role": "admin"}));
     answer(raised).await.is_problem(403, "forbidden");
 }
 
@@ -119,6 +129,9 @@ async fn administrators_manage_the_team() {
     assert!(members.as_array().unwrap().iter().all(|member| member["email"] != EMAIL), "{members:#}");
     login(&server, PASSWORD).await.is_problem(400, "login_bad_credentials");
     let back: Value = add(&server, &key, EMAIL, "another horse").await.is(StatusCode::CREATED).body;
-    assert_eq!((&back["id"], &back["status"], &back["role"]), (&ann["id"], &json!("active"), &json!("member")));
+    assert_eq!(
+        (&back["id"], &back["status"], &back["role"]),
+        (&ann["id"], &json!("active"), &json!("member"))
+    );
     token(&server, "another horse").await;
 }

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use windlass::machine::Principal;
 
 use super::date::iso;
+use crate::account::Role;
 use crate::account::error::AccountError;
 use crate::account::login::Registrant;
 use crate::account::member::MemberChange;
 use crate::account::session::{ACCESS_S, REFRESH_S, Tokens};
 use crate::account::user::User;
-use crate::account::Role;
 use crate::http::Shared;
 use crate::http::auth::cookie::{self, Base};
 use crate::http::caller::{Caller, Peer, own_page};
