@@ -81,17 +81,18 @@ async fn a_provider_that_refuses() {
 }
 
 /// A server whose model plays a script.
-async fn scripted(model: &str, arguments: &[&str]) -> (ModelServer, Server) {
+async fn scripted(model: &str, configuration: &str) -> (ModelServer, Server) {
     let models = ModelServer::start(0).await.unwrap();
     let user = User::new();
+    user.configure(configuration);
     let mut command = user.command(&["serve", "--listen", "127.0.0.1:0", "--model", model]);
-    command.args(["--base-url", &models.base_url()]).args(arguments).env("OPENAI_API_KEY", "none");
+    command.args(["--base-url", &models.base_url()]).env("OPENAI_API_KEY", "none");
     (models, Server::spawn(user, command))
 }
 
 /// One whose runs take some seconds.
 async fn slow() -> (ModelServer, Server) {
-    scripted("openai-chat/text-400-delay20ms", &[]).await
+    scripted("openai-chat/text-400-delay20ms", "").await
 }
 
 fn chat(text: &str) -> Value {
