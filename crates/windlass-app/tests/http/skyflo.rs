@@ -65,9 +65,7 @@ async fn tools_and_health() {
 // rows: SK-E25, SK-G19
 #[tokio::test]
 async fn steps_run_out() {
-    let models = ModelServer::start(0).await.unwrap();
-    let url = models.base_url();
-    let server = Server::start(&["--model", "openai-chat/loop-9", "--base-url", &url, "--max-steps", "2"]);
+    let (_models, server) = scripted("openai-chat/loop-9", "[agent.limits]\nmax_steps = 2\n").await;
     check(&server, "steps_run_out").await;
 }
 
