@@ -59,7 +59,12 @@ async fn a_chat_that_makes_no_sense_is_refused() {
 // rows: SK-R3, SK-R11
 #[tokio::test]
 async fn tools_and_health() {
-    check(&Server::start(&[]), "tools_and_health").await;
+    let server = Server::start(&[]);
+    check(&server, "tools_and_health").await;
+    let tools = server.get(&format!("{API}/agent/tools"), &server.key(&[])).await.is(StatusCode::OK).body;
+    let glob = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "Glob").unwrap();
+    let hints = json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false});
+    assert_eq!(*glob, json!({"name": "Glob", "title": "Glob", "annotations": hints, "tags": []}));
 }
 
 // rows: SK-E25, SK-G19
