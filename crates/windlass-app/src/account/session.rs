@@ -328,6 +328,17 @@ impl Accounts {
         Ok(self.forget_refreshes(id).await?)
     }
 
+    /// Gives a session of whoever asks a refresh token in the place of all that it had: for a client that was given only
+    /// an access token when it signed in.
+    pub async fn issue_refresh(&self, identity: &Identity, id: &str) -> Result<String, AccountError> {
+        let session = self.sessions_of(&identity.user).await?.into_iter().find(|session| session.id == id);
+        let session = session.ok_or_else(|| AccountError::Missing(format!("session `{id}`")))?;
+        self.forget_refreshes(id).await?;
+        let token = secret::draw::<48>();
+        self.records.apply(vec![self.refresh_record(&token, &session, self.clock.now())]).await?;
+        Ok(token)
+    }
+
     /// Ends the session that a refresh token belongs to, whose access token may have expired.
     pub async fn end_by_refresh(&self, token: &str) -> Result<(), AccountError> {
         let Some(record) = self.records.get(REFRESH, &secret::hash(token)).await? else { return Ok(()) };

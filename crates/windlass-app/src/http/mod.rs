@@ -113,7 +113,7 @@ pub fn router(app: Shared) -> Router {
         .merge(openapi::routes(document))
         .merge(auth::page::routes())
         .merge(metrics::routes())
-        .merge(compat::routes())
+        .merge(compat::routes(&app))
         .fallback(async || Problem::not_found("this path"))
         .method_not_allowed_fallback(async || {
             let status = http::StatusCode::METHOD_NOT_ALLOWED;

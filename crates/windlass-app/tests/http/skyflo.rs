@@ -1,5 +1,6 @@
 //! The Skyflo interface as its Command Center uses it: golden exchanges with the real binary, and what they cannot show.
 
+mod accounts;
 mod play;
 
 use reqwest::{Method, StatusCode};
@@ -58,15 +59,18 @@ async fn a_chat_that_makes_no_sense_is_refused() {
 // rows: SK-R3, SK-R11
 #[tokio::test]
 async fn tools_and_health() {
-    check(&Server::start(&[]), "tools_and_health").await;
+    let server = Server::start(&[]);
+    check(&server, "tools_and_health").await;
+    let tools = server.get(&format!("{API}/agent/tools"), &server.key(&[])).await.is(StatusCode::OK).body;
+    let glob = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "Glob").unwrap();
+    let hints = json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false});
+    assert_eq!(*glob, json!({"name": "Glob", "title": "Glob", "annotations": hints, "tags": []}));
 }
 
 // rows: SK-E25, SK-G19
 #[tokio::test]
 async fn steps_run_out() {
-    let models = ModelServer::start(0).await.unwrap();
-    let url = models.base_url();
-    let server = Server::start(&["--model", "openai-chat/loop-9", "--base-url", &url, "--max-steps", "2"]);
+    let (_models, server) = scripted("openai-chat/loop-9", "[agent.limits]\nmax_steps = 2\n").await;
     check(&server, "steps_run_out").await;
 }
 
@@ -80,17 +84,18 @@ async fn a_provider_that_refuses() {
 }
 
 /// A server whose model plays a script.
-async fn scripted(model: &str, arguments: &[&str]) -> (ModelServer, Server) {
+async fn scripted(model: &str, configuration: &str) -> (ModelServer, Server) {
     let models = ModelServer::start(0).await.unwrap();
     let user = User::new();
+    user.configure(configuration);
     let mut command = user.command(&["serve", "--listen", "127.0.0.1:0", "--model", model]);
-    command.args(["--base-url", &models.base_url()]).args(arguments).env("OPENAI_API_KEY", "none");
+    command.args(["--base-url", &models.base_url()]).env("OPENAI_API_KEY", "none");
     (models, Server::spawn(user, command))
 }
 
 /// One whose runs take some seconds.
 async fn slow() -> (ModelServer, Server) {
-    scripted("openai-chat/text-400-delay20ms", &[]).await
+    scripted("openai-chat/text-400-delay20ms", "").await
 }
 
 fn chat(text: &str) -> Value {
