@@ -46,7 +46,7 @@ async fn every_answer_is_one_that_the_description_names() {
     let status = Command::new(fuzzer())
         .args(["run", &format!("{}/api/v1/openapi.json", server.address)])
         .args(["--header", &format!("Authorization: Bearer {}", ann.key)])
-        .args(["--checks", CHECKS, "--max-examples", EXAMPLES)
+        .args(["--checks", CHECKS, "--max-examples", EXAMPLES])
         .args(["--phases", "examples,coverage,fuzzing", "--workers", "2", "--request-timeout", "20"])
         // Waits are tested by name; here they would take up the time.
         .args(["--exclude-path-regex", "/(wait|stream|updates)$"])
