@@ -170,7 +170,7 @@ async fn lines_of_json_say_the_same() {
     let as_line = |told: &Told| {
         let mut line = without_time(told.data.clone());
         if !told.id.is_empty() {
-            line["id"] = json!(told.id);
+            line["position"] = json!(told.id);
         }
         line
     };
