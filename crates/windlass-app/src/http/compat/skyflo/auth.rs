@@ -96,7 +96,7 @@ pub async fn login(
 
 /// A refusal in the one word that these clients know.
 fn bad(word: &str) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, &word.to_ascii_lowercase(), word)
+    Problem::new(StatusCode::BAD_REQUEST, word.to_ascii_lowercase(), word)
 }
 
 /// Ends the session that the access token belongs to.
@@ -297,6 +297,6 @@ pub async fn change_user(
 ) -> Result<Json<Value>, Problem> {
     caller.administers()?;
     let Change { full_name, email, role, is_active } = change;
-    let change = MemberChange { name: full_name, email, role, active: is_active };
+    let change = MemberChange { name: full_name, email, role, active: is_active, credit_micro_usd: None };
     Ok(Json(told(&app.accounts.change_member(&caller.0, &id, &change, None).await?.user)))
 }
