@@ -19,7 +19,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
     allow_header_conformance,use_after_free";
 
 /// Tries for each operation: all of them take about a minute.
-const EXAMPLES: &str = "5";
+const EXAMPLES: &str = "8";
 
 fn fuzzer() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
