@@ -2,7 +2,13 @@
 //!
 //! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
 
+mod session;
+mod skillchat;
 mod skyflo;
+#[cfg(test)]
+mod stage;
+mod stream;
+mod zeus;
 
 use axum::Router;
 
@@ -10,5 +16,5 @@ use super::Shared;
 
 /// The routes of every dialect.
 pub fn routes() -> Router<Shared> {
-    Router::new().merge(skyflo::routes())
+    Router::new().merge(skyflo::routes()).merge(zeus::routes()).merge(skillchat::routes())
 }

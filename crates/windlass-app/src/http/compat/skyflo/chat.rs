@@ -9,8 +9,8 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Principal, Reject, Reply, Run, RunId, RunOptions, Seq,
-    Surface, ThreadId, WhenBusy,
+    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Principal, Reject, Reply, Run, RunId,
+    RunOptions, Seq, Surface, ThreadId, WhenBusy,
 };
 use windlass::port::journal::RunRow;
 use windlass::{EngineError, Task};

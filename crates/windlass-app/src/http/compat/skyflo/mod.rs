@@ -3,19 +3,19 @@
 //! Paths and shapes are those of its `/api/v1`; an error has its words in `detail`, as there. Integrations are not here.
 
 mod analytics;
-mod call;
-mod calls;
+pub mod call;
+pub mod calls;
 mod chat;
 mod conversations;
-mod date;
+pub mod date;
 mod feed;
-mod fill;
+pub mod fill;
 mod find;
 #[cfg(test)]
 mod golden;
 mod health;
 mod messages;
-mod reply;
+pub mod reply;
 mod speak;
 mod tools;
 mod word;
