@@ -2,12 +2,14 @@
 //!
 //! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
 
+mod history;
 mod session;
 mod skillchat;
 mod skyflo;
 #[cfg(test)]
 mod stage;
 mod stream;
+mod turn;
 mod zeus;
 
 use axum::Router;

@@ -6,7 +6,7 @@ mod analytics;
 pub mod call;
 pub mod calls;
 mod chat;
-mod conversations;
+pub mod conversations;
 pub mod date;
 mod feed;
 pub mod fill;

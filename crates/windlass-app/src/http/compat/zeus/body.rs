@@ -9,12 +9,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::super::history::Line;
 use super::model::LlmConfig;
 use crate::http::problem::Problem;
 use crate::http::send::MESSAGE_MAX_CHARS;
-
-/// Messages of an earlier conversation that are taken over. (ZE-E7)
-const HISTORY: usize = 30;
 
 /// A message for the agent. (ZE-E13)
 #[derive(Debug)]
@@ -25,7 +23,7 @@ pub struct Invoke {
     pub llm: LlmConfig,
     /// The session.
     pub session: Option<String>,
-    /// What was said before, as the client has it: the newest of it.
+    /// What was said before, as the client has it.
     pub history: Vec<Line>,
     /// Which tools are to ask.
     pub guards: Guards,
@@ -61,15 +59,6 @@ pub struct Guard {
     /// Which answers are taken; none named: any.
     #[serde(alias = "allowedDecisions")]
     pub allowed_decisions: Vec<Decision>,
-}
-
-/// A message of an earlier conversation.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Line {
-    /// Who said it.
-    pub role: String,
-    /// What was said.
-    pub content: String,
 }
 
 /// An answer to what a call waits for.
@@ -125,8 +114,7 @@ impl Invoke {
         let message = taken(&mut body, "message")?.unwrap_or_default();
         let llm = LlmConfig::read(taken(&mut body, "llm_config")?.unwrap_or_default())?;
         let session = session(&mut body)?;
-        let mut history: Vec<Line> = taken(&mut body, "chat_history")?.unwrap_or_default();
-        history.drain(..history.len().saturating_sub(HISTORY));
+        let history: Vec<Line> = taken(&mut body, "chat_history")?.unwrap_or_default();
         if let Some(long) = history.iter().find(|line| line.content.chars().count() > MESSAGE_MAX_CHARS) {
             let detail = format!(
                 "`chat_history` has a message of {} characters; at most {MESSAGE_MAX_CHARS} are allowed",
@@ -245,15 +233,5 @@ mod tests {
             "llm_config": {"baseUrl": "", "apiKey": null},
         });
         assert_eq!(read(nothing).unwrap().session, None);
-    }
-
-    // rows: ZE-E7
-    #[test]
-    fn the_newest_thirty_messages_of_a_history_are_taken() {
-        let line = |number: usize| json!({"role": "user", "content": number.to_string(), "timestamp": 7});
-        let history: Vec<Value> = (0..40).map(line).collect();
-        let invoke = read(json!({"message": "hi", "chat_history": history})).unwrap();
-        let ends = (invoke.history[0].content.as_str(), invoke.history[29].content.as_str());
-        assert_eq!((invoke.history.len(), ends), (30, ("10", "39")));
     }
 }

@@ -11,9 +11,10 @@ use windlass::machine::{AtLimit, Block, Fact, RunId, RunOptions, RunStatus, Seq,
 use windlass::port::journal::ThreadStatus;
 use windlass::{Started, Task};
 
+use super::super::history::told;
 use super::super::session::{self, Session};
 use super::super::stream::{feed, respond};
-use super::body::{Invoke, Line};
+use super::body::Invoke;
 use super::calls::Calls;
 use super::guard;
 use super::speak::Zeus;
@@ -27,6 +28,9 @@ use crate::http::send::Said;
 
 /// Events looked through for a run that ended at once.
 const BEGINNING: usize = 16;
+
+/// Messages of an earlier conversation that are taken over. (ZE-E7)
+const HISTORY_TOLD: usize = 30;
 
 /// How a stream is written.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -52,8 +56,8 @@ pub async fn invoke(
     guard::check(&app, &caller, &session, &guards).await?;
     let mut task = Task::new(agent, "");
     task.message = Said::Text(message).read()?;
-    if session.row.is_none() && !history.is_empty() {
-        task.message.blocks.push(Block::text(told_before(&history)));
+    if session.row.is_none() {
+        task.message.blocks.extend(told(&history, HISTORY_TOLD).map(Block::text));
     }
     task.thread = Some(session.thread.clone());
     // No two calls of a session run at once (ZE-H10), and what a limit asks has no place in this dialect.
@@ -76,13 +80,6 @@ pub async fn invoke(
 /// `session_` and twelve hexadecimal digits. (ZE-E11)
 fn fresh_name() -> String {
     format!("session_{:012x}", crate::place::clock().random() & 0xffff_ffff_ffff)
-}
-
-/// What was said before the session began, as the client has it. It has the weight of the user's own words, whoever is
-/// said to have said it.
-fn told_before(history: &[Line]) -> String {
-    let lines = history.iter().map(|line| format!("\n[{}] {}", line.role, line.content));
-    format!("\n\nEarlier messages of this conversation:{}", lines.collect::<String>())
 }
 
 /// Refuses where a budget had no room for the first step: the frontend knows that by its status. (ZE-X5, ZE-O1)

@@ -6,15 +6,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use windlass::Update;
-use windlass::machine::{
-    Event, Fact, InputId, InterruptKind, Run, RunError, RunId, RunStatus, Timestamp, Usage,
-};
+use windlass::machine::{Event, Fact, InterruptKind, Run, RunError, RunId, RunStatus, Timestamp, Usage};
 use windlass::port::journal::ThreadStatus;
 use windlass::port::model::Delta;
 
 use super::super::skyflo::call::text;
 use super::super::skyflo::reply::{Flow, said};
 use super::super::stream::Speaker;
+use super::super::turn::{Heard, Turn};
 use super::calls::Calls;
 use super::word::Scene;
 use crate::http::failure::{Failure, explain};
@@ -26,8 +25,6 @@ const SUMMARY_CHARS: usize = 200;
 #[derive(Debug)]
 pub struct Zeus {
     scene: Scene,
-    /// The run that the stream is about.
-    run: RunId,
     turn: Turn,
     model: String,
     step: u32,
@@ -39,24 +36,12 @@ pub struct Zeus {
     is_over: bool,
 }
 
-/// Whether what happens in the thread belongs to the stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Turn {
-    /// The run is about to begin.
-    Soon,
-    /// Its message waits behind another run.
-    Queued(InputId),
-    /// It goes on.
-    Now,
-}
-
 impl Zeus {
     /// Speaks of a run that a message has just started, or is to start.
     pub fn new(scene: Scene, run: RunId) -> Self {
         Self {
             scene,
-            run,
-            turn: Turn::Soon,
+            turn: Turn::new(run),
             model: String::new(),
             step: 0,
             text: Flow::default(),
@@ -69,34 +54,11 @@ impl Zeus {
     /// Speaks of a run that goes on.
     pub fn beside(scene: Scene, run: &Run) -> Self {
         Self {
-            turn: Turn::Now,
+            turn: Turn::now(run.id.clone()),
             model: run.step_model.to_string(),
             step: run.attempt.step,
             calls: Calls::resumed(run),
             ..Self::new(scene, run.id.clone())
-        }
-    }
-
-    fn event(&mut self, event: &Event) -> Vec<String> {
-        let is_own = event.run.as_ref() == Some(&self.run);
-        match &event.fact {
-            Fact::MessageQueued { id, queued } if queued.run == self.run => {
-                self.turn = Turn::Queued(id.clone());
-                Vec::new()
-            }
-            Fact::MessageTaken { id } if self.turn == Turn::Queued(id.clone()) => {
-                self.turn = Turn::Soon;
-                Vec::new()
-            }
-            Fact::MessageWithdrawn { id, .. } if self.turn == Turn::Queued(id.clone()) => {
-                self.ends("the message was taken back", "stopped")
-            }
-            Fact::RunStarted { .. } if is_own => {
-                self.turn = Turn::Now;
-                Vec::new()
-            }
-            _ if is_own && self.turn == Turn::Now => self.own(event), // tidy: sorted out there
-            _ => Vec::new(),                                          // tidy: of other runs nothing is told
         }
     }
 
@@ -117,7 +79,7 @@ impl Zeus {
                     self.text.set(&whole).map(|rest| self.fragment(&rest)).into_iter().collect();
                 frames.extend(self.usage(usage));
                 self.replies.insert(attempt.step, whole);
-                self.calls.replied(&self.run, attempt.step, message);
+                self.calls.replied(self.turn.run(), attempt.step, message);
                 frames
             }
             Fact::StepFailed { .. } => {
@@ -201,18 +163,25 @@ impl Zeus {
 impl Speaker for Zeus {
     fn hear(&mut self, update: &Update, _now: Timestamp) -> Vec<String> {
         match update {
-            Update::Event(recorded) => self.event(&recorded.event),
-            Update::Delta { delta, .. } if self.turn == Turn::Now => match delta {
+            Update::Event(recorded) => match self.turn.hear(&recorded.event) {
+                Heard::Own => self.own(&recorded.event),
+                Heard::TakenBack => self.ends("", "stopped"),
+                Heard::Nothing => Vec::new(),
+            },
+            Update::Delta { delta, .. } if self.turn.is_now() => match delta {
                 Delta::Text { text, .. } => {
                     self.text.push(text).map(|fresh| self.fragment(&fresh)).into_iter().collect()
                 }
                 Delta::Reasoning { .. } => Vec::new(),
                 Delta::Call { part, name, arguments } => {
                     let fragment = (*part, name.as_deref(), arguments.as_ref());
-                    self.calls.fragment(&self.scene, (&self.run, self.step), fragment).into_iter().collect()
+                    self.calls
+                        .fragment(&self.scene, (self.turn.run(), self.step), fragment)
+                        .into_iter()
+                        .collect()
                 }
             },
-            Update::Snapshot { parts, .. } if self.turn == Turn::Now => {
+            Update::Snapshot { parts, .. } if self.turn.is_now() => {
                 self.calls.tear();
                 let texts = parts.iter().filter_map(|part| match part {
                     Delta::Text { text, .. } => Some(text.as_ref()),
@@ -222,25 +191,20 @@ impl Speaker for Zeus {
                 self.text.set(&whole).map(|fresh| self.fragment(&fresh)).into_iter().collect()
             }
             Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => Vec::new(),
-            Update::Status(ThreadStatus::Running) => Vec::new(),
-            Update::Status(ThreadStatus::Waiting) => match self.turn {
-                // What is asked was told with its call, and a resume opens the next stream.
-                Turn::Now => {
-                    self.is_over = true;
-                    Vec::new()
-                }
-                Turn::Soon | Turn::Queued(_) => self.is_left(
-                    "the run before it waits for an answer",
-                    "answer what it asks; the message is kept and read after it",
-                ),
-            },
-            Update::Status(ThreadStatus::Idle) => match self.turn {
-                Turn::Queued(_) => self.is_left(
-                    "the run before it ended without taking the message",
-                    "the message is kept; send it with the queue of `/api/v1`, or send another one",
-                ),
-                Turn::Soon | Turn::Now => Vec::new(),
-            },
+            // What is asked was told with its call, and a resume opens the next stream.
+            Update::Status(ThreadStatus::Waiting) if self.turn.is_now() => {
+                self.is_over = true;
+                Vec::new()
+            }
+            Update::Status(ThreadStatus::Waiting) if self.turn.is_queued() => self.is_left(
+                "the run before it waits for an answer",
+                "answer what it asks; the message is kept and read after it",
+            ),
+            Update::Status(ThreadStatus::Idle) if self.turn.is_queued() => self.is_left(
+                "the run before it ended without taking the message",
+                "the message is kept; send it with the queue of `/api/v1`, or send another one",
+            ),
+            Update::Status(ThreadStatus::Waiting | ThreadStatus::Idle | ThreadStatus::Running) => Vec::new(),
             Update::Stopped { why } => {
                 self.is_over = true;
                 self.breaks(why)
