@@ -75,6 +75,11 @@ pub(crate) struct Drawing<'a> {
 }
 
 impl Budget {
+    /// What a user may spend altogether, in millionths of a US dollar.
+    pub(crate) fn credit(cap: u64) -> Self {
+        Self { per: Per::User, unit: Unit::Usd, window: Window::Total, cap, approvers: BTreeSet::new() }
+    }
+
     /// The budget's name in the store. Workspaces never share one.
     pub(crate) fn name(&self, by: Drawing<'_>) -> String {
         let (per, whose) = match self.per {

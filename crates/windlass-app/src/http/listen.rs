@@ -199,7 +199,7 @@ impl Hall {
                 tracing::info!(peer = %peer.address, %error, "a connection was dropped");
                 return;
             };
-            tracing::info!(peer = %peer.address, problem = problem.code, %error, "a connection was refused");
+            tracing::info!(peer = %peer.address, problem = %problem.code, %error, "a connection was refused");
             if spoken.refuse(&problem).await.is_err() {
                 return;
             }

@@ -10,7 +10,6 @@ use utoipa::ToSchema;
 use windlass::machine::{
     AtLimit, Block, Fact, InputId, Message, Role, RunOptions, Seq, Surface, ThreadId, WhenBusy,
 };
-use windlass::port::journal::ThreadStatus;
 use windlass::{Started, Task};
 
 use super::Shared;
@@ -34,6 +33,7 @@ const AT_ONCE: usize = 16;
 /// A message, and how the run that it starts behaves.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"message": "Read data.csv and write three insights to insights.md", "timezone": "Europe/Rome"}))]
 pub struct NewMessage {
     /// The thread that it goes to; absent in `POST /runs`: a new one is made.
     thread: Option<String>,
@@ -200,11 +200,6 @@ pub async fn send(
     let row = match &thread {
         Some(thread) => Some(caller.thread(app, thread).await?),
         None => None,
-    };
-    // A message to an active run adds none.
-    let _room = match row.as_ref().is_none_or(|row| row.view.status == ThreadStatus::Idle) {
-        true => Some(app.limiter.room_for_run(app, caller.user()).await?),
-        false => None,
     };
     let place = row.map(|row| (row.thread, row.view.folder));
     let mentioned = files::mentioned(app, caller, place.clone(), &message).await?;

@@ -93,7 +93,7 @@ impl Setting {
                 Ok(response) => response,
                 // The server is dead; the next one is on its way.
                 Err(_) => {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep a dead server says nothing; the next one is asked in a moment
                     continue;
                 }
             };
@@ -149,7 +149,7 @@ impl Setting {
 /// Kills the server and starts it again, several times; returns the user of the last one.
 async fn kill_and_start(mut server: Server, base_url: String, address: watch::Sender<String>) -> Server {
     for after_ms in KILLS_AFTER_MS {
-        tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        tokio::time::sleep(Duration::from_millis(after_ms)).await; // tidy: sleep the kills are to come at some time, not at some event
         let base_url = base_url.clone();
         server = tokio::task::spawn_blocking(move || serve(server.kill(), &base_url)).await.unwrap();
         address.send_replace(server.address.clone());

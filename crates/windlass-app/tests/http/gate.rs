@@ -79,7 +79,10 @@ async fn grants_are_written_listed_and_revoked_by_whom_they_concern() {
         (json!({"tool": "no tool"}), "`no tool`"),
         (json!({"tool": "Write", "count": 0}), "`count` is 0"),
         (json!({"tool": "Write", "arguments": [{"argument": "path", "is": "present"}]}), "`path`"),
-        (json!({"tool": "Write", "arguments": [{"argument": "/path", "is": {"matches": "("}}]}), "("),
+        (
+            json!({"tool": "Write", "arguments": [{"argument": "/path", "is": {"matches": "("}}]}),
+            "`matches` of `/path`",
+        ),
     ] {
         let refused = ann.post("/grants", body).await;
         refused.is_problem(422, "invalid");

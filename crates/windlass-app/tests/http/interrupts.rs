@@ -77,6 +77,11 @@ async fn a_denial_and_an_edit_reach_the_model_and_the_file() {
     let edit =
         json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "mine\n"}}});
     answered(&ann, &interrupt, edit).await.is(StatusCode::OK);
+    // What the changed call would do is shown before it runs.
+    let again = ann.wait(&run).await["meta"]["interrupts"][0].clone();
+    assert!(again["preview"].as_str().unwrap().contains("mine"), "{again:#}");
+    let approve = json!({"answer": {"kind": "approve"}});
+    answered(&ann, again["interrupt"].as_str().unwrap(), approve).await.is(StatusCode::OK);
     assert_eq!(ann.wait(&run).await["status"], "done");
     assert_eq!(ann.file(&thread, "insights.md").await, "mine\n");
 }
@@ -129,8 +134,8 @@ async fn two_people_and_those_whom_a_rule_names_are_asked() {
     let user = User::new();
     let directory = user.home().join("config/windlass");
     std::fs::create_dir_all(&directory).unwrap();
-    let policy = "[[rule]]\nname = \"two\"\ntool = \"Write\"\nverdict = \"ask\"\n\
-        quorum = { count = 2, of = [\"role:member\", \"role:admin\"] }\n";
+    let policy = "[[rule]]\nname = 'two'\ntools = ['Write']\nverdict = 'ask'\nquorum = 2\n\
+        approvers = ['role:member', 'role:admin']\n";
     std::fs::write(directory.join("policy.toml"), policy).unwrap();
     let server = Server::start_for(user, &[]);
     let (ann, _) = server.member("ann");

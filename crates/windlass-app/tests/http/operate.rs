@@ -1,6 +1,6 @@
 //! Running a server: told to end, reached through proxies, asked too often, and what it leaves to the next process.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Child;
 use std::time::Duration;
 
@@ -124,11 +124,14 @@ fn a_client_that_does_not_read_holds_an_end_up_only_until_the_second_signal() {
 fn a_server_that_ends_says_so_and_closes() {
     let server = with_limits("");
     let mut idle = connect(&server);
-    let mut quiet = connect(&server);
-    quiet.write_all((head(&server, "GET /api/v1/health") + "\r\n").as_bytes()).unwrap();
+    let mut kept = connect(&server);
+    kept.write_all((head(&server, "GET /api/v1/health") + "\r\n").as_bytes()).unwrap();
+    let mut first = [0; 17];
+    kept.read_exact(&mut first).unwrap();
+    assert_eq!(first, *b"HTTP/1.1 200 OK\r\n");
     let (_, code) = server.end(libc::SIGTERM);
     assert_eq!((code, rest(&mut idle).as_str()), (Some(143), ""));
-    assert!(rest(&mut quiet).starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(rest(&mut kept).ends_with("{\"status\":\"ok\"}"), "the answer comes whole, then the end");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,4 +236,20 @@ async fn pages_that_are_listed_may_use_the_server() {
     let refused = answer(other).await;
     refused.is_problem(403, "forbidden");
     assert!(!refused.headers.contains_key("access-control-allow-origin"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_has_so_many_runs_at_a_time() {
+    let server = with_limits("runs_per_user = 1");
+    let (ann, bob) = (server.member("ann").0, server.member("bob").0);
+    let task = serde_json::json!({"message": crate::cli::TASK});
+    let first = ann.post("/runs", task.clone()).await.is(StatusCode::CREATED);
+    ann.post("/runs", task.clone()).await.is_problem(429, "too_many_runs");
+    bob.post("/runs", task).await.is(StatusCode::CREATED);
+    // A message into the thread of the one that there is begins none.
+    let more = format!("/threads/{}/messages", first.body["thread"].as_str().unwrap());
+    ann.post(&more, serde_json::json!({"message": "and faster"})).await.is(StatusCode::ACCEPTED);
+    let cancel = format!("/runs/{}/cancel", first.body["run"].as_str().unwrap());
+    ann.post(&cancel, serde_json::json!({})).await;
+    logs(&server.user, 1, |line| line["problem"] == "too_many_runs");
 }

@@ -17,6 +17,6 @@ use axum::Router;
 use super::Shared;
 
 /// The routes of every dialect.
-pub fn routes() -> Router<Shared> {
-    Router::new().merge(skyflo::routes()).merge(zeus::routes()).merge(skillchat::routes())
+pub fn routes(app: &Shared) -> Router<Shared> {
+    Router::new().merge(skyflo::routes(app)).merge(zeus::routes()).merge(skillchat::routes())
 }

@@ -50,7 +50,7 @@ struct Begin {
     params(("thread" = String, Path, description = "the thread's id"), Begin,
         ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
     responses((status = 200, content_type = "text/event-stream", body = String,
-            description = "events; with `Accept: application/x-ndjson` one JSON object a line"),
+            description = "events; with `Accept: application/x-ndjson` one JSON object a line, its `id` as `position`"),
         (status = 401, body = Problem), (status = 404, body = Problem)))]
 async fn thread(
     State(app): State<Shared>,
@@ -73,7 +73,7 @@ async fn thread(
     params(("run" = String, Path, description = "the run's id"), Begin,
         ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
     responses((status = 200, content_type = "text/event-stream", body = String,
-            description = "events; with `Accept: application/x-ndjson` one JSON object a line"),
+            description = "events; with `Accept: application/x-ndjson` one JSON object a line, its `id` as `position`"),
         (status = 204, description = "the run has ended, and the client has it all"),
         (status = 401, body = Problem), (status = 404, body = Problem)))]
 async fn run(
