@@ -308,7 +308,7 @@ async fn everybody_gets_what_is_theirs_and_nothing_else() {
     };
     // The key's time is over within half a second.
     while verdict(&world.ask(&expired, "expired").await) == "in" {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await; // tidy: sleep the key's time has to pass
     }
     let mut wrong = Vec::new();
     // Those who are let in change things: they come last.
