@@ -238,7 +238,7 @@ fn failed(outcome: Outcome) -> Problem {
     let error =
         windlass::machine::RunError { code: error.code, message: error.message, retryable: error.retryable };
     let Failure { code, words, hint } = explain(&error);
-    Problem::new(StatusCode::BAD_GATEWAY, code, words).hint(hint)
+    Problem::new(StatusCode::BAD_GATEWAY, code.to_owned(), words).hint(hint)
 }
 
 /// The tutor has no first words of its own. (WT-E5)
@@ -257,7 +257,7 @@ mod tests {
         let read = |message: String, lines: usize| {
             let history = Some(vec![json!({"role": "user", "content": "x"}); lines]);
             let chat = Chat { message: Some(message), history, doc_id: None, session_id: None };
-            chat.read().map(|(_, lines)| lines.len()).map_err(|problem| problem.code)
+            chat.read().map(|(_, lines)| lines.len()).map_err(|problem| problem.code.into_owned())
         };
         assert_eq!(read("ä".repeat(MESSAGE_MAX_CHARS), 100), Ok(100));
         assert_eq!(read("ä".repeat(MESSAGE_MAX_CHARS + 1), 0), Err("message_too_long".into()));

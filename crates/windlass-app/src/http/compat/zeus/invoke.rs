@@ -7,9 +7,9 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use windlass::machine::{AtLimit, Block, Fact, RunId, RunOptions, RunStatus, Seq, Surface, WhenBusy};
+use windlass::Task;
+use windlass::machine::{AtLimit, Block, RunId, RunOptions, Surface, WhenBusy};
 use windlass::port::journal::ThreadStatus;
-use windlass::{Started, Task};
 
 use super::super::history::told;
 use super::super::session::{self, Session};
@@ -25,9 +25,6 @@ use crate::http::caller::Caller;
 use crate::http::input::{Body, Query};
 use crate::http::problem::Problem;
 use crate::http::send::Said;
-
-/// Events looked through for a run that ended at once.
-const BEGINNING: usize = 16;
 
 /// Messages of an earlier conversation that are taken over. (ZE-E7)
 const HISTORY_TOLD: usize = 30;
@@ -69,7 +66,6 @@ pub async fn invoke(
     };
     task.when_busy = WhenBusy::Queue;
     let started = begin(&app, &caller, task).await?;
-    has_credit(&app, &started).await?;
     let scene = Scene { session: session.name.clone(), names: written.events };
     let first = asked(&app, &session, &scene).await?;
     let speaker = Zeus::new(scene, started.run.clone());
@@ -80,27 +76,6 @@ pub async fn invoke(
 /// `session_` and twelve hexadecimal digits. (ZE-E11)
 fn fresh_name() -> String {
     format!("session_{:012x}", crate::place::clock().random() & 0xffff_ffff_ffff)
-}
-
-/// Refuses where a budget had no room for the first step: the frontend knows that by its status. (ZE-X5, ZE-O1)
-async fn has_credit(app: &Shared, started: &Started) -> Result<(), Problem> {
-    let after = Seq(started.seq.0.saturating_sub(1));
-    let events = app.engine.events(&started.thread, after, BEGINNING).await?;
-    let own = events.into_iter().filter(|recorded| recorded.event.run.as_ref() == Some(&started.run));
-    for recorded in own {
-        match recorded.event.fact {
-            Fact::StepStarted { .. } => return Ok(()),
-            Fact::RunFinished { status: RunStatus::Failed, error: Some(error), .. }
-                if error.code == "ERR_LIMIT" =>
-            {
-                let status = http::StatusCode::FORBIDDEN;
-                return Err(Problem::new(status, "insufficient_credits", error.message)
-                    .hint("have an administrator raise the budget, or wait until it is renewed"));
-            }
-            _ => {} // tidy: a run's beginning has nothing else to say of credit
-        }
-    }
-    Ok(())
 }
 
 /// What the run before waits for: it is told again to whoever sends a message meanwhile.
