@@ -79,7 +79,8 @@ async fn a_question_that_has_expired_is_not_answered() {
     user.configure("[approvals]\nquestion_timeout = \"1s\"\n");
     let server = server(user, vec![Turn::Call(vec![ask("one")]), Turn::Say("Then not.")]);
     let key = server.key(&[]);
-    let asked = server.post(CHAT, &key, &json!({"message": "go", "session_id": "s"})).await.is(StatusCode::OK);
+    let asked =
+        server.post(CHAT, &key, &json!({"message": "go", "session_id": "s"})).await.is(StatusCode::OK);
     let runs = server.get("/api/v1/runs", &key).await.is(StatusCode::OK).body;
     let run = runs["data"][0]["id"].as_str().unwrap_or_else(|| panic!("{runs:#}"));
     // Its time runs out by itself, and the run goes on.
@@ -123,7 +124,10 @@ async fn out_of_steps_there_is_a_plain_answer() {
     let command = model.command(&user, &["serve", "--listen", "127.0.0.1:0", "--max-steps", "2"]);
     let server = Server::spawn(user, command);
     let said = server.post(CHAT, &server.key(&[]), &json!({"message": "go"})).await.is(StatusCode::OK).body;
-    assert_eq!((&said["message"]["content"], &said["model_fallback"]), (&json!("So far, nothing."), &json!(true)));
+    assert_eq!(
+        (&said["message"]["content"], &said["model_fallback"]),
+        (&json!("So far, nothing."), &json!(true))
+    );
 }
 
 async fn chat_in(server: &Server, zone: &str) -> Answer {
@@ -158,12 +162,17 @@ async fn fragments_come_as_the_model_says_them_and_the_run_outlives_its_stream()
     let first = std::str::from_utf8(&first).unwrap();
     assert!(first.starts_with("event: token\n") && !first.contains("tok0059"), "{first}");
     drop(stream);
-    let next = server.post(&path, &key, &json!({"message": "and?", "session_id": "s"})).await.is(StatusCode::OK);
+    let next =
+        server.post(&path, &key, &json!({"message": "and?", "session_id": "s"})).await.is(StatusCode::OK);
     let names: Vec<String> = frames(next.body.as_str().unwrap()).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["token", "mood", "done"]);
     let session = server.get("/skillchat/api/sessions/s", &key).await.is(StatusCode::OK).body;
-    let roles: Vec<&str> =
-        session["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+    let roles: Vec<&str> = session["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant"]);
 }
 

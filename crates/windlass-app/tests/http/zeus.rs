@@ -76,7 +76,9 @@ async fn sessions_of_one_name_do_not_meet() {
 #[tokio::test]
 async fn a_provider_that_fails_is_explained() {
     let provider = ProviderServer::start().await.unwrap();
-    for (scenario, name) in [("oai-x-413", "a_context_that_is_too_long"), ("oai-x-401", "a_key_that_is_refused")] {
+    for (scenario, name) in
+        [("oai-x-413", "a_context_that_is_too_long"), ("oai-x-401", "a_key_that_is_refused")]
+    {
         let url = format!("{}/v1", provider.url(scenario));
         let server = Server::start(&["--model", "openai-compatible/model-x", "--base-url", &url]);
         check(&server, "zeus", name).await;
@@ -191,6 +193,7 @@ async fn a_message_that_is_too_long_is_refused() {
     let server = Server::start(&[]);
     let answer = post(&server, &server.key(&[]), INVOKE, &json!({"message": "x".repeat(32_769)})).await;
     answer.is_problem(422, "invalid");
-    let resume = json!({"session_id": "s", "tool_call_results": [{"tool_call_id": "x", "decision": "approved"}]});
+    let resume =
+        json!({"session_id": "s", "tool_call_results": [{"tool_call_id": "x", "decision": "approved"}]});
     post(&server, &server.key(&[]), RESUME, &resume).await.is_problem(404, "not_found");
 }
