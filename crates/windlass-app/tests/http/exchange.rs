@@ -76,6 +76,10 @@ pub fn frames(stream: &str) -> Vec<(String, Value)> {
             _ => told.push((name.to_owned(), data)),
         }
     }
+    // What calls would do is looked up for all at once: they ask in any order.
+    for beside in told.chunk_by_mut(|(one, _), (other, _)| one == "tool_call" && other == "tool_call") {
+        beside.sort_by_key(|(_, data)| data["tool_call_id"].to_string());
+    }
     told
 }
 

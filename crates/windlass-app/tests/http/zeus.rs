@@ -90,7 +90,8 @@ async fn a_provider_that_fails_is_explained() {
 async fn steps_run_out() {
     let models = ModelServer::start(0).await.unwrap();
     let url = models.base_url();
-    let server = Server::start(&["--model", "openai-chat/loop-9", "--base-url", &url, "--max-steps", "2"]);
+    let server =
+        Server::start(&["--model", "openai-compatible/loop-9", "--base-url", &url, "--max-steps", "2"]);
     let said = invoke(&server, &server.key(&[]), json!({"message": "go"})).await;
     let (name, data) = said.last().unwrap().clone();
     assert_eq!((name.as_str(), &data["error_code"]), ("error", &json!("ERR_MAX_TURNS")), "{said:#?}");
@@ -147,7 +148,7 @@ async fn read_to(response: &mut reqwest::Response, name: &str) -> String {
 async fn a_run_outlives_its_stream_and_the_next_message_waits_for_it() {
     let models = ModelServer::start(0).await.unwrap();
     let url = models.base_url();
-    let server = Server::start(&["--model", "openai-chat/text-60-delay20ms", "--base-url", &url]);
+    let server = Server::start(&["--model", "openai-compatible/text-60-delay20ms", "--base-url", &url]);
     let key = server.key(&[]);
     let first = server.request(Method::POST, INVOKE).bearer_auth(&key);
     let mut first = first.json(&json!({"message": "one", "session_id": "s"})).send().await.unwrap();
@@ -167,7 +168,7 @@ async fn a_run_outlives_its_stream_and_the_next_message_waits_for_it() {
 async fn a_stopped_run_keeps_what_it_said_and_sends_nothing_after_it() {
     let models = ModelServer::start(0).await.unwrap();
     let url = models.base_url();
-    let server = Server::start(&["--model", "openai-chat/text-400-delay20ms", "--base-url", &url]);
+    let server = Server::start(&["--model", "openai-compatible/text-400-delay20ms", "--base-url", &url]);
     let key = server.key(&[]);
     let send = |message: &str| {
         let request = server.request(Method::POST, INVOKE).bearer_auth(&key);

@@ -11,7 +11,7 @@ use windlass::Task;
 use windlass::machine::{AtLimit, Block, RunId, RunOptions, Surface, WhenBusy};
 use windlass::port::journal::ThreadStatus;
 
-use super::super::history::told;
+use super::super::history::{title, told};
 use super::super::session::{self, Session};
 use super::super::stream::{feed, respond};
 use super::body::Invoke;
@@ -52,10 +52,10 @@ pub async fn invoke(
     let session = session::find(&app, &caller, &name).await?;
     guard::check(&app, &caller, &session, &guards).await?;
     let mut task = Task::new(agent, "");
-    task.message = Said::Text(message).read()?;
-    if session.row.is_none() {
-        task.message.blocks.extend(told(&history, HISTORY_TOLD).map(Block::text));
-    }
+    task.message = Said::Text(message.clone()).read()?;
+    let before = if session.row.is_none() { told(&history, HISTORY_TOLD) } else { None };
+    let has_history = before.is_some();
+    task.message.blocks.extend(before.map(Block::text));
     task.thread = Some(session.thread.clone());
     // No two calls of a session run at once (ZE-H10), and what a limit asks has no place in this dialect.
     task.options = RunOptions {
@@ -66,6 +66,9 @@ pub async fn invoke(
     };
     task.when_busy = WhenBusy::Queue;
     let started = begin(&app, &caller, task).await?;
+    if has_history {
+        title(&app, &caller, &started.thread, &message).await?;
+    }
     let scene = Scene { session: session.name.clone(), names: written.events };
     let first = asked(&app, &session, &scene).await?;
     let speaker = Zeus::new(scene, started.run.clone());
@@ -86,7 +89,7 @@ async fn asked(app: &Shared, session: &Session, scene: &Scene) -> Result<Vec<Str
     }
     let machine = app.engine.peek(&session.thread).await?;
     let run = machine.state().run.as_ref();
-    Ok(run.map(|run| Calls::resumed(run).open(scene, run)).unwrap_or_default())
+    Ok(run.map(|run| Calls::resumed(run).open(scene, run, &[])).unwrap_or_default())
 }
 
 /// The answer with the names that a client needs to come back: a session may have been named here.
