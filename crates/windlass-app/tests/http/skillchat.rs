@@ -122,7 +122,14 @@ async fn out_of_steps_there_is_a_plain_answer() {
     let url = models.base_url();
     let model = "openai-compatible/loop-9";
     let server = Server::start(&["--model", model, "--base-url", &url, "--max-steps", "2"]);
-    let said = server.post(CHAT, &server.key(&[]), &json!({"message": "go"})).await.is(StatusCode::OK).body;
+    let key = server.key(&[]);
+    let mut said = server.post(CHAT, &key, &json!({"message": "go", "session_id": "s"})).await.body;
+    // Each of its two steps makes a call that asks.
+    for _ in 0..2 {
+        let checkpoint = &said["hitl"]["checkpoint_id"];
+        let yes = json!({"session_id": "s", "checkpoint_id": checkpoint, "response": {"approved": true}});
+        said = server.post(&format!("{CHAT}/hitl-response"), &key, &yes).await.is(StatusCode::OK).body;
+    }
     let content = said["message"]["content"].as_str().unwrap();
     assert!(content.contains("tok0000") && said["model_fallback"] == true, "{said:#}");
 }

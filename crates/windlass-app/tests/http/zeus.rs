@@ -88,10 +88,12 @@ async fn a_provider_that_fails_is_explained() {
 // rows: ZE-X8
 #[tokio::test]
 async fn steps_run_out() {
-    let models = ModelServer::start(0).await.unwrap();
-    let url = models.base_url();
-    let server =
-        Server::start(&["--model", "openai-compatible/loop-9", "--base-url", &url, "--max-steps", "2"]);
+    let look = || Turn::Call(vec![("Glob", json!({"pattern": "*"}))]);
+    let user = User::new();
+    let model = Model::start(vec![look(), look(), look()]);
+    let mut command = model.command(&user, &["serve", "--listen", "127.0.0.1:0"]);
+    command.args(["--max-steps", "2"]);
+    let server = Server::spawn(user, command);
     let said = invoke(&server, &server.key(&[]), json!({"message": "go"})).await;
     let (name, data) = said.last().unwrap().clone();
     assert_eq!((name.as_str(), &data["error_code"]), ("error", &json!("ERR_MAX_TURNS")), "{said:#?}");
