@@ -2,6 +2,8 @@
 //!
 //! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
 
+mod agui;
+mod fill;
 mod skyflo;
 
 use axum::Router;
@@ -10,5 +12,5 @@ use super::Shared;
 
 /// The routes of every dialect.
 pub fn routes() -> Router<Shared> {
-    Router::new().merge(skyflo::routes())
+    Router::new().merge(skyflo::routes()).merge(agui::routes())
 }

@@ -14,7 +14,7 @@ use http::{HeaderName, HeaderValue, header};
 use windlass::machine::Timestamp;
 use windlass::port::clock::Clock;
 
-use super::fill::filled;
+use crate::http::compat::fill::filled;
 use super::speak::Speaker;
 use super::word::{Word, heartbeat};
 use crate::http::Shared;

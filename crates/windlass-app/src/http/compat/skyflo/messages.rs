@@ -15,7 +15,7 @@ use windlass::{Engine, EngineError};
 
 use super::call::{Call, args, blocks, plain, text};
 use super::calls::{Said, is_failure, said as answered};
-use super::fill::fill;
+use crate::http::compat::fill::fill;
 use super::find::CHANGED;
 use super::reply::{Replied, dollars, said, thought};
 

@@ -9,7 +9,6 @@ mod chat;
 mod conversations;
 mod date;
 mod feed;
-mod fill;
 mod find;
 #[cfg(test)]
 mod golden;
