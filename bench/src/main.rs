@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
-use windlass_bench::drive::{self, Load, Peer, Program, Settings};
+use windlass_bench::drive::{self, Load, Open, Peer, Program, Settings};
 use windlass_bench::server::ModelServer;
 use windlass_bench::{machine, table};
 
@@ -26,6 +26,8 @@ enum Command {
     Serve(Serve),
     /// Play runs with one program in this process and tell the figures, as a JSON line
     Drive(Drive),
+    /// Open the engine on a store in this process and tell what that takes, as a JSON line
+    Open(Open),
     /// Play Windlass for a harness from outside, which tells in the environment what to play
     Peer(Peer),
     /// Measure every program with every workload and print the table
@@ -61,6 +63,10 @@ fn main() -> Result<()> {
         Command::Drive(arguments) => {
             let figures = drive::drive(arguments.program, &arguments.settings, &arguments.load)?;
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&figures)?)?;
+            Ok(())
+        }
+        Command::Open(open) => {
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&drive::open(&open)?)?)?;
             Ok(())
         }
         Command::Peer(peer) => {

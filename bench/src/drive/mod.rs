@@ -5,6 +5,7 @@
 
 mod bare;
 mod load;
+mod open;
 mod peer;
 mod probe;
 mod rig;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 pub use self::load::{Figures, Load};
+pub use self::open::{Open, Opened};
 pub use self::peer::Peer;
 pub use self::probe::RunProbe;
 
@@ -151,6 +153,14 @@ pub fn drive(program: Program, settings: &Settings, load: &Load) -> Result<Figur
         let driver = program.start(settings).await?;
         load::measure(driver.into(), settings, load).await
     })
+}
+
+/// Opens the engine on a store and tells what that took.
+///
+/// # Errors
+/// Where the store cannot be opened.
+pub fn open(open: &Open) -> Result<Opened> {
+    runtime()?.block_on(open.measure())
 }
 
 /// Plays Windlass for a harness from outside and tells the figures in its words.

@@ -5,13 +5,15 @@
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::drive::Figures;
+use crate::drive::{Figures, Opened};
 use crate::machine;
 
 /// How often a running program is looked at; short beside every workload.
@@ -88,6 +90,17 @@ impl Drop for Server {
 
 /// Runs a program to its end.
 pub(super) fn drive(arguments: &[OsString], time_limit: Duration) -> Result<Driven> {
+    let (figures, started_ns) = told(arguments, time_limit)?;
+    Ok(Driven { figures, started_ns })
+}
+
+/// Opens the engine on the store in a folder, in a process of its own.
+pub(super) fn open(folder: &Path, time_limit: Duration) -> Result<Opened> {
+    Ok(told(&["open".into(), "--folder".into(), folder.into()], time_limit)?.0)
+}
+
+/// What this binary tells in a process of its own, and when that was started.
+fn told<T: DeserializeOwned>(arguments: &[OsString], time_limit: Duration) -> Result<(T, u64)> {
     let mut command = this_binary()?;
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     let started_ns = machine::monotonic_ns();
@@ -106,7 +119,7 @@ pub(super) fn drive(arguments: &[OsString], time_limit: Duration) -> Result<Driv
         bail!("it ended with {}", output.status);
     }
     let figures = serde_json::from_slice(&output.stdout).context("it told no figures")?;
-    Ok(Driven { figures, started_ns })
+    Ok((figures, started_ns))
 }
 
 fn this_binary() -> Result<Command> {

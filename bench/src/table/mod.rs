@@ -19,10 +19,10 @@ use clap::Args;
 use self::child::Server;
 use self::samples::{Sample, Samples};
 use self::workload::Workload;
-use crate::drive::Program;
+use crate::drive::{Opened, Program};
 use crate::machine;
 
-/// A workload that takes longer has hung; the longest takes some ten seconds on a slow machine.
+/// A workload that takes longer has hung; the longest takes half a minute on a slow machine.
 const TIME_LIMIT: Duration = Duration::from_secs(180);
 
 /// Shorter measurements cannot tell what others used of the machine.
@@ -99,6 +99,10 @@ fn measure(
     let outcome = child::drive(&arguments, TIME_LIMIT);
     let after = Busy::now(server)?;
     let first_ns = server.first_ns()?;
+    let opened = match (&outcome, workload) {
+        (Ok(_), Workload::Waiting) => Some(opened(folder)?),
+        _ => None, // tidy: the others leave nothing that waits
+    };
     std::fs::remove_dir_all(folder)?;
     let label = format!("{:16} {:8}", workload.name(), program.name());
     match outcome {
@@ -106,6 +110,7 @@ fn measure(
             let sample = Sample {
                 first_request_ms: first_ns.map(|first| first.saturating_sub(driven.started_ns) as f64 / 1e6),
                 others_share: after.others_share_since(&before, driven.figures.cpu_total_s),
+                opened,
                 figures: driven.figures,
             };
             eprintln!("{label} {}", sample.summary());
@@ -114,6 +119,13 @@ fn measure(
         Err(error) => eprintln!("{label} failed: {error:#}"),
     }
     Ok(())
+}
+
+/// What opening the engine takes: on an empty store, and on the one in the folder.
+fn opened(folder: &Path) -> Result<(Opened, Opened)> {
+    let empty = folder.join("empty");
+    std::fs::create_dir_all(&empty)?;
+    Ok((child::open(&empty, TIME_LIMIT)?, child::open(folder, TIME_LIMIT)?))
 }
 
 /// How busy the machine and the server have been up to a moment.

@@ -4,7 +4,7 @@
 
 use super::budget::{Budget, grouped};
 use super::samples::{Sample, Samples};
-use super::workload::{SLOW_IDEAL_S, SLOW_RUNS, SLOW_TOKEN_MS, WAITING_RUNS, Workload};
+use super::workload::{SLOW_IDEAL_S, SLOW_RUNS, SLOW_TOKEN_MS, Workload};
 use crate::drive::Program;
 
 /// What stands where nothing was measured.
@@ -94,14 +94,26 @@ fn process(samples: &Samples) -> Vec<Row> {
     let cold = medians(samples, Workload::Cold, |sample| sample.first_request_ms);
     let waiting = |sample: &Sample| {
         let kib = sample.figures.resident_after_kib.saturating_sub(sample.figures.resident_kib);
-        Some(kib as f64 / WAITING_RUNS as f64)
+        Some(kib as f64 / sample.figures.runs as f64)
     };
+    let open = |sample: &Sample| Some(sample.opened?.1.open_ms);
+    let later = |sample: &Sample| sample.opened.map(|(empty, full)| full.open_ms - empty.open_ms);
+    let growth = |sample: &Sample| {
+        let (empty, full) = sample.opened?;
+        Some((full.resident_kib as f64 - empty.resident_kib as f64) * 1024.0 / 1e6)
+    };
+    let more = |figure: fn(&Sample) -> Option<f64>| medians(samples, Workload::Waiting, figure);
     let idle = |sample: &Sample| Some(sample.figures.resident_kib as f64 * 1024.0 / 1e6);
     vec![
         Row::new("start of the process to its first request, ms", cold, 1).budget(Budget::AtMost(50.0)),
         Row::new("resident when idle, MB", medians(samples, Workload::Steps, idle), 1)
             .budget(Budget::AtMost(40.0)),
         Row::new("resident for each waiting run, KiB", medians(samples, Workload::Waiting, waiting), 1),
+        Row::new("10,000 waiting runs: opening the engine, ms", medians(samples, Workload::Waiting, open), 1)
+            .budget(Budget::AtMost(100.0)),
+        Row::new("10,000 waiting runs: the same, more than on an empty store, ms", more(later), 1),
+        Row::new("10,000 waiting runs: resident beyond an empty store, MB", more(growth), 1)
+            .budget(Budget::AtMost(10.0)),
     ]
 }
 

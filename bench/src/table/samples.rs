@@ -6,13 +6,15 @@
 use std::collections::BTreeMap;
 
 use super::workload::Workload;
-use crate::drive::{Figures, Program};
+use crate::drive::{Figures, Opened, Program};
 
 /// One repetition.
 pub(super) struct Sample {
     pub(super) figures: Figures,
     /// From the start of the process to its first request.
     pub(super) first_request_ms: Option<f64>,
+    /// What opening the engine on an empty store takes, and on the one that the runs have left.
+    pub(super) opened: Option<(Opened, Opened)>,
     /// The share of the machine that neither the program nor the server used.
     pub(super) others_share: Option<f64>,
 }

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use crate::drive::Program;
 
 /// Runs of the workload whose runs wait.
-pub(super) const WAITING_RUNS: usize = 1000;
+const WAITING_RUNS: usize = 10_000;
 /// Streams of the workload with slow streams.
 pub(super) const SLOW_RUNS: usize = 1000;
 /// Wait before each of its tokens.
@@ -36,7 +36,7 @@ pub enum Workload {
     AtOnce,
     /// 1,000 streams at once, of 200 tokens, 20 ms apart
     Slow,
-    /// 1,000 runs that wait for a person
+    /// 10,000 runs that wait for a person, and an engine that is opened on their store
     Waiting,
     /// From the start of the process to its first request
     Cold,
@@ -99,7 +99,7 @@ impl Workload {
             Workload::Chunks => ("stream-2000", few(20), 1, 2),
             Workload::AtOnce => ("loop-20", 200, 200, 1),
             Workload::Slow => ("delay20ms-200", SLOW_RUNS, SLOW_RUNS, 1),
-            Workload::Waiting => ("loop-20", WAITING_RUNS, 8, 1),
+            Workload::Waiting => ("loop-20", few(WAITING_RUNS), 8, 1),
             Workload::Cold => ("stream-1", 1, 1, 0),
         };
         Shape { model, runs, concurrency, warmup }

@@ -215,9 +215,11 @@ impl Ground {
         observer: Arc<dyn Observer>,
     ) -> anyhow::Result<Place> {
         let rules = self.rules.clone();
+        let creditors = people.clone();
+        let credit = move |workspace: &str, user: &Principal| creditors.credit(workspace, user);
         let roles = move |principal: &Principal| people.roles(principal);
         self.open_with(used, |builder| {
-            builder.rules(rules).roles_of(roles).observer(observer).attend(Attend::All)
+            builder.rules(rules).roles_of(roles).credit_of(credit).observer(observer).attend(Attend::All)
         })
         .await
     }

@@ -4,7 +4,9 @@
 //! older one is lifted by [`upcast`] when it is read, and nothing else knows that it was old.
 
 mod ask;
+mod call;
 mod run;
+mod version;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,9 +15,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::ask::{Answer, InterruptKind, LimitAsked, Next, Question, Refused, Reply};
+pub use self::call::{CancelReason, Outcome, Verdict};
 pub use self::run::{
     AtLimit, Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode, Surface, Totals,
 };
+pub use self::version::{UnreadableEvent, VERSION, upcast};
 use crate::agent::{Agent, EffectClass};
 use crate::id::{
     Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
@@ -23,9 +27,6 @@ use crate::id::{
 };
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{Approver, FailureClass, Terms};
-
-/// The version that this code writes.
-pub const VERSION: u32 = 1;
 
 /// A recorded fact with its time and place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -456,102 +457,3 @@ pub enum Fact {
 fn is_usual(terms: &Terms) -> bool {
     *terms == Terms::default()
 }
-
-/// The gate's verdict on a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It may run.
-    Allow,
-    /// A person decides.
-    Ask,
-    /// It may not run.
-    Deny,
-}
-
-/// How a call came to its result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// The tool answered.
-    #[default]
-    Returned,
-    /// It was never dispatched: unknown tool, bad arguments, or too many calls.
-    Refused,
-    /// The gate or a person denied it.
-    Denied,
-    /// The run ended before it was dispatched, or it was stopped and changes nothing.
-    Cancelled,
-    /// It was dispatched, and its outcome is unknown.
-    InDoubt,
-    /// A person told its result.
-    Told,
-    /// Its outcome was lost, and a read found it.
-    Reconciled,
-}
-
-impl Outcome {
-    fn is_returned(&self) -> bool {
-        *self == Self::Returned
-    }
-}
-
-/// Why a run is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CancelReason {
-    /// A person or program asked for it.
-    Requested,
-    /// Another message takes its place.
-    Replaced,
-    /// Another message takes its place, and its own messages leave the prompt.
-    RolledBack,
-    /// Its time is up.
-    RunTimeout,
-    /// Another limit of it was reached, and nobody raises it.
-    Limit,
-}
-
-/// An event that this code cannot read.
-#[derive(Debug, thiserror::Error)]
-pub enum UnreadableEvent {
-    /// A newer Windlass wrote it.
-    #[error("the event has version {found}, and this build reads versions up to {VERSION}; upgrade windlass")]
-    Newer {
-        /// The event's version.
-        found: u32,
-    },
-    /// The text is not an event.
-    #[error("the event is damaged: {0}")]
-    Damaged(#[from] serde_json::Error),
-}
-
-#[derive(Serialize)]
-struct Versioned<'a> {
-    v: u32,
-    #[serde(flatten)]
-    event: &'a Event,
-}
-
-impl Event {
-    /// The event as the journal keeps it: one line of JSON with its version.
-    pub fn encode(&self) -> String {
-        // An event holds only strings, numbers and JSON values: nothing that the serialiser refuses.
-        serde_json::to_string(&Versioned { v: VERSION, event: self }).expect("an event is always JSON")
-    }
-
-    /// Reads what [`Event::encode`] wrote, in this version or an older one.
-    pub fn decode(line: &str) -> Result<Self, UnreadableEvent> {
-        let mut value: Value = serde_json::from_str(line)?;
-        let found = value.get("v").and_then(Value::as_u64).unwrap_or(0);
-        let found = u32::try_from(found).unwrap_or(u32::MAX);
-        if found > VERSION {
-            return Err(UnreadableEvent::Newer { found });
-        }
-        upcast(found, &mut value);
-        Ok(serde_json::from_value(value)?)
-    }
-}
-
-/// Lifts an older event to [`VERSION`], one version at a time. Version 1 is the first: nothing to lift yet.
-pub fn upcast(_version: u32, _event: &mut Value) {}

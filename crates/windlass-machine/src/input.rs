@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::event::{Answer, InterruptKind, Refused, RunOptions};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId};
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::{FailureClass, Policy, Terms, Trust};
+use crate::policy::{FailureClass, Grant, Policy, Terms, Trust};
 
 /// What arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub enum Input {
         answers: Vec<Given>,
         /// Who.
         by: Party,
+        /// Grants that are written with the answers, or not at all.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        grants: Vec<NewGrant>,
         /// The policy now, with the open calls as they stand; an edited one with its new arguments. The driver looks it
         /// up when it takes the input.
         #[serde(skip)]
@@ -145,6 +148,10 @@ pub enum Input {
         figure: u64,
         /// How it stands.
         refused: Refused,
+        /// The message that was to start a run, where it was the run's first step that there was no room for: it is
+        /// decided on anew with this, so that the run stands in the journal before what it lacks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Box<NewMessage>>,
     },
     /// A dispatched call ended without a result that can be recorded: it hung or was no longer wanted and was killed,
     /// it crashed, or its result could not be kept. What that means is decided by its effect class.
@@ -302,6 +309,15 @@ pub struct Given {
     /// What the sender saw: an approval counts for that alone. `None`: whatever the interrupt is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Digest>,
+}
+
+/// A grant that goes with answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewGrant {
+    /// Whose runs it is for.
+    pub user: Principal,
+    /// The grant.
+    pub grant: Grant,
 }
 
 /// Who sends an input, as whoever let them in knows them.

@@ -104,7 +104,7 @@
 //!   an edited call with its new arguments. Where it is newer than what a call that may start now was judged by,
 //!   [`Input::Rejudge`] goes first.
 //! - **What the store has no room for** it hands back as [`Input::LimitRefused`], and then the input that was decided
-//!   on once more: the machine asks somebody, or ends the run.
+//!   on once more: the machine asks somebody, or ends the run. A message that was to start a run goes inside of it.
 //! - It sends [`Input::Tick`] when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts whose
 //!   policy has changed since it was judged.
 //! - **It gives [`Machine::handle`] the thread's time**, [`Machine::now`], and sleeps [`Machine::due_in_ms`] by a clock

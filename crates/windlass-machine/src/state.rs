@@ -12,8 +12,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::call::{Call, CallStatus, Changed, Line};
-pub(crate) use self::run::POLICY;
 pub use self::run::{Approval, Asked, Phase, Run, Streak};
+pub(crate) use self::run::{POLICY, RUN_TIMEOUT};
 use crate::agent::Agent;
 use crate::context::nudge;
 use crate::event::{
@@ -27,7 +27,7 @@ use crate::message::{Block, Message, MicroUsd, Role};
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 3;
+pub const FOLD: u32 = 4;
 
 /// A thread, folded from its journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -191,11 +191,11 @@ impl State {
             Fact::LimitReached { limit, figure, refused: Some(refused) } => {
                 self.refused = Some((limit.clone(), *figure, refused.clone()));
             }
-            // An interrupt or a result follows a doubt; other limits, origins and notes are for readers.
-            Fact::ToolInDoubt { .. }
-            | Fact::ThreadForked { .. }
-            | Fact::LimitReached { refused: None, .. }
-            | Fact::Note { .. } => {}
+            Fact::LimitReached { limit, refused: None, .. } => {
+                self.with_run(|run| run.is_overtime |= limit == RUN_TIMEOUT);
+            }
+            // An interrupt or a result follows a doubt; origins and notes are for readers.
+            Fact::ToolInDoubt { .. } | Fact::ThreadForked { .. } | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
     }
@@ -263,6 +263,7 @@ impl State {
             totals: Totals { cost: Some(MicroUsd(0)), ..Totals::default() },
             effects: Vec::new(),
             calls_of: BTreeMap::new(),
+            is_overtime: false,
             raised: BTreeMap::new(),
             streak: Streak::default(),
         });
@@ -328,6 +329,7 @@ impl State {
         if let InterruptKind::Limit(asked) = &asked.kind {
             let limit = asked.limit.clone();
             if let Answer::Raise { to } = answer {
+                run.is_overtime &= limit != RUN_TIMEOUT;
                 let figure = run.raised.entry(limit).or_default();
                 *figure = (*figure).max(*to);
             }

@@ -87,8 +87,9 @@ struct Case {
     calls: Vec<Decided>,
     quorum: u32,
     said: Vec<Vec<(Given, Party)>>,
-    /// Whether a tool has changed and the machine was not told yet.
+    /// Whether a tool has changed and the machine was not told yet, and how often one has.
     changed: bool,
+    version: u64,
     starts: u32,
 }
 
@@ -96,8 +97,8 @@ impl Case {
     fn new(quorum: u32) -> Self {
         let calls = vec![Decided::new(NAMED_TOOL), Decided::new("Tool")];
         let machine = Machine::restore("t".into(), None, []).unwrap();
-        let mut case =
-            Self { machine, journal: Vec::new(), calls, quorum, said: Vec::new(), changed: false, starts: 0 };
+        let (journal, said) = (Vec::new(), Vec::new());
+        let mut case = Self { machine, journal, calls, quorum, said, changed: false, version: 1, starts: 0 };
         let message = fixture::new_message("m0", "Do it", "r0", Arc::new(fixture::agent()));
         assert!(case.take(&Input::Message(Box::new(message))));
         let blocks = vec![fixture::call("c0", NAMED_TOOL, "{}"), fixture::call("c1", "Tool", "{}")];
@@ -111,7 +112,7 @@ impl Case {
         let terms = fixture::terms(self.quorum, &["user:ann", "role:ops"], None);
         let rules = vec![fixture::rule(Verdict::Ask, NAMED_TOOL, terms)];
         let policy = Arc::new(Policy { rules, ..Policy::default() });
-        View { policy, ..fixture::view(calls) }
+        View { version: self.version, policy, ..fixture::view(calls) }
     }
 
     fn open(&self) -> Vec<Asked> {
@@ -190,7 +191,7 @@ impl Case {
             }
         }
         let answers = answers.into_iter().map(|(given, _)| given).collect();
-        self.take(&Input::Answered { answers, by, view });
+        self.take(&Input::Answered { answers, by, grants: Vec::new(), view });
     }
 
     fn is_ready(&self) -> bool {
@@ -215,7 +216,7 @@ impl Case {
             1 => {
                 let schema = Digest::of(&dice.roll().to_le_bytes());
                 self.calls[dice.below(2) as usize].known.schema = schema;
-                self.changed = true;
+                (self.changed, self.version) = (true, self.version + 1);
                 if dice.one_in(2) {
                     self.rejudge();
                 }

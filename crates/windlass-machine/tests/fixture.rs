@@ -136,7 +136,7 @@ pub fn party() -> Party {
 /// An answer to one interrupt, by the owner.
 pub fn answered(interrupt: &str, answer: Answer, view: View) -> Input {
     let given = Given { interrupt: interrupt.into(), answer, approval: None };
-    Input::Answered { answers: vec![given], by: party(), view }
+    Input::Answered { answers: vec![given], by: party(), grants: Vec::new(), view }
 }
 
 /// The usual policy with what is known of the calls.

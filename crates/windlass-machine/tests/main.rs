@@ -1,5 +1,6 @@
 //! Tests of the machine through its public face: transcripts, journals, schedules, properties, costs.
 
+mod asks;
 mod clock;
 mod cost;
 mod decision;

@@ -82,6 +82,7 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             limit: text(dice).into(),
             figure: dice.roll(),
             refused: Refused { taken: dice.roll(), wanted: u64::MAX, approvers: any_approvers(dice) },
+            message: None,
         },
         _ if dice.one_in(2) => Input::Rejudge { view: some_view(dice) },
         _ => Input::Tick,
@@ -143,7 +144,7 @@ fn any_answers(dice: &mut Dice, machine: &Machine, call: CallKey) -> Input {
     if dice.one_in(6) {
         by.workspace = any_text(dice).into();
     }
-    Input::Answered { answers, by, view: some_view(dice) }
+    Input::Answered { answers, by, grants: Vec::new(), view: some_view(dice) }
 }
 
 fn any_kind(dice: &mut Dice) -> InterruptKind {

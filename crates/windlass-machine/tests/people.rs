@@ -86,7 +86,7 @@ impl World {
         if wild && self.dice.one_in(10) {
             answers.extend(answers.first().cloned());
         }
-        self.outside.push_back(Input::Answered { answers, by, view: View::default() });
+        self.outside.push_back(Input::Answered { answers, by, grants: Vec::new(), view: View::default() });
         true
     }
 
@@ -156,7 +156,8 @@ impl World {
 
     /// The policy that counts now, with what is known of the calls.
     pub fn with_policy(&self, calls: Vec<CallView>) -> View {
-        View { policy: Arc::new(self.policy.clone()), ..fixture::view(calls) }
+        let (version, policy) = (self.version, Arc::new(self.policy.clone()));
+        View { version, policy, ..fixture::view(calls) }
     }
 
     /// Rules and grants come and go.
@@ -205,14 +206,15 @@ impl World {
 /// The driver reads policy and tools when it takes an input.
 pub fn refill(world: &mut World, input: Input) -> Input {
     match input {
-        Input::Answered { answers, by, view: _ } => {
+        Input::Answered { answers, by, grants, view: _ } => {
             let view = world.view(&answers);
-            Input::Answered { answers, by, view }
+            Input::Answered { answers, by, grants, view }
         }
         Input::Lost { command, view: _ } => Input::Lost { command, view: world.view(&[]) },
         Input::Rejudge { view: _ } => {
             world.change_policy();
-            Input::Rejudge { view: View { version: 2, ..world.view(&[]) } }
+            world.version += 1;
+            Input::Rejudge { view: world.view(&[]) }
         }
         other => other,
     }

@@ -133,7 +133,10 @@ impl ReferenceRun {
         let others = self.calls.iter().enumerate().filter(beside).count();
         let most = if self.options.serialized { 1 } else { self.agent.limits.max_parallel_calls as usize };
         let leave = match call.doing {
-            Doing::Running => call.may_be_repeated() && call.starts < self.agent.limits.max_call_starts,
+            Doing::Running => {
+                let again = call.may_be_repeated() && !call.is_approved_as_shown();
+                again && call.starts < self.agent.limits.max_call_starts
+            }
             Doing::Nothing | Doing::Looking { again: true } => call.has_leave(),
             Doing::Looking { again: false } | Doing::Reading(_) | Doing::Unresolved => false,
         };

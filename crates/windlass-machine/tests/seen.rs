@@ -114,7 +114,12 @@ pub fn mark(call: &mut CallView, word: &str) {
         ("deny" | "denied", CallView::Known(known)) => {
             known.hook = Some(HookVerdict::Deny { reason: "not at night".into() });
         }
+        ("turns-pure", CallView::Known(known)) => known.class = EffectClass::Pure,
         ("schema", CallView::Known(known)) => known.schema = Digest::of(b"another schema"),
+        ("unfit", CallView::Known(known)) => {
+            (known.schema, known.arguments) =
+                (Digest::of(b"another schema"), Arguments::Invalid { reason: "`path` is missing".into() });
+        }
         _ => {} // tidy: other words are about something else
     }
 }

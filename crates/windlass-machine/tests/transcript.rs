@@ -253,8 +253,18 @@ impl Stage {
                     wanted: number(words, "wanted").unwrap_or(20),
                     approvers: fixture::approvers(option(words, "by").as_slice()),
                 },
+                message: option(words, "message").map(|text| {
+                    match self.message(&["message".to_owned(), text.to_owned()]) {
+                        Input::Message(message) => message,
+                        other => panic!("{other:?} is no message"),
+                    }
+                }),
             },
-            "rejudge" => Input::Rejudge { view: self.changed(&words[1..]) },
+            "rejudge" => {
+                let view = self.changed(&words[1..]);
+                self.version = view.version;
+                Input::Rejudge { view }
+            }
             other => panic!("`{other}` is no input"),
         };
         vec![input]

@@ -2,13 +2,15 @@
 //!
 //! The driver here keeps the contract of the crate's manual and nothing else: decide, append, apply, act.
 
+mod check;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use windlass_machine::*;
 
 use crate::fixture::{self, Dice, dice, failure};
 use crate::people::refill;
-use crate::reference::{Entry, Reference, check_pairs};
+use crate::reference::Reference;
 use crate::story::{self, hash};
 
 /// How a story is told.
@@ -40,8 +42,9 @@ pub struct World {
     pub messages: u64,
     pub sent: u64,
     pub answered: HashSet<(InterruptId, &'static str)>,
-    /// The policy that counts now.
+    /// The policy that counts now, and how often it has changed.
     pub policy: Policy,
+    pub version: u64,
     /// What is known of the calls of a step by now.
     pub known: HashMap<(RunId, u32), Vec<CallView>>,
     /// Effects that took place on the far side, with what a read finds of them.
@@ -85,6 +88,7 @@ impl World {
             sent: 0,
             answered: HashSet::new(),
             policy: story::policy(seed, tale),
+            version: 1,
             known: HashMap::new(),
             done: HashMap::new(),
             refused: HashSet::new(),
@@ -213,7 +217,7 @@ impl World {
         }
         let approvers = fixture::approvers(if self.dice.one_in(2) { &["role:ops"] } else { &[] });
         let refused = Refused { taken: 90, wanted: 20, approvers };
-        Some(Input::LimitRefused { limit: "day.cost".into(), figure: 100, refused })
+        Some(Input::LimitRefused { limit: "day.cost".into(), figure: 100, refused, message: None })
     }
 
     fn is_lost(&self, command: &Command) -> bool {
@@ -413,74 +417,6 @@ impl World {
         }
         false
     }
-
-    fn check(&mut self) {
-        let wants: Vec<String> = self
-            .machine
-            .wants()
-            .iter()
-            .map(|command| match command {
-                Command::CallModel { attempt, .. } => format!("model {}.{}", attempt.step, attempt.attempt),
-                Command::CallTool { call, start, .. } => format!("tool {}/{}#{start}", call.step, call.index),
-                Command::PreviewTool { call, round, .. } => {
-                    format!("preview {}/{}#{round}", call.step, call.index)
-                }
-                Command::Reconcile { call, attempt, .. } => {
-                    format!("read {}/{}#{attempt}", call.step, call.index)
-                }
-            })
-            .collect();
-        assert_eq!(wants, self.reference.wants());
-        let state = self.machine.state();
-        assert_eq!(state.at, self.reference.at);
-        let waiting = state.queue.iter().map(|waiting| (waiting.id.clone(), waiting.queued.clone()));
-        assert_eq!(waiting.collect::<Vec<_>>(), self.reference.queue);
-        assert_eq!(state.run.as_ref().map(|run| &run.id), self.reference.run.as_ref().map(|run| &run.id));
-        let Some((run, expected)) = state.run.as_ref().zip(self.reference.run.as_ref()) else { return };
-        assert_eq!(run.is_waiting(), expected.is_waiting());
-        let flies = !self.machine.unfinished().is_empty() || !self.machine.wants().is_empty();
-        let moves = flies || self.machine.deadline().is_some() || run.is_waiting();
-        assert!(moves, "the run is stuck: {:?}", run.phase);
-        if expected.calling && run.cancel.is_none() {
-            self.check_request();
-        }
-    }
-
-    /// The request is the reference's history, in pairs, within the window, and extends the one before it.
-    fn check_request(&mut self) {
-        let run = self.reference.run.as_ref().expect("a run is active");
-        let request = self.machine.request().expect("a run is active");
-        assert_eq!(Some(&request.model), run.model.as_ref());
-        if run.fallback {
-            assert!(request.tools.is_none());
-            self.last_request = None;
-            return;
-        }
-        check_pairs(&request.messages);
-        let expected = self.reference.sent();
-        assert_eq!(request.messages.len(), expected.len());
-        for (message, entry) in request.messages.iter().zip(expected) {
-            match entry {
-                Entry::Said(said) => assert_eq!(message, said),
-                Entry::Nudge => assert_eq!(message.role, Role::User),
-                Entry::Gap => panic!("a withdrawn message is sent"),
-            }
-        }
-        let limit = run.agent.limits.window_messages as usize;
-        let all = request.messages.len() + usize::from(!request.system.is_empty());
-        assert!(limit == 0 || all <= limit, "{all} messages in a window of {limit}");
-        if let Some((id, before)) = &self.last_request
-            && *id == run.id
-        {
-            let kept = request.messages.iter().zip(&before.messages).all(|(now, then)| now == then);
-            assert!(
-                kept && request.messages.len() >= before.messages.len() || self.moved,
-                "the prefix changed"
-            );
-        }
-        self.moved = false;
-        self.last_request = Some((run.id.clone(), request));
-    }
 }
 
 /// Tells a story to its end.
@@ -493,25 +429,4 @@ pub fn tell(seed: u64, tale: Tale) -> World {
         }
     }
     panic!("no end: {:?}", world.machine.state().run);
-}
-
-impl World {
-    fn check_end(&mut self) {
-        if let Some(run) = &self.machine.state().run {
-            let parked = run.is_waiting() && self.given_up;
-            assert!(parked, "{:?}: neither ended nor waiting: {:?} {:?}", self.tale, run.cancel, run.phase);
-        }
-        let whole = fold(&self.journal);
-        assert_eq!(whole, self.machine, "state is the fold of the journal");
-        let cut = self.dice.below(self.journal.len() as u64 + 1) as usize;
-        let snapshot = fold(&self.journal[..cut]).snapshot();
-        let tail = self.journal[cut..].iter().cloned();
-        let restored = Machine::restore("t".into(), Some(&snapshot), tail).expect("the journal of `t`");
-        assert_eq!(restored, whole, "a snapshot at {cut} and the tail are the whole");
-        if self.seed.is_multiple_of(16) {
-            for event in &self.journal {
-                assert_eq!(Event::decode(&event.encode()).expect("it reads what it wrote"), *event);
-            }
-        }
-    }
 }

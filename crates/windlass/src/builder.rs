@@ -10,7 +10,7 @@ use windlass_machine::{AutoRun, Policy, Principal, Rule, ThreadId};
 
 use crate::adapter::clock::SystemClock;
 use crate::drive::policy::PolicySource;
-use crate::drive::{BlobCache, Deps, FolderOf, Folders, Opening, RolesOf};
+use crate::drive::{BlobCache, CreditOf, Deps, FolderOf, Folders, Opening, RolesOf};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -52,6 +52,7 @@ pub struct Builder {
     hook: Option<Arc<dyn Hook>>,
     observer: Option<Arc<dyn Observer>>,
     roles_of: Option<Arc<RolesOf>>,
+    credit_of: Option<Arc<CreditOf>>,
     attend: Attend,
 }
 
@@ -161,6 +162,16 @@ impl Builder {
         self
     }
 
+    /// Tells how much the runs that work for a user of a workspace may cost altogether, in millionths of a US dollar;
+    /// `None` where there is no bound. It is asked before each step, so that what is added counts at once. (ZE-O1)
+    pub fn credit_of(
+        mut self,
+        credit_of: impl Fn(&str, &Principal) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.credit_of = Some(Arc::new(credit_of));
+        self
+    }
+
     /// Has the host program look at every call before it is judged.
     pub fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
         self.hook = Some(hook);
@@ -213,6 +224,7 @@ impl Builder {
             hook: self.hook,
             observer: self.observer,
             roles_of: self.roles_of,
+            credit_of: self.credit_of,
             attends: self.attend == Attend::All,
             cache: BlobCache::default(),
             catalogues: Mutex::default(),

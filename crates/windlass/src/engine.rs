@@ -13,6 +13,7 @@ use windlass_machine::{
 use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
+use crate::gate::Whose;
 use crate::outcome::Outcome;
 use crate::port::bus::Position;
 use crate::port::journal::{
@@ -384,7 +385,9 @@ impl Engine {
 
     /// Deletes a thread; refused while a run is active in it.
     pub async fn delete(&self, thread: &ThreadId) -> Result<(), EngineError> {
-        Ok(self.deps.journal.delete(thread).await?)
+        self.deps.journal.delete(thread).await?;
+        // Where the process dies in between, the mode is found later to be of no thread.
+        self.set_mode(&Whose::Thread(thread.clone()), None).await
     }
 
     /// Checks the store; the text says what was checked.

@@ -3,11 +3,11 @@
 //! Whether an answer counts is the machine's to say; the rest are records in the store, which every process on it sees.
 
 use windlass_machine::{
-    Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, Party, Policy, Principal, Seq,
-    ThreadId, Timestamp, ToolName, View,
+    Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, NewGrant, Party, Policy,
+    Principal, Seq, ThreadId, Timestamp, ToolName, View,
 };
 
-use crate::drive::policy::{ALLOW, GRANT, MAX_OF_A_USER, MODE, ModeOf, RecordedMode, mode_key};
+use crate::drive::policy::{ALLOW, GRANT, MODE, ModeOf, RecordedMode, mode_key};
 use crate::drive::{Letter, NewBlobs};
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -80,12 +80,35 @@ impl Engine {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        let letter = self.answers(answers, by).await?;
+        let letter = self.answers(answers, by, Vec::new()).await?;
         Ok(self.deps.send(thread, &id, letter).await??)
     }
 
+    /// Answers as [`answer_all`](Self::answer_all) does, and writes a grant with it: both, or neither. The next call like
+    /// the one that was approved finds the grant. What the answers approve uses nothing of it up.
+    pub async fn answer_and_grant(
+        &self,
+        thread: &ThreadId,
+        answers: Vec<Given>,
+        draft: GrantDraft,
+        by: Party,
+    ) -> Result<(Seq, Grant), EngineError> {
+        if self.deps.journal.head(thread).await?.is_none() {
+            return Err(EngineError::NoThread(thread.clone()));
+        }
+        let id = InputId::from(self.fresh("inp"));
+        let (user, grant) = self.drafted(draft);
+        let letter = self.answers(answers, by, vec![NewGrant { user, grant: grant.clone() }]).await?;
+        Ok((self.deps.send(thread, &id, letter).await??, grant))
+    }
+
     /// Answers as they are recorded: long arguments are stored apart.
-    async fn answers(&self, mut answers: Vec<Given>, by: Party) -> Result<Letter, EngineError> {
+    async fn answers(
+        &self,
+        mut answers: Vec<Given>,
+        by: Party,
+        grants: Vec<NewGrant>,
+    ) -> Result<Letter, EngineError> {
         let mut blobs = NewBlobs::default();
         for given in &mut answers {
             if let Answer::Edit { arguments } = &mut given.answer {
@@ -93,7 +116,7 @@ impl Engine {
             }
         }
         // Whoever takes it looks policy and tools up.
-        let input = Input::Answered { answers, by, view: View::default() };
+        let input = Input::Answered { answers, by, grants, view: View::default() };
         Ok(Letter { blobs: blobs.0, ..Letter::plain(input) })
     }
 
@@ -108,7 +131,7 @@ impl Engine {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        let letter = self.answers(answers, by).await?;
+        let letter = self.answers(answers, by, Vec::new()).await?;
         for (blob, bytes) in letter.blobs {
             self.deps.blobs.put(&blob, bytes).await?;
         }
@@ -118,32 +141,30 @@ impl Engine {
 
     /// Writes a grant: calls like it run without asking, where no rule says otherwise.
     pub async fn grant(&self, draft: GrantDraft) -> Result<Grant, EngineError> {
-        let GrantDraft { user, tool, arguments, count, expires_at, by } = draft;
-        let id = self.fresh("grt");
-        let grant = Grant { id: id.clone(), tool, arguments, remaining: count, expires_at, by };
+        let (user, grant) = self.drafted(draft);
+        let id = &grant.id;
         let value = serde_json::to_value(&grant).map_err(|error| EngineError::Config(error.to_string()))?;
-        self.deps.records.put(GRANT, &id, user.as_str(), value, Expect::Absent).await.map_err(refused)?;
+        self.deps.records.put(GRANT, id, user.as_str(), value, Expect::Absent).await.map_err(refused)?;
         self.deps.policy.changed();
         Ok(grant)
+    }
+
+    /// A grant with an id of its own, and for whom it is.
+    fn drafted(&self, draft: GrantDraft) -> (Principal, Grant) {
+        let GrantDraft { user, tool, arguments, count, expires_at, by } = draft;
+        let id = self.fresh("grt");
+        (user, Grant { id, tool, arguments, remaining: count, expires_at, by })
     }
 
     /// The grants for a user's runs, or all.
     pub async fn grants(&self, user: Option<&Principal>) -> Result<Vec<(Principal, Grant)>, EngineError> {
         let owner = user.map(Principal::as_str);
-        let mut grants = Vec::new();
-        let mut after: Option<String> = None;
-        loop {
-            let page = self.deps.records.list(GRANT, owner, after.as_deref(), MAX_OF_A_USER).await?;
-            let is_last = page.len() < MAX_OF_A_USER;
-            after = page.last().map(|record| record.key.clone());
-            for record in page {
-                let user = Principal::from(record.owner.as_str());
-                grants.push((user, read(record)?));
-            }
-            if is_last {
-                return Ok(grants);
-            }
-        }
+        let records = self.deps.all_records(GRANT, owner).await?;
+        let grants = records.into_iter().map(|record| {
+            let user = Principal::from(record.owner.as_str());
+            Ok((user, read(record)?))
+        });
+        grants.collect()
     }
 
     /// Takes a grant back. It counts for no call that has not started. `user` is whose it must be, where that matters.
@@ -198,7 +219,7 @@ impl Engine {
 
     /// A user's allow list, sorted.
     pub async fn allowed(&self, user: &Principal) -> Result<Vec<ToolName>, EngineError> {
-        let records = self.deps.records.list(ALLOW, Some(user.as_str()), None, MAX_OF_A_USER).await?;
+        let records = self.deps.all_records(ALLOW, Some(user.as_str())).await?;
         records.into_iter().map(read).collect()
     }
 

@@ -4,6 +4,7 @@
 //! models, tools, stores and buses; it knows neither HTTP servers nor command lines.
 
 pub mod adapter;
+mod allowance;
 mod attach;
 mod builder;
 mod drive;
@@ -26,7 +27,9 @@ mod wait;
 
 pub use windlass_machine as machine;
 
+pub use crate::allowance::Allowance;
 pub use crate::builder::{Attend, Builder};
+pub use crate::drive::genai;
 pub use crate::drive::watch::Update;
 pub use crate::engine::{AgentConfig, Engine, Started, Task};
 pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use windlass_machine::{Approver, Principal, RunId, ThreadId, Timestamp};
 
+use crate::port::budget::part;
+
 /// An upper limit on what runs use together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,6 +75,11 @@ pub(crate) struct Drawing<'a> {
 }
 
 impl Budget {
+    /// What a user may spend altogether, in millionths of a US dollar.
+    pub(crate) fn credit(cap: u64) -> Self {
+        Self { per: Per::User, unit: Unit::Usd, window: Window::Total, cap, approvers: BTreeSet::new() }
+    }
+
     /// The budget's name in the store. Workspaces never share one.
     pub(crate) fn name(&self, by: Drawing<'_>) -> String {
         let (per, whose) = match self.per {
@@ -86,8 +93,6 @@ impl Budget {
             Window::Total => String::new(),
             Window::Day => format!("/{}", day(by.now)),
         };
-        // A name that a person chose may have a slash in it.
-        let part = |text: &str| text.replace('%', "%25").replace('/', "%2F");
         format!("{}/{per}/{}/{unit}{day}", part(by.workspace), part(whose))
     }
 }

@@ -4,12 +4,19 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass::machine::{Principal, Timestamp};
 use windlass::port::journal::StoreError;
-use windlass::port::records::{Expect, RecordError};
+use windlass::port::records::{Expect, Record, RecordChange, RecordError};
 
+use super::audit::Note;
+use super::error::AccountError;
+use super::record::{put, read};
+use super::user::LOCAL;
 use super::{Accounts, Credential, Identity, Unknown, secret};
 
 /// The kind of the records, whose key is the secret's digest.
 const KEY: &str = "key";
+
+/// Keys of a user at most: one for each of their programs.
+const KEYS_MAX: usize = 100;
 
 /// What every key begins with, so that people and scanners recognise one.
 pub const PREFIX: &str = "wls_";
@@ -62,8 +69,43 @@ pub struct KeyDraft {
 }
 
 impl Accounts {
-    /// Makes a key. The second value is its secret, which is shown now and never again.
+    /// Makes a key for whoever uses this machine's terminal. The second value is its secret, which is shown now and
+    /// never again.
     pub async fn add_key(&self, draft: KeyDraft) -> Result<(ApiKey, String), RecordError> {
+        let workspace = self.refresh().await?.find(&draft.user).map(|user| user.workspace.clone());
+        let note = Note::new(workspace.as_deref().unwrap_or_default(), "key.add");
+        self.write_key(draft, note.actor(&Principal::from(LOCAL))).await
+    }
+
+    /// Makes a key of whoever asks, who can give no more than they have themselves.
+    pub async fn make_key(
+        &self,
+        identity: &Identity,
+        mut draft: KeyDraft,
+    ) -> Result<(ApiKey, String), AccountError> {
+        draft.user = identity.user.clone();
+        let keys = self.keys(&identity.user).await?;
+        if keys.len() >= KEYS_MAX {
+            let detail = format!("there are {KEYS_MAX} keys; revoke one first");
+            return Err(AccountError::Refused { code: "too_many", detail });
+        }
+        if let Credential::Key { id, scopes } = &identity.credential {
+            let wider = draft.scopes.is_empty() || draft.scopes.iter().any(|scope| !identity.has(*scope));
+            if !scopes.is_empty() && wider {
+                let why = "a key makes no key that covers more than itself; name scopes that it has";
+                return Err(AccountError::Forbidden(why.into()));
+            }
+            let end = keys.iter().find(|key| key.id == *id).and_then(|key| key.expires_at);
+            // A key that outlived the one it was made by would be a way around the end of that one.
+            draft.expires_at = [draft.expires_at, end].into_iter().flatten().min();
+        }
+        if draft.expires_at.is_some_and(|end| end <= self.clock.now()) {
+            return Err(AccountError::Invalid("`expires_at` is over already".into()));
+        }
+        Ok(self.write_key(draft, Note::by(identity, "key.add")).await?)
+    }
+
+    async fn write_key(&self, draft: KeyDraft, note: Note) -> Result<(ApiKey, String), RecordError> {
         let KeyDraft { user, name, scopes, expires_at } = draft;
         let secret = format!("{PREFIX}{}", secret::draw::<32>());
         let key = ApiKey {
@@ -75,10 +117,41 @@ impl Accounts {
             created_at: self.clock.now(),
             expires_at,
         };
-        let value = serde_json::to_value(&key)
-            .map_err(|error| RecordError::Store(StoreError::Refused { why: error.to_string() }))?;
-        self.records.put(KEY, &secret::hash(&secret), key.user.as_str(), value, Expect::Absent).await?;
+        let change = put(KEY, &secret::hash(&secret), key.user.as_str(), &key, Expect::Absent);
+        let scopes = serde_json::to_value(&key.scopes).unwrap_or_default();
+        let note = note.on(&key.id).with("name", key.name.as_str()).with("scopes", scopes);
+        self.commit(vec![change], note.with("user", key.user.as_str())).await?;
         Ok((key, secret))
+    }
+
+    /// The keys of a user, the newest first; those that have expired too.
+    pub async fn keys(&self, user: &Principal) -> Result<Vec<ApiKey>, StoreError> {
+        let records = self.every(KEY, Some(user.as_str())).await?;
+        let mut keys: Vec<ApiKey> = records.into_iter().map(read).collect::<Result<_, _>>()?;
+        keys.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.id.cmp(&b.id)));
+        Ok(keys)
+    }
+
+    /// Revokes a key of a user in the caller's workspace.
+    pub async fn revoke_key(
+        &self,
+        identity: &Identity,
+        user: &Principal,
+        id: &str,
+    ) -> Result<(), AccountError> {
+        let records = self.every(KEY, Some(user.as_str())).await?;
+        let named = |record: &&Record| record.value["id"] == id;
+        let record = records.iter().find(named);
+        let record = record.ok_or_else(|| AccountError::Missing(format!("key `{id}`")))?;
+        let gone = RecordChange::delete(KEY, &record.key, Expect::Any);
+        self.commit(vec![gone], Note::by(identity, "key.revoke").on(id).with("user", user.as_str())).await?;
+        Ok(())
+    }
+
+    /// What revokes every key of a user.
+    pub(super) async fn key_ends(&self, user: &Principal) -> Result<Vec<RecordChange>, StoreError> {
+        let records = self.every(KEY, Some(user.as_str())).await?;
+        Ok(records.iter().map(|record| RecordChange::delete(KEY, &record.key, Expect::Any)).collect())
     }
 
     /// Who comes with a key.
@@ -86,8 +159,7 @@ impl Accounts {
         let Some(record) = self.records.get(KEY, &secret::hash(secret)).await? else {
             return Ok(Err(Unknown::Invalid));
         };
-        let key: ApiKey = serde_json::from_value(record.value)
-            .map_err(|error| StoreError::Corrupt { why: format!("an API key cannot be read: {error}") })?;
+        let key: ApiKey = read(record)?;
         if key.expires_at.is_some_and(|end| end <= self.clock.now()) {
             return Ok(Err(Unknown::Expired));
         }

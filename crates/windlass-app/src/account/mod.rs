@@ -2,19 +2,38 @@
 //!
 //! Accounts are records in the engine's store. Nothing here knows HTTP.
 
+mod attempts;
+pub mod audit;
+pub mod error;
 pub mod key;
+pub mod link;
+pub mod login;
+pub mod member;
+pub mod oidc;
+mod password;
+mod record;
 pub mod secret;
+pub mod session;
+mod token;
+#[cfg(test)]
+mod trial;
 pub mod user;
+mod workspace;
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::{OnceCell, Semaphore};
 use utoipa::ToSchema;
 use windlass::machine::{ADMIN, Party, Principal};
 use windlass::port::clock::Clock;
 use windlass::port::records::Records;
 
+use self::attempts::Attempts;
 use self::key::Scope;
+use self::password::Hashing;
+use self::token::Signer;
 use self::user::People;
 
 /// What an account may do.
@@ -67,6 +86,27 @@ pub enum Credential {
     },
 }
 
+impl fmt::Display for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(id) | Self::Key { id, .. } => f.write_str(id),
+        }
+    }
+}
+
+/// Who may register.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Registration {
+    /// Everybody who reaches the server, as a member.
+    Open,
+    /// Whoever an administrator invites.
+    #[default]
+    Invite,
+    /// Nobody: administrators add accounts.
+    Closed,
+}
+
 impl Identity {
     /// Whoever answers what runs ask.
     pub fn party(&self) -> Party {
@@ -109,11 +149,30 @@ pub struct Accounts {
     records: Arc<dyn Records>,
     clock: Arc<dyn Clock>,
     people: Arc<People>,
+    memory: Arc<Memory>,
+}
+
+/// What a process keeps beside the records.
+struct Memory {
+    signer: OnceCell<Signer>,
+    sessions: session::Cache,
+    hashing: Hashing,
+    attempts: Attempts,
+    audit_turn: Semaphore,
+    providers: oidc::Known,
 }
 
 impl Accounts {
     /// Accounts in these records. `people` is what the engine's policy looks roles up in.
     pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, people: Arc<People>) -> Self {
-        Self { records, clock, people }
+        let memory = Memory {
+            signer: OnceCell::new(),
+            sessions: session::Cache::default(),
+            hashing: Hashing::default(),
+            attempts: Attempts::default(),
+            audit_turn: Semaphore::new(1),
+            providers: oidc::Known::default(),
+        };
+        Self { records, clock, people, memory: Arc::new(memory) }
     }
 }

@@ -18,3 +18,8 @@ pub fn draw<const BYTES: usize>() -> String {
 pub fn hash(secret: &str) -> String {
     URL_SAFE_NO_PAD.encode(digest(&SHA256, secret.as_bytes()))
 }
+
+/// SHA-256 in hexadecimal, as tools outside print it.
+pub fn hex(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -6,12 +6,20 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
 use windlass::port::journal::StoreError;
-use windlass::port::records::{Expect, Record, RecordError};
+use windlass::port::records::{Expect, RecordChange, RecordError};
 
+use super::audit::Note;
+use super::error::AccountError;
+use super::record::{put, read};
 use super::{Accounts, Role};
 
 /// The kind of the records.
 pub const USER: &str = "user";
+/// The kind of addresses, by which accounts are found; each is in the whole server once.
+pub(super) const EMAIL: &str = "email";
+/// The one record that changes with every user, so that others' writes cost no reading of all.
+const PEOPLE: &str = "people";
+const ALL: &str = "all";
 
 /// The workspace that exists from the start.
 pub const DEFAULT_WORKSPACE: &str = "default";
@@ -19,8 +27,10 @@ pub const DEFAULT_WORKSPACE: &str = "default";
 /// The principal of the person at this machine's terminal, who is an administrator.
 pub const LOCAL: &str = "local";
 
-/// Records read at a time.
-const PAGE: usize = 500;
+/// Longest address, in bytes. (RFC 5321, section 4.5.3.1.3)
+const EMAIL_MAX_BYTES: usize = 254;
+/// Longest name, in characters.
+const NAME_MAX_CHARS: usize = 100;
 
 /// An account as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +49,9 @@ pub struct User {
     pub email: Option<String>,
     /// Whether it may sign in.
     pub active: bool,
+    /// What its runs may cost altogether, in millionths of a US dollar; absent: as much as budgets allow. (ZE-O1)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credit_micro_usd: Option<u64>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -49,7 +62,10 @@ pub struct People(RwLock<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
+    /// The state of all records that this is known to hold for.
     changes: Option<u64>,
+    /// The version of the record that changes with every user.
+    mark: Option<u64>,
     users: HashMap<Principal, Arc<User>>,
 }
 
@@ -60,55 +76,127 @@ impl People {
         self.0.read().unwrap_or_else(PoisonError::into_inner).users.get(id).cloned()
     }
 
+    /// What its runs may cost altogether, where that is bounded.
+    pub fn credit(&self, workspace: &str, id: &Principal) -> Option<u64> {
+        self.find(id).filter(|user| user.workspace == workspace)?.credit_micro_usd
+    }
+
     /// The roles that rules may name.
     pub fn roles(&self, id: &Principal) -> Vec<String> {
         let active = self.find(id).filter(|user| user.active);
         active.map(|user| user.role.word().to_owned()).into_iter().collect()
     }
 
+    /// Everybody in a workspace.
+    pub fn of(&self, workspace: &str) -> Vec<Arc<User>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.users.values().filter(|user| user.workspace == workspace).cloned().collect()
+    }
+
     fn changes(&self) -> Option<u64> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).changes
     }
 
-    fn replace(&self, changes: u64, users: HashMap<Principal, Arc<User>>) {
+    /// Whether nothing has changed since the last look, which then counts for the later state too.
+    fn holds(&self, changes: u64, mark: Option<u64>) -> bool {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let same = known.changes.is_some() && known.mark == mark;
+        if same {
+            known.changes = known.changes.max(Some(changes));
+        }
+        same
+    }
+
+    fn replace(&self, news: Known) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         // Somebody else may have read later than this and written first.
-        if known.changes.is_none_or(|newer| newer <= changes) {
-            *known = Known { changes: Some(changes), users };
+        if known.changes <= news.changes {
+            *known = news;
         }
     }
+}
+
+/// Tells every process that a user has changed. Goes with each change of one.
+pub(super) fn mark(expected: Expect) -> RecordChange {
+    put(PEOPLE, ALL, "", &true, expected)
+}
+
+/// An address as it is kept.
+pub fn fold_email(email: &str) -> Result<String, AccountError> {
+    let email = email.trim().to_lowercase();
+    let plain = |c: char| !c.is_whitespace() && !c.is_control() && !"<>()[]\\,;:\"".contains(c);
+    let parts = email.split_once('@').filter(|(local, domain)| {
+        !local.is_empty() && !domain.is_empty() && !domain.contains('@') && email.chars().all(plain)
+    });
+    if parts.is_some() && email.len() <= EMAIL_MAX_BYTES {
+        return Ok(email);
+    }
+    let shown = crate::console::first_line(&email, 80);
+    Err(AccountError::Invalid(format!("`{shown}` is no e-mail address")))
+}
+
+/// A name as it is kept.
+pub fn check_name(name: &str) -> Result<String, AccountError> {
+    let name = name.trim();
+    if name.chars().count() > NAME_MAX_CHARS || name.chars().any(char::is_control) {
+        let why = format!("a name has at most {NAME_MAX_CHARS} characters, all on one line");
+        return Err(AccountError::Invalid(why));
+    }
+    Ok(name.to_owned())
 }
 
 impl Accounts {
     /// The users as they are now, read again where anything in the store's records has changed.
     pub async fn refresh(&self) -> Result<&People, StoreError> {
         let changes = self.records.changes().await?;
-        if self.people.changes() != Some(changes) {
+        self.refresh_to(changes).await
+    }
+
+    /// The users as they are now; `changes` is how many changes of records there are.
+    pub(super) async fn refresh_to(&self, changes: u64) -> Result<&People, StoreError> {
+        if self.people.changes() == Some(changes) {
+            return Ok(&self.people);
+        }
+        let mark = self.people_mark().await?;
+        if !self.people.holds(changes, mark) {
             let mut users = HashMap::new();
-            let mut after: Option<String> = None;
-            loop {
-                let page = self.records.list(USER, None, after.as_deref(), PAGE).await?;
-                let last = page.len() < PAGE;
-                after = page.last().map(|record| record.key.clone());
-                for record in page {
-                    let user = read(record)?;
-                    users.insert(user.id.clone(), Arc::new(user));
-                }
-                if last {
-                    break;
-                }
+            for record in self.every(USER, None).await? {
+                let user: User = read(record)?;
+                users.insert(user.id.clone(), Arc::new(user));
             }
-            self.people.replace(changes, users);
+            self.people.replace(Known { changes: Some(changes), mark, users });
         }
         Ok(&self.people)
     }
 
+    /// The version of the record that changes with every user.
+    pub(super) async fn people_mark(&self) -> Result<Option<u64>, StoreError> {
+        Ok(self.records.get(PEOPLE, ALL).await?.map(|record| record.version))
+    }
+
+    /// What writes a new user.
+    pub(super) fn new_user(user: &User) -> Vec<RecordChange> {
+        let mut changes =
+            vec![put(USER, user.id.as_str(), &user.workspace, user, Expect::Absent), mark(Expect::Any)];
+        if let Some(email) = &user.email {
+            changes.push(put(EMAIL, email, &user.workspace, &user.id, Expect::Absent));
+        }
+        changes
+    }
+
     /// Writes a new user.
     pub async fn add_user(&self, user: &User) -> Result<(), RecordError> {
-        let value = serde_json::to_value(user).map_err(unreadable)?;
-        self.records.put(USER, user.id.as_str(), &user.workspace, value, Expect::Absent).await?;
+        let note = Note::new(&user.workspace, "member.add").on(user.id.as_str());
+        self.commit(Self::new_user(user), note.with("role", user.role.word())).await?;
         self.refresh().await?;
         Ok(())
+    }
+
+    /// The user with an address, which is in lower case.
+    pub async fn by_email(&self, email: &str) -> Result<Option<Arc<User>>, StoreError> {
+        let Some(record) = self.records.get(EMAIL, email).await? else { return Ok(None) };
+        let id: Principal = read(record)?;
+        Ok(self.refresh().await?.find(&id))
     }
 
     /// Makes sure that the person at the terminal has an account, which everything on the command line is done by.
@@ -124,6 +212,7 @@ impl Accounts {
             name: "Local administrator".to_owned(),
             email: None,
             active: true,
+            credit_micro_usd: None,
             created_at: self.clock.now(),
         };
         match self.add_user(&user).await {
@@ -134,14 +223,4 @@ impl Accounts {
         let found = self.refresh().await?.find(&id);
         Ok(found.unwrap_or_else(|| Arc::new(user)))
     }
-}
-
-fn read(record: Record) -> Result<User, StoreError> {
-    let Record { kind, key, value, .. } = record;
-    serde_json::from_value(value)
-        .map_err(|error| StoreError::Corrupt { why: format!("the {kind} `{key}` cannot be read: {error}") })
-}
-
-fn unreadable(error: serde_json::Error) -> RecordError {
-    RecordError::Store(StoreError::Refused { why: error.to_string() })
 }

@@ -1,5 +1,6 @@
 //! `windlass admin`: what whoever may use the store may do with its accounts, without a server.
 
+mod audit;
 mod backup;
 
 use std::sync::Arc;
@@ -7,10 +8,13 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use windlass::machine::Principal;
 
-use super::{ModelFlags, PlaceFlags};
+use super::{ModelFlags, PlaceFlags, serve};
+use crate::account::error::AccountError;
 use crate::account::key::{KeyDraft, Scope};
-use crate::account::user::{DEFAULT_WORKSPACE, LOCAL, People, User};
+use crate::account::link::{DAY_S, LinkUse, Maker};
+use crate::account::user::{DEFAULT_WORKSPACE, LOCAL, People, User, fold_email};
 use crate::account::{Accounts, Role, secret};
+use crate::config::Settings;
 use crate::console::Console;
 use crate::place::{Ask, Ground};
 use crate::trouble::{Exit, Trouble};
@@ -30,10 +34,57 @@ enum Command {
     AddUser(AddUser),
     /// Make an API key and print it; it is not shown again
     AddKey(AddKey),
+    /// Print a one-time link that signs the local administrator in
+    Link(LinkTo),
+    /// Print a one-time link by which a user chooses a new password
+    Reset(Reset),
+    /// Add a workspace and print the link by which its first administrator registers
+    AddWorkspace(AddWorkspace),
+    /// Export and check the log of who did what
+    Audit(audit::AuditArgs),
     /// Copy the store into a folder, also while it is in use
     Backup(backup::BackupArgs),
     /// Make a store of such a copy
     Restore(backup::RestoreArgs),
+}
+
+#[derive(Args, Debug)]
+struct LinkTo {
+    /// The server's address in the link [default: as configured]
+    #[arg(long, value_name = "URL")]
+    address: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct Reset {
+    /// The user's address
+    #[arg(value_name = "EMAIL")]
+    email: String,
+    #[command(flatten)]
+    link: LinkTo,
+}
+
+#[derive(Args, Debug)]
+struct AddWorkspace {
+    /// Its name: letters a to z, digits, `-` and `_`
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    link: LinkTo,
+}
+
+impl LinkTo {
+    /// The link with a token.
+    fn with(&self, settings: &Settings, token: &str) -> String {
+        let configured = || match settings.server.public_urls.first() {
+            Some(url) => url.clone(),
+            None => {
+                format!("http://{}", settings.server.listen.map_or(serve::LISTEN.into(), |at| at.to_string()))
+            }
+        };
+        let address = self.address.clone().unwrap_or_else(configured);
+        crate::http::link(&address, token)
+    }
 }
 
 #[derive(Args, Debug)]
@@ -77,54 +128,113 @@ enum ScopeWord {
     Admin,
 }
 
+impl RoleWord {
+    fn role(self) -> Role {
+        match self {
+            Self::Viewer => Role::Viewer,
+            Self::Member => Role::Member,
+            Self::Admin => Role::Admin,
+        }
+    }
+}
+
+impl ScopeWord {
+    fn scope(self) -> Scope {
+        match self {
+            Self::Read => Scope::Read,
+            Self::Run => Scope::Run,
+            Self::Approve => Scope::Approve,
+            Self::Admin => Scope::Admin,
+        }
+    }
+}
+
 /// Runs `admin`.
 pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
+    // Checking an export needs no store, so that whoever audits has none.
+    if let Command::Audit(audit) = &args.command
+        && let Some(exit) = audit::verify(console, audit)?
+    {
+        return Ok(exit);
+    }
     let ground = Ground::find(console, &args.place, &ModelFlags::default(), Ask::Never)?;
     match &args.command {
         Command::Backup(args) => return backup::backup(console, &ground, args).await,
         Command::Restore(args) => return backup::restore(console, ground, args).await,
-        Command::AddUser(_) | Command::AddKey(_) => {}
+        Command::AddUser(_)
+        | Command::AddKey(_)
+        | Command::Link(_)
+        | Command::Reset(_)
+        | Command::AddWorkspace(_)
+        | Command::Audit(_) => {}
     }
     let place = ground.open_store().await?;
-    let records = place.engine.records().clone();
+    let (records, settings) = (place.engine.records().clone(), &place.ground.settings);
     let accounts = Accounts::new(records, crate::place::clock(), Arc::new(People::default()));
     accounts.local().await?;
-    match &args.command {
-        Command::AddUser(args) => {
-            let user = User {
-                id: Principal::from(format!("usr_{}", secret::draw::<9>()).as_str()),
-                workspace: args.workspace.clone(),
-                role: match args.role {
-                    RoleWord::Viewer => Role::Viewer,
-                    RoleWord::Member => Role::Member,
-                    RoleWord::Admin => Role::Admin,
-                },
-                name: args.email.clone(),
-                email: Some(args.email.to_lowercase()),
-                active: true,
-                created_at: crate::place::now(),
-            };
-            accounts.add_user(&user).await?;
-            console.out_line(user.id.as_str());
+    let said = match &args.command {
+        Command::AddUser(args) => add_user(&accounts, args).await?,
+        Command::AddKey(args) => add_key(&accounts, args).await?,
+        Command::Link(link) => {
+            let used_for = LinkUse::SignIn { user: Principal::from(LOCAL) };
+            let made = accounts.make_link(Maker::Terminal, DEFAULT_WORKSPACE, used_for, DAY_S).await;
+            link.with(settings, &made.map_err(trouble)?.1)
         }
-        Command::AddKey(args) => {
-            let user = Principal::from(args.user.as_str());
-            if accounts.refresh().await?.find(&user).is_none() {
-                return Err(Trouble::usage(format!("there is no user `{user}`")).into());
-            }
-            let scopes = args.scopes.iter().map(|word| match word {
-                ScopeWord::Read => Scope::Read,
-                ScopeWord::Run => Scope::Run,
-                ScopeWord::Approve => Scope::Approve,
-                ScopeWord::Admin => Scope::Admin,
-            });
-            let draft =
-                KeyDraft { user, name: args.name.clone(), scopes: scopes.collect(), expires_at: None };
-            let (_, secret) = accounts.add_key(draft).await?;
-            console.out_line(&secret);
+        Command::Reset(args) => {
+            let email = fold_email(&args.email).map_err(trouble)?;
+            let none = || Trouble::usage(format!("there is no user with the address `{email}`"));
+            let user = accounts.by_email(&email).await?.ok_or_else(none)?;
+            let made = accounts.reset_link(Maker::Terminal, &user.workspace, &user.id).await;
+            args.link.with(settings, &made.map_err(trouble)?.1)
         }
+        Command::AddWorkspace(args) => {
+            let token = accounts.add_workspace(&args.name).await.map_err(trouble)?;
+            args.link.with(settings, &token)
+        }
+        Command::Audit(args) => return audit::run(console, &accounts, args).await,
         // Done before the store was opened.
-        Command::Backup(_) | Command::Restore(_) => {}
-    }
+        Command::Backup(_) | Command::Restore(_) => return Ok(Exit::Done),
+    };
+    console.out_line(&said);
     Ok(Exit::Done)
+}
+
+async fn add_user(accounts: &Accounts, args: &AddUser) -> anyhow::Result<String> {
+    let user = User {
+        id: Principal::from(format!("usr_{}", secret::draw::<9>()).as_str()),
+        workspace: args.workspace.clone(),
+        role: args.role.role(),
+        name: args.email.clone(),
+        email: Some(fold_email(&args.email).map_err(trouble)?),
+        active: true,
+        credit_micro_usd: None,
+        created_at: crate::place::now(),
+    };
+    match accounts.add_user(&user).await.map_err(AccountError::from) {
+        Err(AccountError::Changed { .. }) => {
+            Err(Trouble::usage(format!("the address `{}` belongs to an account", args.email)).into())
+        }
+        added => {
+            added?;
+            Ok(user.id.to_string())
+        }
+    }
+}
+
+async fn add_key(accounts: &Accounts, args: &AddKey) -> anyhow::Result<String> {
+    let user = Principal::from(args.user.as_str());
+    if accounts.refresh().await?.find(&user).is_none() {
+        return Err(Trouble::usage(format!("there is no user `{user}`")).into());
+    }
+    let scopes = args.scopes.iter().map(|word| word.scope()).collect();
+    let draft = KeyDraft { user, name: args.name.clone(), scopes, expires_at: None };
+    Ok(accounts.add_key(draft).await?.1)
+}
+
+/// What stands against it is the caller's, but for what the store says.
+fn trouble(error: AccountError) -> anyhow::Error {
+    match error {
+        AccountError::Store(error) => error.into(),
+        error => Trouble::usage(error.to_string()).into(), // tidy: not our enum all others are the caller's
+    }
 }

@@ -9,10 +9,12 @@ use ::http::Uri;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use windlass::Engine;
+use windlass::machine::Principal;
 
 use super::{ModelFlags, PlaceFlags};
-use crate::account::Accounts;
-use crate::account::user::People;
+use crate::account::link::LinkUse;
+use crate::account::user::{LOCAL, People};
+use crate::account::{Accounts, Role};
 use crate::console::Console;
 use crate::http::limit::Limiter;
 use crate::http::metrics::Metrics;
@@ -26,7 +28,7 @@ use crate::trouble::{Exit, Trouble};
 use crate::vault::Vault;
 
 /// Where the server listens unless something else is said.
-const LISTEN: &str = "127.0.0.1:7717";
+pub(super) const LISTEN: &str = "127.0.0.1:7717";
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
@@ -47,6 +49,7 @@ pub struct ServeArgs {
 pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
     let server = ground.settings.server.clone();
+    server.check()?;
     let address = match (args.listen, server.listen) {
         (Some(address), _) | (None, Some(address)) => address,
         (None, None) => LISTEN.parse()?,
@@ -84,7 +87,10 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let integrations = Integrations::new(records, crate::place::clock(), vault)?;
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
-    console.out_line(&format!("windlass serves at {scheme}://{}", listening.address));
+    let own = format!("{scheme}://{}", listening.address);
+    console.out_line(&format!("windlass serves at {own}"));
+    let beyond = public_urls.first().filter(|_| !listening.address.ip().is_loopback());
+    invite(console, &accounts, &own, beyond).await?;
     let app = App {
         engine: place.engine.clone(),
         accounts,
@@ -142,4 +148,33 @@ async fn stop(
         _ = signals.next() => tracing::warn!("a second signal: the server ends at once"),
     }
     exit
+}
+
+/// As long as nobody has registered: prints a one-time link for whoever reads this. On this machine it signs the local
+/// administrator in; beyond, where others could be faster, it is what the first registration needs.
+async fn invite(
+    console: &Console,
+    accounts: &Accounts,
+    own: &str,
+    beyond: Option<&Uri>,
+) -> anyhow::Result<()> {
+    if accounts.is_registered().await? {
+        return Ok(());
+    }
+    let (used_for, what, base) = match beyond {
+        Some(url) => {
+            let used_for = LinkUse::Invite { role: Role::Admin, email: None };
+            (used_for, "register the first administrator", url.to_string())
+        }
+        None => {
+            let used_for = LinkUse::SignIn { user: Principal::from(LOCAL) };
+            (used_for, "sign in as the local administrator", own.to_owned())
+        }
+    };
+    let token = accounts.start_link(used_for).await?;
+    let link = http::link(&base, &token);
+    console.out_line(&format!(
+        "nobody has registered yet; {what} with this link, once and within a day:\n  {link}"
+    ));
+    Ok(())
 }

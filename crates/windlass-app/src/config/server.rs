@@ -1,5 +1,6 @@
 //! `[server]`: where the server listens and who may come.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use http::Uri;
@@ -7,6 +8,7 @@ use serde::Deserialize;
 
 use super::operate::{Range, ServerLimits, TlsFile};
 use super::reference::Reference;
+use crate::account::{Registration, Role};
 use crate::trouble::Trouble;
 
 /// `[server]`.
@@ -27,6 +29,34 @@ pub struct ServerFile {
     pub metrics_token: Option<Reference>,
     /// What the server bears.
     pub limits: ServerLimits,
+    /// Who may register: `open`, `invite`, `closed`.
+    pub registration: Option<Registration>,
+    /// Providers that people sign in by, by the name in their address.
+    pub oidc: BTreeMap<String, OidcFile>,
+}
+
+/// `[server.oidc.<name>]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OidcFile {
+    /// The provider's address, exactly as it names itself.
+    pub issuer: String,
+    /// What the provider calls this server.
+    pub client_id: String,
+    /// The client's secret, by reference; none for a public client.
+    pub client_secret: Option<Reference>,
+    /// What is asked for beside `openid`; `email` and `profile` unless something else is said.
+    pub scopes: Option<Vec<String>>,
+    /// Domains of verified addresses that new accounts may have; none named means any.
+    #[serde(default)]
+    pub domains: Vec<String>,
+    /// What new accounts may do; without it nobody gets an account by signing in.
+    pub role: Option<Role>,
+    /// The workspace; the first one unless something else is said.
+    pub workspace: Option<String>,
+    /// Whether whoever has the verified address of an account gets that account.
+    #[serde(default)]
+    pub link_by_email: bool,
 }
 
 impl ServerFile {
@@ -37,11 +67,19 @@ impl ServerFile {
             listen: self.listen.or(weaker.listen),
             public_urls: first(self.public_urls, weaker.public_urls),
             cors: first(self.cors, weaker.cors),
+            registration: self.registration.or(weaker.registration),
+            // A provider as a whole: half of one with half of another would be a third.
+            oidc: weaker.oidc.into_iter().chain(self.oidc).collect(),
             proxies: if self.proxies.is_empty() { weaker.proxies } else { self.proxies },
             tls: self.tls.or(weaker.tls),
             metrics_token: self.metrics_token.or(weaker.metrics_token),
             limits: self.limits.over(weaker.limits),
         }
+    }
+
+    /// Who may register.
+    pub fn registration(&self) -> Registration {
+        self.registration.unwrap_or_default()
     }
 
     /// The addresses that people reach the server by.
@@ -55,5 +93,81 @@ impl ServerFile {
             })
         };
         self.public_urls.iter().map(read).collect()
+    }
+
+    /// Refuses providers that nobody could sign in by.
+    pub fn check(&self) -> Result<(), Trouble> {
+        self.oidc.iter().try_for_each(|(name, provider)| provider.check(name))
+    }
+}
+
+impl OidcFile {
+    fn check(&self, name: &str) -> Result<(), Trouble> {
+        let place = format!("server.oidc.{name}");
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+            return Err(Trouble::usage(format!("`{place}`: the name stands in an address"))
+                .hint("use letters, digits, `-` and `_`"));
+        }
+        let issuer = self.issuer.parse::<Uri>().ok();
+        let here = |host: &str| host == "localhost" || host == "[::1]" || host.starts_with("127.");
+        let safe = issuer.is_some_and(|issuer| match issuer.scheme_str() {
+            Some("https") => true,
+            Some("http") => issuer.host().is_some_and(here),
+            Some(_) | None => false,
+        });
+        if !safe {
+            return Err(Trouble::usage(format!(
+                "`{place}.issuer` is `{}`, which is no https address",
+                self.issuer
+            ))
+            .hint("write the issuer exactly as the provider's description names it"));
+        }
+        let secret = self.client_secret.as_ref();
+        secret.map_or(Ok(()), |secret| secret.resolve(&format!("{place}.client_secret")).map(drop))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let file: Result<ServerFile, _> = toml::from_str(text);
+        match file {
+            Err(error) => error.message().to_owned(),
+            Ok(file) => file.check().map_or_else(|trouble| trouble.parts().0.to_owned(), |()| "taken".into()),
+        }
+    }
+
+    #[test]
+    fn a_provider_nobody_could_sign_in_by_is_refused() {
+        let provider = |name: &str, more: &str| format!("[oidc.{name}]\nclient_id = 'c'\n{more}\n");
+        assert_eq!(refused(&provider("a-1", "issuer = 'https://id.example.com/x'")), "taken");
+        assert_eq!(refused(&provider("a", "issuer = 'http://127.0.0.1:9'")), "taken");
+        insta::assert_snapshot!([
+            refused(&provider("a", "issuer = 'http://id.example.com'")),
+            refused(&provider("a", "issuer = 'id'")),
+            refused(&provider("\"a/b\"", "issuer = 'https://id.example.com'")),
+            refused(&provider("a", "issuer = 'https://i.example.com'\nclient_secret = 'sk-12345'")),
+            refused(&provider("a", "issuer = 'https://i.example.com'\nclient_secret = 'env:WINDLASS_TEST_NOT_SET'")),
+            refused(&provider("a", "issuer = 'https://i.example.com'\nrole = 'owner'")),
+            refused("registration = 'free'"),
+        ]
+        .join("\n"), @"");
+    }
+
+    #[test]
+    fn a_stronger_layer_names_providers_beside_the_weaker_one() {
+        let file = |text: &str| toml::from_str::<ServerFile>(text).unwrap();
+        let weaker =
+            file("registration = 'open'\n[oidc.a]\nissuer = 'https://a'\nclient_id = '1'\nrole = 'admin'\n");
+        let stronger = file(
+            "[oidc.a]\nissuer = 'https://b'\nclient_id = '2'\n[oidc.c]\nissuer = 'https://c'\nclient_id = '3'\n",
+        );
+        let both = stronger.over(weaker);
+        assert_eq!(both.registration(), Registration::Open);
+        let seen: Vec<_> =
+            both.oidc.iter().map(|(name, one)| (name.as_str(), one.issuer.as_str(), one.role)).collect();
+        assert_eq!(seen, [("a", "https://b", None), ("c", "https://c", None)]);
     }
 }

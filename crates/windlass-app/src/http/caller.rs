@@ -2,6 +2,8 @@
 //!
 //! Every route that is not open to all takes a [`Caller`]; what it may see is asked here and nowhere else.
 
+use std::convert::Infallible;
+
 use axum::extract::FromRequestParts;
 use http::{header, request};
 use windlass::EngineError;
@@ -9,9 +11,11 @@ use windlass::machine::{Party, Principal, RunId, ThreadId};
 use windlass::port::journal::{RunRow, ThreadRow};
 
 use super::Shared;
+use super::auth::cookie;
 use super::problem::Problem;
-use crate::account::key::Scope;
-use crate::account::{Identity, Role, Unknown};
+use crate::account::key::{PREFIX, Scope};
+use crate::account::session::Client;
+use crate::account::{Credential, Identity, Role, Unknown};
 
 /// An account that is known and active.
 #[derive(Clone, Debug)]
@@ -21,23 +25,72 @@ impl FromRequestParts<Shared> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut request::Parts, app: &Shared) -> Result<Self, Problem> {
+        // Whoever looked first has counted the request.
+        if let Some(known) = parts.extensions.get::<Self>() {
+            return Ok(known.clone());
+        }
         // A stream looks again who it is for; the credential stays with the request until then.
-        let identity = identify(&parts.headers, app).await?;
+        let identity = identify(parts, app).await?;
         let identity = identity.map_err(|unknown| Problem::unauthenticated(unknown.to_string()))?;
         app.limiter.admit(&identity, parts)?;
         Ok(Self(identity))
     }
 }
 
-async fn identify(headers: &http::HeaderMap, app: &Shared) -> Result<Result<Identity, Unknown>, Problem> {
-    let bearer = headers.get(header::AUTHORIZATION).map(|value| {
-        let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(rest.trim())
-    });
-    match bearer {
-        Some(Some(secret)) => Ok(app.accounts.by_key(secret).await?),
-        Some(None) => Ok(Err(Unknown::Invalid)),
-        None => Ok(Err(Unknown::Nothing)),
+/// Who makes a request: what it says in `Authorization`, and only without that what its cookie says.
+async fn identify(parts: &request::Parts, app: &Shared) -> Result<Result<Identity, Unknown>, Problem> {
+    if let Some(value) = parts.headers.get(header::AUTHORIZATION) {
+        let bearer = value.to_str().ok().and_then(|value| {
+            let (scheme, rest) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then_some(rest.trim())
+        });
+        return Ok(match bearer {
+            Some(secret) if secret.starts_with(PREFIX) => app.accounts.by_key(secret).await?,
+            Some(token) => app.accounts.by_token(token).await?,
+            None => Err(Unknown::Invalid),
+        });
+    }
+    let Some(token) = cookie::read(&parts.headers, cookie::ACCESS) else {
+        return Ok(Err(Unknown::Nothing));
+    };
+    own_page(parts, app)?;
+    Ok(app.accounts.by_token(token).await?)
+}
+
+/// Refuses a change that a browser makes with its cookie for a page that is not ours. The cookie alone, which is
+/// `SameSite=Lax`, would let neighbours on the same site in.
+pub fn own_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
+    if parts.method.is_safe() {
+        return Ok(());
+    }
+    let named = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let ours = match (named("origin"), named("sec-fetch-site")) {
+        (Some(origin), _) => app.origins.is_own(origin) || app.origins.is_listed(origin),
+        (None, Some(site)) => site == "same-origin",
+        (None, None) => false,
+    };
+    if ours {
+        return Ok(());
+    }
+    Err(Problem::new(http::StatusCode::FORBIDDEN, "cross_site", "a cookie counts only for our own pages")
+        .hint("send `Origin` with the server's address, or sign in with `Authorization: Bearer …`"))
+}
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub struct Peer(pub Client);
+
+/// Longest name of a program that is kept, in characters.
+const AGENT_MAX_CHARS: usize = 200;
+
+impl<S: Send + Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut request::Parts, _: &S) -> Result<Self, Infallible> {
+        let from = parts.extensions.get::<super::peer::Client>().map(|client| client.address);
+        let agent = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let agent = agent.map(|agent| crate::console::first_line(agent, AGENT_MAX_CHARS));
+        Ok(Self(Client { from, agent }))
     }
 }
 
@@ -73,6 +126,21 @@ impl Caller {
             return Err(Problem::forbidden(format!("the API key does not cover the scope {scope}")));
         }
         Ok(())
+    }
+
+    /// May change its own account: whoever signed in, or a key that covers it.
+    pub fn manages_itself(&self) -> Result<(), Problem> {
+        self.may(Role::Viewer, Scope::Admin)
+    }
+
+    /// The session that it comes by; refuses keys.
+    pub fn session(&self) -> Result<&str, Problem> {
+        match &self.0.credential {
+            Credential::Session(id) => Ok(id),
+            Credential::Key { .. } => {
+                Err(Problem::forbidden("an API key cannot do this").hint("sign in with your password"))
+            }
+        }
     }
 
     /// May look.

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::GrantDraft;
-use windlass::machine::{Condition, Principal, Timestamp, ToolName};
+use windlass::machine::{Condition, Predicate, Principal, Timestamp, ToolName};
 
 use super::Shared;
 use super::caller::Caller;
@@ -91,6 +91,7 @@ pub struct ArgumentCondition {
 /// A grant that is to be written.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"tool": "Write", "arguments": [{"argument": "/file_path", "is": {"under": "notes"}}], "count": 5}))]
 struct NewGrant {
     /// The tool.
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$", example = "write")]
@@ -216,6 +217,16 @@ impl Offer {
         if let Some(odd) = self.arguments.iter().find(|condition| !pointer(&condition.argument)) {
             let detail = format!("`argument` is `{}`, which is no JSON pointer", odd.argument);
             return Err(Problem::invalid(detail).hint("a JSON pointer begins with `/`, such as `/path`"));
+        }
+        for condition in &self.arguments {
+            if let Predicate::Matches(pattern) = &condition.is
+                && let Err(why) = pattern.compile()
+            {
+                return Err(Problem::invalid(format!(
+                    "`matches` of `{}` is no expression: {why}",
+                    condition.argument
+                )));
+            }
         }
         if self.count == Some(0) {
             return Err(Problem::invalid("`count` is 0; leave it away for any number of calls"));

@@ -153,6 +153,7 @@ async fn keyed(app: Shared, request: Request, next: Next) -> Result<Response, Pr
         Found::Answered(response) => return Ok(response),
         Found::Ours(work) => work,
     };
+    parts.extensions.insert(caller);
     let id = Digest::default().chain(&(&work.key, work.kept.since)).to_string()[..32].to_owned();
     parts.extensions.insert(Claimed(Some(id)));
     let request = Request::from_parts(parts, Body::from(body));

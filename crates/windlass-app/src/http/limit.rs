@@ -11,8 +11,9 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header, request};
+use windlass::Task;
 use windlass::machine::Principal;
-use windlass::port::journal::RunQuery;
+use windlass::port::journal::{RunQuery, ThreadStatus};
 
 use self::bucket::{Buckets, Verdict};
 use super::Shared;
@@ -101,13 +102,21 @@ impl Limiter {
         }
     }
 
-    /// Room for one more run of a user; kept until it is dropped, which is when the run is in the store.
-    pub async fn room_for_run(&self, app: &super::App, user: &Principal) -> Result<Starting, Problem> {
+    /// Room for a message of a user, which begins a run unless one is active in its thread. To be kept until the run is
+    /// in the store.
+    pub async fn room_for_run(&self, app: &super::App, task: &Task) -> Result<Option<Starting>, Problem> {
+        let busy = match &task.thread {
+            Some(thread) => {
+                app.engine.thread(thread).await.is_ok_and(|row| row.view.status != ThreadStatus::Idle)
+            }
+            None => false,
+        };
+        if self.runs_per_user == 0 || busy {
+            return Ok(None);
+        }
+        let user = &task.by;
         let starting = Starting { user: user.clone(), all: self.starting.clone() };
         let beside = starting.begin();
-        if self.runs_per_user == 0 {
-            return Ok(starting);
-        }
         let limit = self.runs_per_user as usize;
         let active = RunQuery { owner: Some(user.clone()), active: Some(true), ..RunQuery::newest(limit) };
         let active = app.engine.runs(&active).await?.len();
@@ -117,7 +126,7 @@ impl Limiter {
                 .hint("cancel one, answer one that waits, or have an administrator raise `runs_per_user`")
                 .retry_after(5));
         }
-        Ok(starting)
+        Ok(Some(starting))
     }
 }
 

@@ -125,7 +125,7 @@ impl Drop for Seat {
         let mut guests = hall.guests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(of_address) = guests.get_mut(&address) {
             of_address.count -= 1;
-            of_address.is_told &= of_address.count > 0;
+            of_address.is_told &= of_address.count > hall.terms.limits.connections_per_address() / 2;
             if of_address.count == 0 {
                 guests.remove(&address);
             }
@@ -199,7 +199,7 @@ impl Hall {
                 tracing::info!(peer = %peer.address, %error, "a connection was dropped");
                 return;
             };
-            tracing::info!(peer = %peer.address, problem = problem.code, %error, "a connection was refused");
+            tracing::info!(peer = %peer.address, problem = %problem.code, %error, "a connection was refused");
             if spoken.refuse(&problem).await.is_err() {
                 return;
             }

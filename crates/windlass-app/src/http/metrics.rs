@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
@@ -258,6 +258,3 @@ fn has_token(app: &super::App, parts: &http::request::Parts) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(brought.trim().as_bytes(), token.expose().as_bytes())
         .is_ok()
 }
-
-/// What handlers and the engine share.
-pub type Counted = Arc<Metrics>;

@@ -4,6 +4,9 @@
 //! decide nothing about a run.
 
 mod agents;
+mod audit;
+mod auth;
+mod begin;
 mod body;
 pub mod caller;
 mod compat;
@@ -15,11 +18,15 @@ pub mod idempotency;
 pub mod input;
 mod integrations;
 mod interrupts;
+mod journal;
+mod keys;
 pub mod limit;
+mod limits;
 mod listen;
 mod messages;
 pub mod metrics;
 mod modes;
+mod oidc;
 mod openapi;
 pub mod origin;
 pub mod outcome;
@@ -31,6 +38,7 @@ mod request;
 mod runs;
 mod send;
 pub mod stream;
+mod team;
 mod threads;
 mod timezone;
 pub mod tls;
@@ -92,14 +100,20 @@ pub struct App {
 /// [`App`] as handlers get it.
 pub type Shared = Arc<App>;
 
+/// A one-time link.
+pub fn link(address: &str, token: &str) -> String {
+    format!("{}{}?token={token}", address.trim_end_matches('/'), auth::page::PATH)
+}
+
 /// The whole server.
 pub fn router(app: Shared) -> Router {
     let (api, document) = api(&app).split_for_parts();
     Router::new()
         .merge(api)
         .merge(openapi::routes(document))
+        .merge(auth::page::routes())
         .merge(metrics::routes())
-        .merge(compat::routes())
+        .merge(compat::routes(&app))
         .fallback(async || Problem::not_found("this path"))
         .method_not_allowed_fallback(async || {
             let status = http::StatusCode::METHOD_NOT_ALLOWED;
@@ -122,6 +136,9 @@ fn api(app: &Shared) -> OpenApiRouter<Shared> {
         .merge(health::routes())
         .merge(stream::routes())
         .merge(usage::routes())
+        .merge(limits::routes())
+        // Their answers have secrets in them, which are kept for nobody's second try.
+        .merge(people())
         .merge(files::routes(app.settings.files.max_bytes()))
         .merge(keyed().layer(once));
     OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
@@ -131,6 +148,7 @@ fn api(app: &Shared) -> OpenApiRouter<Shared> {
 fn keyed() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .merge(threads::routes())
+        .merge(journal::routes())
         .merge(messages::routes())
         .merge(queue::routes())
         .merge(runs::routes())
@@ -140,4 +158,10 @@ fn keyed() -> OpenApiRouter<Shared> {
         .merge(agents::routes())
         .merge(tools::routes())
         .merge(integrations::routes())
+}
+
+/// Who may come, and what they may do.
+fn people() -> OpenApiRouter<Shared> {
+    let own = OpenApiRouter::new().merge(auth::routes()).merge(oidc::routes());
+    own.merge(team::routes()).merge(keys::routes()).merge(audit::routes())
 }

@@ -43,6 +43,9 @@ pub struct Document;
 /// What is open to all: balancers have no key.
 const OPEN: [&str; 2] = ["/api/v1/health", "/api/v1/version"];
 
+/// The media type of files as they come.
+const OCTETS: &str = "application/octet-stream";
+
 /// Runs nothing but our own script, and talks to nobody but this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -88,20 +91,25 @@ fn complete(mut document: Value) -> Value {
     let Some(paths) = document["paths"].as_object_mut() else { return document };
     for (path, item) in paths {
         let operations = item.as_object_mut().into_iter().flatten();
-        for (_, operation) in operations.filter(|(_, value)| value.get("responses").is_some()) {
+        for (method, operation) in operations.filter(|(_, value)| value.get("responses").is_some()) {
             if let Some(operation) = operation.as_object_mut() {
-                finish(path, operation);
+                finish(method, path, operation);
             }
         }
     }
     document
 }
 
-fn finish(path: &str, operation: &mut Map<String, Value>) {
-    let tag = operation.get("tags").and_then(|tags| tags[0].as_str()).unwrap_or("api").to_owned();
-    let name = operation.get("operationId").and_then(Value::as_str).unwrap_or_default();
-    let id = format!("{tag}_{name}");
+fn finish(method: &str, path: &str, operation: &mut Map<String, Value>) {
+    // Functions of several files have the same name; no two operations have the same method and path.
+    let words =
+        path.trim_start_matches("/api/v1").split(['/', '{', '}', '-']).filter(|word| !word.is_empty());
+    let id = words.fold(method.to_owned(), |id, word| format!("{id}_{word}"));
     operation.insert("operationId".into(), id.into());
+    if let Some(body) = operation.get_mut("requestBody").filter(|body| !body["content"][OCTETS].is_null()) {
+        // A file may be empty.
+        body["required"] = false.into();
+    }
     if OPEN.iter().any(|open| path.starts_with(open)) {
         operation.insert("security".into(), json!([]));
     }

@@ -47,8 +47,17 @@ impl Origins {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    fn is_own(&self, origin: &str) -> bool {
+    /// Whether an origin is one of our own addresses.
+    pub fn is_own(&self, origin: &str) -> bool {
         self.own.iter().any(|known| known.eq_ignore_ascii_case(origin))
+    }
+
+    /// Our own address with this host, with TLS where it has both.
+    pub fn of_host(&self, host: &str) -> Option<&str> {
+        let at = |own: &&String| {
+            own.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+        };
+        self.own.iter().filter(at).max_by_key(|own| own.starts_with("https://")).map(String::as_str)
     }
 
     /// Whether an administrator lets pages of this origin use the server.
@@ -95,7 +104,8 @@ fn judge(origins: &Origins, request: &Request) -> Result<Pass, Problem> {
         .hint("an administrator can list the origin in `[server] cors`"))
 }
 
-fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+/// The host that a request names, in lower case; `None` where it names none or several.
+pub fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let mut named = headers.get_all(header::HOST).iter();
     let host = match (named.next(), named.next()) {
         (Some(host), None) => host.to_str().ok()?.to_ascii_lowercase(),

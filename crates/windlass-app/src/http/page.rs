@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use windlass::machine::Timestamp;
 
 use super::problem::Problem;
 
@@ -66,6 +67,16 @@ impl<T> Page<T> {
     /// The same page with its rows as something else.
     pub fn map<U>(self, shown: impl FnMut(T) -> U) -> Page<U> {
         Page { data: self.data.into_iter().map(shown).collect(), next_cursor: self.next_cursor }
+    }
+}
+
+/// A time of a query, in milliseconds since the Unix epoch: as far as stores count it.
+pub fn time(name: &str, ms: Option<u64>) -> Result<Option<Timestamp>, Problem> {
+    match ms {
+        Some(ms) if i64::try_from(ms).is_err() => {
+            Err(Problem::bad_request(format!("`{name}` is {ms}; it must be 0 to {}", i64::MAX)))
+        }
+        ms => Ok(ms.map(Timestamp)),
     }
 }
 

@@ -2,10 +2,13 @@
 //!
 //! Details of the inside stay in the log, under the request's id; nothing here shows one.
 
+use std::borrow::Cow;
+
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 use windlass::machine::Reject;
 use windlass::port::journal::StoreError;
 use windlass::port::records::RecordError;
@@ -14,42 +17,78 @@ use windlass::{EngineError, SlowDriver};
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What went wrong with a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+/// What went wrong with a request. Answered as [`Document`].
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// `urn:windlass:problem:` and the code.
-    #[serde(rename = "type")]
-    #[schema(example = "urn:windlass:problem:not_found")]
-    pub kind: String,
-    /// The code's meaning in a few words.
-    pub title: String,
     /// The HTTP status.
-    #[serde(serialize_with = "number")]
-    #[schema(value_type = u16, example = 404)]
     pub status: StatusCode,
     /// The code for programs.
-    #[schema(example = "not_found")]
-    pub code: String,
+    pub code: Cow<'static, str>,
     /// What was wrong, with the offending value.
     pub detail: String,
     /// What to do next.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Seconds after which another try makes sense.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
 }
 
-fn number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u16(status.as_u16())
+/// A problem as it is sent.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+struct Document<'a> {
+    /// `urn:windlass:problem:` and the code.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:windlass:problem:not_found")]
+    kind: String,
+    /// The status's meaning in a few words.
+    title: &'a str,
+    /// The HTTP status.
+    #[schema(example = 404)]
+    status: u16,
+    /// The code for programs.
+    #[schema(example = "not_found")]
+    code: &'a str,
+    /// What was wrong, with the offending value.
+    detail: &'a str,
+    /// What to do next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    /// Seconds after which another try makes sense.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+}
+
+impl Serialize for Problem {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let document = Document {
+            kind: format!("urn:windlass:problem:{}", self.code),
+            title: self.status.canonical_reason().unwrap_or("Problem"),
+            status: self.status.as_u16(),
+            code: &self.code,
+            detail: &self.detail,
+            hint: self.hint.as_deref(),
+            retry_after: self.retry_after,
+        };
+        document.serialize(serializer)
+    }
+}
+
+impl PartialSchema for Problem {
+    fn schema() -> RefOr<Schema> {
+        Document::schema()
+    }
+}
+
+impl ToSchema for Problem {
+    fn name() -> Cow<'static, str> {
+        "Problem".into()
+    }
 }
 
 impl Problem {
     /// A problem of a status, with its code and what was wrong.
-    pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
-        let title = status.canonical_reason().unwrap_or("Problem").to_owned();
-        let kind = format!("urn:windlass:problem:{code}");
-        Self { kind, title, status, code: code.into(), detail: detail.into(), hint: None, retry_after: None }
+    pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
+        Self { status, code: code.into(), detail: detail.into(), hint: None, retry_after: None }
     }
 
     /// Adds what to do next.
@@ -86,7 +125,7 @@ impl Problem {
     }
 
     /// 409: not in the present state.
-    pub fn conflict(code: &str, detail: impl Into<String>) -> Self {
+    pub fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
 
@@ -105,7 +144,7 @@ impl Problem {
 
 /// A problem's code, beside the answer that tells it: the log has it too.
 #[derive(Clone, Debug)]
-pub struct Code(pub String);
+pub struct Code(pub Cow<'static, str>);
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
@@ -159,8 +198,9 @@ impl From<Reject> for Problem {
         match reject {
             Reject::Busy => Self::conflict("busy", said),
             Reject::QueueFull { .. } => Self::conflict("queue_full", said),
+            Reject::RunActive { nearest, .. } => Self::conflict("run_active", said)
+                .hint(format!("fork at event {nearest}, or wait for the run")),
             Reject::Closed { .. } => Self::conflict("closed", said),
-            Reject::RunActive { .. } => Self::conflict("run_active", said),
             Reject::Stale { .. } => Self::conflict("stale", said),
             Reject::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, "not_found", said),
             Reject::Forbidden { .. } => Self::forbidden(said),

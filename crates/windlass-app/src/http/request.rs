@@ -21,7 +21,7 @@ const ID_MAX_BYTES: usize = 64;
 
 /// Runs a request under its id, and says how it went.
 pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let id = chosen(&request).unwrap_or_else(|| secret::draw::<9>());
+    let id = chosen(&request).unwrap_or_else(secret::draw::<9>);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
     let route = route.unwrap_or_else(|| "unmatched".to_owned());

@@ -22,7 +22,7 @@ use super::etag::{ETag, IfNoneMatch, Seen, not_modified};
 use super::idempotency::{Claimed, IdempotencyKey};
 use super::input::{Body, Path, Query};
 use super::outcome::RunOutcome;
-use super::page::{Page, PageQuery};
+use super::page::{Page, PageQuery, time};
 use super::problem::Problem;
 use super::send::{NewMessage, Sent, send};
 
@@ -160,8 +160,8 @@ async fn list(
         owner: own.then(|| caller.user().clone()),
         thread,
         active: filter.active,
-        from: filter.from.map(Timestamp),
-        until: filter.until.map(Timestamp),
+        from: time("from", filter.from)?,
+        until: time("until", filter.until)?,
         before: page.after::<(Timestamp, RunId)>()?,
         limit: limit + 1,
     };

@@ -14,12 +14,12 @@ use windlass::{Started, Task};
 
 use super::Shared;
 use super::agents;
+use super::begin::begin;
 use super::caller::Caller;
 use super::files::{self, Attachment};
 use super::idempotency::Claimed;
 use super::problem::Problem;
 use super::timezone;
-use crate::home::Home;
 
 /// Longest message, in characters. (WT-E1)
 pub const MESSAGE_MAX_CHARS: usize = 32_768;
@@ -33,6 +33,7 @@ const AT_ONCE: usize = 16;
 /// A message, and how the run that it starts behaves.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"message": "Read data.csv and write three insights to insights.md", "timezone": "Europe/Rome"}))]
 pub struct NewMessage {
     /// The thread that it goes to; absent in `POST /runs`: a new one is made.
     thread: Option<String>,
@@ -196,10 +197,11 @@ pub async fn send(
     let utc_offset_minutes = new.timezone.as_deref().map(timezone::offset_minutes).transpose()?;
     let agent = agents::choose(app, new.agent.as_deref(), new.model.as_deref())?;
     let mut message = new.message.read()?;
-    let place = match &thread {
-        Some(thread) => Some((thread.clone(), caller.thread(app, thread).await?.view.folder)),
+    let row = match &thread {
+        Some(thread) => Some(caller.thread(app, thread).await?),
         None => None,
     };
+    let place = row.map(|row| (row.thread, row.view.folder));
     let mentioned = files::mentioned(app, caller, place.clone(), &message).await?;
     message.blocks.extend(files::attach(app, caller, place, new.attachments).await?);
     message.blocks.extend(mentioned);
@@ -210,7 +212,7 @@ pub async fn send(
         id: claimed.input(),
         by: caller.user().clone(),
         workspace: caller.workspace().to_owned(),
-        folder: Some(Home::of(caller.workspace(), caller.user()).recorded()),
+        folder: None,
         options: RunOptions {
             surface: match new.surface {
                 Reader::Chat => Surface::Chat,
@@ -226,7 +228,7 @@ pub async fn send(
         },
         when_busy: new.when_busy.into(),
     };
-    let started = app.engine.start(task).await?;
+    let started = begin(app, caller, task).await?;
     let (message, queued) = taken(app, &started).await?;
     let Started { thread, run, seq } = started;
     let at = format!("/api/v1/runs/{run}");

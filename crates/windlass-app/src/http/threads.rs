@@ -1,19 +1,18 @@
 //! `/threads`: conversations. A thread is made by its first message, which `POST /runs` sends.
 //!
-//! What stands in one is in `messages.rs` and `queue.rs`; nothing here folds a journal.
+//! What stands in one is in `messages.rs`, `journal.rs` and `queue.rs`; nothing here folds a journal.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::Whose;
-use windlass::machine::{Input, Seq, ThreadId, Timestamp};
-use windlass::port::journal::{Recorded, ThreadQuery, ThreadRow, ThreadStatus};
+use windlass::machine::{Input, ThreadId, Timestamp};
+use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
 use super::Shared;
 use super::caller::Caller;
@@ -28,14 +27,10 @@ const SEARCH_MIN_CHARS: usize = 2;
 const SEARCH_MAX_CHARS: usize = 100;
 /// Longest title that a thread keeps.
 const TITLE_MAX_CHARS: usize = 60;
-/// Events of a page at most.
-const EVENTS_MAX: usize = 500;
-/// Events of a page where the request names no number.
-const EVENTS: usize = 100;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, rename, delete)).routes(routes!(events))
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, rename, delete))
 }
 
 /// What a thread is doing.
@@ -234,59 +229,4 @@ async fn delete(
     app.engine.delete(&thread).await?;
     app.engine.set_mode(&Whose::Thread(thread), None).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Which events.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct EventsQuery {
-    /// Only those after this position.
-    #[param(minimum = 0)]
-    after: Option<u32>,
-    /// At most so many.
-    #[param(minimum = 1, maximum = 500, default = 100)]
-    limit: Option<usize>,
-}
-
-/// A part of a journal.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-struct Events {
-    /// The events, each with its position `seq`, its time `at`, its `type` and what belongs to that.
-    #[schema(value_type = Vec<Object>)]
-    data: Vec<Value>,
-    /// `after` of the part that follows; absent where this one ends with the journal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_after: Option<u64>,
-}
-
-/// What happened in a conversation, in order
-#[utoipa::path(get, path = "/threads/{thread}/events", tag = "threads",
-    params(("thread" = String, Path, description = "the thread's id"), EventsQuery),
-    responses((status = 200, body = Events)))]
-async fn events(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(thread): Path<ThreadId>,
-    Query(query): Query<EventsQuery>,
-) -> Result<Json<Events>, Problem> {
-    caller.reads()?;
-    let row = caller.thread(&app, &thread).await?;
-    let limit = query.limit.unwrap_or(EVENTS);
-    if !(1..=EVENTS_MAX).contains(&limit) {
-        return Err(Problem::bad_request(format!("`limit` is {limit}; it must be 1 to {EVENTS_MAX}")));
-    }
-    let after = Seq(query.after.unwrap_or_default().into());
-    let recorded = app.engine.events(&thread, after, limit).await?;
-    let last = recorded.last().map(|recorded| recorded.seq);
-    let data = recorded.into_iter().map(shown).collect::<Result<_, _>>().map_err(Problem::internal)?;
-    Ok(Json(Events { data, next_after: last.filter(|last| *last < row.head).map(|last| last.0) }))
-}
-
-/// An event with its position.
-pub fn shown(recorded: Recorded) -> Result<Value, serde_json::Error> {
-    let mut event = serde_json::to_value(&recorded.event)?;
-    if let Value::Object(event) = &mut event {
-        event.shift_insert(0, "seq".into(), recorded.seq.0.into());
-    }
-    Ok(event)
 }

@@ -14,6 +14,7 @@ use windlass::port::journal::{Usage, UsageQuery, UsageRow};
 use super::Shared;
 use super::caller::Caller;
 use super::input::Query;
+use super::page::time;
 use super::problem::Problem;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -194,8 +195,8 @@ async fn usage(
         }
         (_, false) => Some(caller.user().clone()),
     };
-    let until = which.until.unwrap_or_else(|| crate::place::now().0);
-    let from = which.from.unwrap_or(until.saturating_sub(SPAN_MS));
+    let until = time("until", which.until)?.unwrap_or_else(crate::place::now).0;
+    let from = time("from", which.from)?.map_or(until.saturating_sub(SPAN_MS), |from| from.0);
     let span_ms = until.checked_sub(from).filter(|span_ms| (1..=SPAN_MAX_MS).contains(span_ms));
     let span_ms = span_ms.ok_or_else(|| {
         Problem::bad_request(format!("`from` is {from} and `until` is {until}"))

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use opentelemetry::KeyValue;
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{TraceContextExt, TracerProvider};
+use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_http::{HeaderExtractor, HttpClient, HttpError};
 use opentelemetry_otlp::{WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
@@ -40,7 +40,12 @@ where
     ENDPOINTS.iter().find_map(|name| super::variable(name))?;
     match provider() {
         Ok(provider) => {
-            let tracer = provider.tracer("windlass");
+            let schema = format!("https://opentelemetry.io/schemas/{}", windlass::genai::CONVENTIONS);
+            let scope = InstrumentationScope::builder("windlass")
+                .with_version(env!("CARGO_PKG_VERSION"))
+                .with_schema_url(schema)
+                .build();
+            let tracer = provider.tracer_with_scope(scope);
             let _ = PROVIDER.set(provider);
             let layer = tracing_opentelemetry::layer().with_tracer(tracer).with_location(false);
             Some(layer.with_threads(false).with_filter(EnvFilter::new(EXPORTED)).boxed())

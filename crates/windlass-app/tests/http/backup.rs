@@ -56,15 +56,12 @@ fn a_copy_under_load_goes_on_elsewhere() {
 fn a_copy_has_large_blobs_and_a_damaged_one_is_refused() {
     let user = User::new();
     // Far beyond what is kept in the database.
-    let large = "all work and no play\n".repeat(200_000);
-    let path = user.folder().join("message.txt");
-    std::fs::write(&path, &large).unwrap();
-    let mut run = user.command(&["run", "--yes", "-"]);
-    run.stdin(std::fs::File::open(&path).unwrap());
-    let ran = crate::cli::said(run.output().unwrap());
+    let large = "all work and no play\n".repeat(80_000);
+    user.configure(&format!("[agent]\ninstructions = '''{large}'''\n"));
+    user.run(&["run", "--yes", crate::cli::TASK]).exits(0);
     let copy = user.home().join("copy");
     let said = user.run(&["admin", "backup", text(&copy)]).exits(0);
-    assert!(said.out.contains(" and 1 large blobs"), "{ran:#?} {said:#?}");
+    assert!(said.out.contains(" and 1 large blobs"), "{said:#?}");
 
     let other = User::new();
     other.run(&["admin", "restore", text(&copy)]).exits(0);

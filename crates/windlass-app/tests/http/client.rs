@@ -60,15 +60,34 @@ impl Client<'_> {
         sent.body["thread"].as_str().unwrap().to_owned()
     }
 
+    /// A conversation in whose folder the file of the task lies.
+    pub async fn prepared(&self) -> String {
+        let thread = self.small_talk().await;
+        let path = format!("/threads/{thread}/files/content?path=data.csv");
+        let body = "city,people\nRome,3\nOslo,1\n";
+        answer(self.request(Method::PUT, &path).body(body)).await.is(StatusCode::CREATED);
+        thread
+    }
+
+    /// Starts the task in a conversation, and waits until it asks or has ended. Returns its outcome.
+    pub async fn task(&self, thread: &str) -> Value {
+        let body = json!({"message": TASK});
+        let sent = self.post(&format!("/threads/{thread}/messages"), body).await.is(StatusCode::CREATED);
+        self.wait(sent.body["run"].as_str().unwrap()).await
+    }
+
     /// Starts the run that asks before it writes a file, and waits until it does. Returns thread, run and interrupt.
     pub async fn asked(&self) -> (String, String, String) {
-        let sent = self.post("/runs", json!({"message": TASK})).await.is(StatusCode::CREATED);
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let (thread, run) = (text(&sent.body["thread"]), text(&sent.body["run"]));
-        let paused = self.wait(&run).await;
+        let thread = self.prepared().await;
+        let paused = self.task(&thread).await;
         assert_eq!(paused["status"], "paused", "{paused:#}");
-        let interrupt = text(&paused["meta"]["interrupts"][0]["interrupt"]);
-        (thread, run, interrupt)
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        (thread, text(&paused["runId"]), text(&paused["meta"]["interrupts"][0]["interrupt"]))
+    }
+
+    /// A file of a conversation's folder.
+    pub async fn file(&self, thread: &str, name: &str) -> Value {
+        self.get(&format!("/threads/{thread}/files/content?path={name}")).await.is(StatusCode::OK).body
     }
 
     /// How a run stands once it has ended or asks.

@@ -93,7 +93,7 @@ impl Setting {
                 Ok(response) => response,
                 // The server is dead; the next one is on its way.
                 Err(_) => {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep a dead server says nothing; the next one is asked in a moment
                     continue;
                 }
             };
@@ -149,7 +149,7 @@ impl Setting {
 /// Kills the server and starts it again, several times; returns the user of the last one.
 async fn kill_and_start(mut server: Server, base_url: String, address: watch::Sender<String>) -> Server {
     for after_ms in KILLS_AFTER_MS {
-        tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        tokio::time::sleep(Duration::from_millis(after_ms)).await; // tidy: sleep the kills are to come at some time, not at some event
         let base_url = base_url.clone();
         server = tokio::task::spawn_blocking(move || serve(server.kill(), &base_url)).await.unwrap();
         address.send_replace(server.address.clone());
@@ -169,7 +169,10 @@ fn leave_to_the_server(runs: &mut [Child]) {
 async fn however_often_a_stream_is_cut_its_client_ends_up_with_the_journal() {
     let seed = Seed(number_of("WINDLASS_SEED").unwrap_or(u64::from(std::process::id()) * 1000));
     let model = ModelServer::start(0).await.unwrap();
-    let server = serve(User::new(), &model.base_url());
+    let user = User::new();
+    // All clients come from one address, with one key, and some come back the moment that they are cut off.
+    user.configure("[server.limits]\nrequests_per_minute = 1000000\n");
+    let server = serve(user, &model.base_url());
     let run = || in_setting(server.user.command(&["run", "--yes", "-m", MODEL, "go"]), &model.base_url());
     let mut runs: Vec<Child> = (0..RUNS).map(|_| run().spawn().unwrap()).collect();
     let threads = threads(&server.user);

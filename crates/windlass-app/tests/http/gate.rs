@@ -28,10 +28,11 @@ async fn modes_and_allow_lists_are_kept_for_each_user() {
     assert_eq!(ann.get("/allowlist").await.body, json!({"data": ["Write"]}));
     assert_eq!(bob.get("/allowlist").await.body, json!({"data": []}));
     // What is on the list runs without asking.
-    let sent = ann.post("/runs", json!({"message": crate::cli::TASK})).await.is(StatusCode::CREATED);
-    assert_eq!(ann.wait(sent.body["run"].as_str().unwrap()).await["status"], "done");
+    let thread = ann.prepared().await;
+    let done = ann.task(&thread).await;
+    assert_eq!((&done["status"], &done["meta"]["toolCalls"]), (&json!("done"), &json!(3)));
     // A conversation's own mode wins.
-    let mode = format!("/threads/{}/mode", sent.body["thread"].as_str().unwrap());
+    let mode = format!("/threads/{thread}/mode");
     assert_eq!(ann.get(&mode).await.body, json!({"mode": null, "effective": "allowlist"}));
     bob.get(&mode).await.is_problem(404, "not_found");
     assert_eq!(ann.put(&mode, json!({"mode": "ask"})).await.body, json!({"mode": "ask", "effective": "ask"}));
@@ -66,8 +67,8 @@ async fn grants_are_written_listed_and_revoked_by_whom_they_concern() {
     assert_eq!(ann.all("/grants", 1).await.len(), 2);
     assert_eq!(each(&admin.all("/grants?all=true", 1).await, "user"), [&*id, &*id]);
     // It is good for the one call that it names.
-    let sent = ann.post("/runs", json!({"message": crate::cli::TASK})).await.is(StatusCode::CREATED);
-    assert_eq!(ann.wait(sent.body["run"].as_str().unwrap()).await["status"], "done");
+    let done = ann.task(&ann.prepared().await).await;
+    assert_eq!((&done["status"], &done["meta"]["toolCalls"]), (&json!("done"), &json!(3)));
     admin
         .delete(&format!("/grants/{}", by_admin.body["id"].as_str().unwrap()))
         .await
@@ -78,7 +79,10 @@ async fn grants_are_written_listed_and_revoked_by_whom_they_concern() {
         (json!({"tool": "no tool"}), "`no tool`"),
         (json!({"tool": "Write", "count": 0}), "`count` is 0"),
         (json!({"tool": "Write", "arguments": [{"argument": "path", "is": "present"}]}), "`path`"),
-        (json!({"tool": "Write", "arguments": [{"argument": "/path", "is": {"matches": "("}}]}), "("),
+        (
+            json!({"tool": "Write", "arguments": [{"argument": "/path", "is": {"matches": "("}}]}),
+            "`matches` of `/path`",
+        ),
     ] {
         let refused = ann.post("/grants", body).await;
         refused.is_problem(422, "invalid");

@@ -143,3 +143,61 @@ fn cross_site_posts_do_nothing() {
     }
     logs(&server.user, 3, refused("forbidden"));
 }
+
+/// The head of a post that is let in, up to its body.
+fn post(server: &Server, more: &str) -> String {
+    let key = server.key(&[]);
+    head(server, "POST /api/v1/runs")
+        + &format!(
+            "authorization: Bearer {key}\r\ncontent-type: application/json\r\nconnection: close\r\n{more}\r\n"
+        )
+}
+
+#[test]
+fn bodies_that_are_no_json_to_be_read_are_refused() {
+    let server = with_limits("");
+    let deep = format!("{{\"message\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
+    let bodies: [&[u8]; 5] = [
+        deep.as_bytes(),
+        b"{\"message\":\"a\",\"message\":\"b\"}",
+        b"{\"message\":[{\"kind\":\"text\",\"text\":\"a\",\"x\":{\"k\":1,\"k\":2}}]}",
+        b"{\"message\":\"\xff\xfe\"}",
+        b"{\"message\":\"\\ud800\"}",
+    ];
+    for body in bodies {
+        let mut request = post(&server, &format!("content-length: {}\r\n", body.len())).into_bytes();
+        request.extend_from_slice(body);
+        let answer = say(&server, &request);
+        assert_eq!(problem(&answer), (400, "bad_request".into()), "{answer}");
+    }
+    logs(&server.user, bodies.len(), refused("bad_request"));
+    assert_eq!(server.user.run(&["threads", "list", "--json"]).exits(0).out, "", "nothing was begun");
+    check_memory(&server);
+}
+
+#[test]
+fn a_hundred_megabytes_are_refused_before_they_are_read() {
+    let server = with_limits("");
+    let told = post(&server, "content-length: 100000000\r\n");
+    assert_eq!(problem(&say(&server, told.as_bytes())), (413, "too_large".into()));
+    // Where no length is told, it is read as far as it may be.
+    let mut untold = post(&server, "transfer-encoding: chunked\r\n").into_bytes();
+    for _ in 0..1_600 {
+        untold.extend_from_slice(b"10000\r\n");
+        untold.extend_from_slice(&[b' '; 0x10000]);
+        untold.extend_from_slice(b"\r\n");
+    }
+    assert_eq!(problem(&say(&server, &untold)), (413, "too_large".into()));
+    logs(&server.user, 2, refused("too_large"));
+    check_memory(&server);
+}
+
+#[test]
+fn a_body_that_comes_too_slowly_is_given_up() {
+    let server = with_limits("body_grace_s = 1");
+    let mut slow = connect(&server);
+    slow.write_all(post(&server, "content-length: 1000\r\n").as_bytes()).unwrap();
+    slow.write_all(b"{").unwrap();
+    assert_eq!(problem(&rest(&mut slow)), (408, "slow_body".into()));
+    logs(&server.user, 1, refused("slow_body"));
+}

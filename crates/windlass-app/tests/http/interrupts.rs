@@ -73,12 +73,17 @@ async fn a_denial_and_an_edit_reach_the_model_and_the_file() {
     answered(&ann, &interrupt, deny).await.is(StatusCode::OK);
     let ended = ann.wait(&run).await;
     assert!(ended["data"].as_str().unwrap().contains("was not written"), "{ended:#}");
-    let (_, run, interrupt) = ann.asked().await;
+    let (thread, run, interrupt) = ann.asked().await;
     let edit =
         json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "mine\n"}}});
     answered(&ann, &interrupt, edit).await.is(StatusCode::OK);
+    // What the changed call would do is shown before it runs.
+    let again = ann.wait(&run).await["meta"]["interrupts"][0].clone();
+    assert!(again["preview"].as_str().unwrap().contains("mine"), "{again:#}");
+    let approve = json!({"answer": {"kind": "approve"}});
+    answered(&ann, again["interrupt"].as_str().unwrap(), approve).await.is(StatusCode::OK);
     assert_eq!(ann.wait(&run).await["status"], "done");
-    assert_eq!(server.user.read("insights.md"), "mine\n");
+    assert_eq!(ann.file(&thread, "insights.md").await, "mine\n");
 }
 
 // rows: SK-A10
@@ -113,15 +118,15 @@ async fn several_are_answered_at_once_and_each_thread_is_told_of() {
 async fn a_grant_beside_an_approval_lets_the_next_call_run() {
     let server = Server::start(&[]);
     let (ann, id) = server.member("ann");
-    let (_, run, interrupt) = ann.asked().await;
+    let (thread, run, interrupt) = ann.asked().await;
     let body = json!({"answer": {"kind": "approve"}, "grant": {"count": 2}});
     let said = answered(&ann, &interrupt, body).await.is(StatusCode::OK).body;
     assert_eq!((&said["grant"]["user"], &said["grant"]["remaining"]), (&json!(id), &json!(1)));
     assert_eq!(ann.wait(&run).await["status"], "done");
-    let again = ann.post("/runs", json!({"message": crate::cli::TASK})).await.is(StatusCode::CREATED);
-    assert_eq!(ann.wait(again.body["run"].as_str().unwrap()).await["status"], "done");
+    let again = ann.task(&thread).await;
+    assert_eq!((&again["status"], &again["meta"]["toolCalls"]), (&json!("done"), &json!(3)));
     // Two calls were all that it was good for.
-    ann.asked().await;
+    assert_eq!(ann.task(&thread).await["status"], "paused");
 }
 
 #[tokio::test]
@@ -129,8 +134,8 @@ async fn two_people_and_those_whom_a_rule_names_are_asked() {
     let user = User::new();
     let directory = user.home().join("config/windlass");
     std::fs::create_dir_all(&directory).unwrap();
-    let policy = "[[rule]]\nname = \"two\"\ntool = \"Write\"\nverdict = \"ask\"\n\
-        quorum = { count = 2, of = [\"role:member\", \"role:admin\"] }\n";
+    let policy = "[[rule]]\nname = 'two'\ntools = ['Write']\nverdict = 'ask'\nquorum = 2\n\
+        approvers = ['role:member', 'role:admin']\n";
     std::fs::write(directory.join("policy.toml"), policy).unwrap();
     let server = Server::start_for(user, &[]);
     let (ann, _) = server.member("ann");

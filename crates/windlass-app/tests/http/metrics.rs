@@ -44,8 +44,8 @@ fn what_happens_is_counted() {
     });
     for wanted in [
         "windlass_runs_total{status=\"done\"} 1",
-        "windlass_tool_calls_total{tool=\"Write\",outcome=\"returned\",error=\"false\"} 2",
-        "windlass_tool_calls_total{tool=\"Edit\",outcome=\"returned\",error=\"false\"} 1",
+        "windlass_tool_calls_total{tool=\"Write\",outcome=\"returned\",error=\"false\"} 1",
+        "windlass_tool_calls_total{tool=\"Edit\",outcome=\"returned\",error=\"false\"} 2",
         "windlass_model_errors_total{class=\"lost\"} 1",
         "windlass_http_streams 0",
         "windlass_interrupts_waiting 0",

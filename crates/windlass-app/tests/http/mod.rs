@@ -1,6 +1,9 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
+mod audit;
+mod auth;
 mod backup;
+mod browser;
 mod client;
 mod cuts;
 mod docs;
@@ -10,7 +13,11 @@ mod hostile;
 mod idempotency;
 mod integrations;
 mod interrupts;
+mod journal;
+mod keys;
+mod matrix;
 mod metrics;
+mod oidc;
 mod operate;
 mod queue;
 mod raw;
@@ -19,6 +26,7 @@ mod schemathesis;
 mod skyflo;
 mod start;
 mod stream;
+mod team;
 mod threads;
 mod tls;
 #[cfg(feature = "otel")]

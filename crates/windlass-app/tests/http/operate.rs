@@ -1,19 +1,18 @@
 //! Running a server: told to end, reached through proxies, asked too often, and what it leaves to the next process.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Child;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
-use serde_json::Value;
 use windlass_bench::server::ModelServer;
 
-use super::raw::{connect, head, log, logged, logs, rest, with_limits};
+use super::raw::{connect, head, logged, logs, rest, with_limits};
 use super::{Server, answer};
 use crate::cli::{User, count};
 
 /// Twenty steps that write files; each takes long enough to be interrupted in.
-const MODEL: &str = "openai-chat/files-20-ttft40ms";
+const MODEL: &str = "openai-chat/files-20-ttft150ms";
 
 /// Waits for something that will be.
 pub fn until(what: &str, mut is: impl FnMut() -> bool) {
@@ -86,9 +85,9 @@ pub fn check_log(user: &User) {
 fn a_run_goes_on_after_the_server_was_told_to_end_and_repeats_no_effect() {
     let models = models();
     let mut user = abandoned(&models, MODEL);
-    for life in 1..=3 {
+    for wanted in [3, 8] {
         let server = logged(user, &[], |command| dress(command, &models, MODEL));
-        until("it has got on", || replies(&server.user) >= 5 * life);
+        until("it has got on", || replies(&server.user) >= wanted);
         let (ended, code) = server.end(libc::SIGTERM);
         assert_eq!(code, Some(143));
         user = ended;
@@ -125,54 +124,59 @@ fn a_client_that_does_not_read_holds_an_end_up_only_until_the_second_signal() {
 fn a_server_that_ends_says_so_and_closes() {
     let server = with_limits("");
     let mut idle = connect(&server);
-    let mut quiet = connect(&server);
-    quiet.write_all((head(&server, "GET /api/v1/health") + "\r\n").as_bytes()).unwrap();
+    let mut kept = connect(&server);
+    kept.write_all((head(&server, "GET /api/v1/health") + "\r\n").as_bytes()).unwrap();
+    let mut first = [0; 17];
+    kept.read_exact(&mut first).unwrap();
+    assert_eq!(first, *b"HTTP/1.1 200 OK\r\n");
     let (_, code) = server.end(libc::SIGTERM);
     assert_eq!((code, rest(&mut idle).as_str()), (Some(143), ""));
-    assert!(rest(&mut quiet).starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(rest(&mut kept).ends_with("{\"status\":\"ok\"}"), "the answer comes whole, then the end");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_counted_by_user_key_and_address() {
-    let server = with_limits("requests_per_minute = 6\nanonymous_requests_per_minute = 3");
+    let server = with_limits("requests_per_minute = 3\nanonymous_requests_per_minute = 2");
     let path = "/api/v1/threads/thr_none";
     let (one, two) = (server.key(&[]), server.key(&[]));
-    for left in (0..5).rev() {
-        let key = if left > 2 { &one } else { &two };
+    for (key, left) in [(&one, 2), (&two, 1), (&two, 0)] {
         let found = server.get(path, key).await.is(StatusCode::NOT_FOUND);
         let said = found.headers["ratelimit"].to_str().unwrap();
-        let wanted = [format!("\"user\";r={};t=", left + 1), format!("\"key\";r={};t=", left + 1)];
+        let wanted = ["user", "key"].map(|name| format!("\"{name}\";r={left};t="));
         assert!(wanted.iter().any(|wanted| said.starts_with(wanted)), "{said}");
-        assert!(found.headers["ratelimit-policy"].to_str().unwrap().ends_with(";q=6;w=60"));
+        assert!(found.headers["ratelimit-policy"].to_str().unwrap().ends_with(";q=3;w=60"));
     }
-    server.get(path, &two).await.is(StatusCode::NOT_FOUND);
     let refused = server.get(path, &one).await;
     refused.is_problem(429, "rate_limited");
     let after: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
-    assert!((1..=10).contains(&after), "{after}");
+    assert!((1..=20).contains(&after), "{after}");
     let other = server.add_user("other@example.com", &[]);
     server.get(path, &server.key(&["--user", &other])).await.is_problem(404, "not_found");
 
     let anonymous = || answer(server.request(Method::GET, "/api/v1/version"));
-    for _ in 0..3 {
+    for _ in 0..2 {
         anonymous().await.is(StatusCode::OK);
     }
     anonymous().await.is_problem(429, "rate_limited");
     // Balancers ask this without end.
     answer(server.request(Method::GET, "/api/v1/health")).await.is(StatusCode::OK);
-    let refused = |line: &Value| line["problem"] == "rate_limited";
-    assert_eq!(log(&server.user).iter().filter(|line| refused(line)).count(), 2, "each is logged once");
+    logs(&server.user, 2, |line| line["problem"] == "rate_limited");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_cannot_be_tried_without_end() {
     let server = with_limits("");
+    let known = server.key(&[]);
     for _ in 0..30 {
         server.get("/api/v1/threads/t", "wls_guess").await.is_problem(401, "unauthenticated");
     }
-    server.get("/api/v1/threads/t", "wls_guess").await.is_problem(429, "rate_limited");
-    let known = server.get("/api/v1/threads/t", &server.key(&[])).await;
-    known.is_problem(429, "rate_limited");
+    let mut guess = server.get("/api/v1/threads/t", "wls_guess").await;
+    while guess.status == 401 {
+        // Every two seconds one more may be tried.
+        guess = server.get("/api/v1/threads/t", "wls_guess").await;
+    }
+    guess.is_problem(429, "rate_limited");
+    server.get("/api/v1/threads/t", &known).await.is_problem(429, "rate_limited");
 }
 
 #[test]
@@ -232,4 +236,20 @@ async fn pages_that_are_listed_may_use_the_server() {
     let refused = answer(other).await;
     refused.is_problem(403, "forbidden");
     assert!(!refused.headers.contains_key("access-control-allow-origin"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_has_so_many_runs_at_a_time() {
+    let server = with_limits("runs_per_user = 1");
+    let (ann, bob) = (server.member("ann").0, server.member("bob").0);
+    let task = serde_json::json!({"message": crate::cli::TASK});
+    let first = ann.post("/runs", task.clone()).await.is(StatusCode::CREATED);
+    ann.post("/runs", task.clone()).await.is_problem(429, "too_many_runs");
+    bob.post("/runs", task).await.is(StatusCode::CREATED);
+    // A message into the thread of the one that there is begins none.
+    let more = format!("/threads/{}/messages", first.body["thread"].as_str().unwrap());
+    ann.post(&more, serde_json::json!({"message": "and faster"})).await.is(StatusCode::ACCEPTED);
+    let cancel = format!("/runs/{}/cancel", first.body["run"].as_str().unwrap());
+    ann.post(&cancel, serde_json::json!({})).await;
+    logs(&server.user, 1, |line| line["problem"] == "too_many_runs");
 }

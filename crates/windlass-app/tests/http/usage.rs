@@ -29,3 +29,30 @@ async fn what_a_run_used_is_told_to_its_owner_and_to_administrators() {
         server.get(&format!("/api/v1/usage?{bad}"), &key).await.is_problem(400, "bad_request");
     }
 }
+
+#[tokio::test]
+async fn without_credit_nothing_is_begun_and_more_counts_at_once() {
+    let server = Server::start(&[]);
+    let boss = server.key(&[]);
+    let member = server.add_user("m@example.com", &[]);
+    let key = server.key(&["--user", &member]);
+    assert_eq!(server.get("/api/v1/limits", &key).await.body, json!({"data": []}));
+    let place = format!("/api/v1/team/members/{member}");
+    let credit = async |usd: serde_json::Value| {
+        let request = server.request(reqwest::Method::PATCH, &place).bearer_auth(&boss);
+        super::answer(request.json(&json!({"credit_usd": usd}))).await
+    };
+    credit(json!(-1)).await.is_problem(422, "invalid");
+    assert_eq!(credit(json!(0)).await.is(StatusCode::OK).body["credit_usd"], json!(0.0));
+    // rows: ZE-E4, ZE-O1, ZE-X5
+    let ask = json!({"message": "hello"});
+    server.post("/api/v1/runs", &key, &ask).await.is_problem(403, "insufficient_credit");
+    credit(json!(2.5)).await.is(StatusCode::OK);
+    let limits = server.get("/api/v1/limits", &key).await.is(StatusCode::OK).body;
+    let wanted = json!({"per": "user", "unit": "usd", "window": "total", "cap": 2_500_000, "used": 0,
+        "reserved": 0, "left": 2_500_000});
+    assert_eq!(limits["data"], json!([wanted]));
+    server.post("/api/v1/runs", &key, &ask).await.is(StatusCode::CREATED);
+    credit(serde_json::Value::Null).await.is(StatusCode::OK);
+    assert_eq!(server.get("/api/v1/limits", &key).await.body, json!({"data": []}));
+}

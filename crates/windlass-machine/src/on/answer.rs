@@ -3,17 +3,22 @@
 //! Several replies count together or not at all. Whoever let the sender in says who they are; whether
 //! they may reply is checked here.
 
+mod approval;
+mod expiry;
+
 use std::collections::BTreeSet;
 
-use super::line::{Overlay, Place, digest_of};
-use super::{Decision, fits, next, rejudge, tool, verdict};
+use self::approval::{approve, deny, edit, judged, may_approve};
+pub(super) use self::expiry::overdue;
+use super::line::{Overlay, Place};
+use super::{Decision, fits, next, rejudge, tool};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
 use crate::id::{InterruptId, RunId};
-use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, Party, View};
+use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, NewGrant, Party, View};
 use crate::message::{Block, Content};
-use crate::policy::{Approver, Expiry};
+use crate::policy::Approver;
 use crate::reject::Reject;
-use crate::state::{Asked, Call, Line, POLICY, Phase, Run};
+use crate::state::{Asked, Call, Line, Phase, Run};
 
 /// Replies taken together at most: more than a step can ask.
 const MAX_TOGETHER: usize = 256;
@@ -22,7 +27,7 @@ pub(super) fn answered(
     d: &mut Decision<'_>,
     answers: &[Given],
     by: &Party,
-    view: &View,
+    (grants, view): (&[NewGrant], &View),
 ) -> Result<(), Reject> {
     if answers.is_empty() || answers.len() > MAX_TOGETHER {
         let what = format!("{} answers; send 1 to {MAX_TOGETHER} together", answers.len());
@@ -39,6 +44,7 @@ pub(super) fn answered(
     if run.cancel.is_some() {
         return Err(Reject::Closed { what: "the run is being stopped; its interrupt".into() });
     }
+    check_grants(run, answers, by, grants)?;
     match &run.phase {
         Phase::Parked(asked) => match answers {
             [given] => parked(d, run, asked, given, by),
@@ -54,6 +60,35 @@ pub(super) fn answered(
         }
         Phase::Ready | Phase::Calling | Phase::Retrying(_) => Err(missing(&answers[0].interrupt)),
     }
+}
+
+/// A grant goes with an approval, is its sender's own word, and is for whom the run works for.
+fn check_grants(run: &Run, answers: &[Given], by: &Party, grants: &[NewGrant]) -> Result<(), Reject> {
+    let invalid = |what: String| Err(Reject::Invalid { what });
+    let approves = |given: &Given| matches!(given.answer, Answer::Approve | Answer::Edit { .. });
+    if !grants.is_empty() && !answers.iter().any(approves) {
+        return invalid("a grant goes with an approval; none is among the answers".into());
+    }
+    if grants.len() > answers.len() {
+        return invalid(format!(
+            "{} grants go with {} answers; one each at most",
+            grants.len(),
+            answers.len()
+        ));
+    }
+    for NewGrant { user, grant } in grants {
+        let (who, whom) = (&by.principal, &run.by);
+        if grant.by != *who {
+            return invalid(format!("`{who}` cannot grant in the name of `{}`", grant.by));
+        }
+        if user != whom {
+            return invalid(format!(
+                "the run works for `{whom}`; a grant that goes along is not for `{user}`"
+            ));
+        }
+        fits("the grant", serde_json::to_string(grant).map_or(usize::MAX, |text| text.len()))?;
+    }
+    Ok(())
 }
 
 fn missing(interrupt: &InterruptId) -> Reject {
@@ -135,16 +170,6 @@ fn one_of(mut names: Vec<String>) -> String {
         (Some(last), false) => format!("{} or {last}", names.join(", ")),
         (last, _) => last.unwrap_or_default(),
     }
-}
-
-/// Whether somebody's approval counts for what is asked.
-fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
-    if asked.terms.may_approve(&by.principal, &by.roles) {
-        return Ok(());
-    }
-    let (who, interrupt) = (&by.principal, &asked.interrupt);
-    let others = one_of(named(asked).into_iter().collect());
-    Err(Reject::Forbidden { what: format!("`{who}` may not approve interrupt `{interrupt}`; {others} may") })
 }
 
 fn close(d: &mut Decision<'_>, asked: &Asked, answer: &Answer, by: &Party) {
@@ -296,6 +321,11 @@ fn retry(
     view: &View,
 ) -> Result<(), Reject> {
     let judged = judged(d, overlay.run, overlay, index, view)?;
+    if let Some(reason) = known(view, index).and_then(rejudge::unfit) {
+        let what =
+            format!("the tool has changed, and the call cannot be repeated: {reason}; say how it ended");
+        return Err(Reject::Invalid { what });
+    }
     close(d, asked, &Answer::Retry, who);
     let mut approvals = if call.approved { call.approvals.clone() } else { Vec::new() };
     approvals.push((who.principal.clone(), who.roles.clone()));
@@ -331,128 +361,6 @@ fn known(view: &View, index: usize) -> Option<&KnownCall> {
     }
 }
 
-/// The verdict on a call that is about to be approved: a rule that denies it by now counts.
-fn judged(
-    d: &Decision<'_>,
-    run: &Run,
-    overlay: &Overlay<'_>,
-    index: usize,
-    view: &View,
-) -> Result<verdict::Judged, Reject> {
-    let Some(known) = known(view, index) else {
-        return Err(Reject::Closed { what: "the tool is not available by now; the call's approval".into() });
-    };
-    let judged = verdict::judge(d, run, overlay.seats[index].tool, known, view);
-    if judged.verdict == Verdict::Deny {
-        return Err(Reject::Closed { what: "a rule denies the call by now; its approval".into() });
-    }
-    Ok(judged)
-}
-
-fn approve(
-    d: &mut Decision<'_>,
-    run: &Run,
-    overlay: &mut Overlay<'_>,
-    (index, asked): (usize, &Asked),
-    (by, view): (&Party, &View),
-) -> Result<(), Reject> {
-    let judged = judged(d, run, overlay, index, view)?;
-    if judged.approval != overlay.seats[index].approval {
-        let what = format!("the tool has changed since interrupt `{}` was opened; the call", asked.interrupt);
-        return Err(Reject::Stale { what });
-    }
-    may_approve(asked, by)?;
-    if asked.votes.iter().any(|(voter, _)| *voter == by.principal) {
-        let (interrupt, who) = (&asked.interrupt, &by.principal);
-        let what = format!("interrupt `{interrupt}` has `{who}`'s approval already and needs another's; it");
-        return Err(Reject::Closed { what });
-    }
-    let mut votes = asked.votes.clone();
-    votes.push((by.principal.clone(), by.roles.clone()));
-    // What the rules ask by now counts as well as what they asked when the interrupt was opened.
-    let enough = judged.verdict == Verdict::Allow || judged.terms.are_met_by(&votes);
-    if !enough || !asked.terms.are_met_by(&votes) {
-        vote(d, &asked.interrupt, by);
-        return Ok(());
-    }
-    close(d, asked, &Answer::Approve, by);
-    (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
-    Ok(())
-}
-
-fn vote(d: &mut Decision<'_>, interrupt: &InterruptId, by: &Party) {
-    let (interrupt, by, roles) = (interrupt.clone(), by.principal.clone(), by.roles.clone());
-    d.record(Fact::InterruptVoted { interrupt, by, roles });
-}
-
-/// Other arguments are another call: where several or others have to approve it, or it can be shown what it would do, it
-/// is asked anew. An editor who may approve it has approved what they wrote.
-fn edit(
-    d: &mut Decision<'_>,
-    run: &Run,
-    overlay: &mut Overlay<'_>,
-    (index, asked, arguments): (usize, &Asked, &Content),
-    (by, view): (&Party, &View),
-) -> Result<(), Reject> {
-    if overlay.may_have_changed_something(index) {
-        let what = "the call was dispatched with its arguments; approve that it is repeated, or deny it";
-        return Err(Reject::Invalid { what: what.into() });
-    }
-    match known(view, index).map(|known| &known.arguments) {
-        Some(Arguments::AsAsked { digest }) if *digest == digest_of(arguments) => {}
-        Some(Arguments::Invalid { reason }) => {
-            return Err(Reject::Invalid { what: format!("the edited arguments do not fit: {reason}") });
-        }
-        Some(Arguments::AsAsked { .. } | Arguments::Repaired { .. }) => {
-            return Err(Reject::Invalid {
-                what: "the edited arguments are not valid JSON as they stand".into(),
-            });
-        }
-        None => {}
-    }
-    let judged = judged(d, run, overlay, index, view)?;
-    may_approve(asked, by)?;
-    d.record(Fact::CallEdited {
-        call: overlay.key(index),
-        arguments: arguments.clone(),
-        approval: judged.approval,
-        by: by.principal.clone(),
-    });
-    close(d, asked, &Answer::Edit { arguments: arguments.clone() }, by);
-    let seat = &mut overlay.seats[index];
-    seat.arguments = std::borrow::Cow::Owned(arguments.clone());
-    (seat.approval, seat.preview) = (judged.approval, None);
-    (seat.place, seat.approved) = (Place::Ready, true);
-    let terms = if judged.verdict == Verdict::Ask { judged.terms } else { asked.terms.clone() };
-    if terms.are_met_by(&[(by.principal.clone(), by.roles.clone())]) && !seat.previews {
-        return Ok(());
-    }
-    let approves = terms.may_approve(&by.principal, &by.roles);
-    seat.terms = terms;
-    if seat.previews {
-        // Nobody has seen yet what the other arguments would do.
-        overlay.look(d, index, false);
-        return Ok(());
-    }
-    let interrupt = overlay.ask_for_approval(d, index, None);
-    if approves {
-        vote(d, &interrupt, by);
-    }
-    Ok(())
-}
-
-/// Closes a call that a person does not let through.
-fn deny(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, reason: Option<&str>) {
-    let why = reason.map(|reason| format!(" Their reason: {reason}")).unwrap_or_default();
-    if overlay.may_have_changed_something(index) {
-        // What was denied is the repeat.
-        let text = format!("Outcome unknown: repeating the call was denied by the user.{why}");
-        return overlay.close(d, index, Outcome::InDoubt, text);
-    }
-    let text = format!("Tool call was denied by the user. Do not retry it; find another way or ask.{why}");
-    overlay.close(d, index, Outcome::Denied, text);
-}
-
 /// Whether a reply is one that the question takes.
 fn fits_question(question: &Question, reply: &Reply, known: Option<&KnownCall>) -> Result<(), Reject> {
     let invalid = |what: String| Err(Reject::Invalid { what });
@@ -474,77 +382,4 @@ fn fits_question(question: &Question, reply: &Reply, known: Option<&KnownCall>) 
         return invalid(format!("the values do not fit: {reason}"));
     }
     Ok(())
-}
-
-/// Time has passed over open interrupts: somebody is reminded, others may reply, or silence is taken for an answer.
-pub(super) fn overdue(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
-    let due = |at: Option<crate::id::Timestamp>| at.is_some_and(|at| at <= d.now);
-    let open: Vec<_> = run
-        .open()
-        .map(|(index, asked)| {
-            let (reminds, escalates) = (due(asked.remind_at()), due(asked.escalate_at()));
-            (index, asked, reminds, escalates, due(asked.expires_at()))
-        })
-        .collect();
-    let mut overlay = super::line::overlay(run);
-    let mut expired = false;
-    for (index, asked, reminds, escalates, expires) in open {
-        let interrupt = || asked.interrupt.clone();
-        if expires && let (Some(index), Some(overlay)) = (index, &mut overlay) {
-            expire(d, overlay, index, asked);
-            expired = true;
-            continue;
-        }
-        if reminds {
-            d.record(Fact::InterruptReminded { interrupt: interrupt() });
-        }
-        if escalates {
-            d.record(Fact::InterruptEscalated {
-                interrupt: interrupt(),
-                to: asked.terms.escalate_to.clone(),
-            });
-        }
-    }
-    match overlay {
-        Some(overlay) if expired => tool::after(d, run, overlay),
-        Some(_) | None => Ok(()),
-    }
-}
-
-fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: &Asked) {
-    let policy = Party { principal: POLICY.into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
-    let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
-    if approval && asked.terms.on_expiry == Expiry::Approve {
-        close(d, asked, &Answer::Approve, &policy);
-        (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
-        return;
-    }
-    let reason = "nobody answered in time".to_owned();
-    close(d, asked, &Answer::Deny { reason: Some(reason.clone()) }, &policy);
-    match &asked.kind {
-        // Time brings no policy along, so a call that was dispatched is not dispatched again by it.
-        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }
-            if overlay.may_have_changed_something(index) =>
-        {
-            overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
-        }
-        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
-            overlay.seats[index].place = Place::Ready;
-        }
-        InterruptKind::Approval { .. } | InterruptKind::Hook { .. }
-            if overlay.may_have_changed_something(index) =>
-        {
-            let text = format!("Outcome unknown: repeating the call was not approved: {reason}");
-            overlay.close(d, index, Outcome::InDoubt, text);
-        }
-        InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => {
-            let text =
-                format!("Tool call was not approved: {reason}. Do not retry it; find another way or ask.");
-            overlay.close(d, index, Outcome::Denied, text);
-        }
-        InterruptKind::InDoubt { .. } => {
-            overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
-        }
-        InterruptKind::Limit(_) => overlay.give_up(index),
-    }
 }

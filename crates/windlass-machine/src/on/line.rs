@@ -233,7 +233,7 @@ impl<'a> Overlay<'a> {
             previews: known.previews,
         });
         if judged.verdict == Verdict::Allow {
-            self.seats[index].approved = false;
+            (self.seats[index].approved, self.seats[index].preview) = (false, None);
         }
         if let (Verdict::Allow, Some(grant)) = (judged.verdict, &judged.grant) {
             d.record(Fact::GrantUsed { call, grant: grant.clone() });
@@ -388,13 +388,21 @@ impl<'a> Overlay<'a> {
             return next_step(d, self.run, StepMode::Plain, totals);
         }
         for index in self.startable() {
-            let seat = &self.seats[index];
-            // What was approved beside a preview is looked up again: another preview is another call.
-            if seat.approved && seat.previews && seat.starts == 0 {
-                self.look(d, index, true);
-            } else {
-                self.start(d, index);
-            }
+            self.begin(d, index);
+        }
+    }
+
+    /// Starts a call whose place has come, also once more. What was approved beside a preview is looked up again before
+    /// each start: another preview is another call. A key keeps the far side from doing it twice, not the world from
+    /// changing.
+    pub(super) fn begin(&mut self, d: &mut Decision<'_>, index: usize) {
+        let seat = &self.seats[index];
+        // What the rules let through nobody was shown, also where somebody has said since that it is to be repeated.
+        let is_shown = seat.preview.is_some() || seat.starts == 0;
+        if seat.approved && seat.previews && is_shown {
+            self.look(d, index, true);
+        } else {
+            self.start(d, index);
         }
     }
 

@@ -97,10 +97,17 @@ fn repeat(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize
             false => overlay.doubt(d, index, text),
         };
     };
+    if let Some(reason) = rejudge::unfit(known) {
+        let text = format!("the tool has changed, and the call cannot be repeated: {reason}");
+        return match pure {
+            true => overlay.close(d, index, Outcome::Refused, text),
+            false => overlay.doubt(d, index, text),
+        };
+    }
     let judged = verdict::judge(d, run, tool, known, view);
     match judged.verdict {
-        Verdict::Allow => overlay.start(d, index),
-        Verdict::Ask if rejudge::still_stands(d, call, &judged, (known, view)) => overlay.start(d, index),
+        Verdict::Allow => overlay.begin(d, index),
+        Verdict::Ask if rejudge::still_stands(d, call, &judged, (known, view)) => overlay.begin(d, index),
         Verdict::Ask => {
             overlay.judged(d, index, &judged, known, (None, view.version));
             overlay.ask(d, index, judged);

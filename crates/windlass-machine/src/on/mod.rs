@@ -19,7 +19,7 @@ mod verdict;
 use serde_json::Value;
 
 use crate::context::window::Ahead;
-use crate::event::{Answer, Event, Fact, Output};
+use crate::event::{Answer, Event, Fact, Output, Refused};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
 use crate::input::Input;
 use crate::message::{Block, Content, INLINE_MAX_BYTES, Role, ToolResult};
@@ -32,6 +32,8 @@ pub(crate) struct Decision<'a> {
     state: &'a State,
     now: Timestamp,
     run: Option<RunId>,
+    /// The budget that has no room for the first step of the run that this decision starts; not recorded yet.
+    refused: Option<(String, u64, Refused)>,
     events: Vec<Event>,
 }
 
@@ -44,7 +46,7 @@ pub(crate) fn decide(
 ) -> Result<Vec<Event>, Reject> {
     let now = now.max(state.at);
     let run = state.run.as_ref().map(|run| run.id.clone());
-    let mut decision = Decision { thread, state, now, run, events: Vec::new() };
+    let mut decision = Decision { thread, state, now, run, refused: None, events: Vec::new() };
     let d = &mut decision;
     match input {
         Input::Message(message) => message::received(d, message),
@@ -52,7 +54,7 @@ pub(crate) fn decide(
         Input::EditQueued { id, message, by } => queue::edited(d, id, message, by),
         Input::SendNow { id, by } => queue::sent_now(d, id, by),
         Input::Cancel { run, by } => cancel::asked(d, run.as_ref(), by),
-        Input::Answered { answers, by, view } => answer::answered(d, answers, by, view),
+        Input::Answered { answers, by, grants, view } => answer::answered(d, answers, by, (grants, view)),
         Input::Title { title, by } => message::titled(d, title, by),
         Input::SwitchModel { model, by } => model::switched(d, model, by),
         Input::Note { name, data } => noted(d, name, data),
@@ -70,12 +72,13 @@ pub(crate) fn decide(
         Input::Reconciled { call, attempt, found, reason } => {
             lost::reconciled(d, *call, *attempt, found.as_ref(), reason)
         }
-        Input::LimitRefused { limit, figure, refused } => {
-            d.record(Fact::LimitReached {
-                limit: limit.clone(),
-                figure: *figure,
-                refused: Some(refused.clone()),
-            });
+        Input::LimitRefused { limit, figure, refused, message } => {
+            d.refused = Some((limit.clone(), *figure, refused.clone()));
+            if let Some(message) = message {
+                message::received(d, message)?;
+            }
+            // Where the message has started no run, whatever comes next is told.
+            d.tell_refused();
             Ok(())
         }
         Input::Lost { command, view } => lost::lost(d, command, view),
@@ -108,6 +111,13 @@ impl<'a> Decision<'a> {
 
     fn active(&self) -> Result<&'a Run, Reject> {
         self.state.run.as_ref().ok_or_else(|| Reject::Closed { what: "the run".into() })
+    }
+
+    /// Records that a budget has no room.
+    fn tell_refused(&mut self) {
+        if let Some((limit, figure, refused)) = self.refused.take() {
+            self.record(Fact::LimitReached { limit, figure, refused: Some(refused) });
+        }
     }
 
     /// The grants that this decision has used, once for each use.

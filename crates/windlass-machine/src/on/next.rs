@@ -16,7 +16,7 @@ use crate::id::{Attempt, InputId, InterruptId, ModelName, Principal, RunId};
 use crate::message::MicroUsd;
 use crate::policy::{Approver, Quorum, Terms, shorten_failure};
 use crate::reject::Reject;
-use crate::state::{Phase, Run, Waiting};
+use crate::state::{Phase, RUN_TIMEOUT, Run, Waiting};
 
 /// Who may raise a limit.
 type Approvers = BTreeSet<Approver>;
@@ -58,6 +58,7 @@ pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent, options: &RunOptio
     // A message without a model is refused before it gets here.
     let model = model.unwrap_or_else(|| ModelName::from(""));
     if let Some(asked) = refused(d, Next::Step(message::PLAIN)) {
+        d.tell_refused();
         return first_refused(d, options, asked);
     }
     let attempt = Attempt { step: 1, attempt: 1 };
@@ -77,7 +78,7 @@ fn first_refused(d: &mut Decision<'_>, options: &RunOptions, (asked, approvers):
 
 /// The budget that has no room for what comes next.
 fn refused(d: &Decision<'_>, next: Next) -> Option<(LimitAsked, Approvers)> {
-    let (limit, figure, refused) = d.state.refused.as_ref()?;
+    let (limit, figure, refused) = d.refused.as_ref().or(d.state.refused.as_ref())?;
     let asked = LimitAsked { limit: limit.clone(), figure: *figure, used: refused.taken, next: Some(next) };
     Some((asked, refused.approvers.clone()))
 }
@@ -106,6 +107,11 @@ fn limit_end(asked: &LimitAsked) -> End {
             );
             End::failed("ERR_STALLED", message, false)
         }
+        RUN_TIMEOUT => {
+            let message =
+                format!("the run took longer than {figure} ms; raise `run_timeout_ms` or split the task");
+            End::failed("ERR_RUN_TIMEOUT", message, false)
+        }
         limit => {
             let message =
                 format!("the limit `{limit}` of {figure} has no room left ({used} are used or reserved)");
@@ -124,13 +130,13 @@ pub(super) fn limit_ends(d: &mut Decision<'_>, run: &Run, asked: &LimitAsked, to
 pub(super) fn resume(d: &mut Decision<'_>, run: &Run, next: Next) {
     match next {
         Next::Step(mode) => start_step(d, run, mode, &run.totals),
-        Next::Retry => try_again(d, run, &run.model),
+        Next::Retry => start_again(d, run, &run.model),
     }
 }
 
 /// Whether the machine itself keeps count of a limit: nobody can make room for it elsewhere.
 pub(super) fn is_own(asked: &LimitAsked) -> bool {
-    asked.limit == MAX_STEPS || asked.limit == MAX_SAME_CALLS
+    [MAX_STEPS, MAX_SAME_CALLS, RUN_TIMEOUT].contains(&asked.limit.as_str())
 }
 
 /// Names of limits that the machine itself keeps count of.
@@ -146,7 +152,18 @@ pub(super) fn next_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals:
         d.record(Fact::LimitReached { limit: asked.limit.clone(), figure: asked.figure, refused: None });
         return at_limit(d, run, (asked, Approvers::new()), totals);
     }
+    if run.is_overtime {
+        let asked = out_of_time(d, run, Next::Step(mode));
+        return at_limit(d, run, (asked, Approvers::new()), totals);
+    }
     start_step(d, run, mode, totals);
+}
+
+/// The time that the run has taken, as somebody is asked about it.
+fn out_of_time(d: &Decision<'_>, run: &Run, next: Next) -> LimitAsked {
+    let (limit, figure) = (RUN_TIMEOUT.to_owned(), run.timeout_ms());
+    let used = d.now.since(run.started_at).saturating_sub(run.waited_ms);
+    LimitAsked { limit, figure, used, next: Some(next) }
 }
 
 /// The same calls have brought the same results too often in a row, those of this decision included.
@@ -211,8 +228,16 @@ pub(super) fn give_up(d: &mut Decision<'_>, run: &Run, failed: End, totals: &Tot
     finish(d, run, end, totals);
 }
 
-/// Tries the step again at once.
+/// Tries the step again at once, where the run's time is not up.
 pub(super) fn try_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
+    if run.is_overtime {
+        let asked = out_of_time(d, run, Next::Retry);
+        return at_limit(d, run, (asked, Approvers::new()), &run.totals);
+    }
+    start_again(d, run, model);
+}
+
+fn start_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
     if let Some(refused) = refused(d, Next::Retry) {
         return at_limit(d, run, refused, &run.totals);
     }
@@ -272,9 +297,7 @@ fn promoted(fact: &Fact) -> Option<&InputId> {
 pub(super) fn ticked(d: &mut Decision<'_>) -> Result<(), Reject> {
     let Some(run) = d.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return Ok(()) };
     if run.deadline().is_some_and(|deadline| deadline <= d.now) {
-        let (limit, figure) = ("run_timeout_ms".into(), run.agent.limits.run_timeout_ms);
-        d.record(Fact::LimitReached { limit, figure, refused: None });
-        return cancel::begin(d, &Principal::from("engine"), CancelReason::RunTimeout, None);
+        return time_is_up(d, run);
     }
     match run.phase {
         Phase::Retrying(at) if at <= d.now => {
@@ -286,5 +309,23 @@ pub(super) fn ticked(d: &mut Decision<'_>) -> Result<(), Reject> {
             answer::overdue(d, run)
         }
         Phase::Retrying(_) | Phase::Ready | Phase::Calling | Phase::Parked(_) => Ok(()),
+    }
+}
+
+/// The run's time is up: a program's run is stopped. Where a person is asked, what has begun comes to its end, so that
+/// nothing that was paid for is lost, and the next step waits for them.
+fn time_is_up(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
+    let (limit, figure) = (RUN_TIMEOUT.to_owned(), run.timeout_ms());
+    d.record(Fact::LimitReached { limit, figure, refused: None });
+    match (run.options.at_limit(), &run.phase) {
+        (AtLimit::Fail | AtLimit::Answer, _) => {
+            cancel::begin(d, &Principal::from("engine"), CancelReason::RunTimeout, None)
+        }
+        (AtLimit::Ask, Phase::Retrying(_)) => {
+            let asked = out_of_time(d, run, Next::Retry);
+            at_limit(d, run, (asked, Approvers::new()), &run.totals);
+            Ok(())
+        }
+        (AtLimit::Ask, Phase::Ready | Phase::Calling | Phase::Calls(_) | Phase::Parked(_)) => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use super::verdict::{self, Judged};
 use super::{Decision, tool};
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
 use crate::id::Principal;
-use crate::input::{CallView, KnownCall, View};
+use crate::input::{Arguments, CallView, KnownCall, View};
 use crate::reject::Reject;
 use crate::state::{Asked, Call, POLICY, Phase};
 
@@ -20,7 +20,7 @@ pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> 
     let Some(mut overlay) = overlay(run).filter(|_| run.cancel.is_none()) else { return Ok(()) };
     for (index, call) in line.calls.iter().enumerate() {
         let waits = match overlay.seats[index].place {
-            Place::Asking | Place::Ready | Place::Previewing { .. } => true,
+            Place::Asking | Place::Ready | Place::Previewing { .. } => call.view != view.version,
             Place::New | Place::Started | Place::Reconciling | Place::Done => false,
         };
         match view.calls.get(index) {
@@ -44,9 +44,15 @@ fn rejudge(
         Some(InterruptKind::Approval { .. } | InterruptKind::Hook { .. }) | None => {}
         // What a call itself asks is in vain where a rule denies the call; else it is judged with the reply.
         Some(InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. })
-            if judged.verdict == Verdict::Deny => {}
+            if judged.verdict == Verdict::Deny || unfit(known).is_some() => {}
         // What else is asked about a call, no rule has an opinion on.
         Some(_) => return,
+    }
+    if let Some(reason) = unfit(known).filter(|_| judged.verdict != Verdict::Deny) {
+        if let Some(asked) = asked {
+            take_back(d, asked, false);
+        }
+        return no_longer_fits(d, overlay, index, reason);
     }
     let same = judged.approval == call.approval;
     let keep = match (judged.verdict, overlay.seats[index].place) {
@@ -84,6 +90,9 @@ pub(super) fn replied(
     let Some(CallView::Known(known)) = view.calls.get(index) else {
         return unavailable(d, overlay, (index, call));
     };
+    if let Some(reason) = unfit(known) {
+        return no_longer_fits(d, overlay, index, reason);
+    }
     let judged = verdict::judge(d, overlay.run, overlay.seats[index].tool, known, view);
     let asks_people = known.asks.is_some();
     match judged.verdict {
@@ -116,6 +125,25 @@ fn unavailable(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (
     let doubtful = overlay.may_have_changed_something(index);
     let outcome = if doubtful { Outcome::InDoubt } else { Outcome::Refused };
     overlay.close(d, index, outcome, text);
+}
+
+/// Why the arguments of a call that was judged before do not fit its tool any more, where they do not.
+pub(super) fn unfit(known: &KnownCall) -> Option<&str> {
+    match &known.arguments {
+        Arguments::Invalid { reason } => Some(reason),
+        Arguments::AsAsked { .. } | Arguments::Repaired { .. } => None,
+    }
+}
+
+/// A call whose arguments do not fit its tool any more is not started.
+fn no_longer_fits(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, reason: &str) {
+    if overlay.may_have_changed_something(index) {
+        let text =
+            format!("Outcome unknown: the tool has changed, and the call cannot be repeated: {reason}");
+        return overlay.close(d, index, Outcome::InDoubt, text);
+    }
+    let error = serde_json::json!({ "error": format!("Invalid arguments: {reason}") });
+    overlay.close(d, index, Outcome::Refused, error.to_string());
 }
 
 /// Closes an interrupt that is no longer needed, or is opened anew.

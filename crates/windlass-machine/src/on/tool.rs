@@ -120,9 +120,17 @@ pub(super) fn previewed(
     if recheck && call.preview == Some(digest) {
         overlay.start(d, index);
     } else if overlay.seats[index].asks >= MAX_ASKS {
-        let text =
-            format!("Not run: what the call would do has changed {MAX_ASKS} times while it was asked about");
-        overlay.close(d, index, Outcome::Denied, text);
+        let why = format!("what the call would do has changed {MAX_ASKS} times while it was asked about");
+        if overlay.may_have_changed_something(index) {
+            overlay.close(
+                d,
+                index,
+                Outcome::InDoubt,
+                format!("Outcome unknown: not repeated, because {why}"),
+            );
+        } else {
+            overlay.close(d, index, Outcome::Denied, format!("Not run: {why}"));
+        }
     } else {
         overlay.ask_for_approval(d, index, Some(preview.clone()));
     }
@@ -142,7 +150,7 @@ pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Resul
         // The model's own repeat would be another effect with another key, done twice on the far side.
         (EffectClass::Keyed, false) => {
             if line.calls[index].starts < run.agent.limits.max_call_starts {
-                overlay.start(d, index);
+                overlay.begin(d, index);
             } else {
                 overlay.doubt(d, index, reason.into());
             }

@@ -18,8 +18,6 @@ pub struct Line {
     pub calls: Vec<Call>,
     /// Results so far, each at its call's place.
     pub results: Vec<Option<ToolResult>>,
-    /// The newest version of the policy that they were judged by.
-    pub view: u64,
 }
 
 /// A call of the step.
@@ -35,6 +33,8 @@ pub struct Call {
     pub status: CallStatus,
     /// What may be done again.
     pub class: EffectClass,
+    /// The version of the policy that it was judged by; 0 where it was not.
+    pub view: u64,
     /// How often it was started.
     pub starts: u32,
     /// How often an outside reply was asked for.
@@ -146,6 +146,7 @@ impl Call {
             arguments: call.asked.clone(),
             status: CallStatus::New,
             class: EffectClass::Once,
+            view: 0,
             starts: 0,
             asks: 0,
             changed: None,
@@ -163,8 +164,10 @@ impl Call {
     }
 
     pub(super) fn judged(&mut self, fact: &Fact) {
-        let Fact::CallJudged { verdict, class, arguments, approval, previews, .. } = fact else { return };
-        (self.class, self.previews) = (*class, *previews);
+        let Fact::CallJudged { verdict, class, arguments, approval, previews, view, .. } = fact else {
+            return;
+        };
+        (self.class, self.previews, self.view) = (*class, *previews, *view);
         if self.approval != *approval {
             (self.approval, self.approved, self.preview) = (*approval, false, None);
         }
@@ -175,6 +178,7 @@ impl Call {
             Verdict::Allow => {
                 // What the gate lets through nobody has approved, even where somebody was asked before.
                 (self.status, self.grant, self.approved) = (CallStatus::Ready, None, false);
+                self.preview = None;
             }
             // What is asked or said follows in the same batch.
             Verdict::Ask | Verdict::Deny => {}

@@ -2,20 +2,23 @@
 //!
 //! It folds what was recorded and decides nothing.
 
+mod asked;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::asked::{Approval, Asked};
 use super::call::{Call, CallStatus, Changed, Line};
 use crate::agent::{Agent, EffectClass};
-use crate::event::{Answer, CancelReason, Fact, InterruptKind, RunOptions, StepMode, Totals};
+use crate::event::{CancelReason, Fact, RunOptions, StepMode, Totals};
 use crate::id::{
     Attempt, CallKey, Digest, EffectId, InterruptId, ModelName, Principal, RunId, Seq, Timestamp, ToolName,
 };
 use crate::message::{Block, Content, Message, MicroUsd, Role, StopReason, ToolResult, Usage};
-use crate::policy::{FailureClass, Failures, Terms};
+use crate::policy::{FailureClass, Failures};
 
 /// An active run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,6 +73,8 @@ pub struct Run {
     pub effects: Vec<EffectId>,
     /// Calls that were dispatched, by tool, of tools whose calls are limited.
     pub calls_of: BTreeMap<ToolName, u32>,
+    /// Whether its time is up, and somebody is asked about it before the next step.
+    pub is_overtime: bool,
     /// Limits that people have raised.
     pub raised: BTreeMap<String, u64>,
     /// Steps in a row with the same calls and the same results.
@@ -88,6 +93,9 @@ pub struct Streak {
 /// The name in which the policy answers.
 pub(crate) const POLICY: &str = "policy";
 
+/// The name of the limit on a run's time.
+pub(crate) const RUN_TIMEOUT: &str = "run_timeout_ms";
+
 /// What a run is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,67 +110,6 @@ pub enum Phase {
     Calls(Line),
     /// The run as a whole waits for an outside reply.
     Parked(Box<Asked>),
-}
-
-/// Who approved, and the roles that they had.
-pub type Approval = (Principal, Vec<String>);
-
-/// An open interrupt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
-    /// Its id.
-    pub interrupt: InterruptId,
-    /// What is asked.
-    pub kind: InterruptKind,
-    /// Whose reply counts, how many are needed, and what silence means.
-    pub terms: Terms,
-    /// Since when.
-    pub since: Timestamp,
-    /// Who has approved so far.
-    pub votes: Vec<Approval>,
-    /// Whether somebody was reminded.
-    pub reminded: bool,
-    /// Whether others were told.
-    pub escalated: bool,
-}
-
-impl Asked {
-    pub(super) fn new(
-        interrupt: &InterruptId,
-        kind: &InterruptKind,
-        terms: &Terms,
-        since: Timestamp,
-    ) -> Self {
-        Self {
-            interrupt: interrupt.clone(),
-            kind: kind.clone(),
-            terms: terms.clone(),
-            since,
-            votes: Vec::new(),
-            reminded: false,
-            escalated: false,
-        }
-    }
-
-    /// When silence is taken for an answer.
-    pub fn expires_at(&self) -> Option<Timestamp> {
-        self.terms.expires_in_ms.map(|ms| self.since.plus_ms(ms))
-    }
-
-    /// When somebody is to be reminded.
-    pub fn remind_at(&self) -> Option<Timestamp> {
-        self.terms.remind_in_ms.filter(|_| !self.reminded).map(|ms| self.since.plus_ms(ms))
-    }
-
-    /// When others are to be told.
-    pub fn escalate_at(&self) -> Option<Timestamp> {
-        self.terms.escalate_in_ms.filter(|_| !self.escalated).map(|ms| self.since.plus_ms(ms))
-    }
-
-    /// When the clock has something to say about it.
-    pub fn deadline(&self) -> Option<Timestamp> {
-        [self.expires_at(), self.remind_at(), self.escalate_at()].into_iter().flatten().min()
-    }
 }
 
 impl Run {
@@ -223,12 +170,17 @@ impl Run {
         asked.chain(reads).min()
     }
 
-    /// When the run's time is up; `None` while it waits for people.
+    /// When the run's time is up; `None` while it waits for people, and once that was recorded.
     pub fn deadline(&self) -> Option<Timestamp> {
-        if self.waiting_since.is_some() || self.agent.limits.run_timeout_ms == 0 {
+        if self.waiting_since.is_some() || self.agent.limits.run_timeout_ms == 0 || self.is_overtime {
             return None;
         }
-        Some(self.started_at.plus_ms(self.agent.limits.run_timeout_ms).plus_ms(self.waited_ms))
+        Some(self.started_at.plus_ms(self.timeout_ms()).plus_ms(self.waited_ms))
+    }
+
+    /// How long it may take, as people have raised it.
+    pub fn timeout_ms(&self) -> u64 {
+        self.figure(RUN_TIMEOUT, self.agent.limits.run_timeout_ms)
     }
 
     /// An open interrupt, with the call that it is about.
@@ -284,7 +236,7 @@ impl Run {
         self.phase = if calls.is_empty() {
             Phase::Ready
         } else {
-            Phase::Calls(Line { results: vec![None; calls.len()], calls, view: 0 })
+            Phase::Calls(Line { results: vec![None; calls.len()], calls })
         };
     }
 
@@ -303,9 +255,6 @@ impl Run {
 
     /// Folds in what happened to a call, short of interrupts, start and end.
     pub(super) fn call_changed(&mut self, key: CallKey, fact: &Fact) {
-        if let (Phase::Calls(line), Fact::CallJudged { view, .. }) = (&mut self.phase, fact) {
-            line.view = *view;
-        }
         let Some(call) = self.call_mut(key) else { return };
         match fact {
             Fact::CallJudged { .. } => call.judged(fact),
@@ -362,95 +311,6 @@ impl Run {
             | Fact::CancelRequested { .. }
             | Fact::LimitReached { .. }
             | Fact::Note { .. } => {}
-        }
-    }
-
-    pub(super) fn asked(&mut self, key: Option<CallKey>, asked: Asked) {
-        let Some(key) = key else {
-            self.phase = Phase::Parked(Box::new(asked));
-            return;
-        };
-        let Some(call) = self.call_mut(key) else { return };
-        if asked.kind.is_about_leave() {
-            (call.terms, call.approved) = (asked.terms.clone(), false);
-        }
-        if matches!(asked.kind, InterruptKind::Hook { .. }) {
-            // Whoever replies is shown no preview.
-            call.preview = None;
-        }
-        call.status = CallStatus::Asking(Box::new(asked));
-        call.asks += 1;
-    }
-
-    /// Folds in what happened to an open interrupt.
-    pub(super) fn asked_changed(&mut self, interrupt: &InterruptId, fact: &Fact) {
-        let asked = match &mut self.phase {
-            Phase::Parked(asked) => Some(&mut **asked),
-            Phase::Calls(line) => line.calls.iter_mut().find_map(|call| {
-                if let CallStatus::Asking(asked) = &mut call.status
-                    && asked.interrupt == *interrupt
-                {
-                    return Some(&mut **asked);
-                }
-                None
-            }),
-            Phase::Ready | Phase::Calling | Phase::Retrying(_) => None,
-        };
-        let Some(asked) = asked.filter(|asked| asked.interrupt == *interrupt) else { return };
-        if let Fact::InterruptVoted { by, roles, .. } = fact {
-            asked.votes.push((by.clone(), roles.clone()));
-        }
-        asked.reminded |= matches!(fact, Fact::InterruptReminded { .. });
-        asked.escalated |= matches!(fact, Fact::InterruptEscalated { .. });
-    }
-
-    pub(super) fn asked_closed(&mut self, index: Option<usize>, answer: &Answer, by: Approval) {
-        let Some(index) = index else {
-            self.phase = Phase::Ready;
-            return;
-        };
-        let key = CallKey { step: self.attempt.step, index: index as u32 };
-        let Some(call) = self.call_mut(key) else { return };
-        let CallStatus::Asking(asked) = std::mem::replace(&mut call.status, CallStatus::New) else { return };
-        match (&asked.kind, answer) {
-            (_, Answer::Withdrawn) | (InterruptKind::Limit(_), _) => {}
-            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
-                (call.status, call.approved) = (CallStatus::Ready, true);
-                // Time is nobody, and those who have voted were too few.
-                let by_time = by.0.as_str() == POLICY;
-                call.approvals =
-                    if by_time { Vec::new() } else { asked.votes.into_iter().chain([by]).collect() };
-            }
-            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { .. }) => {
-                // The others have approved other arguments.
-                (call.status, call.approved, call.approvals) = (CallStatus::Ready, true, vec![by]);
-            }
-            (InterruptKind::InDoubt { .. }, Answer::Retry) => {
-                // Whoever approved the call as it stands still does; whether that is enough, the rules say.
-                let by_time = call.approved && call.approvals.is_empty();
-                if !call.approved {
-                    call.approvals.clear();
-                }
-                if !by_time {
-                    call.approvals.push(by);
-                }
-                (call.status, call.approved) = (CallStatus::Ready, true);
-            }
-            (
-                InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
-                answer,
-            ) => {
-                (call.status, call.reply) = (CallStatus::Ready, Some(answer.clone()));
-            }
-            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { .. }) => {
-                // The call's result follows in the same batch.
-                self.totals.denied += u32::from(by.0.as_str() != POLICY);
-            }
-            // As above.
-            (
-                InterruptKind::Approval { .. } | InterruptKind::Hook { .. } | InterruptKind::InDoubt { .. },
-                _,
-            ) => {}
         }
     }
 

@@ -91,14 +91,26 @@ impl ReferenceCall {
 
     /// Whether somebody or something lets it be dispatched as it stands now.
     pub(super) fn has_leave(&self) -> bool {
+        let shown = self.approved_preview.is_some();
         match &self.leave {
             Some(Leave::Approved(approval)) => {
-                let seen = !self.previews || self.starts > 0 || self.approved_preview == self.shown;
+                let seen = !self.previews || shown && self.approved_preview == self.shown;
                 *approval == self.approval && seen
             }
-            Some(Leave::Allowed | Leave::Replied | Leave::Retry) => true,
+            Some(Leave::Replied | Leave::Retry) => !self.is_approved_as_shown() || self.was_looked_up(),
+            Some(Leave::Allowed) => true,
             None => false,
         }
+    }
+
+    /// Whether people have approved it beside a preview.
+    pub(super) fn is_approved_as_shown(&self) -> bool {
+        self.previews && self.approved_preview.is_some()
+    }
+
+    /// Whether that preview was looked up again, and is the same.
+    fn was_looked_up(&self) -> bool {
+        self.doing == (Doing::Looking { again: true }) && self.approved_preview == self.shown
     }
 }
 
@@ -118,6 +130,7 @@ impl Reference {
                 (call.class, call.approval, call.previews) = (*class, *approval, *previews);
                 call.doing = Doing::Nothing;
                 call.leave = (*verdict == Verdict::Allow).then_some(Leave::Allowed);
+                call.approved_preview.take_if(|_| *verdict == Verdict::Allow);
             }
             Fact::GrantUsed { call, .. } => assert_eq!(open(run, *call).leave, Some(Leave::Allowed)),
             Fact::CallEdited { call, approval, .. } => {
@@ -127,11 +140,11 @@ impl Reference {
             }
             Fact::CallPreviewing { call, recheck, .. } => {
                 let call = open(run, *call);
-                assert!(call.doing == Doing::Nothing && call.asked.is_none() && call.previews);
-                assert!(!recheck || matches!(call.leave, Some(Leave::Approved(_))));
-                if !recheck {
-                    call.leave = None;
-                }
+                let repeats = call.doing == Doing::Running && call.may_be_repeated() && *recheck;
+                assert!((call.doing == Doing::Nothing || repeats) && call.asked.is_none() && call.previews);
+                let approved = matches!(call.leave, Some(Leave::Approved(_))) || call.is_approved_as_shown();
+                assert!(!recheck || approved);
+                call.leave = recheck.then_some(Leave::Approved(call.approval));
                 (call.doing, call.looks) = (Doing::Looking { again: *recheck }, call.looks + 1);
             }
             Fact::CallPreviewed { call, digest, .. } => {

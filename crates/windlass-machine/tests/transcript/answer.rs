@@ -25,7 +25,7 @@ impl Stage {
                 None => vec![ADMIN.into()],
             }),
         };
-        Input::Answered { answers, by, view }
+        Input::Answered { answers, by, grants: Vec::new(), view }
     }
 
     /// One answer; the view is as the driver reads it for this answer.

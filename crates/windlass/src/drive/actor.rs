@@ -9,25 +9,17 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
-use windlass_machine::{
-    Call, CallStatus, Command, Event, Fact, Input, InputId, Machine, Phase, Principal, Reject, Seq, ThreadId,
-    Timestamp, View,
-};
+use windlass_machine::{Command, Input, InputId, Machine, Principal, Seq, ThreadId, Timestamp, View};
 
-use super::append::{NotAppended, Patience, append};
 use super::contain::panic_text;
 use super::flight::InFlight;
-use super::measure;
 use super::policy::PolicyNow;
-use super::spend::{Drawn, Spending};
-use super::{Accepted, Deps, Letter, MAILBOX, Mail, row, trace};
+use super::round::Rejudged;
+use super::spend::Spending;
+use super::{Deps, Letter, MAILBOX, Mail, row, trace};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
-use crate::port::journal::{
-    Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot, ThreadStatus,
-};
-use crate::port::observe::Measure;
-use crate::port::records::RecordChange;
+use crate::port::journal::{Epoch, StoreError, StoredSnapshot, ThreadStatus};
 
 /// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
 /// recorded"; the floor keeps short runs from paying for it.)
@@ -57,8 +49,8 @@ pub(super) struct Actor {
     pub refused: Vec<(InputId, String)>,
     /// Position of the newest `step.started`.
     pub step_seq: Seq,
-    /// The step whose open calls were last judged again, and by which policy.
-    pub rejudged: Option<(Seq, u64)>,
+    /// The calls that were last judged again.
+    pub rejudged: Vec<Rejudged>,
     /// The policy that counts for whom the run works for.
     pub policy: Option<(Principal, PolicyNow)>,
     /// Whether this round has used a grant.
@@ -72,29 +64,6 @@ pub(super) struct Actor {
     /// What it shows of whoever asked for that run.
     pub asked: tracing::Span,
 }
-
-/// What one round has decided.
-#[derive(Default)]
-struct Round {
-    events: Vec<Event>,
-    blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
-    consumed: Vec<(InputId, InboxOutcome)>,
-    runs: Vec<RunView>,
-    drawn: Drawn,
-    records: Vec<RecordChange>,
-    measures: Vec<Measure>,
-}
-
-/// Why a round is decided anew: nothing of it was written.
-enum Again {
-    /// A budget had no room.
-    Refused(Box<Input>),
-    /// A grant was used or taken back by somebody else.
-    Policy,
-}
-
-/// A round is decided anew at most so often: every budget may refuse once, and grants change seldom.
-const MAX_ROUNDS: usize = 64;
 
 /// Why an actor ended.
 pub(super) enum Ended {
@@ -111,7 +80,7 @@ pub(super) enum Ended {
 }
 
 impl Ended {
-    fn why(&self) -> String {
+    pub(super) fn why(&self) -> String {
         match self {
             Self::Idle => "nothing was left to do".to_owned(),
             Self::Left => super::owner::LEAVING.to_owned(),
@@ -281,320 +250,14 @@ impl Actor {
         Ok(letters)
     }
 
-    /// One round: decide every letter, append once, publish, act.
-    async fn round(&mut self, mut letters: Vec<Letter>) -> Result<(), Ended> {
-        let mut first = Vec::new();
-        for _ in 0..MAX_ROUNDS {
-            match self.try_round(&first, &mut letters).await? {
-                None => {
-                    self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq, &self.span);
-                    return Ok(());
-                }
-                Some(again) => {
-                    self.take_back().await?;
-                    match again {
-                        Again::Refused(input) => first.push(Letter::plain(*input)),
-                        Again::Policy => {
-                            self.deps.policy.changed();
-                            // Those who use the same grant do not go on in step with each other.
-                            self.deps.clock.sleep_ms(1 + self.deps.clock.random() % 20).await;
-                        }
-                    }
-                }
-            }
-        }
-        let why = "budgets or grants were changed by others faster than a step could be decided".to_owned();
-        Err(Ended::Store(StoreError::Unavailable { why }))
-    }
-
-    /// Decides and appends once; says why it has to be done again. `first` goes before the letters.
-    async fn try_round(&mut self, first: &[Letter], letters: &mut [Letter]) -> Result<Option<Again>, Ended> {
-        let mut round = Round::default();
-        self.uses_grants = false;
-        round.consumed.extend(self.refused.iter().map(|(id, what)| {
-            tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
-            (id.clone(), InboxOutcome::Rejected(Reject::Invalid { what: what.clone() }))
-        }));
-        let expected = self.machine.state().seq;
-        for letter in first {
-            let _ = self.decide(letter, &mut round);
-        }
-        self.rejudge(&mut round).await?;
-        let mut outcomes = Vec::with_capacity(letters.len());
-        for letter in letters.iter_mut() {
-            self.look_up(&mut letter.input).await?;
-            outcomes.push(self.decide(letter, &mut round));
-        }
-        let appended = match round.events.is_empty() && round.consumed.is_empty() {
-            true => Ok(None),
-            false => self.append(expected, round).await,
-        };
-        match appended {
-            Ok(None) => self.refused.clear(),
-            Ok(again) => return Ok(again),
-            Err(ended) => {
-                self.tell_stopped(letters, &ended);
-                return Err(ended);
-            }
-        }
-        for (letter, outcome) in letters.iter_mut().zip(outcomes) {
-            if let Some(reply) = letter.reply.take() {
-                // Whoever asked may be gone.
-                let _ = reply.send(Ok(outcome));
-            }
-        }
-        Ok(None)
-    }
-
-    fn tell_stopped(&self, letters: &mut [Letter], ended: &Ended) {
-        let why = ended.why();
-        for reply in letters.iter_mut().filter_map(|letter| letter.reply.take()) {
-            let stopped = EngineError::Stopped { thread: self.thread.clone(), why: why.clone() };
-            let _ = reply.send(Err(stopped));
-        }
-    }
-
-    /// Forgets what was decided and not written.
-    async fn take_back(&mut self) -> Result<(), Ended> {
-        (self.policy, self.rejudged) = (None, None);
-        let failed = |error: EngineError| match error {
-            EngineError::Store(error) => Ended::Store(error),
-            other => Ended::Store(StoreError::Unavailable { why: other.to_string() }),
-        };
-        self.rejudged = None;
-        if self.is_new {
-            self.spending = Spending::default();
-            let empty = Machine::restore(self.thread.clone(), None, []);
-            self.machine = empty.map_err(|error| failed(error.into()))?;
-            return Ok(());
-        }
-        let head = self.deps.journal.head(&self.thread).await.map_err(Ended::Store)?;
-        let head = head.unwrap_or_default();
-        self.machine = self.deps.restore(&self.thread, &head).await.map_err(failed)?.machine;
-        self.spending = Spending::found(&self.deps, &self.thread).await.map_err(Ended::Store)?;
-        Ok(())
-    }
-
-    /// Puts into an input what a decision needs to know of the policy, as it is now.
-    async fn look_up(&mut self, input: &mut Input) -> Result<(), Ended> {
-        let judged = match input {
-            Input::ModelReplied(replied) => !replied.view.calls.is_empty(),
-            Input::Lost { command, .. } => matches!(command, Command::CallTool { .. }),
-            Input::Answered { .. } => true,
-            _ => false, // tidy: nothing else is judged
-        };
-        if judged && self.policy.as_ref().is_some_and(|(_, policy)| policy.is_loosened()) {
-            // What was loosened in the store may have been tightened there by another process.
-            self.look_at_changes().await?;
-        }
-        let policy = if judged { self.policy().await? } else { None };
-        let Some(policy) = policy else { return Ok(()) };
-        match input {
-            Input::ModelReplied(replied) => {
-                replied.view = policy.view(std::mem::take(&mut replied.view.calls))
-            }
-            Input::Answered { answers, view, .. } => {
-                *view = self.deps.view_again(self.machine.state(), &policy, answers).await;
-            }
-            Input::Lost { view, .. } => {
-                *view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
-            }
-            _ => {} // tidy: nothing else is judged
-        }
-        Ok(())
-    }
-
-    /// Notices what other processes have changed of the policy.
-    async fn look_at_changes(&mut self) -> Result<(), Ended> {
-        let mut patience = Patience::new();
-        while let Err(error) = self.deps.look_at_changes().await {
-            patience.after(&self.deps, error).await.map_err(Ended::Store)?;
-        }
-        Ok(())
-    }
-
-    /// The policy that counts for the active run now.
-    async fn policy(&mut self) -> Result<Option<PolicyNow>, Ended> {
-        let Some(run) = &self.machine.state().run else { return Ok(None) };
-        if let Some((user, policy)) = &self.policy
-            && *user == run.by
-            // Uses that are not written yet count: they are known here alone.
-            && (self.uses_grants || !self.deps.is_stale(policy))
-        {
-            return Ok(Some(policy.clone()));
-        }
-        let user = run.by.clone();
-        let mut patience = Patience::new();
-        let policy = loop {
-            match self.deps.policy_for(&user, &self.thread).await {
-                Ok(policy) => break policy,
-                Err(error) => patience.after(&self.deps, error).await.map_err(Ended::Store)?,
-            }
-        };
-        self.policy = Some((user, policy.clone()));
-        Ok(Some(policy))
-    }
-
-    /// A policy that changed since the open calls were judged counts before any of them starts.
-    async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
-        let (judged, waits) = match self.machine.state().run.as_ref().map(|run| &run.phase) {
-            Some(Phase::Calls(line)) => (line.view, line.calls.iter().any(waits)),
-            Some(Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_)) | None => {
-                return Ok(());
-            }
-        };
-        if waits {
-            // What another process has changed counts as well, and at once.
-            self.look_at_changes().await?;
-        }
-        let Some(policy) = self.policy().await? else { return Ok(()) };
-        let now = policy.version;
-        if judged != 0 && judged != now && self.rejudged != Some((self.step_seq, now)) {
-            // A rejudgement that changes nothing records nothing: once per step and policy is enough.
-            self.rejudged = Some((self.step_seq, now));
-            let view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
-            let _ = self.decide(&Letter::plain(Input::Rejudge { view }), round);
-        }
-        Ok(())
-    }
-
-    fn decide(&mut self, letter: &Letter, round: &mut Round) -> Accepted {
-        let Letter { input, blobs, row, reply: _, asked } = letter;
-        let first = self.machine.state().seq.next();
-        let outcome = match self.machine.handle(input, self.now()) {
-            Ok(events) => {
-                round.blobs.extend(blobs.iter().cloned());
-                for event in events {
-                    if matches!(event.fact, Fact::RunStarted { .. }) {
-                        self.asked = asked.clone();
-                    }
-                    self.fold(&event, round);
-                    round.events.push(event);
-                }
-                Ok(first)
-            }
-            Err(reject) => {
-                tracing::debug!(thread = %self.thread, %reject, "input refused");
-                Err(reject)
-            }
-        };
-        if let Some(row) = row {
-            let outcome = match &outcome {
-                Ok(seq) => InboxOutcome::Accepted(*seq),
-                Err(reject) => InboxOutcome::Rejected(reject.clone()),
-            };
-            round.consumed.push((row.clone(), outcome));
-        }
-        outcome
-    }
-
-    /// Folds an event in and keeps the lists' row of its run.
-    fn fold(&mut self, event: &Event, round: &mut Round) {
-        if let (Fact::RunFinished { status, totals, .. }, Some(run)) =
-            (&event.fact, &self.machine.state().run)
-        {
-            let ended = RunView {
-                status: Some(*status),
-                finished_at: Some(event.at),
-                totals: *totals,
-                ..row::run_view(run)
-            };
-            row::put_run(&mut round.runs, ended);
-        }
-        if self.deps.observer.is_some() {
-            round.measures.extend(measure::of(&self.machine, event));
-        }
-        self.machine.apply(event);
-        self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
-        self.uses_grants |= matches!(event.fact, Fact::GrantUsed { .. });
-        if let Fact::GrantUsed { grant, .. } = &event.fact
-            && let Some((_, policy)) = &mut self.policy
-            && let Some(change) = policy.use_up(grant)
-        {
-            round.records.retain(|before| before.key != change.key);
-            round.records.push(change);
-        }
-        self.event_ms = self.deps.clock.monotonic_ms();
-        self.since_snapshot += row::weight(event);
-        let state = self.machine.state();
-        if matches!(event.fact, Fact::StepStarted { .. }) {
-            self.step_seq = state.seq;
-        }
-        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. }, Some(run)) = (&event.fact, &state.run) {
-            row::put_run(&mut round.runs, row::run_view(run));
-        }
-    }
-
-    /// Appends a round; where it has to be decided anew, says why.
-    async fn append(&mut self, expected: Seq, round: Round) -> Result<Option<Again>, Ended> {
-        let events: Arc<[Event]> = round.events.into();
-        let Drawn { reserve, settle } = round.drawn;
-        let changes_policy = !round.records.is_empty();
-        let mut measures = round.measures;
-        let from_ms = self.deps.clock.monotonic_ms();
-        let batch = Batch {
-            thread: self.thread.clone(),
-            epoch: self.epoch,
-            is_new: self.is_new,
-            expected,
-            id: BatchId(self.deps.clock.random()),
-            events: events.clone(),
-            blobs: round.blobs,
-            consumed: round.consumed,
-            settle,
-            reserve,
-            records: round.records,
-            thread_view: row::thread_view(&self.machine),
-            runs: round.runs,
-        };
-        let appended = append(&self.deps, batch).await;
-        if let Some(observer) = &self.deps.observer {
-            let took_ms = self.deps.clock.monotonic_ms().saturating_sub(from_ms);
-            let written = appended.is_ok();
-            measures.retain(|_| written);
-            measures.push(Measure::Appended { took_ms, written });
-            measures.iter().for_each(|measure| observer.observe(measure));
-        }
-        let not_appended = match appended {
-            Ok(seq) => {
-                self.is_new = false;
-                for event in events.iter() {
-                    trace::recorded(&mut self.span, &self.asked, &self.thread, event);
-                }
-                let status = Some(row::status(self.machine.state()));
-                let replied = events.iter().any(|event| ends_reply(&event.fact));
-                self.deps.bus.publish(&self.thread, Signal::Appended { seq, events, status });
-                if replied {
-                    self.deps.bus.settle(&self.thread);
-                }
-                if changes_policy {
-                    self.deps.policy.changed();
-                }
-                self.keep_snapshot();
-                return Ok(None);
-            }
-            Err(not_appended) => not_appended,
-        };
-        match not_appended {
-            NotAppended::Fenced => Err(Ended::Fenced),
-            NotAppended::Store(error) => Err(Ended::Store(error)),
-            NotAppended::Limit { budget, cap, taken, wanted } => {
-                let refused = self.deps.refused(&budget, taken, wanted);
-                let input = Input::LimitRefused { limit: budget, figure: cap, refused };
-                Ok(Some(Again::Refused(Box::new(input))))
-            }
-            NotAppended::Record => Ok(Some(Again::Policy)),
-        }
-    }
-
     /// The thread's time.
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         let since_event_ms = self.deps.clock.monotonic_ms().saturating_sub(self.event_ms);
         self.machine.now(self.deps.clock.now(), since_event_ms)
     }
 
     /// Writes a snapshot where the events since the last one outweigh it; never awaited.
-    fn keep_snapshot(&mut self) {
+    pub(super) fn keep_snapshot(&mut self) {
         if self.since_snapshot < self.snapshot_bytes.max(SNAPSHOT_MIN_BYTES) {
             return;
         }
@@ -668,13 +331,4 @@ async fn elapsed(timer: &mut Option<(Timestamp, BoxFuture<'static, ()>)>) {
 /// The report that something in flight is gone; what is known of it is looked up when it is decided.
 fn lost(command: Command) -> Letter {
     Letter::plain(Input::Lost { command, view: View::default() })
-}
-
-/// Whether a call was judged and has not started.
-fn waits(call: &Call) -> bool {
-    matches!(call.status, CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready)
-}
-
-fn ends_reply(fact: &Fact) -> bool {
-    matches!(fact, Fact::StepReplied { .. } | Fact::StepFailed { .. })
 }

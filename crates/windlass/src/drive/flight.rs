@@ -93,7 +93,7 @@ impl InFlight {
                     // One that is being stopped comes to its end first.
                     let (None, Some(request)) = (&self.model, machine.request()) else { continue };
                     let digest = machine.request_digest();
-                    let bounds = bounds(deps, &run.agent.limits, &request);
+                    let bounds = bounds(deps, &machine.state().workspace, run, &request);
                     let work =
                         ModelWork { attempt, seq: step, request, digest, bounds, cancel: cancel.clone() };
                     self.model =

@@ -12,10 +12,12 @@ mod fill;
 mod flight;
 mod folder;
 mod fork;
-mod genai;
+pub mod genai;
 mod measure;
 mod owner;
 pub(crate) mod policy;
+mod prune;
+mod round;
 mod row;
 mod spend;
 mod trace;
@@ -50,6 +52,9 @@ use policy::PolicySource;
 /// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
 pub(crate) const MAILBOX: usize = 64;
 
+/// Tells how much a user of a workspace may spend altogether, in millionths of a dollar.
+pub(crate) type CreditOf = dyn Fn(&str, &Principal) -> Option<u64> + Send + Sync;
+
 /// Tells the roles of a principal.
 pub(crate) type RolesOf = dyn Fn(&Principal) -> Vec<String> + Send + Sync;
 
@@ -70,6 +75,7 @@ pub(crate) struct Deps {
     pub hook: Option<Arc<dyn Hook>>,
     pub observer: Option<Arc<dyn Observer>>,
     pub roles_of: Option<Arc<RolesOf>>,
+    pub credit_of: Option<Arc<CreditOf>>,
     /// Whether threads that nobody drives are this engine's business.
     pub attends: bool,
     pub cache: BlobCache,

@@ -272,7 +272,7 @@ impl Deps {
             timer: None,
             event_ms: self.clock.monotonic_ms(),
             step_seq: Seq::default(),
-            rejudged: None,
+            rejudged: Vec::new(),
             policy: None,
             uses_grants: false,
             spending: Spending::default(),
@@ -326,6 +326,7 @@ impl Deps {
     pub(crate) async fn sweep(deps: std::sync::Weak<Self>, attend: bool) {
         let Some(mut wakes) = deps.upgrade().map(|deps| deps.bus.wakes()) else { return };
         let Some(mut swept_ms) = deps.upgrade().map(|deps| deps.clock.monotonic_ms()) else { return };
+        let mut pruned_ms = None;
         loop {
             let Some(this) = deps.upgrade() else { return };
             let clock = this.clock.clone();
@@ -342,6 +343,9 @@ impl Deps {
             }
             let Some(this) = deps.upgrade() else { return };
             this.give_back_kept().await;
+            if woken.is_none() {
+                this.prune_now_and_then(&mut pruned_ms).await;
+            }
             if this.leaving.is_cancelled() {
                 // What is still driven here comes to its end without new work.
                 continue;

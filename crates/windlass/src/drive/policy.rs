@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use windlass_machine::{
-    AutoRun, CallView, Digest, Grant, Policy, Principal, ThreadId, Timestamp, ToolName, View,
+    AutoRun, CallView, Digest, Grant, NewGrant, Policy, Principal, ThreadId, Timestamp, ToolName, View,
 };
 
 use super::Deps;
@@ -19,8 +19,8 @@ pub(crate) const GRANT: &str = "grant";
 pub(crate) const ALLOW: &str = "allow";
 pub(crate) const MODE: &str = "mode";
 
-/// Grants or allowed tools of one user that are looked at.
-pub(crate) const MAX_OF_A_USER: usize = 1_000;
+/// Records that are read at a time.
+pub(crate) const PAGE: usize = 1_000;
 
 /// The rules that the program was started with, and whether anything has changed since somebody looked.
 pub(crate) struct PolicySource {
@@ -51,14 +51,17 @@ impl PolicyNow {
     /// refused where the grant was changed or taken back.
     pub(crate) fn use_up(&mut self, grant: &str) -> Option<RecordChange> {
         let (_, record) = Arc::make_mut(&mut self.grants).iter_mut().find(|(id, _)| id == grant)?;
-        if let Some(remaining) = record.value.get_mut("remaining").filter(|remaining| !remaining.is_null()) {
-            *remaining = remaining.as_u64().unwrap_or_default().saturating_sub(1).into();
-        }
+        let expected = Expect::Version(record.version);
+        let remaining = record.value.get_mut("remaining").filter(|remaining| !remaining.is_null());
+        let Some(remaining) = remaining else {
+            // Nothing is counted: that it still stands is all that matters.
+            return Some(RecordChange::keep(GRANT, &record.key, expected));
+        };
+        *remaining = remaining.as_u64().unwrap_or_default().saturating_sub(1).into();
         let grants = &mut Arc::make_mut(&mut self.policy).grants;
         if let Some(known) = grants.iter_mut().find(|known| known.id == grant) {
             known.remaining = known.remaining.map(|remaining| remaining.saturating_sub(1));
         }
-        let expected = Expect::Version(record.version);
         Some(RecordChange::put(GRANT, &record.key, &record.owner, record.value.clone(), expected))
     }
 
@@ -79,6 +82,11 @@ pub(crate) fn mode_key(of: ModeOf<'_>) -> String {
         ModeOf::User(user) => format!("user/{user}"),
         ModeOf::Thread(thread) => format!("thread/{thread}"),
     }
+}
+
+/// The thread whose mode is kept under a key; `None` where it is a user's.
+pub(crate) fn thread_of_mode(key: &str) -> Option<&str> {
+    key.strip_prefix("thread/")
 }
 
 /// Whose mode.
@@ -153,13 +161,13 @@ impl Deps {
         };
         policy.auto_run = mode.unwrap_or(policy.auto_run);
         let owner = Some(user.as_str());
-        for record in self.records.list(ALLOW, owner, None, MAX_OF_A_USER).await? {
+        for record in self.all_records(ALLOW, owner).await? {
             if let Ok(tool) = serde_json::from_value::<ToolName>(record.value) {
                 policy.allowlist.insert(tool);
             }
         }
         let mut grants = Vec::new();
-        for record in self.records.list(GRANT, owner, None, MAX_OF_A_USER).await? {
+        for record in self.all_records(GRANT, owner).await? {
             // One that this build cannot read lets nothing through.
             if let Ok(grant) = serde_json::from_value::<Grant>(record.value.clone()) {
                 grants.push((grant.id.clone(), record));
@@ -180,6 +188,24 @@ impl Deps {
         })
     }
 
+    /// All records of a kind, of one owner or of all.
+    pub(crate) async fn all_records(
+        &self,
+        kind: &str,
+        owner: Option<&str>,
+    ) -> Result<Vec<Record>, StoreError> {
+        let mut all: Vec<Record> = Vec::new();
+        loop {
+            let after = all.last().map(|record| record.key.clone());
+            let page = self.records.list(kind, owner, after.as_deref(), PAGE).await?;
+            let is_last = page.len() < PAGE;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
     pub(crate) async fn mode(&self, of: ModeOf<'_>) -> Result<Option<AutoRun>, StoreError> {
         let record = self.records.get(MODE, &mode_key(of)).await?;
         // A mode that this build cannot read is taken for the strictest.
@@ -189,6 +215,13 @@ impl Deps {
         };
         Ok(record.map(read))
     }
+}
+
+/// The record of a grant that goes with an answer.
+pub(super) fn granted(NewGrant { user, grant }: &NewGrant) -> Option<RecordChange> {
+    // A grant holds only strings, numbers and JSON values.
+    let value = serde_json::to_value(grant).ok()?;
+    Some(RecordChange::put(GRANT, &grant.id, user.as_str(), value, Expect::Absent))
 }
 
 /// How many of the times at which rules and grants begin or cease to count have come, and the next one.

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use windlass_machine::{
-    Attempt, Event, Fact, FailureClass, Limits, Machine, ModelRequest, Reasoning, Refused, RunId, ThreadId,
-    Timestamp, Usage,
+    Attempt, Event, Fact, FailureClass, Limits, Machine, ModelRequest, Principal, Reasoning, Refused, Run,
+    RunId, ThreadId, Timestamp, Usage,
 };
 
 use super::Deps;
@@ -125,7 +125,7 @@ fn is_free(class: FailureClass) -> bool {
 fn reserve(deps: &Deps, machine: &Machine, attempt: Attempt, now: Timestamp) -> Option<Reserve> {
     let state = machine.state();
     let run = state.run.as_ref()?;
-    let budgets = budgets(deps, &run.agent.limits);
+    let budgets = budgets(deps, &run.agent.limits, &state.workspace, &run.by);
     if budgets.is_empty() {
         return None;
     }
@@ -145,11 +145,11 @@ fn reserve(deps: &Deps, machine: &Machine, attempt: Attempt, now: Timestamp) -> 
     Some(Reserve { key: key(&run.id, attempt), draws })
 }
 
-/// The program's budgets and those of the agent's own limits.
-fn budgets(deps: &Deps, limits: &Limits) -> Vec<Budget> {
+/// The program's budgets, the user's credit, and those of the agent's own limits.
+fn budgets(deps: &Deps, limits: &Limits, workspace: &str, user: &Principal) -> Vec<Budget> {
     let of_run =
         |unit, cap| Budget { per: Per::Run, unit, window: Window::Total, cap, approvers: Default::default() };
-    let mut all = deps.budgets.to_vec();
+    let mut all = deps.budgets_of(workspace, user);
     all.extend((limits.max_tokens > 0).then(|| of_run(Unit::Tokens, limits.max_tokens)));
     all.extend((limits.max_cost.0 > 0).then(|| of_run(Unit::Usd, limits.max_cost.0)));
     all
@@ -165,8 +165,8 @@ pub(super) struct Bounds {
 }
 
 /// What the budgets that a run draws on ask of a request.
-pub(super) fn bounds(deps: &Deps, limits: &Limits, request: &ModelRequest) -> Bounds {
-    let budgets = budgets(deps, limits);
+pub(super) fn bounds(deps: &Deps, workspace: &str, run: &Run, request: &ModelRequest) -> Bounds {
+    let budgets = budgets(deps, &run.agent.limits, workspace, &run.by);
     let counts = |unit| budgets.iter().any(|budget| budget.unit == unit);
     let needs_a_price = counts(Unit::Usd);
     let is_bounded = needs_a_price || counts(Unit::Tokens);
@@ -218,6 +218,14 @@ impl Estimate {
 }
 
 impl Deps {
+    /// The budgets that bound what runs for a user may use, the user's credit among them.
+    pub(crate) fn budgets_of(&self, workspace: &str, user: &Principal) -> Vec<Budget> {
+        let credit = self.credit_of.as_ref().and_then(|credit_of| credit_of(workspace, user));
+        let mut all = self.budgets.to_vec();
+        all.extend(credit.map(Budget::credit));
+        all
+    }
+
     /// How a budget stands that has refused, as the machine is told.
     pub(super) fn refused(&self, budget: &str, taken: u64, wanted: u64) -> Refused {
         let unit = |budget: &str| budget.split('/').nth(3).map(str::to_owned);

@@ -80,7 +80,8 @@ impl Deps {
         self.known(looked, registered, arguments, value).await
     }
 
-    /// The view of a call whose arguments were checked before. (A blob is named by the digest of its bytes.)
+    /// The view of a call whose arguments were checked before: its tool may have changed since. (A blob is named by the
+    /// digest of its bytes.)
     async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
         let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
         let digest = match arguments {
@@ -91,7 +92,12 @@ impl Deps {
             Ok(text) => repair_arguments(&text).ok().map(|(value, _)| Arc::new(value)),
             Err(_) => None,
         };
-        self.known(looked, registered, Arguments::AsAsked { digest }, value).await
+        let checked = value.as_deref().map_or(Ok(()), |it| self.registry.check_arguments(looked.tool, it));
+        let arguments = match checked {
+            Ok(()) => Arguments::AsAsked { digest },
+            Err(reason) => Arguments::Invalid { reason },
+        };
+        self.known(looked, registered, arguments, value).await
     }
 
     /// The view of a call with a person's arguments, which are checked as the model's are, but not repaired.

@@ -105,6 +105,11 @@ struct Watcher {
     /// Whether a step that began before the watcher did may still run: nothing told so far says no.
     unsure: bool,
     ready: VecDeque<Update>,
+    /// Whether the journal may have more than was handed out. It is read a page at a time, when all before is handed
+    /// out, so that who reads slowly, or a long thread from its start, costs a page.
+    behind: bool,
+    /// A signal that has to wait until then.
+    held: Option<Arc<Signal>>,
     status: Option<ThreadStatus>,
     /// When to look into the journal, should the bus be silent until then. One timer for many signals: setting one
     /// costs more than a signal.
@@ -133,23 +138,21 @@ impl Deps {
             step: None,
             unsure: begin == Begin::Journal,
             ready: VecDeque::new(),
+            behind: begin == Begin::Journal,
+            held: None,
             status: None,
             look: None,
             heard: false,
             silent: 0,
             ended: false,
         };
-        stream::unfold((watcher, begin == Begin::Live), |(mut watcher, begun)| async move {
+        stream::unfold(watcher, |mut watcher| async move {
             if watcher.ended {
                 return None;
             }
-            if !begun && let Err(error) = watcher.catch_up().await {
-                watcher.ended = true;
-                return Some((Err(error), (watcher, true)));
-            }
             let update = watcher.next().await;
             watcher.ended = update.is_err();
-            Some((update, (watcher, true)))
+            Some((update, watcher))
         })
         .boxed()
     }
@@ -161,6 +164,14 @@ impl Watcher {
             if let Some(update) = self.ready.pop_front() {
                 return Ok(update);
             }
+            if self.behind {
+                self.catch_up().await?;
+                continue;
+            }
+            if let Some(signal) = self.held.take() {
+                self.take(&signal).await?;
+                continue;
+            }
             let clock = &self.deps.clock;
             let look = self.look.get_or_insert_with(|| clock.sleep_ms(LOOK_EVERY_MS << self.silent));
             let signal = tokio::select! {
@@ -168,24 +179,36 @@ impl Watcher {
                 signal = self.signals.next() => signal,
                 () = look => {
                     self.look = None;
-                    let before = self.told;
                     if !std::mem::take(&mut self.heard) {
-                        self.catch_up().await?;
-                        self.silent = if self.told == before { LONGER_LOOKS.min(self.silent + 1) } else { 0 };
+                        self.behind = true;
+                        self.silent = LONGER_LOOKS.min(self.silent + 1);
                     }
                     continue;
                 }
             };
             (self.heard, self.silent) = (true, 0);
             match signal {
+                Some(signal) if self.is_ahead(&signal) => {
+                    (self.behind, self.held) = (true, Some(signal));
+                }
                 Some(signal) => self.take(&signal).await?,
                 // The bus is gone, for example with the process that owned the thread: follow anew.
                 None => {
                     clock.sleep_ms(LOOK_EVERY_MS / 10).await;
                     self.signals = self.deps.bus.follow(&self.thread, self.told);
-                    self.catch_up().await?;
+                    self.behind = true;
                 }
             }
+        }
+    }
+
+    /// Whether the journal has events that come before a signal and were not handed out.
+    fn is_ahead(&self, signal: &Signal) -> bool {
+        match signal {
+            Signal::Appended { seq, events, .. } => seq.0 - events.len() as u64 > self.told.seq.0,
+            Signal::Delta { seq, .. } | Signal::Snapshot { seq, .. } => *seq > self.told.seq,
+            Signal::Lagged => true,
+            Signal::Progress { .. } | Signal::Stopped { .. } => false,
         }
     }
 
@@ -193,9 +216,7 @@ impl Watcher {
         match signal {
             Signal::Appended { seq, events, status } => {
                 let first = seq.0 + 1 - events.len() as u64;
-                if events.is_empty() || first > self.told.seq.0 + 1 {
-                    self.catch_up().await?;
-                } else {
+                if first <= self.told.seq.0 + 1 {
                     for (event, at) in events.iter().zip(first..) {
                         self.tell(Seq(at), event);
                     }
@@ -221,16 +242,14 @@ impl Watcher {
                 self.hand_out(Update::Progress { call: *call, text: text.clone() });
             }
             Signal::Stopped { why } => self.hand_out(Update::Stopped { why: why.clone() }),
-            Signal::Lagged => self.catch_up().await?,
+            // The journal has been read since.
+            Signal::Lagged => {}
         }
         Ok(())
     }
 
     /// Whether the step that began there has no reply yet, as far as the events say that were handed out.
     async fn is_running(&mut self, started: Seq) -> Result<bool, StoreError> {
-        if started > self.told.seq {
-            self.catch_up().await?;
-        }
         if self.unsure {
             self.find_step(started).await?;
         }
@@ -274,17 +293,16 @@ impl Watcher {
         }
     }
 
-    /// Reads what the journal has beyond what was handed out, and what the thread does now.
+    /// Reads a page of what the journal has beyond what was handed out, and after the last one what the thread does.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
-        loop {
-            let page = self.deps.journal.read(&self.thread, self.told.seq, PAGE).await?;
-            let whole = page.len() < PAGE;
-            page.iter().for_each(|recorded| self.tell(recorded.seq, &recorded.event));
-            if whole {
-                break;
-            }
+        let page = self.deps.journal.read(&self.thread, self.told.seq, PAGE).await?;
+        self.behind = page.len() == PAGE;
+        if !page.is_empty() {
+            self.silent = 0;
         }
-        if let Some(row) = self.deps.journal.thread(&self.thread).await?
+        page.iter().for_each(|recorded| self.tell(recorded.seq, &recorded.event));
+        if !self.behind
+            && let Some(row) = self.deps.journal.thread(&self.thread).await?
             && row.head == self.told.seq
         {
             self.say(row.view.status);

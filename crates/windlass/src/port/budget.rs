@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use windlass_machine::Timestamp;
+use windlass_machine::{RunId, ThreadId, Timestamp};
 
 use super::journal::{AppendError, StoreError};
 
@@ -203,6 +203,21 @@ impl Booking {
             }
         }
     }
+}
+
+/// A part of a budget's name. A name that a person chose may have a slash in it.
+pub fn part(text: &str) -> String {
+    text.replace('%', "%25").replace('/', "%2F")
+}
+
+/// How the names of a run's own budgets begin: nobody draws on them once it has ended, and they go with its end.
+pub fn of_run(workspace: &str, run: &RunId) -> String {
+    format!("{}/run/{}/", part(workspace), part(run.as_str()))
+}
+
+/// How the names of a thread's own budgets begin: they go with the thread.
+pub fn of_thread(workspace: &str, thread: &ThreadId) -> String {
+    format!("{}/thread/{}/", part(workspace), part(thread.as_str()))
 }
 
 /// Whether a budget is for one day: its last part is a date.

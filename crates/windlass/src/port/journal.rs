@@ -92,8 +92,8 @@ pub trait Journal: Send + Sync {
     /// process left.
     async fn open_reservations(&self, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError>;
 
-    /// Deletes a thread with its journal and inbox. Refused while a run is active. What it has reserved is free
-    /// again, and what it has used stays used.
+    /// Deletes a thread with its journal, inbox and own budgets. Refused while a run is active. What it has reserved of
+    /// others is free again, and what it has used stays used.
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError>;
 
     /// Checks that the store is whole and can be written to; the text says what was checked.

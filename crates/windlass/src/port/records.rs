@@ -35,7 +35,7 @@ pub trait Records: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Record>, StoreError>;
 
-    /// Makes several changes one after the other, all or nothing. Returns each record's new version, `None` where
+    /// Makes several changes one after the other, all or nothing. Returns each record's version after that, `None` where
     /// there is no such record any more.
     async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError>;
 
@@ -129,6 +129,8 @@ pub enum RecordWrite {
     },
     /// Nothing: the record goes.
     Delete,
+    /// Nothing: the record stays as it is, and the others are made only where it is what was expected.
+    Keep,
 }
 
 impl RecordChange {
@@ -144,16 +146,24 @@ impl RecordChange {
         Self { kind, key, expected, write: RecordWrite::Delete }
     }
 
+    /// Leaves a record as it is, where it is what was expected.
+    pub fn keep(kind: &str, key: &str, expected: Expect) -> Self {
+        let (kind, key) = (kind.to_owned(), key.to_owned());
+        Self { kind, key, expected, write: RecordWrite::Keep }
+    }
+
     /// Makes the change ready to be stored; refuses what no store takes.
     pub fn prepare(self) -> Result<PreparedChange, StoreError> {
         let Self { kind, key, expected, write } = self;
         check_size("kind of a record", kind.len(), 1, KIND_MAX_BYTES)?;
         check_size("key of a record", key.len(), 1, KEY_MAX_BYTES)?;
         let write = match write {
-            RecordWrite::Delete => None,
+            RecordWrite::Delete => PreparedWrite::Delete,
+            RecordWrite::Keep => PreparedWrite::Keep,
             RecordWrite::Put { owner, value } => {
                 check_size("owner of a record", owner.len(), 0, KEY_MAX_BYTES)?;
-                Some((owner, encode(&kind, &key, &value)?))
+                let value = encode(&kind, &key, &value)?;
+                PreparedWrite::Put { owner, value }
             }
         };
         Ok(PreparedChange { kind, key, expected, write })
@@ -178,8 +188,24 @@ pub struct PreparedChange {
     pub key: String,
     /// What must be found there.
     pub expected: Expect,
-    /// Its owner and its value as JSON; `None` where the record goes.
-    pub write: Option<(String, String)>,
+    /// What is written.
+    pub write: PreparedWrite,
+}
+
+/// What a change writes, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PreparedWrite {
+    /// A record.
+    Put {
+        /// Whose it is.
+        owner: String,
+        /// Its value as JSON.
+        value: String,
+    },
+    /// Nothing: the record goes.
+    Delete,
+    /// Nothing: the record stays.
+    Keep,
 }
 
 impl PreparedChange {

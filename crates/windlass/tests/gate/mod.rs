@@ -5,12 +5,14 @@ mod approval;
 mod bank;
 mod budget;
 mod effect;
+mod grant;
 mod hook;
 mod line;
 mod listing;
 mod policy;
 mod preview;
 mod question;
+mod version;
 mod waiting;
 
 use std::sync::Arc;

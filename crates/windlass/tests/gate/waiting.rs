@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use windlass::adapter::clock::ManualClock;
+use windlass::adapter::memory::MemoryStore;
 use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
-use windlass::machine::{Answer, AutoRun, EffectClass, Timestamp};
+use windlass::machine::{Answer, AutoRun, EffectClass, InterruptId, Timestamp};
 use windlass::port::journal::{Epoch, Journal, ThreadQuery, ThreadStatus};
 use windlass::{Attend, Builder, Status};
 
-use super::{open, plan, put_down};
+use super::{asking, given, open, plan, put_down, task_in};
 use crate::drive::{Counter, party, registry, stored, task};
 
 #[tokio::test]
@@ -52,4 +53,36 @@ async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
     server.answer(&last.meta.thread_id, &asked, Answer::Approve, party("ann")).await.unwrap();
     assert_eq!(server.wait(&last.run_id).await.unwrap().status, Status::Done);
     assert_eq!(written.count(), 1);
+}
+
+/// A row that nobody was told of is found by looking, however often others wake whoever looks.
+#[tokio::test]
+async fn whoever_is_woken_all_the_time_still_looks_at_everything_once_a_second() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    let written = Counter::default();
+    let built = |store: &MemoryStore| {
+        let tools = registry([written.tool("write", EffectClass::Once)]);
+        asking(store, &plan(&[&[("write", "a")]]), tools).clock(clock.clone())
+    };
+    let first = built(&store).build().await.unwrap();
+    let waits = first.run(task_in("t", "go")).await.unwrap();
+    first.run(task_in("loud", "go")).await.unwrap();
+    for thread in ["t", "loud"] {
+        put_down(&first, &thread.into()).await;
+    }
+    let server = built(&store.another_node()).attend(Attend::All).build().await.unwrap();
+    let yes = |interrupt: InterruptId| vec![given(&interrupt, Answer::Approve)];
+    first.leave_answers(&"t".into(), yes(open(&waits).remove(0)), party("ann")).await.unwrap();
+    let mut passed_ms = 0;
+    while written.count() == 0 {
+        assert!(passed_ms < 1_500, "it was not looked at");
+        passed_ms += 100;
+        clock.advance_ms(100);
+        server.leave_answers(&"loud".into(), yes("none".into()), party("ann")).await.unwrap();
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(passed_ms >= 900, "looked at after {passed_ms} ms");
 }

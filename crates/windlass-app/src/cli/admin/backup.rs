@@ -45,7 +45,7 @@ pub async fn backup(console: &Console, ground: &Ground, args: &BackupArgs) -> an
 pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> anyhow::Result<Exit> {
     let from = std::path::absolute(&args.from)?;
     let store = ground.store();
-    let copied = sqlite::restore(&from, &store, crate::place::clock().as_ref()).await?;
+    let copied = sqlite::restore(&from, &store).await?;
     let place = ground.open_store().await?;
     let checked = place.engine.check_store().await?;
     console.out_line(&format!("restored {} to {}", words(&copied), store.display()));

@@ -121,39 +121,27 @@ impl Follow<'_> {
         }
     }
 
-    /// Writes a grant, which lets the call through. Where other calls wait beside it, the call is approved first: they
-    /// could use the grant up before it.
+    /// Approves a call and writes a grant for those like it, both or neither: the next one finds the grant.
     async fn grant(&mut self, wish: GrantWish, given: Given) {
         let engine = &self.place.engine;
         let said = wish.said();
         let expires_at = wish.expires_at(now());
         let GrantWish { tool, arguments, count, lasts: _ } = wish;
-        let by = local().principal;
-        let draft =
-            |count| GrantDraft { user: by.clone(), tool, arguments, count, expires_at, by: by.clone() };
+        // This call is the first of them.
+        let count = count.map(|count| count.saturating_sub(1));
         self.asking = None;
-        let several = engine.interrupts(&self.thread).await.map_or(true, |open| open.len() > 1);
-        let granted = if several {
-            if let Err(error) = engine.answer_all(&self.thread, vec![given], local()).await {
-                return self.console.note(&format!("  not taken: {error}"));
-            }
-            match count.map(|count| count.saturating_sub(1)) {
-                // This call was the first of them, and the last.
-                Some(0) => return self.console.note("  approved once"),
-                left => engine.grant(draft(left)).await.map_err(|error| error.to_string()),
-            }
+        let (given, by) = (vec![given], local());
+        let answered = if count == Some(0) {
+            engine.answer_all(&self.thread, given, by).await.map(|_| "approved once".to_owned())
         } else {
-            let granted = engine.grant(draft(count)).await.map_err(|error| error.to_string());
-            match engine.answer_all(&self.thread, vec![given], local()).await {
-                // The grant has let it through.
-                Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
-                Err(error) => self.console.note(&format!("  not taken: {error}")),
-            }
-            granted
+            let (user, whose) = (by.principal.clone(), by.principal.clone());
+            let draft = GrantDraft { user, tool, arguments, count, expires_at, by: whose };
+            let granted = engine.answer_and_grant(&self.thread, given, draft, by).await;
+            granted.map(|(_, grant)| format!("{said} ({})", grant.id))
         };
-        match granted {
-            Ok(grant) => self.console.note(&format!("  {said} ({})", grant.id)),
-            Err(error) => self.console.note(&format!("  approved once, and not granted: {error}")),
+        match answered {
+            Ok(said) => self.console.note(&format!("  {said}")),
+            Err(error) => self.console.note(&format!("  not taken: {error}")),
         }
     }
 

@@ -18,7 +18,9 @@ pub async fn filled(engine: &Engine, mut update: Update) -> Update {
 /// Fetches what clients are shown of an event.
 pub async fn fill(engine: &Engine, event: &mut Event) {
     match &mut event.fact {
-        Fact::MessageReceived { message, .. } | Fact::StepReplied { message, .. } => {
+        Fact::MessageReceived { message, .. }
+        | Fact::MessageEdited { message, .. }
+        | Fact::StepReplied { message, .. } => {
             fill_message(engine, message).await;
         }
         Fact::MessageQueued { queued, .. } => fill_message(engine, &mut queued.message).await,

@@ -11,6 +11,6 @@ use axum::Router;
 use super::Shared;
 
 /// The routes of every dialect.
-pub fn routes() -> Router<Shared> {
-    Router::new().merge(skyflo::routes()).merge(agui::routes())
+pub fn routes(app: &Shared) -> Router<Shared> {
+    Router::new().merge(skyflo::routes(app)).merge(agui::routes())
 }

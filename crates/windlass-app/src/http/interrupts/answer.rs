@@ -24,6 +24,7 @@ const EVENTS: usize = 512;
 /// An answer with what belongs to it.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"answer": {"kind": "deny", "reason": "not in this folder"}}))]
 pub struct Wish {
     /// The answer.
     answer: Word,
@@ -101,6 +102,7 @@ struct Offered {
 /// Several answers.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"answers": [{"interrupt": "run_01k9w4q2x7c3m.1.0.0", "answer": {"kind": "approve"}}]}))]
 pub struct Batch {
     /// At most 100.
     #[schema(min_items = 1, max_items = 100)]

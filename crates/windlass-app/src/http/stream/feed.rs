@@ -109,7 +109,8 @@ impl Feed {
                 biased;
                 () = self.app.stopping.cancelled() => break Item::Stopping,
                 _ = self.look_again.tick() => {
-                    if let Err(problem) = self.reader.look_again(&self.app, &self.thread).await {
+                    // On the heap for its moment: a stream's memory is that of its largest step.
+                    if let Err(problem) = Box::pin(self.reader.look_again(&self.app, &self.thread)).await {
                         break Item::Refused(problem);
                     }
                 }

@@ -27,7 +27,7 @@ const RETRY_MS: u64 = 1_000;
 pub enum Format {
     /// Server-sent events: the position as `id`, the wire name as `event`, one line of JSON as `data`.
     Sse,
-    /// One JSON object a line, with its position as `id`.
+    /// One JSON object a line, with its position as `position`: events have an `id` of their own.
     Ndjson,
 }
 
@@ -76,7 +76,7 @@ impl Thread {
     ) -> Result<Bytes, EngineError> {
         let is_placed = is_placed(update);
         let write = async || {
-            let value = events::update(engine, update).await?;
+            let value = Box::pin(events::update(engine, update)).await?;
             Ok(format.frame(is_placed.then_some(position), &value))
         };
         // What has no position of its own is short.
@@ -128,8 +128,8 @@ impl Format {
                 frame.push_str(&format!("event: {name}\ndata: {value}\n\n"));
             }
             Self::Ndjson => {
-                let id = position.map(|position| json!({"id": position.to_string()}));
-                let mut line = id.unwrap_or_else(|| json!({}));
+                let at = position.map(|position| json!({"position": position.to_string()}));
+                let mut line = at.unwrap_or_else(|| json!({}));
                 if let (Value::Object(line), Value::Object(members)) = (&mut line, value) {
                     line.extend(members.clone());
                 }
@@ -186,7 +186,7 @@ mod tests {
         let json = r#"{"seq":7,"delta":2,"type":"message.delta","part":0,"text":"a\nb"}"#;
         assert_eq!(frame(Format::Sse, position), format!("id: 7.2\nevent: message.delta\ndata: {json}\n\n"));
         assert_eq!(frame(Format::Sse, None), format!("event: message.delta\ndata: {json}\n\n"));
-        assert_eq!(frame(Format::Ndjson, position), format!("{{\"id\":\"7.2\",{}\n", &json[1..]));
+        assert_eq!(frame(Format::Ndjson, position), format!("{{\"position\":\"7.2\",{}\n", &json[1..]));
         let stopping =
             "retry: 1000\nevent: server.stopping\ndata: {\"type\":\"server.stopping\",\"retry_ms\":1000}\n\n";
         assert_eq!(Format::Sse.stopping(), stopping);

@@ -50,7 +50,7 @@ struct Begin {
     params(("thread" = String, Path, description = "the thread's id"), Begin,
         ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
     responses((status = 200, content_type = "text/event-stream", body = String,
-            description = "events; with `Accept: application/x-ndjson` one JSON object a line"),
+            description = "events; with `Accept: application/x-ndjson` one JSON object a line, its `id` as `position`"),
         (status = 401, body = Problem), (status = 404, body = Problem)))]
 async fn thread(
     State(app): State<Shared>,
@@ -73,7 +73,7 @@ async fn thread(
     params(("run" = String, Path, description = "the run's id"), Begin,
         ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
     responses((status = 200, content_type = "text/event-stream", body = String,
-            description = "events; with `Accept: application/x-ndjson` one JSON object a line"),
+            description = "events; with `Accept: application/x-ndjson` one JSON object a line, its `id` as `position`"),
         (status = 204, description = "the run has ended, and the client has it all"),
         (status = 401, body = Problem), (status = 404, body = Problem)))]
 async fn run(
@@ -184,7 +184,8 @@ impl Live {
     /// Whether the run ends or waits with an update.
     async fn ends_with(&mut self, update: &Update) -> Result<bool, EngineError> {
         let End::WithRun { run, .. } = &self.end else { return Ok(false) };
-        let stands = async || Ok::<_, EngineError>(self.app.engine.status(run).await?.status);
+        // On the heap for its moment: a stream's memory is that of its largest step.
+        let stands = async || Ok::<_, EngineError>(Box::pin(self.app.engine.status(run)).await?.status);
         Ok(match update {
             Update::Event(recorded) => {
                 let mine = recorded.event.run.as_ref() == Some(run);
@@ -205,7 +206,7 @@ impl Live {
     async fn outcome(&mut self) -> Bytes {
         self.is_over = true;
         let End::WithRun { run, .. } = &self.end else { return Bytes::new() };
-        match self.app.engine.status(run).await {
+        match Box::pin(self.app.engine.status(run)).await {
             Ok(outcome) => self.format.frame(None, &events::outcome(&outcome)),
             Err(error) => self.failed(error),
         }

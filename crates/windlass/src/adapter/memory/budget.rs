@@ -65,6 +65,11 @@ impl Budgets {
         }
     }
 
+    /// Deletes the budgets whose name begins with a text, of which nothing is set aside.
+    pub fn forget(&mut self, prefix: &str) {
+        self.budgets.retain(|name, budget| !name.starts_with(prefix) || budget.standing.reserved > 0);
+    }
+
     /// Frees what a thread has reserved, and forgets its keys.
     pub fn forget_thread(&mut self, thread: &ThreadId, now: Timestamp) {
         let kept = self.reservations.remove(thread).unwrap_or_default();

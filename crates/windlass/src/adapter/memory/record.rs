@@ -9,7 +9,7 @@ use std::sync::Arc;
 use windlass_machine::Timestamp;
 
 use crate::port::journal::StoreError;
-use crate::port::records::{PreparedChange, Record, RecordError};
+use crate::port::records::{PreparedChange, PreparedWrite, Record, RecordError};
 
 /// Every record, by kind and key.
 #[derive(Default)]
@@ -46,8 +46,17 @@ impl RecordRows {
             let kept = || self.rows.get(&place).map(|row| row.version);
             let found = planned.get(&place).copied().unwrap_or_else(kept);
             change.check(found)?;
-            count += u64::from(found.is_some() || change.write.is_some());
-            let version = change.write.as_ref().map(|_| count);
+            let version = match &change.write {
+                PreparedWrite::Keep => found,
+                PreparedWrite::Put { .. } => {
+                    count += 1;
+                    Some(count)
+                }
+                PreparedWrite::Delete => {
+                    count += u64::from(found.is_some());
+                    None
+                }
+            };
             planned.insert(place, version);
             versions.push(version);
         }
@@ -59,11 +68,14 @@ impl RecordRows {
         for (change, version) in plan.changes.into_iter().zip(plan.versions) {
             let place = (change.kind, change.key);
             match (change.write, version) {
-                (Some((owner, value)), Some(version)) => {
+                (PreparedWrite::Keep, _) => {}
+                (PreparedWrite::Put { owner, value }, Some(version)) => {
                     let row = Row { owner, version, updated_at: now, value: value.into() };
                     self.rows.insert(place, row);
                 }
-                (Some(_), None) | (None, _) => drop(self.rows.remove(&place)),
+                (PreparedWrite::Put { .. }, None) | (PreparedWrite::Delete, _) => {
+                    self.rows.remove(&place);
+                }
             }
         }
         self.count = plan.count;

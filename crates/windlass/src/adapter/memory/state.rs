@@ -10,6 +10,7 @@ use windlass_machine::{BlobRef, Digest, Input, InputId, Seq, ThreadId, Timestamp
 
 use super::budget::Budgets;
 use super::record::RecordRows;
+use crate::port::budget::{of_run, of_thread};
 use crate::port::journal::{
     AppendError, Batch, Claim, Epoch, Head, InboxOutcome, Left, Posted, RunView, StoreError, StoredSnapshot,
     ThreadStatus, ThreadView,
@@ -180,6 +181,9 @@ impl State {
             }
         }
         thread.events.extend(batch.events.iter().map(|event| Arc::from(event.encode())));
+        for run in batch.runs.iter().filter(|run| run.status.is_some()) {
+            self.budgets.forget(&of_run(&batch.thread_view.workspace, &run.run));
+        }
         for run in batch.runs {
             match thread.runs.iter_mut().find(|known| known.run == run.run) {
                 Some(known) => *known = run,
@@ -284,8 +288,10 @@ impl State {
             return Err(StoreError::Refused { why });
         }
         let epoch = Epoch(thread.head.epoch.0 + 1);
+        let own = of_thread(&thread.view.workspace, id);
         *thread = Thread { deleted: true, head: Head { epoch, ..Head::default() }, ..Thread::default() };
         self.budgets.forget_thread(id, now);
+        self.budgets.forget(&own);
         Ok(())
     }
 

@@ -16,7 +16,6 @@ use super::blob;
 use super::fault::store_error;
 use super::{common_options, schema};
 use crate::adapter::node::{Node, private_folder};
-use crate::port::clock::Clock;
 use crate::port::journal::StoreError;
 
 /// The database's file.
@@ -80,29 +79,33 @@ pub async fn backup(store: &Path, into: &Path) -> Result<Copied, StoreError> {
 ///
 /// Fails where the folder holds something or a live process uses it, and where the copy is unfinished or damaged: then
 /// nothing stands in the folder.
-pub async fn restore(copy: &Path, store: &Path, clock: &dyn Clock) -> Result<Copied, StoreError> {
+pub async fn restore(copy: &Path, store: &Path) -> Result<Copied, StoreError> {
     if copy.join(UNFINISHED).exists() || !copy.join(DATABASE).is_file() {
         let why = format!("`{}` is no finished backup; name the folder that `backup` wrote", copy.display());
         return Err(StoreError::Refused { why });
     }
     private_folder(store)?;
     refuse_full(store, "the store")?;
-    let fresh = store.with_extension("restoring");
-    let _ = fs::remove_dir_all(&fresh);
-    let made = fill(copy, &fresh).await;
-    let placed = match made {
-        // The folder that is there is empty, which a rename replaces. Another process that has come meanwhile has put
-        // something into it, and the rename fails.
-        Ok(copied) => fs::rename(&fresh, store).map(|()| copied).map_err(|error| failed(store, &error)),
+    let mut name = store.file_name().unwrap_or_default().to_owned();
+    name.push(".restoring");
+    let fresh = store.with_file_name(name);
+    private_folder(&fresh)?;
+    refuse_full(&fresh, "what is being restored")?;
+    let placed = match fill(copy, &fresh).await {
+        // Where another process has put something into the folder meanwhile, it is no longer empty, and this fails.
+        Ok(copied) => fs::remove_dir(store)
+            .and_then(|()| fs::rename(&fresh, store))
+            .map(|()| copied)
+            .map_err(|error| failed(store, &error)),
         Err(error) => Err(error),
     };
     if placed.is_err() {
         let _ = fs::remove_dir_all(&fresh);
     }
-    let copied = placed?;
-    // The threads of the processes that were alive then are nobody's here.
-    drop(Node::open(store, clock)?);
-    Ok(copied)
+    if let Some(parent) = store.parent() {
+        sync_folder(parent)?;
+    }
+    placed
 }
 
 async fn fill(copy: &Path, fresh: &Path) -> Result<Copied, StoreError> {

@@ -28,6 +28,7 @@ const CLEAR: &str = "DELETE FROM budgets WHERE budget IN ( \
     SELECT budget FROM budgets WHERE day < ?1 AND reserved = 0 ORDER BY day LIMIT ?2)";
 const NEXT_OPEN: &str =
     "SELECT key, amounts FROM reservations WHERE number = ?1 AND amounts IS NOT NULL LIMIT 1";
+const FORGET: &str = "DELETE FROM budgets WHERE budget >= ?1 AND budget < ?2 AND reserved = 0";
 const FORGET_THREAD: &str = "DELETE FROM reservations WHERE number = ?1";
 
 /// The prepared statements of budgets.
@@ -38,6 +39,7 @@ pub(super) struct Budgets {
     stand: Statement,
     clear: Statement,
     next_open: Statement,
+    forget: Statement,
     forget_thread: Statement,
 }
 
@@ -51,6 +53,7 @@ impl Budgets {
             stand: raw.prepare(STAND)?,
             clear: raw.prepare(CLEAR)?,
             next_open: raw.prepare(NEXT_OPEN)?,
+            forget: raw.prepare(FORGET)?,
             forget_thread: raw.prepare(FORGET_THREAD)?,
         })
     }
@@ -78,6 +81,13 @@ impl Budgets {
             self.clear.run(&[before, Value::number(CLEARED_AT_ONCE as u64)])?;
         }
         Ok(())
+    }
+
+    /// Deletes the budgets whose name begins with a text that ends in a slash, of which nothing is set aside.
+    pub fn forget(&mut self, prefix: &str) -> Result<(), Fault> {
+        // `0` comes right after `/`.
+        let end = format!("{}0", prefix.trim_end_matches('/'));
+        self.forget.run(&[Value::Text(prefix), Value::Text(&end)]).map(drop)
     }
 
     /// Frees what a thread has reserved, and forgets its keys.

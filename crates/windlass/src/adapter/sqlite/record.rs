@@ -9,7 +9,7 @@ use sqlx::SqlitePool;
 use super::fault::{Fault, damaged, store_error};
 use super::raw::{Raw, Statement, Value};
 use crate::port::journal::StoreError;
-use crate::port::records::{PreparedChange, Record, RecordError};
+use crate::port::records::{PreparedChange, PreparedWrite, Record, RecordError};
 
 const VERSION: &str = "SELECT version FROM records WHERE kind = ?1 AND key = ?2";
 const COUNT: &str = "UPDATE record_changes SET count = count + 1 RETURNING count";
@@ -51,14 +51,15 @@ impl RecordRows {
         let found = self.version.first(&place, |row| row.integer(0).cast_unsigned())?;
         change.check(found)?;
         match &change.write {
-            None => {
+            PreparedWrite::Keep => Ok(found),
+            PreparedWrite::Delete => {
                 if found.is_some() {
                     self.count()?;
                     self.delete.run(&place)?;
                 }
                 Ok(None)
             }
-            Some((owner, value)) => {
+            PreparedWrite::Put { owner, value } => {
                 let version = self.count()?;
                 let [kind, key] = place;
                 let (version_now, now) = (Value::number(version), Value::number(now_ms));

@@ -15,6 +15,7 @@ use super::raw::{Raw, Row, Statement, Value};
 use super::record::RecordRows;
 use super::writer::{PreparedAppend, Write, Written};
 use crate::adapter::node::Node;
+use crate::port::budget::{of_run, of_thread};
 use crate::port::clock::Clock;
 use crate::port::journal::{
     AppendError, BatchId, Claim, Epoch, Head, InboxOutcome, Posted, RunView, StoreError, StoredSnapshot,
@@ -32,6 +33,7 @@ const CREATE: &str = "INSERT INTO threads (thread, created_at, updated_at) VALUE
 const MAKE: &str = "INSERT INTO threads (thread, created_at, updated_at, epoch, node) VALUES (?1, ?2, ?2, 1, ?3) \
     ON CONFLICT (thread) DO NOTHING RETURNING number, deleted, epoch, node, head, batch, status";
 const RELEASE: &str = "UPDATE threads SET node = NULL WHERE thread = ?1 AND epoch = ?2 AND node = ?3";
+const WORKSPACE: &str = "SELECT workspace FROM threads WHERE number = ?1";
 const DELETE: &str = "UPDATE threads SET deleted = 1, epoch = epoch + 1, node = NULL, head = 0, batch = 0, \
     deadline = NULL, interrupts = 0, workspace = '', owner = '', folder = NULL, title = NULL, title_lower = NULL \
     WHERE number = ?1";
@@ -86,6 +88,7 @@ pub(super) struct Changes {
     purge: Statement,
     snapshot: Statement,
     check: Statement,
+    workspace: Statement,
     /// Rows of a thread that only a deletion touches: each takes the thread's number.
     delete: [Statement; 4],
     delete_events: Statement,
@@ -119,6 +122,7 @@ impl Changes {
             purge: raw.prepare(PURGE)?,
             snapshot: raw.prepare(SNAPSHOT)?,
             check: raw.prepare(CHECK)?,
+            workspace: raw.prepare(WORKSPACE)?,
             delete: [
                 raw.prepare(DELETE)?,
                 raw.prepare(DELETE_RUNS)?,
@@ -196,6 +200,9 @@ impl Changes {
         }
         for run in &batch.runs {
             self.put_run(number, run, &batch.thread_view)?;
+            if run.status.is_some() {
+                self.budgets.forget(&of_run(&batch.thread_view.workspace, &run.run))?;
+            }
         }
         self.put_view(number, Head { seq, epoch: batch.epoch, batch: batch.id }, &batch.thread_view)?;
         Ok(seq)
@@ -335,10 +342,13 @@ impl Changes {
             let why = format!("thread `{thread}` has an active run; cancel the run, then delete the thread");
             return Err(StoreError::Refused { why });
         }
+        let workspace = self.workspace.first(&[Value::Integer(found.number)], |row| row.text(0))?.flatten();
+        let own = of_thread(&workspace.unwrap_or_default(), thread);
         for statement in &mut self.delete {
             statement.run(&[Value::Integer(found.number)])?;
         }
         self.budgets.forget_thread(found.number, self.clock.now().0)?;
+        self.budgets.forget(&own)?;
         self.collection.forget_thread(found.number)?;
         let first = position(found.number, Seq(0))?;
         self.delete_events.run(&[Value::Integer(first), Value::Integer(first | i64::from(u32::MAX))])?;

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use windlass_machine::{Seq, ThreadId, Timestamp};
+use windlass_machine::{RunStatus, Seq, ThreadId, Timestamp, Totals};
 
 use super::JournalSubject;
 use super::sample::{batch, claimed, draws, head, settle, texts};
 use crate::port::budget::{AMOUNT_MAX, BUDGETS_MAX, DAY_KEPT_MS, NAME_MAX_BYTES, Reserve, Settle};
-use crate::port::journal::{AppendError, Batch, BatchId, Head, Journal, StoreError};
+use crate::port::journal::{AppendError, Batch, BatchId, Head, Journal, RunView, StoreError};
 
 fn thread() -> ThreadId {
     ThreadId::from("thread-1")
@@ -299,6 +299,36 @@ pub(super) async fn a_deleted_thread_frees_what_it_reserved(subject: JournalSubj
         .await
         .unwrap();
     assert_eq!(standings(&*journal).await, [standing("calls", 0, 0), standing("usd", 5, 9)]);
+}
+
+pub(super) async fn own_budgets_go_with_their_run_and_thread(subject: JournalSubject) {
+    let journal = subject.first;
+    let start = claimed(&*journal, &thread()).await;
+    let budgets =
+        ["w/run/r%2F1/usd", "w/run/r%2F10/usd", "w/thread/thread-1/usd/2026-11-21", "w/user/r%2F1/usd"];
+    let used: Vec<_> = budgets.iter().map(|name| (*name, 5)).collect();
+    let mut ends = booking(&thread(), start, vec![settle("one", &used)], vec![]);
+    ends.thread_view.workspace = "w".to_owned();
+    let run = RunView {
+        run: "r/1".into(),
+        agent: "a".to_owned(),
+        model: "m".into(),
+        status: None,
+        from: Seq(1),
+        started_at: Timestamp(1),
+        finished_at: None,
+        totals: Totals::default(),
+    };
+    ends.runs = vec![run.clone()];
+    journal.append(ends.clone()).await.unwrap();
+    assert_eq!(standings(&*journal).await.len(), 4, "the run is active");
+    (ends.settle, ends.id) = (Vec::new(), BatchId(8));
+    ends.runs = vec![RunView { status: Some(RunStatus::Done), ..run }];
+    journal.append(ends).await.unwrap();
+    let left = |names: &[&str]| names.iter().map(|name| standing(name, 5, 0)).collect::<Vec<_>>();
+    assert_eq!(standings(&*journal).await, left(&budgets[1..]));
+    journal.delete(&thread()).await.unwrap();
+    assert_eq!(standings(&*journal).await, left(&[budgets[1], budgets[3]]));
 }
 
 pub(super) async fn old_days_are_cleared(subject: JournalSubject) {

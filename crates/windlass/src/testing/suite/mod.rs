@@ -84,6 +84,7 @@ pub async fn journal_suite<F: Future<Output = JournalSubject>>(make: impl Fn() -
         budget::budgets_are_found_by_how_they_begin,
         budget::a_deleted_thread_frees_what_it_reserved,
         budget::old_days_are_cleared,
+        budget::own_budgets_go_with_their_run_and_thread,
         list::threads_are_paged_newest_first,
         list::threads_are_filtered,
         list::threads_are_found_by_owner_and_by_what_they_do,

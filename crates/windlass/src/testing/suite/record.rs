@@ -49,6 +49,7 @@ pub async fn records_suite<F: Future<Output = RecordsSubject>>(make: impl Fn() -
         every_change_is_counted,
         what_does_not_fit_is_refused,
         an_append_brings_its_records,
+        an_append_holds_on_to_a_record,
         an_append_with_another_record_writes_nothing,
     ];
     for (name, case) in cases {
@@ -298,6 +299,24 @@ async fn an_append_brings_its_records(subject: RecordsSubject) {
     assert_eq!(value(&*subject.second, "a").await, Some(json!(1)));
     assert_eq!(subject.second.get("mode", "b").await.unwrap().expect("the record").value, json!("ask"));
     assert_eq!(subject.second.changes().await.unwrap(), 3);
+}
+
+async fn an_append_holds_on_to_a_record(subject: RecordsSubject) {
+    let thread = ThreadId::from("thread-1");
+    let version = subject.first.put("grant", "a", "alice", json!(2), Expect::Absent).await.unwrap();
+    let before = subject.first.get("grant", "a").await.unwrap();
+    let start = claimed(&*subject.journal, &thread).await;
+    let keep = |expected| vec![RecordChange::keep("grant", "a", expected)];
+    let append = Batch { records: keep(Expect::Version(version)), ..batch(&thread, start, &["a"]) };
+    assert_eq!(subject.journal.append(append).await.unwrap(), Seq(1));
+    assert_eq!(subject.second.get("grant", "a").await.unwrap(), before);
+    assert_eq!(subject.second.apply(keep(Expect::Any)).await.unwrap(), [Some(version)]);
+    assert_eq!(subject.second.changes().await.unwrap(), 1, "nothing was written");
+    subject.second.delete("grant", "a", Expect::Any).await.unwrap();
+    let late = Batch { records: keep(Expect::Version(version)), ..batch(&thread, head(1, 1), &["b"]) };
+    let error = subject.journal.append(late).await.unwrap_err();
+    assert!(matches!(error, AppendError::Record { .. }), "{error:?}");
+    assert_eq!(subject.second.apply(keep(Expect::Absent)).await.unwrap(), [None]);
 }
 
 async fn an_append_with_another_record_writes_nothing(subject: RecordsSubject) {

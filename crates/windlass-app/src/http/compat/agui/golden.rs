@@ -147,9 +147,9 @@ impl Stage {
         let resume: Vec<Resume> = serde_json::from_str(resume).expect("answers");
         match answers(&self.open, &resume, Timestamp(at.parse().expect("a number"))) {
             Ok(None) => "nothing is answered\n".into(),
-            Ok(Some(given)) => given.iter().fold(String::new(), |out, given| {
-                out + &serde_json::to_string(given).expect("JSON") + "\n"
-            }),
+            Ok(Some(given)) => given
+                .iter()
+                .fold(String::new(), |out, given| out + &serde_json::to_string(given).expect("JSON") + "\n"),
             Err(problem) => format!("{} {}\n", problem.code, problem.detail),
         }
     }
@@ -183,7 +183,9 @@ fn has_null(value: &Value) -> bool {
 fn played(script: &str) -> String {
     let mut stage = Stage::default();
     let mut out = String::new();
-    for line in script.lines().filter(|line| ["= ", "> ", "? ", "# "].iter().any(|mark| line.starts_with(mark))) {
+    for line in
+        script.lines().filter(|line| ["= ", "> ", "? ", "# "].iter().any(|mark| line.starts_with(mark)))
+    {
         writeln!(out, "{line}").unwrap();
         for said in stage.line(line) {
             writeln!(out, "{}", stage.written(said)).unwrap();

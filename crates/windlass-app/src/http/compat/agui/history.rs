@@ -190,9 +190,8 @@ impl History {
         let id = reply_id(run, began);
         let (thought, said, calls) = parts(message);
         let keys = (0..calls.len()).filter_map(|index| u32::try_from(index).ok());
-        self.calls = keys
-            .map(|index| (CallKey { step: attempt.step, index }, call_id(&id, index as usize)))
-            .collect();
+        self.calls =
+            keys.map(|index| (CallKey { step: attempt.step, index }, call_id(&id, index as usize))).collect();
         if message.is_worth_keeping() {
             for message in (Whole { thought, said, calls }).messages(&id) {
                 self.push(event, message);

@@ -84,7 +84,8 @@ pub struct New {
 impl RunInput {
     /// Refuses what is too long to be an id, or empty.
     pub fn check(&self) -> Result<(), Problem> {
-        let users = self.messages.iter().filter(|line| line.role == "user").map(|line| ("messages[].id", &line.id));
+        let users =
+            self.messages.iter().filter(|line| line.role == "user").map(|line| ("messages[].id", &line.id));
         for (name, id) in [("threadId", &self.thread_id), ("runId", &self.run_id)].into_iter().chain(users) {
             if !(1..=ID_MAX_BYTES).contains(&id.len()) {
                 let shown: String = id.chars().take(40).collect();
@@ -151,8 +152,10 @@ impl Line {
             match part["text"].as_str().filter(|_| part["type"] == "text") {
                 Some(text) => message.blocks.push(Block::text(text)),
                 None => {
-                    let detail =
-                        format!("message `{}` has a part of type {}, which is not read here", self.id, part["type"]);
+                    let detail = format!(
+                        "message `{}` has a part of type {}, which is not read here",
+                        self.id, part["type"]
+                    );
                     return Err(Problem::invalid(detail).hint("upload files over `/api/v1/files`"));
                 }
             }

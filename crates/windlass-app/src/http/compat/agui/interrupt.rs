@@ -64,7 +64,8 @@ struct Asked {
 
 impl Asked {
     fn of(open: &OpenInterrupt) -> Self {
-        let plain = |reason, message: String, schema| Self { reason, message, schema, approval: None, more: None };
+        let plain =
+            |reason, message: String, schema| Self { reason, message, schema, approval: None, more: None };
         match &open.kind {
             InterruptKind::Approval { tool, approval, preview } => {
                 let preview = preview.as_ref().map(|preview| text(preview).to_owned());
@@ -103,8 +104,10 @@ impl Asked {
             }
             InterruptKind::Limit(limit) => {
                 let (used, figure, name) = (limit.used, limit.figure, &limit.limit);
-                let message = format!("{used} of {figure} `{name}` are used; go on with a higher figure, or stop");
-                let schema = json!({"type": "object", "properties": {"to": {"type": "integer"}}, "required": ["to"]});
+                let message =
+                    format!("{used} of {figure} `{name}` are used; go on with a higher figure, or stop");
+                let schema =
+                    json!({"type": "object", "properties": {"to": {"type": "integer"}}, "required": ["to"]});
                 Self { more: serde_json::to_value(limit).ok(), ..plain("windlass:limit", message, schema) }
             }
         }

@@ -112,8 +112,7 @@ impl Reply {
                 let known = self.calls.iter().position(|call| call.part == *part);
                 let index = known.unwrap_or(self.calls.len());
                 if known.is_none() {
-                    let call =
-                        Call { part: *part, name: None, early: String::new(), flow: Flow::default() };
+                    let call = Call { part: *part, name: None, early: String::new(), flow: Flow::default() };
                     self.calls.push(call);
                 }
                 self.call(index, name.as_deref(), arguments, &mut words);

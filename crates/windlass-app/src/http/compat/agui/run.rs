@@ -5,9 +5,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
-use windlass::machine::{
-    Fact, InputId, InterruptId, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy,
-};
+use windlass::machine::{Fact, InputId, InterruptId, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy};
 use windlass::{AgentConfig, OpenInterrupt, Started, Task};
 
 use super::attach::tell;
@@ -19,9 +17,9 @@ use super::notes::note;
 use super::speak::Speaker;
 use super::thread::find;
 use super::word::{Scene, Spent};
-use crate::home::Home;
 use crate::http::Shared;
 use crate::http::agents;
+use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::problem::Problem;
@@ -108,20 +106,16 @@ impl Exchange<'_> {
     }
 
     async fn send(&self, thread: &ThreadId, new: New, when_busy: WhenBusy) -> Result<Started, Problem> {
-        let caller = self.caller;
         let task = Task {
-            agent: self.agent.clone(),
             message: new.message,
             thread: Some(thread.clone()),
             id: Some(new.id),
-            by: caller.user().clone(),
-            workspace: caller.workspace().to_owned(),
-            folder: Some(Home::of(caller.workspace(), caller.user()).recorded()),
             // A limit that is reached is asked about as everything else is.
             options: RunOptions { surface: Surface::Chat, ..RunOptions::default() },
             when_busy,
+            ..Task::new(self.agent.clone(), "")
         };
-        Ok(self.app.engine.start(task).await?)
+        begin(self.app, self.caller, task).await
     }
 
     /// The event with which a message that was just sent stands in the journal, or waits.
@@ -141,7 +135,7 @@ impl Exchange<'_> {
         open: &[OpenInterrupt],
         is_new: bool,
         input: &RunInput,
-        history: History,
+        mut history: History,
     ) -> Result<Response, Problem> {
         let run = history.run.clone().ok_or_else(nothing_new)?;
         let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
@@ -149,7 +143,7 @@ impl Exchange<'_> {
         let lacks = !history.is_known_to(|id| input.has(id));
         let Some(given) = answers(open, &input.resume, now)? else {
             // The run that is asked for calls no model.
-            let history = History { spent: Spent::default(), ..history };
+            history.spent = Spent::default();
             let mut speaker = Speaker::new(scene, run, &history);
             // A message that was not taken stays the client's: no snapshot takes it away.
             let shown = (lacks && !is_new).then_some(&history);
@@ -185,7 +179,10 @@ impl Exchange<'_> {
         for entry in &input.resume {
             match history.closed.get(&InterruptId::from(entry.interrupt_id.as_str())) {
                 None => {
-                    return Err(Problem::not_found(format!("interrupt `{}` in the thread", entry.interrupt_id)));
+                    return Err(Problem::not_found(format!(
+                        "interrupt `{}` in the thread",
+                        entry.interrupt_id
+                    )));
                 }
                 Some(by) if entry.status == Status::Resolved && by != self.caller.user() => {
                     let detail = format!("interrupt `{}` was closed by `{by}`", entry.interrupt_id);

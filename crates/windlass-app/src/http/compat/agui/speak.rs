@@ -228,8 +228,7 @@ impl Speaker {
         let (thought, said, calls) = parts(message);
         let keys = (0..calls.len()).filter_map(|index| u32::try_from(index).ok());
         let id = self.reply.id().to_owned();
-        self.calls =
-            keys.map(|index| (CallKey { step, index }, call_id(&id, index as usize))).collect();
+        self.calls = keys.map(|index| (CallKey { step, index }, call_id(&id, index as usize))).collect();
         match message.is_worth_keeping() {
             true => self.reply.finish(&Whole { thought, said, calls }),
             false => self.reply.fail(),

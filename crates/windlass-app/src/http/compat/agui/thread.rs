@@ -47,7 +47,8 @@ mod tests {
         let id = made_of("default", &ann, "t1");
         assert_eq!(id, made_of("default", &ann, "t1"));
         assert_eq!(id.as_str().len(), 45);
-        for other in [made_of("default", &bob, "t1"), made_of("other", &ann, "t1"), made_of("default", &ann, "t2")]
+        for other in
+            [made_of("default", &bob, "t1"), made_of("other", &ann, "t1"), made_of("default", &ann, "t2")]
         {
             assert_ne!(id, other);
         }

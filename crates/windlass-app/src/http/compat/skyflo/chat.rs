@@ -9,8 +9,8 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Reject, Reply, Run, RunId, RunOptions, Seq,
-    Surface, ThreadId, WhenBusy,
+    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Principal, Reject, Reply, Run, RunId,
+    RunOptions, Seq, Surface, ThreadId, WhenBusy,
 };
 use windlass::port::journal::RunRow;
 use windlass::{EngineError, Task};
@@ -20,8 +20,8 @@ use super::feed::{HEARTBEAT, respond};
 use super::find::{Found, found, open};
 use super::speak::{Offer, Speaker};
 use super::word::Scene;
-use crate::home::Home;
 use crate::http::Shared;
+use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::problem::Problem;
@@ -86,14 +86,11 @@ pub async fn chat(
     };
     let mut task = Task::new(app.agent.clone(), text);
     task.thread = opened.as_ref().map(|(thread, _)| thread.clone());
-    task.by = caller.user().clone();
-    task.workspace = caller.workspace().to_owned();
-    task.folder = Some(Home::of(caller.workspace(), caller.user()).recorded());
     // A run that reaches a limit ends with an error that says so; the conversation can go on. (SK-G19)
     task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
     // The engine that is spoken to here has one list of messages: what comes meanwhile is read after the calls.
     task.when_busy = WhenBusy::Steer;
-    let started = app.engine.start(task).await?;
+    let started = begin(&app, &caller, task).await?;
     let draft = opened.and_then(|(_, draft)| draft);
     let is_titled = draft.as_ref().is_some_and(|draft| !draft.title.is_empty());
     if let Some(draft) = draft {
@@ -246,7 +243,7 @@ pub async fn stop(
     match app.engine.cancel(&row.view.run, caller.user().clone()).await {
         // It has ended, or is being stopped already.
         Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
-        Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row).await?,
+        Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row, caller.user()).await?,
         Err(error) => return Err(error.into()),
     }
     let Stop { conversation_id, run_id } = stop;
@@ -266,9 +263,9 @@ async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
 }
 
 /// Takes the message back that is to start a run.
-async fn withdraw(app: &Shared, row: &RunRow) -> Result<(), EngineError> {
+async fn withdraw(app: &Shared, row: &RunRow, by: &Principal) -> Result<(), EngineError> {
     let machine = app.engine.peek(&row.thread).await?;
     let waiting = machine.state().queue.iter().find(|waiting| waiting.queued.run == row.view.run);
     let Some(waiting) = waiting else { return Ok(()) };
-    app.engine.withdraw(&row.thread, &waiting.id, waiting.queued.by.clone()).await.map(drop)
+    app.engine.withdraw(&row.thread, &waiting.id, by.clone()).await.map(drop)
 }

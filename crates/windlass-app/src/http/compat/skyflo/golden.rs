@@ -89,8 +89,8 @@ impl Stage {
         }
     }
 
-    /// Begins the stream, beside a run that goes on where there is one.
-    fn begin(&mut self) -> Vec<Word> {
+    /// Begins the stream, beside a run that goes on where there is one. What that asks is told again, or not.
+    fn begin(&mut self, again: bool) -> Vec<Word> {
         let active = self.before.run.as_ref();
         let run = active.map_or_else(|| "run_1".to_owned(), |_| format!("run_1-{}", self.seq + 1));
         let scene = Scene { conversation: "thr_1".into(), run };
@@ -99,7 +99,7 @@ impl Stage {
         if let Some(run) = active {
             speaker = speaker.beside(run);
         }
-        let words = speaker.begin(active);
+        let words = speaker.begin(active.filter(|_| again));
         self.speaker = Some(speaker);
         words
     }
@@ -111,8 +111,8 @@ impl Stage {
             return Vec::new();
         }
         let Some(line) = line.strip_prefix("> ") else { return Vec::new() };
-        if line == "begin" {
-            return self.begin();
+        if let Some(how) = line.strip_prefix("begin") {
+            return self.begin(how == " again");
         }
         let update = self.update(line);
         let now = Timestamp(self.now);

@@ -15,9 +15,9 @@ use windlass::{Engine, EngineError};
 
 use super::call::{Call, args, blocks, plain, text};
 use super::calls::{Said, is_failure, said as answered};
-use crate::http::compat::fill::fill;
 use super::find::CHANGED;
 use super::reply::{Replied, dollars, said, thought};
+use crate::http::compat::fill::fill;
 
 /// Events read at a time.
 const PAGE: usize = 512;
@@ -92,6 +92,11 @@ impl Fold {
             Fact::MessageTaken { id } => {
                 if let Some(message) = self.queued.remove(id) {
                     self.user(message);
+                }
+            }
+            Fact::MessageEdited { id, message, .. } => {
+                if let Some(waiting) = self.queued.get_mut(id) {
+                    waiting["content"] = said(message).into();
                 }
             }
             Fact::MessageWithdrawn { id, .. } => {

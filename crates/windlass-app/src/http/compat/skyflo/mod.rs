@@ -3,6 +3,7 @@
 //! Paths and shapes are those of its `/api/v1`; an error has its words in `detail`, as there. Integrations are not here.
 
 mod analytics;
+mod auth;
 mod call;
 mod calls;
 mod chat;
@@ -16,16 +17,18 @@ mod health;
 mod messages;
 mod reply;
 mod speak;
+mod team;
 mod tools;
 mod word;
 
 use axum::Router;
-use axum::routing::{MethodRouter, get, post};
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, patch, post};
 
 use crate::http::Shared;
 
 /// The routes.
-pub fn routes() -> Router<Shared> {
+pub fn routes(app: &Shared) -> Router<Shared> {
     let all: Vec<(&str, MethodRouter<Shared>)> = vec![
         ("/health", get(health::live)),
         ("/health/database", get(health::database)),
@@ -39,10 +42,28 @@ pub fn routes() -> Router<Shared> {
             get(conversations::one).patch(conversations::change).delete(conversations::delete),
         ),
         ("/analytics/metrics", get(analytics::metrics)),
+        ("/auth/jwt/login", post(auth::login)),
+        ("/auth/jwt/logout", post(auth::logout_session)),
+        ("/auth/logout", post(auth::logout)),
+        ("/auth/refresh", post(auth::refresh)),
+        ("/auth/refresh/issue", post(auth::issue)),
+        ("/auth/register", post(auth::register)),
+        ("/auth/register/register", post(auth::register)),
+        ("/auth/verify/request-verify-token", post(auth::ask_for_mail)),
+        ("/auth/verify/verify", post(auth::verify)),
+        ("/auth/reset-password/forgot-password", post(auth::ask_for_mail)),
+        ("/auth/reset-password/reset-password", post(auth::reset)),
+        ("/auth/is_admin_user", get(auth::is_admin_user)),
+        ("/auth/me", get(auth::me).patch(auth::change_me)),
+        ("/auth/users/me", get(auth::me).patch(auth::change_me)),
+        ("/auth/users/me/password", patch(auth::change_password)),
+        ("/auth/users/{user}", get(auth::user).patch(auth::change_user).delete(team::remove)),
+        ("/team/members", get(team::members).post(team::add)),
+        ("/team/members/{member}", patch(team::change).delete(team::remove)),
     ];
     // The engine that is spoken to here takes each path with a slash at its end, too.
     let inner = all.into_iter().fold(Router::new(), |router, (path, methods)| {
         router.route(&format!("{path}/"), methods.clone()).route(path, methods)
     });
-    Router::new().nest("/skyflo/api/v1", inner)
+    Router::new().nest("/skyflo/api/v1", inner.layer(from_fn_with_state(app.clone(), auth::by_cookie)))
 }

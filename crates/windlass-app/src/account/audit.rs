@@ -1,0 +1,247 @@
+//! The audit log: who did what, one chain of entries per workspace. An entry is written in the transaction of the
+//! change that it tells of, or alone where there is none.
+//!
+//! Nothing changes or removes an entry. Each names the digest of the one before, so that whoever has noted one digest
+//! can check everything up to there without the store (`verify.rs`).
+
+pub mod export;
+pub mod verify;
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use windlass::machine::{Principal, Timestamp};
+use windlass::port::journal::StoreError;
+use windlass::port::records::{Expect, RecordChange, RecordError};
+
+use super::error::conflict;
+use super::record::{put, read};
+use super::{Accounts, Identity, secret};
+
+/// The kind of the entries, whose key is the workspace and the position.
+const AUDIT: &str = "audit";
+/// The kind of the chains' ends, whose key is the workspace.
+const HEAD: &str = "audit_head";
+
+/// Longest text of an entry, in characters: addresses that somebody types come from outside.
+const TEXT_MAX_CHARS: usize = 256;
+/// Largest details of an entry as JSON, in bytes.
+const DETAILS_MAX_BYTES: usize = 16 * 1024;
+/// How often an entry is tried beside other processes' entries. In this process they take turns.
+const TRIES: usize = 100;
+
+/// What begins every chain.
+pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// An entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its position in the workspace's chain, from 1.
+    pub seq: u64,
+    /// When it was written, in milliseconds since the Unix epoch.
+    #[schema(value_type = u64)]
+    pub at: Timestamp,
+    /// The workspace.
+    pub workspace: String,
+    /// Whoever did it; null where nobody is known.
+    #[schema(value_type = Option<String>)]
+    pub actor: Option<Principal>,
+    /// The session or key by which they came.
+    pub via: Option<String>,
+    /// What was done.
+    #[schema(example = "login.failed")]
+    pub action: String,
+    /// To what or whom.
+    pub subject: Option<String>,
+    /// The address of the connection.
+    pub from: Option<String>,
+    /// What else there is to know.
+    #[schema(value_type = Object)]
+    pub details: Map<String, Value>,
+    /// The hash of the entry before.
+    pub prev: String,
+    /// SHA-256, in hexadecimal, of `prev`, a line feed, and this entry as JSON with an empty `hash`.
+    pub hash: String,
+}
+
+impl Entry {
+    /// The hash that it should have.
+    fn digest(&self) -> String {
+        let bare = Self { hash: String::new(), ..self.clone() };
+        secret::hex(format!("{}\n{}", self.prev, bare.line()).as_bytes())
+    }
+
+    /// The entry as a line of JSON.
+    pub fn line(&self) -> String {
+        // Strings, numbers and JSON: nothing that the serialiser refuses.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Where a chain ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// The workspace.
+    pub workspace: String,
+    /// How many entries there are.
+    pub seq: u64,
+    /// The hash of the last one.
+    pub hash: String,
+}
+
+/// What is to be written.
+#[derive(Clone, Debug)]
+pub struct Note {
+    workspace: String,
+    actor: Option<Principal>,
+    via: Option<String>,
+    action: String,
+    subject: Option<String>,
+    from: Option<String>,
+    details: Map<String, Value>,
+}
+
+impl Note {
+    /// That something was done in a workspace; nobody is named yet.
+    pub fn new(workspace: &str, action: &str) -> Self {
+        let (workspace, action) = (workspace.to_owned(), action.to_owned());
+        Self { workspace, actor: None, via: None, action, subject: None, from: None, details: Map::new() }
+    }
+
+    /// That somebody who made a request did something.
+    pub fn by(identity: &Identity, action: &str) -> Self {
+        let via = Some(identity.credential.to_string());
+        Self { actor: Some(identity.user.clone()), via, ..Self::new(&identity.workspace, action) }
+    }
+
+    /// Names whoever did it.
+    pub fn actor(mut self, actor: &Principal) -> Self {
+        self.actor = Some(actor.clone());
+        self
+    }
+
+    /// Names to what or whom it was done.
+    pub fn on(mut self, subject: &str) -> Self {
+        self.subject = Some(crate::console::first_line(subject, TEXT_MAX_CHARS));
+        self
+    }
+
+    /// Names the address of the connection.
+    pub fn from(mut self, from: Option<IpAddr>) -> Self {
+        self.from = from.map(|address| address.to_string());
+        self
+    }
+
+    /// Adds what else there is to know.
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    fn after(&self, head: Option<&Head>, at: Timestamp) -> Entry {
+        let size = Value::Object(self.details.clone()).to_string().len();
+        let details = match size {
+            0..=DETAILS_MAX_BYTES => self.details.clone(),
+            _ => Map::from_iter([("left_out_bytes".to_owned(), size.into())]),
+        };
+        let mut entry = Entry {
+            seq: head.map_or(0, |head| head.seq) + 1,
+            at,
+            workspace: self.workspace.clone(),
+            actor: self.actor.clone(),
+            via: self.via.clone(),
+            action: self.action.clone(),
+            subject: self.subject.clone(),
+            from: self.from.clone(),
+            details,
+            prev: head.map_or_else(|| GENESIS.to_owned(), |head| head.hash.clone()),
+            hash: String::new(),
+        };
+        entry.hash = entry.digest();
+        entry
+    }
+}
+
+fn key(workspace: &str, seq: u64) -> String {
+    format!("{workspace}/{seq:016x}")
+}
+
+impl Accounts {
+    /// Writes an entry that goes with no change of ours.
+    pub async fn record(&self, note: Note) -> Result<(), RecordError> {
+        self.commit(Vec::new(), note).await.map(drop)
+    }
+
+    /// Makes changes and writes the entry that tells of them, all or nothing. Returns the versions of the changes.
+    pub async fn commit(
+        &self,
+        changes: Vec<RecordChange>,
+        note: Note,
+    ) -> Result<Vec<Option<u64>>, RecordError> {
+        // Turns in this process: each entry needs the one before. The semaphore is never closed.
+        let _turn = self.memory.audit_turn.acquire().await;
+        let mut tries = 0;
+        loop {
+            let found = self.records.get(HEAD, &note.workspace).await?;
+            let expected = found.as_ref().map_or(Expect::Absent, |head| Expect::Version(head.version));
+            let head = found.map(read::<Head>).transpose()?;
+            let entry = note.after(head.as_ref(), self.clock.now());
+            let head = Head { workspace: entry.workspace.clone(), seq: entry.seq, hash: entry.hash.clone() };
+            let mut all = changes.clone();
+            all.push(put(HEAD, &head.workspace, &head.workspace, &head, expected));
+            let place = key(&head.workspace, head.seq);
+            all.push(put(AUDIT, &place, &head.workspace, &entry, Expect::Absent));
+            match self.records.apply(all).await {
+                // Another process wrote an entry in between.
+                Err(error) if tries < TRIES && conflict(&error) == Some(HEAD) => tries += 1,
+                Err(error) => return Err(error),
+                Ok(mut versions) => {
+                    versions.truncate(changes.len());
+                    return Ok(versions);
+                }
+            }
+        }
+    }
+
+    /// Where a workspace's chain ends; `None` where nothing was ever written.
+    pub async fn audit_head(&self, workspace: &str) -> Result<Option<Head>, StoreError> {
+        self.records.get(HEAD, workspace).await?.map(read).transpose()
+    }
+
+    /// Up to `limit` entries after a position, the oldest first.
+    pub async fn audit_after(
+        &self,
+        workspace: &str,
+        seq: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let after = key(workspace, seq);
+        let records = self.records.list(AUDIT, Some(workspace), Some(&after), limit).await?;
+        records.into_iter().map(read).collect()
+    }
+
+    /// Up to `limit` entries before a position, or the last ones; the newest first.
+    pub async fn audit_before(
+        &self,
+        workspace: &str,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let end = match before {
+            Some(before) => before,
+            None => self.audit_head(workspace).await?.map_or(0, |head| head.seq) + 1,
+        };
+        let first = end.saturating_sub(limit as u64).max(1);
+        let wanted = end.saturating_sub(first) as usize;
+        if wanted == 0 {
+            return Ok(Vec::new());
+        }
+        let mut entries = self.audit_after(workspace, first - 1, wanted).await?;
+        entries.reverse();
+        Ok(entries)
+    }
+}

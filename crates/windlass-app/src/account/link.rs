@@ -1,0 +1,215 @@
+//! One-time links: to sign in at this machine, to register on an invitation, to choose a new password.
+//!
+//! A link is looked at as often as anybody likes, since mail scanners and previews do; only carrying out what it is
+//! for uses it up, in the same transaction.
+
+use serde::{Deserialize, Serialize};
+use windlass::machine::{Principal, Timestamp};
+use windlass::port::journal::StoreError;
+use windlass::port::records::{Expect, Record, RecordChange, RecordError};
+
+use super::audit::Note;
+use super::error::{AccountError, conflict};
+use super::record::{put, read};
+use super::session::{Client, Tokens};
+use super::user::{DEFAULT_WORKSPACE, LOCAL};
+use super::{Accounts, Identity, Role, secret};
+
+/// The kind of links, by the digest of their token; their owner is the workspace.
+pub(super) const LINK: &str = "link";
+/// The owner of the one link that a server prints when it starts.
+const START: &str = "(start)";
+
+/// How long an invitation counts unless something else is said, in seconds: a week.
+pub const INVITE_S: u64 = 7 * 24 * 3_600;
+/// How long any link counts at most, in seconds.
+pub const LINK_MAX_S: u64 = 30 * 24 * 3_600;
+/// How long a link to sign in or to choose a password counts, in seconds: a day.
+pub const DAY_S: u64 = 24 * 3_600;
+/// Open links of a workspace: more than anybody invites within a month.
+const LINKS_MAX: usize = 500;
+
+/// What a link is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum LinkUse {
+    /// Signs a user in.
+    SignIn {
+        /// Whom.
+        user: Principal,
+    },
+    /// Registers an account.
+    Invite {
+        /// What it may do.
+        role: Role,
+        /// The one address that it is for; without one, any.
+        email: Option<String>,
+    },
+    /// Chooses a new password.
+    Reset {
+        /// Whose.
+        user: Principal,
+    },
+}
+
+/// A link as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Its id, which is no secret.
+    pub id: String,
+    /// What it is for.
+    pub used_for: LinkUse,
+    /// The workspace.
+    pub workspace: String,
+    /// Whoever made it; nobody where it came from this machine's terminal.
+    pub made_by: Option<Principal>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The moment from which it no longer counts.
+    pub expires_at: Timestamp,
+}
+
+/// Who makes a link.
+#[derive(Clone, Copy, Debug)]
+pub enum Maker<'a> {
+    /// The person at this machine's terminal.
+    Terminal,
+    /// Somebody who made a request.
+    Caller(&'a Identity),
+}
+
+impl Accounts {
+    /// Makes a link. The second value is its token, which is shown now and never again.
+    pub async fn make_link(
+        &self,
+        maker: Maker<'_>,
+        workspace: &str,
+        used_for: LinkUse,
+        seconds: u64,
+    ) -> Result<(Link, String), AccountError> {
+        if !(60..=LINK_MAX_S).contains(&seconds) {
+            let why = format!("a link counts for 60 to {LINK_MAX_S} seconds; {seconds} was asked for");
+            return Err(AccountError::Invalid(why));
+        }
+        if self.links(workspace).await?.len() >= LINKS_MAX {
+            let detail = format!("the workspace has {LINKS_MAX} open links; take some back first");
+            return Err(AccountError::Refused { code: "too_many", detail });
+        }
+        let (link, token) = self.draw_link(maker, workspace, used_for, seconds);
+        let note = match maker {
+            Maker::Terminal => Note::new(workspace, "link.add").actor(&Principal::from(LOCAL)),
+            Maker::Caller(identity) => Note::by(identity, "link.add"),
+        };
+        let what = serde_json::to_value(&link.used_for).unwrap_or_default();
+        let change = put(LINK, &secret::hash(&token), workspace, &link, Expect::Absent);
+        self.commit(vec![change], note.on(&link.id).with("link", what)).await?;
+        Ok((link, token))
+    }
+
+    fn draw_link(
+        &self,
+        maker: Maker<'_>,
+        workspace: &str,
+        used_for: LinkUse,
+        seconds: u64,
+    ) -> (Link, String) {
+        let now = self.clock.now();
+        let link = Link {
+            id: format!("lnk_{}", secret::draw::<9>()),
+            used_for,
+            workspace: workspace.to_owned(),
+            made_by: match maker {
+                Maker::Terminal => None,
+                Maker::Caller(identity) => Some(identity.user.clone()),
+            },
+            created_at: now,
+            expires_at: Timestamp(now.0 + seconds * 1_000),
+        };
+        (link, secret::draw::<32>())
+    }
+
+    /// Makes the link that a server prints when it starts, in place of the last one.
+    pub async fn start_link(&self, used_for: LinkUse) -> Result<String, AccountError> {
+        let (link, token) = self.draw_link(Maker::Terminal, DEFAULT_WORKSPACE, used_for, DAY_S);
+        let old = self.every(LINK, Some(START)).await?;
+        let mut changes: Vec<_> =
+            old.iter().map(|record| RecordChange::delete(LINK, &record.key, Expect::Any)).collect();
+        changes.push(put(LINK, &secret::hash(&token), START, &link, Expect::Absent));
+        let note = Note::new(DEFAULT_WORKSPACE, "link.add").actor(&Principal::from(LOCAL)).on(&link.id);
+        self.commit(changes, note).await?;
+        Ok(token)
+    }
+
+    /// What a link is for, where it counts.
+    pub async fn look_at_link(&self, token: &str) -> Result<Link, AccountError> {
+        self.find_link(token).await.map(|(link, _)| link)
+    }
+
+    /// A link that counts, and the change that uses it up.
+    pub(super) async fn find_link(&self, token: &str) -> Result<(Link, RecordChange), AccountError> {
+        let record = self.records.get(LINK, &secret::hash(token)).await?.ok_or(AccountError::Link)?;
+        let used = RecordChange::delete(LINK, &record.key, Expect::Version(record.version));
+        let link: Link = read(record)?;
+        if link.expires_at <= self.clock.now() {
+            return Err(AccountError::Link);
+        }
+        Ok((link, used))
+    }
+
+    /// Signs somebody in by a link, and uses it up.
+    pub async fn sign_in_by_link(&self, token: &str, client: &Client) -> Result<Tokens, AccountError> {
+        let (link, used) = self.find_link(token).await?;
+        let LinkUse::SignIn { user } = &link.used_for else { return Err(AccountError::Link) };
+        let user = self.refresh().await?.find(user).filter(|user| user.active).ok_or(AccountError::Link)?;
+        let note = Note::new(&user.workspace, "login").on(user.id.as_str()).with("link", link.id.as_str());
+        self.open_session(&user, client, vec![used], note).await.map_err(used_up)
+    }
+
+    /// The links of a workspace that count; those that do no longer are removed.
+    pub async fn links(&self, workspace: &str) -> Result<Vec<Link>, StoreError> {
+        let now = self.clock.now();
+        let (mut links, mut old) = (Vec::new(), Vec::new());
+        for record in self.every(LINK, Some(workspace)).await? {
+            let key = record.key.clone();
+            let link: Link = read(record)?;
+            if link.expires_at > now {
+                links.push(link);
+            } else {
+                old.push(RecordChange::delete(LINK, &key, Expect::Any));
+            }
+        }
+        match self.records.apply(old).await {
+            Ok(_) | Err(RecordError::Conflict { .. }) => {}
+            Err(RecordError::Store(error)) => return Err(error),
+        }
+        links.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.id.cmp(&b.id)));
+        Ok(links)
+    }
+
+    /// What takes back every link that somebody made.
+    pub(super) async fn link_ends(
+        &self,
+        workspace: &str,
+        maker: &Principal,
+    ) -> Result<Vec<RecordChange>, StoreError> {
+        let records = self.every(LINK, Some(workspace)).await?;
+        let theirs = records.iter().filter(|record| record.value["made_by"] == maker.as_str());
+        Ok(theirs.map(|record| RecordChange::delete(LINK, &record.key, Expect::Any)).collect())
+    }
+
+    /// Takes a link of the caller's workspace back.
+    pub async fn take_link_back(&self, identity: &Identity, id: &str) -> Result<(), AccountError> {
+        let records = self.every(LINK, Some(&identity.workspace)).await?;
+        let named = |record: &&Record| record.value["id"] == id;
+        let record = records.iter().find(named);
+        let record = record.ok_or_else(|| AccountError::Missing(format!("link `{id}`")))?;
+        let gone = RecordChange::delete(LINK, &record.key, Expect::Any);
+        self.commit(vec![gone], Note::by(identity, "link.remove").on(id)).await?;
+        Ok(())
+    }
+}
+
+/// Somebody else used the link first.
+pub(super) fn used_up(error: RecordError) -> AccountError {
+    if conflict(&error) == Some(LINK) { AccountError::Link } else { error.into() }
+}

@@ -1,0 +1,423 @@
+//! Sign-in by a provider elsewhere (OpenID Connect): authorization code with PKCE, state and nonce.
+//!
+//! What a sign-in under way needs travels in a signed cookie of the browser that began it, so that nobody can finish
+//! another's and beginning one costs the server nothing. An account is found by issuer and subject; by its address
+//! only where the configuration says so and the provider has verified it.
+
+mod fetch;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use openidconnect::core::{
+    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdToken, CoreIdTokenVerifier,
+    CoreJwsSigningAlgorithm as Alg, CoreProviderMetadata,
+};
+use openidconnect::{
+    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, IssuerUrl,
+    Nonce, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, TokenResponse,
+};
+use serde::{Deserialize, Serialize};
+use windlass::machine::{Principal, Timestamp};
+use windlass::port::records::{Expect, RecordChange};
+
+use self::fetch::fetch;
+use super::audit::Note;
+use super::error::{AccountError, conflict};
+use super::login::taken;
+use super::record::{put, read};
+use super::session::{Client, Tokens};
+use super::token::{Purpose, Read};
+use super::user::{User, fold_email};
+use super::{Accounts, Role, Unknown, secret};
+use crate::console::first_line;
+
+/// The kind of links between accounts and what a provider calls them, by the digest of issuer and subject.
+pub(super) const SUBJECT: &str = "oidc_subject";
+/// The kind of sign-ins that were finished, by the digest of their state, until they expire.
+const FINISHED: &str = "oidc_finished";
+
+/// How long somebody may take to sign in at the provider, in seconds.
+pub const FLOW_S: u64 = 600;
+/// For how long a provider's description counts, in milliseconds.
+const FRESH_MS: u64 = 10 * 60 * 1_000;
+/// Sign-ins whose marks are looked through for expired ones when one is finished.
+const SWEPT: usize = 100;
+
+/// Signatures that are taken: with a private key that the provider alone has. Those with a shared secret are not.
+const SIGNATURES: [Alg; 9] = [
+    Alg::RsaSsaPkcs1V15Sha256,
+    Alg::RsaSsaPkcs1V15Sha384,
+    Alg::RsaSsaPkcs1V15Sha512,
+    Alg::RsaSsaPssSha256,
+    Alg::RsaSsaPssSha384,
+    Alg::RsaSsaPssSha512,
+    Alg::EcdsaP256Sha256,
+    Alg::EcdsaP384Sha384,
+    Alg::EdDsa,
+];
+
+/// A provider as it is configured.
+#[derive(Clone)]
+pub struct Provider {
+    /// Its name in our addresses.
+    pub name: String,
+    /// Its address, exactly as it names itself.
+    pub issuer: String,
+    /// What it calls this server.
+    pub client_id: String,
+    /// The client's secret.
+    pub client_secret: Option<String>,
+    /// What is asked for beside `openid`.
+    pub scopes: Vec<String>,
+    /// Domains of verified addresses that new accounts may have; none named means any.
+    pub domains: Vec<String>,
+    /// What new accounts may do; without it nobody gets an account.
+    pub role: Option<Role>,
+    /// The workspace.
+    pub workspace: String,
+    /// Whether whoever has the verified address of an account gets that account.
+    pub link_by_email: bool,
+}
+
+/// What was read of providers.
+#[derive(Debug, Default)]
+pub struct Known {
+    http: OnceLock<reqwest::Client>,
+    described: Mutex<HashMap<String, (u64, Arc<CoreProviderMetadata>)>>,
+}
+
+/// A sign-in under way.
+#[derive(Serialize, Deserialize)]
+struct Flow {
+    provider: String,
+    state: String,
+    nonce: String,
+    verifier: String,
+    redirect: String,
+}
+
+/// What the provider's answer brings.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The code to exchange.
+    pub code: String,
+    /// What was sent along when the sign-in began.
+    pub state: String,
+    /// The issuer, where the provider names it. (RFC 9207)
+    pub issuer: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Subject {
+    user: Principal,
+    issuer: String,
+    subject: String,
+}
+
+/// Somebody as the provider knows them.
+struct Person {
+    subject: String,
+    /// Their address, where the provider has verified it.
+    email: Option<String>,
+    name: String,
+}
+
+impl Accounts {
+    /// Begins a sign-in. Returns the provider's address to go to, and the value of the cookie that goes with it.
+    pub async fn begin_oidc(
+        &self,
+        provider: &Provider,
+        redirect: &str,
+    ) -> Result<(String, String), AccountError> {
+        let described = self.described(provider, Age::Some).await?;
+        let verifier = PkceCodeVerifier::new(secret::draw::<32>());
+        let challenge = PkceCodeChallenge::from_code_verifier_sha256(&verifier);
+        let client = CoreClient::from_provider_metadata(
+            described.as_ref().clone(),
+            ClientId::new(provider.client_id.clone()),
+            None,
+        )
+        .set_redirect_uri(
+            RedirectUrl::new(redirect.to_owned()).map_err(|error| misconfigured(provider, &error))?,
+        );
+        let scopes = provider.scopes.iter().map(|scope| Scope::new(scope.clone()));
+        let (url, state, nonce) = client
+            .authorize_url(
+                CoreAuthenticationFlow::AuthorizationCode,
+                || CsrfToken::new(secret::draw::<32>()),
+                || Nonce::new(secret::draw::<32>()),
+            )
+            .add_scopes(scopes)
+            .set_pkce_challenge(challenge)
+            .url();
+        let flow = Flow {
+            provider: provider.name.clone(),
+            state: state.into_secret(),
+            nonce: nonce.secret().clone(),
+            verifier: verifier.into_secret(),
+            redirect: redirect.to_owned(),
+        };
+        let cookie = self.signer().await?.sign(Purpose::Provider, flow, self.clock.now(), FLOW_S)?;
+        Ok((url.to_string(), cookie))
+    }
+
+    /// Finishes a sign-in with what the provider sent the browser back with, and the cookie that it began with.
+    pub async fn finish_oidc(
+        &self,
+        provider: &Provider,
+        cookie: Option<&str>,
+        answer: Answer,
+        client: &Client,
+    ) -> Result<Tokens, AccountError> {
+        let signed_in = self.try_finish(provider, cookie, answer, client).await;
+        if let Err(error) = &signed_in {
+            let note = Note::new(&provider.workspace, "login.failed").from(client.from);
+            let note = note.with("provider", provider.name.as_str()).with("why", error.to_string());
+            self.record(note).await?;
+        }
+        signed_in
+    }
+
+    async fn try_finish(
+        &self,
+        provider: &Provider,
+        cookie: Option<&str>,
+        answer: Answer,
+        client: &Client,
+    ) -> Result<Tokens, AccountError> {
+        let foreign = || {
+            let why = "this sign-in was not begun in this browser, or took too long; begin it again";
+            AccountError::Forbidden(why.into())
+        };
+        let signer = self.signer().await?;
+        let flow = match cookie.and_then(|cookie| signer.read(Purpose::Provider, cookie, self.clock.now())) {
+            Some(Read::Valid(flow)) => flow,
+            Some(Read::Expired) | None => return Err(foreign()),
+        };
+        let Flow { provider: begun_at, state, .. } = &flow;
+        // Digests, so that the time of the comparison says nothing of the state.
+        let ours = *begun_at == provider.name && secret::hash(state) == secret::hash(&answer.state);
+        if !ours || answer.issuer.as_ref().is_some_and(|issuer| *issuer != provider.issuer) {
+            return Err(foreign());
+        }
+        if self.records.get(FINISHED, &secret::hash(state)).await?.is_some() {
+            return Err(foreign());
+        }
+        let person = self.person(provider, &flow, answer.code).await?;
+        let (user, mut changes) = self.account_of(provider, &person).await?;
+        changes.extend(self.finished(&flow).await?);
+        let note = Note::new(&user.workspace, "login").on(user.id.as_str());
+        let note = note.with("provider", provider.name.as_str());
+        let tokens = self.open_session(&user, client, changes, note).await;
+        tokens.map_err(|error| match conflict(&error) {
+            Some(FINISHED) => foreign(),
+            _ => taken(error, user.email.as_deref().unwrap_or_default()),
+        })
+    }
+
+    /// Marks a sign-in as finished, and removes marks that nobody needs any longer.
+    async fn finished(&self, flow: &Flow) -> Result<Vec<RecordChange>, AccountError> {
+        let now = self.clock.now();
+        let until = Timestamp(now.0 + FLOW_S * 1_000);
+        let mut changes = vec![put(FINISHED, &secret::hash(&flow.state), "", &until, Expect::Absent)];
+        for record in self.records.list(FINISHED, None, None, SWEPT).await? {
+            let key = record.key.clone();
+            if read::<Timestamp>(record)? <= now {
+                changes.push(RecordChange::delete(FINISHED, &key, Expect::Any));
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Exchanges the code, and checks what the provider says with its signature.
+    async fn person(&self, provider: &Provider, flow: &Flow, code: String) -> Result<Person, AccountError> {
+        let described = self.described(provider, Age::Some).await?;
+        let redirect =
+            RedirectUrl::new(flow.redirect.clone()).map_err(|error| misconfigured(provider, &error))?;
+        let client = CoreClient::from_provider_metadata(
+            described.as_ref().clone(),
+            ClientId::new(provider.client_id.clone()),
+            provider.client_secret.clone().map(ClientSecret::new),
+        )
+        .set_redirect_uri(redirect)
+        .set_auth_type(secret_goes(&described));
+        let http = self.http(provider)?;
+        let send = |request| fetch(http.clone(), request);
+        let exchange = client
+            .exchange_code(AuthorizationCode::new(code))
+            .map_err(|error| misconfigured(provider, &error))?
+            .set_pkce_verifier(PkceCodeVerifier::new(flow.verifier.clone()));
+        let answer = exchange.request_async(&send).await;
+        let answer = answer.map_err(|error| failed(provider, "did not take the code", &error))?;
+        let token = answer.id_token().ok_or_else(|| {
+            AccountError::Provider(format!("the provider `{}` did not say who signed in", provider.name))
+        })?;
+        let nonce = Nonce::new(flow.nonce.clone());
+        let found = match verified(provider, &described, token, &nonce) {
+            // The provider may have changed its keys since they were read.
+            Err(ClaimsVerificationError::SignatureVerification(_)) => {
+                verified(provider, self.described(provider, Age::New).await?.as_ref(), token, &nonce)
+            }
+            found => found,
+        };
+        found.map_err(|error| failed(provider, "sent an identity that does not hold", &error))
+    }
+
+    /// The account of somebody, made where there is none and the configuration says so; with the changes to make.
+    async fn account_of(
+        &self,
+        provider: &Provider,
+        person: &Person,
+    ) -> Result<(Arc<User>, Vec<RecordChange>), AccountError> {
+        let key = secret::hash(&format!("{}\n{}", provider.issuer, person.subject));
+        let people = self.refresh().await?;
+        if let Some(record) = self.records.get(SUBJECT, &key).await? {
+            let known: Subject = read(record)?;
+            let user = people.find(&known.user).filter(|user| user.active);
+            return Ok((user.ok_or(Unknown::Deactivated)?, Vec::new()));
+        }
+        let named = |user: &User| {
+            let (issuer, subject) = (provider.issuer.clone(), person.subject.clone());
+            let known = Subject { user: user.id.clone(), issuer, subject };
+            put(SUBJECT, &key, user.id.as_str(), &known, Expect::Absent)
+        };
+        if let Some(email) = &person.email
+            && let Some(user) = self.by_email(email).await?
+        {
+            // An address can be given to somebody else: it makes nobody that account unless the operator says so.
+            if !provider.link_by_email || user.workspace != provider.workspace {
+                return Err(AccountError::Taken { email: email.clone() });
+            }
+            if !user.active {
+                return Err(Unknown::Deactivated.into());
+            }
+            let changes = vec![named(&user)];
+            return Ok((user, changes));
+        }
+        let user = Arc::new(self.newcomer(provider, person)?);
+        let mut changes = Self::new_user(&user);
+        changes.push(named(&user));
+        Ok((user, changes))
+    }
+
+    fn newcomer(&self, provider: &Provider, person: &Person) -> Result<User, AccountError> {
+        let Some(role) = provider.role else {
+            let why = "nobody has given you an account here; ask an administrator for one";
+            return Err(AccountError::Forbidden(why.into()));
+        };
+        let domain =
+            person.email.as_deref().and_then(|email| email.split_once('@')).map(|(_, domain)| domain);
+        let listed = |listed: &String| domain.is_some_and(|domain| listed.eq_ignore_ascii_case(domain));
+        if !provider.domains.is_empty() && !provider.domains.iter().any(listed) {
+            let why = "accounts here are for people with a verified address of certain domains; yours is not";
+            return Err(AccountError::Forbidden(why.into()));
+        }
+        Ok(User {
+            id: Principal::from(format!("usr_{}", secret::draw::<9>()).as_str()),
+            workspace: provider.workspace.clone(),
+            role,
+            name: person.name.clone(),
+            email: person.email.clone(),
+            active: true,
+            credit_micro_usd: None,
+            created_at: self.clock.now(),
+        })
+    }
+
+    /// A provider's description with its keys.
+    async fn described(
+        &self,
+        provider: &Provider,
+        age: Age,
+    ) -> Result<Arc<CoreProviderMetadata>, AccountError> {
+        let known = &self.memory.providers;
+        let now = self.clock.monotonic_ms();
+        let kept = known.described().get(&provider.issuer).cloned();
+        if let Some((at, described)) = kept.filter(|(at, _)| age == Age::Some && now - at < FRESH_MS) {
+            tracing::trace!(issuer = provider.issuer, at, "a provider is known");
+            return Ok(described);
+        }
+        let issuer =
+            IssuerUrl::new(provider.issuer.clone()).map_err(|error| misconfigured(provider, &error))?;
+        let http = self.http(provider)?;
+        let send = |request| fetch(http.clone(), request);
+        let described = CoreProviderMetadata::discover_async(issuer, &send).await;
+        let described = described.map_err(|error| failed(provider, "cannot be reached", &error))?;
+        let described = Arc::new(described);
+        known.described().insert(provider.issuer.clone(), (now, described.clone()));
+        Ok(described)
+    }
+
+    fn http(&self, provider: &Provider) -> Result<reqwest::Client, AccountError> {
+        if let Some(http) = self.memory.providers.http.get() {
+            return Ok(http.clone());
+        }
+        let made = fetch::client().map_err(|error| failed(provider, "cannot be reached", &error))?;
+        Ok(self.memory.providers.http.get_or_init(|| made).clone())
+    }
+}
+
+/// How old a provider's description may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Age {
+    /// Some minutes.
+    Some,
+    /// Not at all.
+    New,
+}
+
+impl Known {
+    fn described(&self) -> MutexGuard<'_, HashMap<String, (u64, Arc<CoreProviderMetadata>)>> {
+        // Nothing is left halfway.
+        self.described.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the client's secret goes: into the header, unless the provider wants it in the body alone.
+fn secret_goes(described: &CoreProviderMetadata) -> AuthType {
+    let taken = described.token_endpoint_auth_methods_supported();
+    let takes = |method: CoreClientAuthMethod| taken.is_none_or(|taken| taken.contains(&method));
+    if !takes(CoreClientAuthMethod::ClientSecretBasic) && takes(CoreClientAuthMethod::ClientSecretPost) {
+        return AuthType::RequestBody;
+    }
+    AuthType::BasicAuth
+}
+
+/// Whoever the token names: signed by the provider, for this client, for this sign-in, and not over.
+fn verified(
+    provider: &Provider,
+    described: &CoreProviderMetadata,
+    token: &CoreIdToken,
+    nonce: &Nonce,
+) -> Result<Person, ClaimsVerificationError> {
+    let verifier = CoreIdTokenVerifier::new_public_client(
+        ClientId::new(provider.client_id.clone()),
+        described.issuer().clone(),
+        described.jwks().clone(),
+    )
+    .set_allowed_algs(SIGNATURES);
+    let claims = token.claims(&verifier, nonce)?;
+    let email = claims.email().filter(|_| claims.email_verified() == Some(true));
+    let email = email.and_then(|email| fold_email(email).ok());
+    let name = claims.name().and_then(|names| names.get(None)).map(|name| first_line(name, 100));
+    let subject = claims.subject().to_string();
+    let name = name.or_else(|| email.clone()).unwrap_or_else(|| first_line(&subject, 100));
+    Ok(Person { subject, email, name })
+}
+
+fn misconfigured(provider: &Provider, error: &dyn std::error::Error) -> AccountError {
+    failed(provider, "is not set up as it should be", error)
+}
+
+/// What a person is told of a provider's failure. The rest is for the log: it may show what is behind our network.
+fn failed(provider: &Provider, what: &str, error: &dyn std::error::Error) -> AccountError {
+    let mut causes = vec![error.to_string()];
+    let mut inner = error.source();
+    while let Some(cause) = inner {
+        causes.push(cause.to_string());
+        inner = cause.source();
+    }
+    tracing::warn!(provider = provider.name, why = causes.join(": "), "a sign-in by a provider failed");
+    AccountError::Provider(format!("the provider `{}` {what}", provider.name))
+}

@@ -1,0 +1,149 @@
+//! Signed tokens (JWT, HS256) with a key that is drawn once per store and never stands in a configuration.
+//!
+//! A token says whose session it is and nothing that could be out of date: role and state are looked up.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use windlass::machine::Timestamp;
+use windlass::port::journal::StoreError;
+use windlass::port::records::{Expect, RecordError};
+
+use super::record::{put, read};
+use super::{Accounts, secret};
+
+/// The kind of the one record with the key.
+const SIGNING_KEY: &str = "signing_key";
+const THE_ONE: &str = "hs256";
+
+/// What a token is for, so that none is taken for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Purpose {
+    /// Requests of a session.
+    Access,
+    /// A sign-in elsewhere that is under way.
+    Provider,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Claims<T> {
+    #[serde(rename = "use")]
+    purpose: Purpose,
+    /// Seconds since the Unix epoch.
+    iat: u64,
+    exp: u64,
+    #[serde(flatten)]
+    about: T,
+}
+
+/// The keys of a store.
+pub(super) struct Signer {
+    encoding: EncodingKey,
+    decoding: DecodingKey,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeyRecord {
+    secret: String,
+}
+
+impl Signer {
+    /// A token about something, for some seconds.
+    pub fn sign<T: Serialize>(
+        &self,
+        purpose: Purpose,
+        about: T,
+        now: Timestamp,
+        seconds: u64,
+    ) -> Result<String, StoreError> {
+        let iat = now.0 / 1_000;
+        let claims = Claims { purpose, iat, exp: iat + seconds, about };
+        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.encoding)
+            .map_err(|error| StoreError::Refused { why: format!("a token cannot be signed: {error}") })
+    }
+
+    /// What a token is about; `None` where it is none of ours, or for something else.
+    pub fn read<T: DeserializeOwned>(
+        &self,
+        purpose: Purpose,
+        token: &str,
+        now: Timestamp,
+    ) -> Option<Read<T>> {
+        let mut rules = Validation::new(Algorithm::HS256);
+        // The time is the clock port's, below.
+        rules.validate_exp = false;
+        rules.validate_aud = false;
+        rules.required_spec_claims.clear();
+        let claims = jsonwebtoken::decode::<Claims<T>>(token, &self.decoding, &rules).ok()?.claims;
+        if claims.purpose != purpose {
+            return None;
+        }
+        Some(if claims.exp > now.0 / 1_000 { Read::Valid(claims.about) } else { Read::Expired })
+    }
+}
+
+/// A token that was ours.
+pub(super) enum Read<T> {
+    /// It counts.
+    Valid(T),
+    /// Its time is over.
+    Expired,
+}
+
+impl Accounts {
+    /// The keys, drawn where there are none yet.
+    pub(super) async fn signer(&self) -> Result<&Signer, StoreError> {
+        self.memory.signer.get_or_try_init(|| self.find_key()).await
+    }
+
+    async fn find_key(&self) -> Result<Signer, StoreError> {
+        let drawn = KeyRecord { secret: secret::draw::<32>() };
+        let change = put(SIGNING_KEY, THE_ONE, "", &drawn, Expect::Absent);
+        match self.records.apply(vec![change]).await {
+            // It is there, or another process was first.
+            Ok(_) | Err(RecordError::Conflict { .. }) => {}
+            Err(RecordError::Store(error)) => return Err(error),
+        }
+        let damaged = || StoreError::Corrupt { why: "the key that signs tokens cannot be read".into() };
+        let record = self.records.get(SIGNING_KEY, THE_ONE).await?.ok_or_else(damaged)?;
+        let key: KeyRecord = read(record)?;
+        let bytes = URL_SAFE_NO_PAD.decode(key.secret).map_err(|_| damaged())?;
+        Ok(Signer { encoding: EncodingKey::from_secret(&bytes), decoding: DecodingKey::from_secret(&bytes) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_counts_for_its_time_and_purpose_alone() {
+        let signer = |secret: &[u8]| Signer {
+            encoding: EncodingKey::from_secret(secret),
+            decoding: DecodingKey::from_secret(secret),
+        };
+        let ours = signer(&[1; 32]);
+        let about = KeyRecord { secret: "x".into() };
+        let token = ours.sign(Purpose::Access, about, Timestamp(5_000), 10).unwrap();
+        let seen = |signer: &Signer, purpose, token: &str, at| match signer.read::<KeyRecord>(
+            purpose,
+            token,
+            Timestamp(at),
+        ) {
+            Some(Read::Valid(about)) => about.secret,
+            Some(Read::Expired) => "expired".into(),
+            None => "foreign".into(),
+        };
+        assert_eq!(seen(&ours, Purpose::Access, &token, 14_999), "x");
+        assert_eq!(seen(&ours, Purpose::Access, &token, 15_000), "expired");
+        assert_eq!(seen(&ours, Purpose::Provider, &token, 5_000), "foreign");
+        assert_eq!(seen(&signer(&[2; 32]), Purpose::Access, &token, 5_000), "foreign");
+        // "alg": "none", without a signature.
+        let bare = token.split('.').nth(1).unwrap();
+        let none = format!("{}.{bare}.", URL_SAFE_NO_PAD.encode(r#"{"alg":"none","typ":"JWT"}"#));
+        assert_eq!(seen(&ours, Purpose::Access, &none, 5_000), "foreign");
+    }
+}

@@ -1,0 +1,55 @@
+//! Accounts in a store in memory, under a clock that tests move.
+
+use std::sync::Arc;
+
+use windlass::adapter::clock::ManualClock;
+use windlass::adapter::memory::MemoryStore;
+use windlass::machine::Timestamp;
+
+use super::login::Registrant;
+use super::session::{Client, Tokens};
+use super::user::{DEFAULT_WORKSPACE, People, User};
+use super::{Accounts, Identity, Registration, Role};
+use crate::account::link::{INVITE_S, LinkUse, Maker};
+
+/// Accounts and their clock.
+pub struct Trial {
+    pub accounts: Accounts,
+    pub clock: Arc<ManualClock>,
+}
+
+/// The password of everybody.
+pub const PASSWORD: &str = "correct horse";
+
+impl Trial {
+    pub fn new() -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp(1_800_000_000_000), 1));
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        let accounts = Accounts::new(store, clock.clone(), Arc::new(People::default()));
+        Self { accounts, clock }
+    }
+
+    /// Registers somebody by an invitation.
+    pub async fn join(&self, email: &str, role: Role, workspace: &str) -> Tokens {
+        let used_for = LinkUse::Invite { role, email: None };
+        let made = self.accounts.make_link(Maker::Terminal, workspace, used_for, INVITE_S).await;
+        let draft = Registrant {
+            email: email.into(),
+            password: PASSWORD.into(),
+            name: String::new(),
+            invite: Some(made.unwrap().1),
+        };
+        self.accounts.register(draft, Registration::Invite, &Client::default()).await.unwrap()
+    }
+
+    /// Whoever has these tokens.
+    pub async fn who(&self, tokens: &Tokens) -> Result<Identity, String> {
+        self.accounts.by_token(&tokens.access).await.unwrap().map_err(|unknown| unknown.to_string())
+    }
+
+    /// A new member of the first workspace.
+    pub async fn member(&self) -> (Arc<User>, Tokens) {
+        let tokens = self.join("a@example.com", Role::Member, DEFAULT_WORKSPACE).await;
+        (tokens.user.clone(), tokens)
+    }
+}

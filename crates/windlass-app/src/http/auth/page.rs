@@ -1,0 +1,171 @@
+//! `/auth/link`: a page for whoever opens a one-time link in a browser. It needs no script and no other file.
+//!
+//! Opening it uses nothing up: mail scanners and previews open links too. The button does.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Form, Router};
+use http::{StatusCode, header};
+use serde::Deserialize;
+
+use super::cookie::Base;
+use crate::account::error::AccountError;
+use crate::account::link::{Link, LinkUse};
+use crate::account::login::Registrant;
+use crate::account::session::Tokens;
+use crate::http::Shared;
+use crate::http::caller::Peer;
+use crate::http::input::Query;
+use crate::http::problem::Problem;
+
+/// Where the page is.
+pub const PATH: &str = "/auth/link";
+
+/// Where whoever signed in goes on.
+const HOME: &str = "/";
+
+/// Nothing but this page's own style and form.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; \
+    frame-ancestors 'none'";
+
+/// The route.
+pub fn routes() -> Router<Shared> {
+    Router::new().route(PATH, get(show).post(submit))
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: String,
+}
+
+async fn show(State(app): State<Shared>, Query(query): Query<Token>) -> Response {
+    match app.accounts.look_at_link(&query.token).await {
+        Ok(link) => page(StatusCode::OK, &form(&link, &query.token, None)),
+        Err(error) => failed(error),
+    }
+}
+
+/// What the form sends.
+#[derive(Deserialize)]
+struct Filled {
+    token: String,
+    #[serde(default)]
+    email: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    password: String,
+}
+
+async fn submit(
+    State(app): State<Shared>,
+    Peer(client): Peer,
+    base: Base,
+    Form(filled): Form<Filled>,
+) -> Response {
+    let link = match app.accounts.look_at_link(&filled.token).await {
+        Ok(link) => link,
+        Err(error) => return failed(error),
+    };
+    let Filled { token, email, name, password } = filled;
+    let done: Result<Tokens, AccountError> = match &link.used_for {
+        LinkUse::SignIn { .. } => app.accounts.sign_in_by_link(&token, &client).await,
+        LinkUse::Reset { .. } => app.accounts.reset_password(&token, password, &client).await,
+        LinkUse::Invite { .. } => {
+            let draft = Registrant { email, password, name, invite: Some(token.clone()) };
+            app.accounts.register(draft, app.settings.server.registration(), &client).await
+        }
+    };
+    match done {
+        Ok(tokens) => welcome(&base, &tokens),
+        Err(AccountError::Link) => failed(AccountError::Link),
+        // What was typed can be typed again.
+        Err(error) => {
+            let problem = Problem::from(error);
+            page(problem.status, &form(&link, &token, Some(&problem.detail)))
+        }
+    }
+}
+
+/// Sends whoever signed in on their way.
+pub fn welcome(base: &Base, tokens: &Tokens) -> Response {
+    (StatusCode::SEE_OTHER, base.signed_in(tokens), [(header::LOCATION, HOME)]).into_response()
+}
+
+/// Says in a page why somebody was not signed in.
+pub fn failed(error: AccountError) -> Response {
+    let problem = Problem::from(error);
+    let hint = problem.hint.as_deref().unwrap_or_default();
+    page(problem.status, &format!("<h1>{}</h1><p>{}</p>", escaped(&problem.detail), escaped(hint)))
+}
+
+fn form(link: &Link, token: &str, wrong: Option<&str>) -> String {
+    const PASSWORD: &str = "<label>Password<input name=password type=password autocomplete=new-password \
+        minlength=8 required></label>";
+    let (title, fields, button) = match &link.used_for {
+        LinkUse::SignIn { .. } => ("Sign in to Windlass", String::new(), "Sign in"),
+        LinkUse::Reset { .. } => ("Choose a new password", PASSWORD.to_owned(), "Save and sign in"),
+        LinkUse::Invite { email, .. } => {
+            let email = escaped(email.as_deref().unwrap_or_default());
+            let fields = format!(
+                "<label>E-mail<input name=email type=email autocomplete=username value=\"{email}\" required>\
+                 </label><label>Name<input name=name autocomplete=name maxlength=100></label>{PASSWORD}"
+            );
+            ("Register with Windlass", fields, "Register")
+        }
+    };
+    let wrong = wrong.map(|wrong| format!("<p role=alert>{}</p>", escaped(wrong))).unwrap_or_default();
+    format!(
+        "<h1>{title}</h1>{wrong}<form method=post action=\"{PATH}\">\
+         <input type=hidden name=token value=\"{}\">{fields}<button>{button}</button></form>",
+        escaped(token)
+    )
+}
+
+fn page(status: StatusCode, body: &str) -> Response {
+    const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:24rem;margin:15vh auto;padding:0 1rem}\
+        label,input,button{display:block;width:100%;box-sizing:border-box;font:inherit}\
+        input,button{margin:.25rem 0 1rem;padding:.5rem}";
+    let html = format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Windlass</title>\
+         <meta name=viewport content=\"width=device-width\"><style>{STYLE}</style><main>{body}</main></html>"
+    );
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CACHE_CONTROL, "no-store"),
+        // With `no-referrer` a browser would send the form with the origin `null`, which nobody may.
+        (header::REFERRER_POLICY, "same-origin"),
+    ];
+    (status, headers, html).into_response()
+}
+
+/// Text for HTML, in content and in quoted attributes.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            _ => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_typed_stays_text() {
+        assert_eq!(
+            escaped("\"><script>'a' & b</script>"),
+            "&quot;&gt;&lt;script&gt;&#39;a&#39; &amp; b&lt;/script&gt;"
+        );
+    }
+}

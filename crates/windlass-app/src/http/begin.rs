@@ -1,0 +1,22 @@
+//! Starting a run for a caller: every route and dialect does it here, so that none forgets whose run it is, where its
+//! tools work, and what its user may still use.
+
+use windlass::{Started, Task};
+
+use super::Shared;
+use super::caller::Caller;
+use super::limits::check_credit;
+use super::problem::Problem;
+use crate::home::Home;
+
+/// Starts a run for whoever calls. Whose it is and where its tools work are the caller's, whatever the task says.
+pub async fn begin(app: &Shared, caller: &Caller, mut task: Task) -> Result<Started, Problem> {
+    caller.runs()?;
+    check_credit(app, caller).await?;
+    task.by = caller.user().clone();
+    task.workspace = caller.workspace().to_owned();
+    task.folder = Some(Home::of(caller.workspace(), caller.user()).recorded());
+    // Kept until the run is in the store, where the next one finds it.
+    let _room = app.limiter.room_for_run(app, &task).await?;
+    Ok(app.engine.start(task).await?)
+}

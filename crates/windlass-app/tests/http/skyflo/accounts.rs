@@ -1,0 +1,137 @@
+//! Accounts through the Skyflo interface: signing in, tokens and cookies, one's own profile, the team.
+
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+
+use super::super::{Answer, Server, answer};
+use super::play::API;
+
+const EMAIL: &str = "ann@example.com";
+const PASSWORD: &str = "correct horse";
+
+fn request(server: &Server, method: Method, path: &str) -> RequestBuilder {
+    server.request(method, &format!("{API}{path}"))
+}
+
+async fn add(server: &Server, key: &str, email: &str, password: &str) -> Answer {
+    server.post(&format!("{API}/team/members"), key, &json!({"email": email, "password": password})).await
+}
+
+async fn login(server: &Server, password: &str) -> Answer {
+    let form = format!("username={}&password={}", EMAIL.replace('@', "%40"), password.replace(' ', "+"));
+    let request = request(server, Method::POST, "/auth/jwt/login");
+    answer(request.header("content-type", "application/x-www-form-urlencoded").body(form)).await
+}
+
+async fn token(server: &Server, password: &str) -> String {
+    let signed_in = login(server, password).await.is(StatusCode::OK).body;
+    assert_eq!(signed_in["token_type"], "bearer");
+    signed_in["access_token"].as_str().unwrap().to_owned()
+}
+
+/// The value of a cookie that an answer sets.
+fn cookie(answer: &Answer, name: &str) -> Option<String> {
+    let set = answer.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap());
+    let mut of = set.filter_map(|set| set.strip_prefix(name)?.strip_prefix('='));
+    of.next().map(|rest| rest.split(';').next().unwrap().to_owned())
+}
+
+async fn refresh(server: &Server, token: &str) -> Answer {
+    let cookie = format!("refresh_token={token}");
+    answer(request(server, Method::POST, "/auth/refresh").header("cookie", cookie)).await
+}
+
+// rows: SK-R7, SK-P8, SK-P9
+#[tokio::test]
+async fn whoever_signs_in_is_given_tokens_and_the_next_ones() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    add(&server, &key, EMAIL, PASSWORD).await.is(StatusCode::CREATED);
+    login(&server, "wrong horse").await.is_problem(400, "login_bad_credentials");
+    let access = token(&server, PASSWORD).await;
+    let me = server.get(&format!("{API}/auth/me"), &access).await.is(StatusCode::OK).body;
+    assert_eq!(
+        (&me["email"], &me["role"], &me["is_superuser"]),
+        (&json!(EMAIL), &json!("member"), &json!(false))
+    );
+    // The access token counts in the cookie, too; nothing counts for a page of elsewhere.
+    let by_cookie =
+        || request(&server, Method::GET, "/conversations").header("cookie", format!("auth_token={access}"));
+    answer(by_cookie()).await.is(StatusCode::OK);
+    let made =
+        request(&server, Method::POST, "/conversations").header("cookie", format!("auth_token={access}"));
+    answer(made.header("sec-fetch-site", "cross-site").json(&json!({}))).await.is_problem(403, "cross_site");
+
+    let issued =
+        server.post(&format!("{API}/auth/refresh/issue"), &access, &json!({})).await.is(StatusCode::OK).body;
+    assert_eq!(issued["expires_in"], 7 * 24 * 3_600);
+    let first = issued["refresh_token"].as_str().unwrap();
+    assert_eq!(first.len(), 64, "48 bytes");
+    let next = refresh(&server, first).await.is(StatusCode::OK);
+    assert_eq!((&next.body["user"]["email"], cookie(&next, "auth_token").is_some()), (&json!(EMAIL), true));
+    let second = cookie(&next, "refresh_token").unwrap();
+    let set: Vec<_> = next.headers.get_all("set-cookie").iter().map(|it| it.to_str().unwrap()).collect();
+    for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {
+        assert!(set.iter().all(|set| set.contains(part)), "{set:?}");
+    }
+    assert!(set[0].contains("Max-Age=900") && set[1].contains("Max-Age=604800"), "{set:?}");
+    let missing = answer(request(&server, Method::POST, "/auth/refresh")).await;
+    missing.is_problem(401, "unauthenticated");
+    assert_eq!(cookie(&missing, "refresh_token").as_deref(), Some(""), "it is removed");
+    let out =
+        request(&server, Method::POST, "/auth/logout").header("cookie", format!("refresh_token={second}"));
+    assert_eq!(answer(out).await.is(StatusCode::OK).body, json!({"success": true}));
+    refresh(&server, &second).await.is_problem(401, "unauthenticated");
+}
+
+// rows: SK-R7
+#[tokio::test]
+async fn a_password_is_changed_by_whoever_knows_it() {
+    let server = Server::start(&[]);
+    add(&server, &server.key(&[]), EMAIL, PASSWORD).await.is(StatusCode::CREATED);
+    let access = token(&server, PASSWORD).await;
+    let change = async |current: &str, new: &str| {
+        let body = json!({"current_password": current, "new_password": new});
+        answer(request(&server, Method::PATCH, "/auth/users/me/password").bearer_auth(&access).json(&body))
+            .await
+    };
+    change("wrong horse", "another horse").await.is_problem(400, "wrong_password");
+    change(PASSWORD, "short").await.is_problem(422, "invalid");
+    let done = change(PASSWORD, "another horse").await.is(StatusCode::OK);
+    assert_eq!(done.body, json!({"message": "Password updated successfully"}));
+    token(&server, "another horse").await;
+    let named =
+        request(&server, Method::PATCH, "/auth/me").bearer_auth(&access).json(&json!({"full_name": "Ann"}));
+    assert_eq!(answer(named).await.is(StatusCode::OK).body["full_name"], "Ann");
+    let raised =
+        request(&server, Method::PATCH, "/auth/me").bearer_auth(&access).json(&json!({"role": "admin"}));
+    answer(raised).await.is_problem(403, "forbidden");
+}
+
+// rows: SK-R8
+#[tokio::test]
+async fn administrators_manage_the_team() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    let ann = add(&server, &key, EMAIL, PASSWORD).await.is(StatusCode::CREATED).body;
+    assert_eq!((&ann["role"], &ann["status"]), (&json!("member"), &json!("active")));
+    assert_eq!(add(&server, &key, EMAIL, PASSWORD).await.status, 400);
+    assert_eq!(add(&server, &key, "b@example.com", "short").await.status, 422);
+    let access = token(&server, PASSWORD).await;
+    server.get(&format!("{API}/team/members"), &access).await.is_problem(403, "forbidden");
+    let path = format!("/team/members/{}", ann["id"].as_str().unwrap());
+    let role = request(&server, Method::PATCH, &path).bearer_auth(&key).json(&json!({"role": "admin"}));
+    assert_eq!(answer(role).await.is(StatusCode::OK).body["role"], "admin");
+    let own = request(&server, Method::DELETE, &path).bearer_auth(&access);
+    assert_eq!(answer(own).await.status, 400, "nobody removes themselves");
+    answer(request(&server, Method::DELETE, &path).bearer_auth(&key)).await.is(StatusCode::NO_CONTENT);
+    let members = server.get(&format!("{API}/team/members"), &key).await.is(StatusCode::OK).body;
+    assert!(members.as_array().unwrap().iter().all(|member| member["email"] != EMAIL), "{members:#}");
+    login(&server, PASSWORD).await.is_problem(400, "login_bad_credentials");
+    let back: Value = add(&server, &key, EMAIL, "another horse").await.is(StatusCode::CREATED).body;
+    assert_eq!(
+        (&back["id"], &back["status"], &back["role"]),
+        (&ann["id"], &json!("active"), &json!("member"))
+    );
+    token(&server, "another horse").await;
+}

@@ -1,0 +1,237 @@
+//! The gate's table, row by row.
+//!
+//! What no list of rules may do, whatever stands in it, is in the properties outside.
+
+use std::sync::LazyLock;
+
+use serde_json::json;
+
+use super::super::rule::{Expiry, Predicate, Quorum};
+use super::*;
+
+/// A call of a tool of which nothing is known.
+pub fn subject() -> Subject<'static> {
+    static TOOL: LazyLock<ToolName> = LazyLock::new(|| "Write".into());
+    static NOBODY: LazyLock<Principal> = LazyLock::new(|| "local".into());
+    static EMPTY: LazyLock<Value> = LazyLock::new(|| json!({}));
+    Subject {
+        tool: &TOOL,
+        server: None,
+        annotations: Annotations::default(),
+        trust: Trust::Trusted,
+        arguments: Some(&EMPTY),
+        principal: &NOBODY,
+        roles: &[],
+        agent: "default",
+        surface: Surface::Headless,
+        workspace: "local",
+        now: Timestamp(1_000),
+    }
+}
+
+fn named(verdict: Verdict, name: &str) -> Rule {
+    Rule { name: Some(name.into()), ..Rule::new(verdict) }
+}
+
+fn faulty(verdict: Verdict, name: &str) -> Rule {
+    let condition = Condition { argument: "/path".into(), is: Predicate::NotOneOf(vec![json!("a")]) };
+    Rule { when: vec![condition], ..named(verdict, name) }
+}
+
+fn judged(policy: &Policy, subject: &Subject<'_>) -> String {
+    let judgement = policy.judge(subject);
+    format!("{:?} by {}", judgement.verdict, judgement.by)
+}
+
+#[test]
+fn rules_are_weighed_and_not_counted() {
+    let (allow, ask, deny) =
+        (named(Verdict::Allow, "yes"), named(Verdict::Ask, "perhaps"), named(Verdict::Deny, "no"));
+    let fault = faulty(Verdict::Allow, "odd");
+    let unsaid = "error: odd: `/path` is absent";
+    let cases: Vec<(Vec<&Rule>, String)> = vec![
+        (vec![&allow], "Allow by yes".into()),
+        (vec![&ask], "Ask by perhaps".into()),
+        (vec![&deny], "Deny by no".into()),
+        (vec![&fault], format!("Ask by {unsaid}")),
+        (vec![&allow, &ask], "Ask by perhaps".into()),
+        (vec![&ask, &deny], "Deny by no".into()),
+        (vec![&allow, &deny], "Deny by no".into()),
+        (vec![&fault, &allow], format!("Ask by {unsaid}")),
+        (vec![&fault, &ask], "Ask by perhaps".into()),
+        (vec![&fault, &deny], "Deny by no".into()),
+    ];
+    for (rules, wanted) in cases {
+        let mut rules: Vec<Rule> = rules.into_iter().cloned().collect();
+        for _ in 0..2 {
+            let policy = Policy { rules: rules.clone(), ..Policy::default() };
+            assert_eq!(judged(&policy, &subject()), wanted);
+            rules.reverse();
+        }
+    }
+    let rules = vec![Rule::new(Verdict::Allow), named(Verdict::Deny, "b"), named(Verdict::Deny, "a")];
+    assert_eq!(judged(&Policy { rules, ..Policy::default() }, &subject()), "Deny by a");
+    let rules = vec![allow, Rule::new(Verdict::Ask)];
+    assert_eq!(judged(&Policy { rules, ..Policy::default() }, &subject()), "Ask by rule #2");
+}
+
+#[test]
+fn whatever_cannot_be_told_asks() {
+    for verdict in [Verdict::Allow, Verdict::Ask, Verdict::Deny] {
+        let read = Annotations { read_only_hint: true, ..Annotations::default() };
+        let policy =
+            Policy { rules: vec![faulty(verdict, "x")], auto_run: AutoRun::Everything, ..Policy::default() };
+        let wanted = "Ask by error: x: `/path` is absent";
+        assert_eq!(judged(&policy, &Subject { annotations: read, ..subject() }), wanted);
+        let wanted = "Ask by error: x: the arguments could not be read";
+        assert_eq!(judged(&policy, &Subject { arguments: None, ..subject() }), wanted);
+    }
+}
+
+// rows: SK-A1, SK-A2, CF-1, ZE-H5
+#[test]
+fn without_rules_the_mode_and_the_hints_decide() {
+    let hints = |read_only_hint, destructive_hint, open_world_hint| Annotations {
+        read_only_hint,
+        destructive_hint,
+        open_world_hint,
+        ..Annotations::default()
+    };
+    let (read, fetch) = (hints(true, false, false), hints(true, false, true));
+    let (write, destroy) = (hints(false, false, false), hints(false, true, false));
+    let (trusted, untrusted) = (Trust::Trusted, Trust::Untrusted);
+    let (ask, list, every) = (AutoRun::Ask, AutoRun::Allowlist, AutoRun::Everything);
+    let cases = [
+        (ask, read, trusted, "Allow by annotations"),
+        (ask, read, untrusted, "Ask by annotations"),
+        (ask, fetch, trusted, "Ask by annotations"),
+        (ask, write, trusted, "Ask by annotations"),
+        (ask, destroy, trusted, "Ask by annotations"),
+        (ask, hints(true, true, false), trusted, "Ask by annotations"),
+        (list, read, trusted, "Allow by annotations"),
+        (list, read, untrusted, "Allow by allowlist"),
+        (list, fetch, trusted, "Allow by allowlist"),
+        (list, write, trusted, "Allow by allowlist"),
+        (list, write, untrusted, "Allow by allowlist"),
+        (list, destroy, trusted, "Ask by annotations"),
+        (list, destroy, untrusted, "Ask by annotations"),
+        (every, read, trusted, "Allow by annotations"),
+        (every, fetch, trusted, "Allow by mode"),
+        (every, write, untrusted, "Allow by mode"),
+        (every, destroy, trusted, "Ask by annotations"),
+        (every, destroy, untrusted, "Ask by annotations"),
+    ];
+    for (auto_run, annotations, trust, wanted) in cases {
+        let policy = Policy { auto_run, allowlist: BTreeSet::from(["Write".into()]), ..Policy::default() };
+        let call = Subject { annotations, trust, ..subject() };
+        assert_eq!(judged(&policy, &call), wanted, "{auto_run:?} {annotations:?} {trust:?}");
+        // An administrator's rule allows what the hints would have asked about. (CF-1)
+        let ruled = Policy { rules: vec![named(Verdict::Allow, "--yes")], ..policy.clone() };
+        assert_eq!(judged(&ruled, &call), "Allow by --yes");
+        // A rule that asks is stronger than every mode.
+        let ruled = Policy { rules: vec![named(Verdict::Ask, "careful")], ..policy };
+        assert_eq!(judged(&ruled, &call), "Ask by careful");
+    }
+    let other = "Read".into();
+    let policy = Policy { auto_run: list, allowlist: BTreeSet::from(["Write".into()]), ..Policy::default() };
+    assert_eq!(judged(&policy, &Subject { tool: &other, ..subject() }), "Ask by annotations");
+}
+
+#[test]
+fn a_grant_lets_through_what_would_be_asked_about() {
+    let grant = |id: &str| Grant {
+        id: id.into(),
+        tool: "Write".into(),
+        arguments: Vec::new(),
+        remaining: None,
+        expires_at: None,
+        by: "ann".into(),
+    };
+    let condition = Condition { argument: "/path".into(), is: Predicate::Under("src".into()) };
+    let (inside, outside, odd) =
+        (json!({ "path": "src/a" }), json!({ "path": "b" }), json!({ "path": "../src/a" }));
+    let bound = Grant { arguments: vec![condition], ..grant("g") };
+    let cases: Vec<(Grant, Option<&Value>, &str)> = vec![
+        (grant("g"), Some(&outside), "Allow by grant g"),
+        (bound.clone(), Some(&inside), "Allow by grant g"),
+        (bound.clone(), Some(&outside), "Ask by annotations"),
+        (bound.clone(), Some(&odd), "Ask by annotations"),
+        (bound, None, "Ask by annotations"),
+        (Grant { tool: "Other".into(), ..grant("g") }, Some(&inside), "Ask by annotations"),
+        (Grant { remaining: Some(1), ..grant("g") }, Some(&inside), "Allow by grant g"),
+        (Grant { remaining: Some(0), ..grant("g") }, Some(&inside), "Ask by annotations"),
+        (Grant { expires_at: Some(Timestamp(1_001)), ..grant("g") }, None, "Allow by grant g"),
+        (Grant { expires_at: Some(Timestamp(1_000)), ..grant("g") }, None, "Ask by annotations"),
+    ];
+    for (grant, arguments, wanted) in cases {
+        let annotations = Annotations { destructive_hint: true, ..Annotations::default() };
+        let call = Subject { arguments, annotations, ..subject() };
+        let policy = Policy { grants: vec![grant.clone()], ..Policy::default() };
+        assert_eq!(judged(&policy, &call), wanted, "{grant:?}");
+        assert_eq!(policy.judge(&call).grant.is_some(), wanted.starts_with("Allow"));
+        let ruled = Policy { rules: vec![named(Verdict::Ask, "careful")], ..policy };
+        assert_eq!(judged(&ruled, &call), "Ask by careful", "a rule that asks is stronger");
+    }
+    let counted = |id, expires_at: Option<u64>| Grant {
+        remaining: Some(2),
+        expires_at: expires_at.map(Timestamp),
+        ..grant(id)
+    };
+    let mut grants = vec![counted("late", None), counted("soon", Some(2_000)), grant("free")];
+    let used =
+        |grants: &[Grant], call| Policy { grants: grants.to_vec(), ..Policy::default() }.judge(&call).grant;
+    assert_eq!(used(&grants, subject()).as_deref(), Some("free"));
+    grants.pop();
+    assert_eq!(used(&grants, subject()).as_deref(), Some("soon"));
+    let read = Annotations { read_only_hint: true, ..Annotations::default() };
+    assert_eq!(used(&grants, Subject { annotations: read, ..subject() }), None, "nothing is used up");
+}
+
+#[test]
+fn all_that_ask_have_their_terms_met() {
+    let terms = |count, ms, on_expiry| Terms {
+        quorums: BTreeSet::from([Quorum { count, of: BTreeSet::new() }]),
+        expires_in_ms: Some(ms),
+        on_expiry,
+        ..Terms::default()
+    };
+    let first = Rule { terms: terms(2, 60, Expiry::Approve), ..named(Verdict::Ask, "a") };
+    let second = Rule { terms: terms(1, 30, Expiry::Approve), ..named(Verdict::Ask, "b") };
+    let unclear = Rule { terms: terms(3, 90, Expiry::Approve), ..faulty(Verdict::Ask, "c") };
+    let judge = |rules: Vec<Rule>| Policy { rules, ..Policy::default() }.judge(&subject());
+    assert_eq!(judge(vec![first.clone(), second.clone()]).terms, terms(2, 30, Expiry::Approve));
+    assert_eq!(judge(vec![first.clone(), unclear]).terms, terms(3, 60, Expiry::Approve));
+    // What cannot be told of another rule is no reason for time to approve.
+    let odd = faulty(Verdict::Deny, "d");
+    assert_eq!(judge(vec![second.clone(), odd]).terms, terms(1, 30, Expiry::Deny));
+    assert_eq!(judge(vec![second, named(Verdict::Deny, "e")]).terms, Terms::default());
+    assert_eq!(judge(vec![first, named(Verdict::Allow, "f")]).terms, terms(2, 60, Expiry::Approve));
+}
+
+#[test]
+fn a_digest_is_of_everything() {
+    let usual = Policy::default();
+    let grant = Grant {
+        id: "g".into(),
+        tool: "Write".into(),
+        arguments: Vec::new(),
+        remaining: Some(2),
+        expires_at: None,
+        by: "ann".into(),
+    };
+    let others = [
+        Policy { rules: vec![Rule::new(Verdict::Allow)], ..usual.clone() },
+        Policy { rules: vec![Rule::new(Verdict::Deny)], ..usual.clone() },
+        Policy { auto_run: AutoRun::Allowlist, ..usual.clone() },
+        Policy { allowlist: BTreeSet::from(["Write".into()]), ..usual.clone() },
+        Policy { grants: vec![grant.clone()], ..usual.clone() },
+        Policy { grants: vec![Grant { remaining: Some(1), ..grant }], ..usual.clone() },
+    ];
+    let digests: BTreeSet<Digest> = others.iter().chain([&usual]).map(Policy::digest).collect();
+    assert_eq!(digests.len(), 7);
+    for policy in others {
+        let json = serde_json::to_string(&policy).unwrap();
+        let again: Policy = serde_json::from_str(&json).unwrap();
+        assert_eq!((again.digest(), &again), (policy.digest(), &policy));
+    }
+}

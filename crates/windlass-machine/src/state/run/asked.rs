@@ -1,0 +1,163 @@
+//! An open interrupt in the state, and what becomes of a call when somebody has replied.
+//!
+//! It folds what was recorded and decides nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::{POLICY, Phase, Run};
+use crate::event::{Answer, Fact, InterruptKind};
+use crate::id::{CallKey, InterruptId, Principal, Timestamp};
+use crate::policy::Terms;
+use crate::state::call::CallStatus;
+
+/// Who approved, and the roles that they had.
+pub type Approval = (Principal, Vec<String>);
+
+/// An open interrupt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Its id.
+    pub interrupt: InterruptId,
+    /// What is asked.
+    pub kind: InterruptKind,
+    /// Whose reply counts, how many are needed, and what silence means.
+    pub terms: Terms,
+    /// Since when.
+    pub since: Timestamp,
+    /// Who has approved so far.
+    pub votes: Vec<Approval>,
+    /// Whether somebody was reminded.
+    pub reminded: bool,
+    /// Whether others were told.
+    pub escalated: bool,
+}
+
+impl Asked {
+    pub(in crate::state) fn new(
+        interrupt: &InterruptId,
+        kind: &InterruptKind,
+        terms: &Terms,
+        since: Timestamp,
+    ) -> Self {
+        Self {
+            interrupt: interrupt.clone(),
+            kind: kind.clone(),
+            terms: terms.clone(),
+            since,
+            votes: Vec::new(),
+            reminded: false,
+            escalated: false,
+        }
+    }
+
+    /// When silence is taken for an answer.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.terms.expires_in_ms.map(|ms| self.since.plus_ms(ms))
+    }
+
+    /// When somebody is to be reminded.
+    pub fn remind_at(&self) -> Option<Timestamp> {
+        self.terms.remind_in_ms.filter(|_| !self.reminded).map(|ms| self.since.plus_ms(ms))
+    }
+
+    /// When others are to be told.
+    pub fn escalate_at(&self) -> Option<Timestamp> {
+        self.terms.escalate_in_ms.filter(|_| !self.escalated).map(|ms| self.since.plus_ms(ms))
+    }
+
+    /// When the clock has something to say about it.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        [self.expires_at(), self.remind_at(), self.escalate_at()].into_iter().flatten().min()
+    }
+}
+
+impl Run {
+    pub(in crate::state) fn asked(&mut self, key: Option<CallKey>, asked: Asked) {
+        let Some(key) = key else {
+            self.phase = Phase::Parked(Box::new(asked));
+            return;
+        };
+        let Some(call) = self.call_mut(key) else { return };
+        if asked.kind.is_about_leave() {
+            (call.terms, call.approved) = (asked.terms.clone(), false);
+        }
+        if matches!(asked.kind, InterruptKind::Hook { .. }) {
+            // Whoever replies is shown no preview.
+            call.preview = None;
+        }
+        call.status = CallStatus::Asking(Box::new(asked));
+        call.asks += 1;
+    }
+
+    /// Folds in what happened to an open interrupt.
+    pub(in crate::state) fn asked_changed(&mut self, interrupt: &InterruptId, fact: &Fact) {
+        let asked = match &mut self.phase {
+            Phase::Parked(asked) => Some(&mut **asked),
+            Phase::Calls(line) => line.calls.iter_mut().find_map(|call| {
+                if let CallStatus::Asking(asked) = &mut call.status
+                    && asked.interrupt == *interrupt
+                {
+                    return Some(&mut **asked);
+                }
+                None
+            }),
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) => None,
+        };
+        let Some(asked) = asked.filter(|asked| asked.interrupt == *interrupt) else { return };
+        if let Fact::InterruptVoted { by, roles, .. } = fact {
+            asked.votes.push((by.clone(), roles.clone()));
+        }
+        asked.reminded |= matches!(fact, Fact::InterruptReminded { .. });
+        asked.escalated |= matches!(fact, Fact::InterruptEscalated { .. });
+    }
+
+    pub(in crate::state) fn asked_closed(&mut self, index: Option<usize>, answer: &Answer, by: Approval) {
+        let Some(index) = index else {
+            self.phase = Phase::Ready;
+            return;
+        };
+        let key = CallKey { step: self.attempt.step, index: index as u32 };
+        let Some(call) = self.call_mut(key) else { return };
+        let CallStatus::Asking(asked) = std::mem::replace(&mut call.status, CallStatus::New) else { return };
+        match (&asked.kind, answer) {
+            (_, Answer::Withdrawn) | (InterruptKind::Limit(_), _) => {}
+            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
+                (call.status, call.approved) = (CallStatus::Ready, true);
+                // Time is nobody, and those who have voted were too few.
+                let by_time = by.0.as_str() == POLICY;
+                call.approvals =
+                    if by_time { Vec::new() } else { asked.votes.into_iter().chain([by]).collect() };
+            }
+            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { .. }) => {
+                // The others have approved other arguments.
+                (call.status, call.approved, call.approvals) = (CallStatus::Ready, true, vec![by]);
+            }
+            (InterruptKind::InDoubt { .. }, Answer::Retry) => {
+                // Whoever approved the call as it stands still does; whether that is enough, the rules say.
+                let by_time = call.approved && call.approvals.is_empty();
+                if !call.approved {
+                    call.approvals.clear();
+                }
+                if !by_time {
+                    call.approvals.push(by);
+                }
+                (call.status, call.approved) = (CallStatus::Ready, true);
+            }
+            (
+                InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
+                answer,
+            ) => {
+                (call.status, call.reply) = (CallStatus::Ready, Some(answer.clone()));
+            }
+            (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { .. }) => {
+                // The call's result follows in the same batch.
+                self.totals.denied += u32::from(by.0.as_str() != POLICY);
+            }
+            // As above.
+            (
+                InterruptKind::Approval { .. } | InterruptKind::Hook { .. } | InterruptKind::InDoubt { .. },
+                _,
+            ) => {}
+        }
+    }
+}

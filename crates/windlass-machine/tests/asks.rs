@@ -1,0 +1,57 @@
+//! How often one call may ask people.
+
+use std::sync::Arc;
+
+use windlass_machine::*;
+
+use crate::fixture::{agent, answered, as_asked, call, known_call, new_message, reply, view};
+
+/// What a call says in the end whose preview is another one each time that somebody has approved it, and how often they
+/// were asked. `starts` says how often it was started before.
+fn given_up(started: bool) -> (Outcome, String, u32) {
+    let mut machine = Machine::restore("t".into(), None, []).unwrap();
+    let mut known = known_call(EffectClass::Idempotent, false, as_asked("{}"));
+    known.previews = true;
+    let view = || view(vec![CallView::Known(Box::new(known.clone()))]);
+    let mut take = |input: &Input| {
+        let events = machine.handle(input, Timestamp(1_000)).unwrap();
+        events.iter().for_each(|event| machine.apply(event));
+        (events, machine.unfinished())
+    };
+    take(&Input::Message(Box::new(new_message("m", "Do it", "r", Arc::new(agent())))));
+    let attempt = Attempt { step: 1, attempt: 1 };
+    take(&reply(attempt, vec![call("c", "Put", "{}")], StopReason::ToolCalls, view()));
+    let key = CallKey { step: 1, index: 0 };
+    let (mut round, mut asked) = (0, 0);
+    let mut look = |text: String| {
+        round += 1;
+        Input::Previewed { call: key, round, digest: Digest::of(text.as_bytes()), preview: text.into() }
+    };
+    if started {
+        take(&look("first".into()));
+        take(&answered("r.1.0.0", Answer::Approve, view()));
+        let (_, begun) = take(&look("first".into()));
+        asked += 1;
+        take(&Input::Lost { command: begun[0].clone(), view: view() });
+    }
+    for nth in 0..100 {
+        let (events, _) = take(&look(nth.to_string()));
+        for event in events {
+            if let Fact::ToolFinished { outcome, content, .. } = event.fact {
+                let Block::Text { text, .. } = &content[0] else { panic!("{content:?}") };
+                return (outcome, text.inline().unwrap().to_owned(), asked);
+            }
+        }
+        take(&answered(&format!("r.1.0.{asked}"), Answer::Approve, view()));
+        asked += 1;
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn a_preview_that_never_holds_still_is_given_up() {
+    let why = "what the call would do has changed 64 times while it was asked about";
+    assert_eq!(given_up(false), (Outcome::Denied, format!("Not run: {why}"), 64));
+    let repeated = format!("Outcome unknown: not repeated, because {why}");
+    assert_eq!(given_up(true), (Outcome::InDoubt, repeated, 64));
+}

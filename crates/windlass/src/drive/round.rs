@@ -1,0 +1,415 @@
+//! One round of a thread's driver: every letter is decided, and all of it is appended at once or decided anew.
+//!
+//! It starts nothing: what follows from a round is compared with what is in flight once it is written.
+
+use std::sync::Arc;
+
+use windlass_machine::{
+    Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Refused, Reject, Seq,
+};
+
+use super::actor::{Actor, Ended};
+use super::append::{NotAppended, Patience, append};
+use super::policy::{PolicyNow, granted};
+use super::spend::{Drawn, Spending};
+use super::{Accepted, Letter, measure, row, trace};
+use crate::error::EngineError;
+use crate::port::bus::Signal;
+use crate::port::journal::{Batch, BatchId, InboxOutcome, RunView, StoreError};
+use crate::port::observe::Measure;
+use crate::port::records::{RecordChange, RecordWrite};
+
+/// What one round has decided.
+#[derive(Default)]
+pub(super) struct Round {
+    events: Vec<Event>,
+    blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
+    consumed: Vec<(InputId, InboxOutcome)>,
+    runs: Vec<RunView>,
+    drawn: Drawn,
+    records: Vec<RecordChange>,
+    measures: Vec<Measure>,
+}
+
+/// A budget that had no room for what a round would have started.
+struct NoRoom {
+    limit: String,
+    figure: u64,
+    refused: Refused,
+}
+
+impl NoRoom {
+    /// As the machine is told it; with the message, where that was to start a run.
+    fn told(&self, input: Option<&Input>) -> Input {
+        let message = match input {
+            Some(Input::Message(message)) => Some(message.clone()),
+            _ => None, // tidy: nothing else starts a run by itself
+        };
+        let Self { limit, figure, refused } = self;
+        Input::LimitRefused { limit: limit.clone(), figure: *figure, refused: refused.clone(), message }
+    }
+}
+
+/// A call as it was judged again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rejudged {
+    /// The step, and the call's place in it.
+    place: (Seq, usize),
+    /// By which policy, and by which it was judged before.
+    policies: (u64, u64),
+    /// What was judged: an edit or an approval makes it another.
+    call: (Digest, bool),
+}
+
+impl Rejudged {
+    fn of(place: (Seq, usize), call: &Call, now: u64) -> Self {
+        Self { place, policies: (now, call.view), call: (call.approval, call.approved) }
+    }
+}
+
+/// Why a round is decided anew: nothing of it was written.
+enum Again {
+    /// A budget had no room.
+    Refused(NoRoom),
+    /// A grant was used or taken back by somebody else.
+    Policy,
+}
+
+/// A round is decided anew at most so often: every budget may refuse once, and grants change seldom.
+const MAX_ROUNDS: usize = 64;
+
+impl Actor {
+    /// One round: decide every letter, append once, publish, act.
+    pub(super) async fn round(&mut self, mut letters: Vec<Letter>) -> Result<(), Ended> {
+        let mut no_room = Vec::new();
+        for _ in 0..MAX_ROUNDS {
+            match self.try_round(&no_room, &mut letters).await? {
+                None => {
+                    self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq, &self.span);
+                    return Ok(());
+                }
+                Some(again) => {
+                    self.take_back().await?;
+                    match again {
+                        Again::Refused(refused) => no_room.push(refused),
+                        Again::Policy => {
+                            self.deps.policy.changed();
+                            // Those who use the same grant do not go on in step with each other.
+                            self.deps.clock.sleep_ms(1 + self.deps.clock.random() % 20).await;
+                        }
+                    }
+                }
+            }
+        }
+        let why = "budgets or grants were changed by others faster than a step could be decided".to_owned();
+        Err(Ended::Store(StoreError::Unavailable { why }))
+    }
+
+    /// Decides and appends once; says why it has to be done again. What there was no room for is told first.
+    async fn try_round(
+        &mut self,
+        no_room: &[NoRoom],
+        letters: &mut [Letter],
+    ) -> Result<Option<Again>, Ended> {
+        let mut round = Round::default();
+        self.uses_grants = false;
+        round.consumed.extend(self.refused.iter().map(|(id, what)| {
+            tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
+            (id.clone(), InboxOutcome::Rejected(Reject::Invalid { what: what.clone() }))
+        }));
+        let expected = self.machine.state().seq;
+        let starts_a_run = self.machine.state().run.is_none()
+            && matches!(letters.first(), Some(Letter { input: Input::Message(_), .. }));
+        let (mut with_the_first, before) = match no_room.split_last() {
+            Some((last, before)) if starts_a_run => (Some(last), before),
+            Some(_) | None => (None, no_room),
+        };
+        for refused in before {
+            let _ = self.decide(&refused.told(None), &Letter::plain(Input::Tick), &mut round);
+        }
+        self.rejudge(&mut round).await?;
+        let mut outcomes = Vec::with_capacity(letters.len());
+        for letter in letters.iter_mut() {
+            self.look_up(&mut letter.input).await?;
+            let told = with_the_first.take().map(|refused| refused.told(Some(&letter.input)));
+            outcomes.push(self.decide(told.as_ref().unwrap_or(&letter.input), letter, &mut round));
+        }
+        let appended = match round.events.is_empty() && round.consumed.is_empty() {
+            true => Ok(None),
+            false => self.append(expected, round).await,
+        };
+        match appended {
+            Ok(None) => self.refused.clear(),
+            Ok(again) => return Ok(again),
+            Err(ended) => {
+                self.tell_stopped(letters, &ended);
+                return Err(ended);
+            }
+        }
+        for (letter, outcome) in letters.iter_mut().zip(outcomes) {
+            if let Some(reply) = letter.reply.take() {
+                // Whoever asked may be gone.
+                let _ = reply.send(Ok(outcome));
+            }
+        }
+        Ok(None)
+    }
+
+    fn tell_stopped(&self, letters: &mut [Letter], ended: &Ended) {
+        let why = ended.why();
+        for reply in letters.iter_mut().filter_map(|letter| letter.reply.take()) {
+            let stopped = EngineError::Stopped { thread: self.thread.clone(), why: why.clone() };
+            let _ = reply.send(Err(stopped));
+        }
+    }
+
+    /// Forgets what was decided and not written.
+    async fn take_back(&mut self) -> Result<(), Ended> {
+        (self.policy, self.rejudged) = (None, Vec::new());
+        let failed = |error: EngineError| match error {
+            EngineError::Store(error) => Ended::Store(error),
+            other => Ended::Store(StoreError::Unavailable { why: other.to_string() }),
+        };
+        if self.is_new {
+            self.spending = Spending::default();
+            let empty = Machine::restore(self.thread.clone(), None, []);
+            self.machine = empty.map_err(|error| failed(error.into()))?;
+            return Ok(());
+        }
+        let head = self.deps.journal.head(&self.thread).await.map_err(Ended::Store)?;
+        let head = head.unwrap_or_default();
+        self.machine = self.deps.restore(&self.thread, &head).await.map_err(failed)?.machine;
+        self.spending = Spending::found(&self.deps, &self.thread).await.map_err(Ended::Store)?;
+        Ok(())
+    }
+
+    /// Puts into an input what a decision needs to know of the policy, as it is now.
+    async fn look_up(&mut self, input: &mut Input) -> Result<(), Ended> {
+        let judged = match input {
+            Input::ModelReplied(replied) => !replied.view.calls.is_empty(),
+            Input::Lost { command, .. } => matches!(command, Command::CallTool { .. }),
+            Input::Answered { .. } => true,
+            _ => false, // tidy: nothing else is judged
+        };
+        if judged && self.policy.as_ref().is_some_and(|(_, policy)| policy.is_loosened()) {
+            // What was loosened in the store may have been tightened there by another process.
+            self.look_at_changes().await?;
+        }
+        let policy = if judged { self.policy().await? } else { None };
+        let Some(policy) = policy else { return Ok(()) };
+        match input {
+            Input::ModelReplied(replied) => {
+                replied.view = policy.view(std::mem::take(&mut replied.view.calls))
+            }
+            Input::Answered { answers, view, .. } => {
+                *view = self.deps.view_again(self.machine.state(), &policy, answers).await;
+            }
+            Input::Lost { view, .. } => {
+                *view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
+            }
+            _ => {} // tidy: nothing else is judged
+        }
+        Ok(())
+    }
+
+    /// Notices what other processes have changed of the policy.
+    async fn look_at_changes(&mut self) -> Result<(), Ended> {
+        let mut patience = Patience::new();
+        while let Err(error) = self.deps.look_at_changes().await {
+            patience.after(&self.deps, error).await.map_err(Ended::Store)?;
+        }
+        Ok(())
+    }
+
+    /// The policy that counts for the active run now.
+    async fn policy(&mut self) -> Result<Option<PolicyNow>, Ended> {
+        let Some(run) = &self.machine.state().run else { return Ok(None) };
+        if let Some((user, policy)) = &self.policy
+            && *user == run.by
+            // Uses that are not written yet count: they are known here alone.
+            && (self.uses_grants || !self.deps.is_stale(policy))
+        {
+            return Ok(Some(policy.clone()));
+        }
+        let user = run.by.clone();
+        let mut patience = Patience::new();
+        let policy = loop {
+            match self.deps.policy_for(&user, &self.thread).await {
+                Ok(policy) => break policy,
+                Err(error) => patience.after(&self.deps, error).await.map_err(Ended::Store)?,
+            }
+        };
+        self.policy = Some((user, policy.clone()));
+        Ok(Some(policy))
+    }
+
+    /// A policy that changed since calls were judged counts before any of them starts.
+    async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
+        if waiting(&self.machine).next().is_none() {
+            return Ok(());
+        }
+        // What another process has changed counts as well, and at once.
+        self.look_at_changes().await?;
+        let Some(policy) = self.policy().await? else { return Ok(()) };
+        let (step, now) = (self.step_seq, policy.version);
+        let older = waiting(&self.machine).filter(|(_, call)| call.view != now);
+        let older: Vec<Rejudged> =
+            older.map(|(index, call)| Rejudged::of((step, index), call, now)).collect();
+        // A rejudgement that changes nothing records nothing: once for each call, as it stands, and policy is enough.
+        if !older.iter().all(|one| self.rejudged.contains(one)) {
+            self.rejudged = older;
+            let view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
+            let letter = Letter::plain(Input::Rejudge { view });
+            let _ = self.decide(&letter.input, &letter, round);
+        }
+        Ok(())
+    }
+
+    /// Decides what an input means, which came with a letter.
+    fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Accepted {
+        let Letter { input: _, blobs, row, reply: _, asked } = letter;
+        let first = self.machine.state().seq.next();
+        let outcome = match self.machine.handle(input, self.now()) {
+            Ok(events) => {
+                round.blobs.extend(blobs.iter().cloned());
+                for event in events {
+                    if matches!(event.fact, Fact::RunStarted { .. }) {
+                        self.asked = asked.clone();
+                    }
+                    self.fold(&event, round);
+                    round.events.push(event);
+                }
+                if let Input::Answered { grants, .. } = input {
+                    round.records.extend(grants.iter().filter_map(granted));
+                }
+                Ok(first)
+            }
+            Err(reject) => {
+                tracing::debug!(thread = %self.thread, %reject, "input refused");
+                Err(reject)
+            }
+        };
+        if let Some(row) = row {
+            let outcome = match &outcome {
+                Ok(seq) => InboxOutcome::Accepted(*seq),
+                Err(reject) => InboxOutcome::Rejected(reject.clone()),
+            };
+            round.consumed.push((row.clone(), outcome));
+        }
+        outcome
+    }
+
+    /// Folds an event in and keeps the lists' row of its run.
+    fn fold(&mut self, event: &Event, round: &mut Round) {
+        if let (Fact::RunFinished { status, totals, .. }, Some(run)) =
+            (&event.fact, &self.machine.state().run)
+        {
+            let ended = RunView {
+                status: Some(*status),
+                finished_at: Some(event.at),
+                totals: *totals,
+                ..row::run_view(run)
+            };
+            row::put_run(&mut round.runs, ended);
+        }
+        if self.deps.observer.is_some() {
+            round.measures.extend(measure::of(&self.machine, event));
+        }
+        self.machine.apply(event);
+        self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
+        self.uses_grants |= matches!(event.fact, Fact::GrantUsed { .. });
+        if let Fact::GrantUsed { grant, .. } = &event.fact
+            && let Some((_, policy)) = &mut self.policy
+            && let Some(change) = policy.use_up(grant)
+        {
+            round.records.retain(|before| before.key != change.key);
+            round.records.push(change);
+        }
+        self.event_ms = self.deps.clock.monotonic_ms();
+        self.since_snapshot += row::weight(event);
+        let state = self.machine.state();
+        if matches!(event.fact, Fact::StepStarted { .. }) {
+            self.step_seq = state.seq;
+        }
+        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. }, Some(run)) = (&event.fact, &state.run) {
+            row::put_run(&mut round.runs, row::run_view(run));
+        }
+    }
+
+    /// Appends a round; where it has to be decided anew, says why.
+    async fn append(&mut self, expected: Seq, round: Round) -> Result<Option<Again>, Ended> {
+        let events: Arc<[Event]> = round.events.into();
+        let Drawn { reserve, settle } = round.drawn;
+        let mut measures = round.measures;
+        let from_ms = self.deps.clock.monotonic_ms();
+        let changes_policy = round.records.iter().any(|change| change.write != RecordWrite::Keep);
+        let batch = Batch {
+            thread: self.thread.clone(),
+            epoch: self.epoch,
+            is_new: self.is_new,
+            expected,
+            id: BatchId(self.deps.clock.random()),
+            events: events.clone(),
+            blobs: round.blobs,
+            consumed: round.consumed,
+            settle,
+            reserve,
+            records: round.records,
+            thread_view: row::thread_view(&self.machine),
+            runs: round.runs,
+        };
+        let appended = append(&self.deps, batch).await;
+        if let Some(observer) = &self.deps.observer {
+            let took_ms = self.deps.clock.monotonic_ms().saturating_sub(from_ms);
+            let written = appended.is_ok();
+            measures.retain(|_| written);
+            measures.push(Measure::Appended { took_ms, written });
+            measures.iter().for_each(|measure| observer.observe(measure));
+        }
+        let not_appended = match appended {
+            Ok(seq) => {
+                self.is_new = false;
+                for event in events.iter() {
+                    trace::recorded(&mut self.span, &self.asked, &self.thread, event);
+                }
+                let status = Some(row::status(self.machine.state()));
+                let replied = events.iter().any(|event| ends_reply(&event.fact));
+                self.deps.bus.publish(&self.thread, Signal::Appended { seq, events, status });
+                if replied {
+                    self.deps.bus.settle(&self.thread);
+                }
+                if changes_policy {
+                    self.deps.policy.changed();
+                }
+                self.keep_snapshot();
+                return Ok(None);
+            }
+            Err(not_appended) => not_appended,
+        };
+        match not_appended {
+            NotAppended::Fenced => Err(Ended::Fenced),
+            NotAppended::Store(error) => Err(Ended::Store(error)),
+            NotAppended::Limit { budget, cap, taken, wanted } => {
+                let refused = self.deps.refused(&budget, taken, wanted);
+                Ok(Some(Again::Refused(NoRoom { limit: budget, figure: cap, refused })))
+            }
+            NotAppended::Record => Ok(Some(Again::Policy)),
+        }
+    }
+}
+
+/// The calls that were judged and have not started, with their places.
+fn waiting(machine: &Machine) -> impl Iterator<Item = (usize, &Call)> {
+    let calls = match machine.state().run.as_ref().map(|run| &run.phase) {
+        Some(Phase::Calls(line)) => line.calls.as_slice(),
+        Some(Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_)) | None => &[],
+    };
+    let waits = |status: &CallStatus| {
+        matches!(status, CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready)
+    };
+    calls.iter().enumerate().filter(move |(_, call)| call.view != 0 && waits(&call.status))
+}
+
+fn ends_reply(fact: &Fact) -> bool {
+    matches!(fact, Fact::StepReplied { .. } | Fact::StepFailed { .. })
+}

@@ -1,0 +1,212 @@
+//! Grants that come with an answer, grants that are not counted, and what is deleted once it counts for nothing.
+
+use std::sync::Arc;
+
+use windlass::adapter::clock::ManualClock;
+use windlass::adapter::memory::MemoryStore;
+use windlass::limits::{Budget, Per, Unit, Window};
+use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Party, Policy, Timestamp};
+use windlass::port::journal::Journal;
+use windlass::port::records::{Expect, Records};
+use windlass::{Attend, Builder, Engine, GrantDraft, Status, Whose};
+
+use super::{Held, asking, facts, given, open, plan, put_down, store, task_in};
+use crate::drive::{Counter, party, registry};
+
+fn draft(count: Option<u32>) -> GrantDraft {
+    let (user, by) = ("local".into(), "ann".into());
+    GrantDraft { user, tool: "write".into(), arguments: Vec::new(), count, expires_at: None, by }
+}
+
+async fn engine(store: &MemoryStore, written: &Counter, steps: &[&[(&str, &str)]]) -> Engine {
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    asking(store, &plan(steps), tools).build().await.unwrap()
+}
+
+fn uses(facts: &[Fact]) -> usize {
+    facts.iter().filter(|fact| matches!(fact, Fact::GrantUsed { .. })).count()
+}
+
+// rows: ZE-H5
+#[tokio::test]
+async fn a_grant_that_comes_with_an_approval_lets_the_next_call_through() {
+    let written = Counter::default();
+    let steps: &[&[(&str, &str)]] = &[&[("write", "a")], &[("write", "b")], &[("write", "c")]];
+    let engine = engine(&store(), &written, steps).await;
+    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let answers = vec![given(&open(&waits)[0], Answer::Approve)];
+    let (_, grant) =
+        engine.answer_and_grant(&"t".into(), answers, draft(Some(1)), party("ann")).await.unwrap();
+    // The second is let through, and the third is asked about.
+    let waits = engine.wait(&waits.run_id).await.unwrap();
+    assert_eq!((open(&waits).len(), written.count(), uses(&facts(&engine, &"t".into()).await)), (1, 2, 1));
+    let left = engine.grants(None).await.unwrap();
+    assert_eq!((left[0].0.as_str(), &left[0].1.id, left[0].1.remaining), ("local", &grant.id, Some(0)));
+}
+
+/// The others of the step are let go by it, as by a grant of its own.
+#[tokio::test]
+async fn a_grant_that_comes_with_an_approval_counts_for_the_calls_beside_it() {
+    let written = Counter::default();
+    let engine = engine(&store(), &written, &[&[("write", "a"), ("write", "b"), ("write", "c")]]).await;
+    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let answers = vec![given(&open(&waits)[0], Answer::Approve)];
+    engine.answer_and_grant(&"t".into(), answers, draft(None), party("ann")).await.unwrap();
+    let ended = engine.wait(&waits.run_id).await.unwrap();
+    assert_eq!(
+        (ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)),
+        (Status::Done, 3, 2)
+    );
+}
+
+#[tokio::test]
+async fn a_grant_is_not_written_where_its_answer_is_refused() {
+    let written = Counter::default();
+    let engine = engine(&store(), &written, &[&[("write", "a")]]).await;
+    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let check = async |answer: Answer, draft: GrantDraft, by: Party, words: &str| {
+        let answers = vec![given(&open(&waits)[0], answer)];
+        let refused = engine.answer_and_grant(&"t".into(), answers, draft, by).await.unwrap_err().to_string();
+        assert!(refused.contains(words), "{refused}");
+        assert_eq!((engine.grants(None).await.unwrap().len(), written.count()), (0, 0));
+    };
+    let deny = Answer::Deny { reason: None };
+    check(deny, draft(None), party("ann"), "a grant goes with an approval").await;
+    check(Answer::Approve, draft(None), party("bob"), "cannot grant in the name of `ann`").await;
+    let other = GrantDraft { user: "eve".into(), ..draft(None) };
+    check(Answer::Approve, other, party("ann"), "the run works for `local`").await;
+    let elsewhere = Party { workspace: "elsewhere".into(), ..party("ann") };
+    check(Answer::Approve, draft(None), elsewhere, "does not exist").await;
+}
+
+#[tokio::test]
+async fn a_grant_that_is_not_counted_is_not_written_at_each_use() {
+    let (store, written) = (store(), Counter::default());
+    let steps: &[&[(&str, &str)]] = &[&[("write", "a"), ("write", "b")], &[("write", "c")]];
+    let engine = engine(&store, &written, steps).await;
+    let known = engine.grant(draft(None)).await.unwrap();
+    let before = (store.get("grant", &known.id).await.unwrap(), store.changes().await.unwrap());
+    assert_eq!(engine.run(task_in("t", "go")).await.unwrap().status, Status::Done);
+    assert_eq!((written.count(), uses(&facts(&engine, &"t".into()).await)), (3, 3));
+    assert_eq!((store.get("grant", &known.id).await.unwrap(), store.changes().await.unwrap()), before);
+}
+
+/// The policy changes, and the call is judged again: what it has used up was for it.
+#[tokio::test]
+async fn a_grant_of_one_holds_for_the_call_that_used_it_up() {
+    let (store, held, written) = (store(), Held::default(), Counter::default());
+    let tools =
+        registry([held.tool("slow", EffectClass::Idempotent), written.tool("write", EffectClass::Once)]);
+    let engine = asking(&store, &plan(&[&[("slow", ""), ("write", "a")]]), tools).build().await.unwrap();
+    engine.grant(draft(Some(1))).await.unwrap();
+    let started = engine.start(task_in("t", "go")).await.unwrap();
+    held.begun.notified().await;
+    engine.set_policy(Policy { allowlist: ["erase".into()].into(), ..Policy::default() });
+    held.go.notify_one();
+    let ended = engine.wait(&started.run).await.unwrap();
+    assert_eq!(
+        (ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)),
+        (Status::Done, 1, 1)
+    );
+}
+
+#[tokio::test]
+async fn more_grants_than_a_page_are_all_read() {
+    let (store, written) = (store(), Counter::default());
+    let engine = engine(&store, &written, &[&[("write", "a")]]).await;
+    for nth in 0..1_000 {
+        let other = serde_json::json!({ "id": format!("a{nth}"), "tool": "erase", "by": "ann" });
+        store.put("grant", &format!("a{nth}"), "local", other, Expect::Absent).await.unwrap();
+    }
+    let last = serde_json::json!({ "id": "z", "tool": "write", "by": "ann" });
+    store.put("grant", "z", "local", last, Expect::Absent).await.unwrap();
+    assert_eq!(engine.run(task_in("t", "go")).await.unwrap().status, Status::Done);
+    assert_eq!(engine.grants(None).await.unwrap().len(), 1_001);
+}
+
+const DAY_MS: u64 = 86_400_000;
+
+/// A server over a store, on a clock that the test moves.
+fn server(store: &MemoryStore, clock: &Arc<ManualClock>) -> Builder {
+    asking(store, &plan(&[]), registry([])).clock(clock.clone()).attend(Attend::All)
+}
+
+/// Lets an hour and a second pass, so that whoever sweeps has swept.
+async fn hour(clock: &ManualClock) {
+    // Whoever sweeps has to be asleep to be woken.
+    rest().await;
+    clock.advance_ms(3_601_000);
+    rest().await;
+}
+
+async fn rest() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn grants_and_modes_that_count_for_nothing_are_deleted() {
+    let clock = Arc::new(ManualClock::new(Timestamp(10 * DAY_MS), 1));
+    let store = MemoryStore::new(clock.clone());
+    let engine = server(&store, &clock).build().await.unwrap();
+    let ids = async || {
+        let mut ids: Vec<_> = engine.grants(None).await.unwrap().into_iter().map(|(_, it)| it.id).collect();
+        ids.sort();
+        ids
+    };
+    let lasts = engine.grant(draft(None)).await.unwrap().id;
+    let left = engine.grant(draft(Some(1))).await.unwrap().id;
+    let used_up = engine.grant(draft(Some(0))).await.unwrap().id;
+    let expires_at = Some(Timestamp(10 * DAY_MS + 60_000));
+    let expires = engine.grant(GrantDraft { expires_at, ..draft(None) }).await.unwrap().id;
+    let (gone, user) = (Whose::Thread("gone".into()), Whose::User("ann".into()));
+    for whose in [&gone, &user] {
+        engine.set_mode(whose, Some(AutoRun::Everything)).await.unwrap();
+    }
+    let sorted = |mut all: Vec<String>| {
+        all.sort();
+        all
+    };
+    assert_eq!(ids().await, sorted(vec![lasts.clone(), left.clone(), used_up.clone(), expires]));
+    hour(&clock).await;
+    assert_eq!(ids().await, sorted(vec![lasts.clone(), left.clone(), used_up]));
+    assert_eq!(engine.mode(&gone).await.unwrap(), Some(AutoRun::Everything), "its thread may begin");
+    clock.advance_ms(DAY_MS);
+    hour(&clock).await;
+    assert_eq!(ids().await, sorted(vec![lasts, left]));
+    assert_eq!(engine.mode(&gone).await.unwrap(), None);
+    assert_eq!(engine.mode(&user).await.unwrap(), Some(AutoRun::Everything));
+}
+
+#[tokio::test]
+async fn budgets_and_modes_go_with_their_run_and_thread() {
+    let (store, written) = (store(), Counter::default());
+    let budget = |per| {
+        let approvers = Default::default();
+        Budget { per, unit: Unit::Steps, window: Window::Total, cap: 100, approvers }
+    };
+    let budgets = [Per::Run, Per::Thread, Per::User].map(budget).to_vec();
+    let tools = registry([written.tool("write", EffectClass::Once)]);
+    let engine = asking(&store, &plan(&[&[("write", "a")]]), tools).budgets(budgets).build().await.unwrap();
+    let names = async || -> Vec<(String, u64)> {
+        let rows = store.budgets("").await.unwrap();
+        rows.into_iter().map(|row| (row.budget, row.used + row.reserved)).collect()
+    };
+    engine.set_mode(&Whose::Thread("t".into()), Some(AutoRun::Ask)).await.unwrap();
+    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let run = waits.run_id.as_str();
+    let all = |used| {
+        let own = [("run", run), ("thread", "t"), ("user", "local")];
+        own.map(|(per, whose)| (format!("default/{per}/{whose}/steps"), used)).to_vec()
+    };
+    assert_eq!(names().await, all(1));
+    let asked = open(&waits).remove(0);
+    engine.answer(&"t".into(), &asked, Answer::Approve, party("ann")).await.unwrap();
+    assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Done);
+    assert_eq!(names().await, all(2)[1..]);
+    put_down(&engine, &"t".into()).await;
+    engine.delete(&"t".into()).await.unwrap();
+    assert_eq!(names().await, all(2)[2..]);
+    assert_eq!(engine.mode(&Whose::Thread("t".into())).await.unwrap(), None);
+}
