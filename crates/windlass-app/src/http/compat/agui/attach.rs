@@ -49,7 +49,8 @@ pub async fn tell(
     special: Option<Word>,
 ) -> Result<Response, Problem> {
     let mut speaker = Speaker::new(scene, run.clone(), history);
-    let mut words = speaker.begin(special, Some(history));
+    let joins = history.is_calling && history.active() == Some(&run);
+    let mut words = speaker.begin(special, (!joins).then_some(history));
     if let Some(ending) = history.ended.get(&run) {
         words.extend(speaker.ended(ending));
         return Ok(told(words));
@@ -61,5 +62,6 @@ pub async fn tell(
             return Ok(told(words));
         }
     }
-    Ok(Live::open(app, headers, thread, history.seq, speaker).respond(words))
+    let live = Live::open(app, headers, thread, history.seq, speaker);
+    Ok(if joins { live.joining() } else { live }.respond(words))
 }

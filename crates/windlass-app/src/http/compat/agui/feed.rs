@@ -4,15 +4,17 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use windlass::Update;
 use windlass::machine::{Seq, ThreadId};
 use windlass::port::journal::ThreadStatus;
+use windlass::port::model::Delta;
+use windlass::{Position, Update};
 
 use super::history::History;
 use super::reply::Said;
@@ -24,6 +26,11 @@ use crate::http::problem::Problem;
 use crate::http::stream::feed::{Feed, HEARTBEAT, Item, Reader};
 use crate::http::stream::frame::is_placed;
 
+/// How long it takes at most to find out what has come of a reply.
+const JOIN: Duration = Duration::from_millis(250);
+/// And how long nothing comes until that is known.
+const JOIN_SILENCE: Duration = Duration::from_millis(50);
+
 /// What a client's readers skip.
 const SILENCE: &str = ":\n\n";
 
@@ -34,6 +41,8 @@ pub struct Live {
     speaker: Speaker,
     feed: Feed,
     ready: VecDeque<String>,
+    /// Whether a snapshot has yet to be told, with what has come of a reply that is under way.
+    joins: bool,
     is_over: bool,
 }
 
@@ -45,9 +54,16 @@ impl Live {
             app: app.clone(),
             thread: thread.clone(),
             ready: VecDeque::new(),
+            joins: false,
             is_over: speaker.is_over(),
             speaker,
         }
+    }
+
+    /// The same for a client that comes back in the middle of a reply.
+    pub fn joining(mut self) -> Self {
+        self.joins = true;
+        self
     }
 
     /// The answer to a request: some words at once, then what is said of the thread.
@@ -77,18 +93,65 @@ impl Live {
             if self.is_over {
                 return None;
             }
-            let item = self.feed.next().await?;
-            if let Err(problem) = self.take(item).await {
+            let taken = match std::mem::take(&mut self.joins) {
+                true => self.join().await,
+                false => {
+                    let item = self.feed.next().await?;
+                    self.take(item).await
+                }
+            };
+            if let Err(problem) = taken {
                 let said = self.speaker.breaks(DETACHED, &problem.detail);
                 // Nothing is read for these.
-                self.say(said, None).await.ok();
+                self.say(said, self.feed.position(), false).await.ok();
             }
             self.is_over = self.speaker.is_over();
         }
     }
 
+    /// Gathers what has come of a reply that is under way, so that whoever comes back gets it in the snapshot and not
+    /// in fragments.
+    async fn join(&mut self) -> Result<(), Problem> {
+        let mut items = Vec::new();
+        let gather = async {
+            while let Ok(Some(item)) = tokio::time::timeout(JOIN_SILENCE, self.feed.next()).await {
+                items.push(item);
+            }
+        };
+        // Either way there is nothing more to gather.
+        tokio::time::timeout(JOIN, gather).await.ok();
+        let mut gathered = Gathered::default();
+        let mut is_told = false;
+        for item in items {
+            if let Item::Told(position, update @ (Update::Delta { .. } | Update::Snapshot { .. })) = item {
+                gathered.add(position, update);
+                continue;
+            }
+            is_told |= self.flush(&mut gathered, is_told).await?;
+            self.take(item).await?;
+        }
+        is_told |= self.flush(&mut gathered, is_told).await?;
+        if is_told {
+            Ok(())
+        } else {
+            self.say(vec![Said::History(Vec::new())], self.feed.position(), false).await
+        }
+    }
+
+    /// Tells what was gathered; the first time, or before an event, with all messages. Returns whether they were told.
+    async fn flush(&mut self, gathered: &mut Gathered, is_told: bool) -> Result<bool, Problem> {
+        let Gathered { at, update: Some(update), .. } = std::mem::take(gathered) else {
+            return Ok(is_told);
+        };
+        let said = self.speaker.hear(&update);
+        let is_history = said.iter().any(|said| matches!(said, Said::History(_)));
+        self.say(said, at, false).await?;
+        Ok(is_told || is_history)
+    }
+
     async fn take(&mut self, item: Item) -> Result<(), Problem> {
-        let mut of = None;
+        let mut at = self.feed.position();
+        let mut is_event = false;
         let said = match item {
             Item::Told(_, Update::Status(ThreadStatus::Waiting)) => {
                 let open = self.app.engine.interrupts(&self.thread).await?;
@@ -97,7 +160,7 @@ impl Live {
             }
             Item::Told(position, update) => {
                 let update = filled(&self.app.engine, update).await;
-                of = is_placed(&update).then_some(position);
+                (at, is_event) = (position, is_placed(&update));
                 self.speaker.hear(&update)
             }
             Item::Heartbeat => {
@@ -109,27 +172,77 @@ impl Live {
             }
             Item::Refused(problem) => return Err(problem),
         };
-        self.say(said, of).await
+        self.say(said, at, is_event).await
     }
 
-    /// Writes words; the last one of an update has its position.
-    async fn say(&mut self, said: Vec<Said>, of: Option<windlass::Position>) -> Result<(), Problem> {
+    /// Writes words that are said at a place; the last one of an event or a fragment has its position. A snapshot is
+    /// told whenever a client needs it, and has none.
+    async fn say(&mut self, said: Vec<Said>, at: Position, is_event: bool) -> Result<(), Problem> {
         let last = said.len().saturating_sub(1);
+        let is_placed = is_event && !said.iter().any(|said| matches!(said, Said::History(_)));
         for (index, said) in said.into_iter().enumerate() {
             let word = match said {
                 Said::Word(word) => word,
                 Said::History(more) => {
-                    let until = Some(self.feed.position().seq);
-                    let history = History::read(&self.app.engine, &self.thread, until).await?;
+                    let history = History::read(&self.app.engine, &self.thread, Some(at.seq)).await?;
                     let mut messages = history.messages();
                     messages.extend(more);
                     Word::MessagesSnapshot { messages }
                 }
             };
-            self.ready.push_back(word.frame(of.filter(|_| index == last)));
+            self.ready.push_back(word.frame((is_placed && index == last).then_some(at)));
         }
         Ok(())
     }
+}
+
+/// Fragments as one.
+#[derive(Default)]
+struct Gathered {
+    at: Position,
+    update: Option<Update>,
+}
+
+impl Gathered {
+    fn add(&mut self, at: Position, update: Update) {
+        self.at = at;
+        let before = match self.update.take() {
+            Some(Update::Snapshot { parts, .. }) => parts.to_vec(),
+            Some(_) | None => Vec::new(),
+        };
+        self.update = Some(match update {
+            Update::Delta { seq, number, delta } => {
+                Update::Snapshot { seq, number, parts: joined(before, delta).into() }
+            }
+            other => other,
+        });
+    }
+}
+
+/// A fragment put to the block that it belongs to.
+fn joined(mut parts: Vec<Delta>, delta: Delta) -> Vec<Delta> {
+    let place = |delta: &Delta| match delta {
+        Delta::Text { part, .. } | Delta::Reasoning { part, .. } | Delta::Call { part, .. } => *part,
+    };
+    let Some(known) = parts.iter_mut().find(|known| place(known) == place(&delta)) else {
+        parts.push(delta);
+        return parts;
+    };
+    match (known, delta) {
+        (Delta::Text { text, .. }, Delta::Text { text: more, .. })
+        | (Delta::Reasoning { text, .. }, Delta::Reasoning { text: more, .. }) => {
+            *text = format!("{text}{more}").into();
+        }
+        (Delta::Call { name, arguments, .. }, Delta::Call { name: later, arguments: more, .. }) => {
+            *arguments = format!("{arguments}{more}").into();
+            *name = name.take().or(later);
+        }
+        (
+            Delta::Text { .. } | Delta::Reasoning { .. } | Delta::Call { .. },
+            Delta::Text { .. } | Delta::Reasoning { .. } | Delta::Call { .. },
+        ) => {}
+    }
+    parts
 }
 
 /// Words alone: the answer to a request about a run that has ended, or waits.
