@@ -153,7 +153,15 @@ mod tests {
             refused(&provider("a", "issuer = 'https://i.example.com'\nrole = 'owner'")),
             refused("registration = 'free'"),
         ]
-        .join("\n"), @"");
+        .join("\n"), @r"
+        `server.oidc.a.issuer` is `http://id.example.com`, which is no https address
+        `server.oidc.a.issuer` is `id`, which is no https address
+        `server.oidc.a/b`: the name stands in an address
+        a secret must not stand in a file; write `env:NAME` or `file:PATH`, which say where it is
+        `server.oidc.a.client_secret` refers to the variable WINDLASS_TEST_NOT_SET, which is not set
+        unknown variant `owner`, expected one of `viewer`, `member`, `admin`
+        unknown variant `free`, expected one of `open`, `invite`, `closed`
+        ");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod body;
 pub mod caller;
 mod compat;
 pub mod etag;
+pub mod failure;
 pub mod files;
 mod grants;
 mod health;

@@ -35,13 +35,28 @@ use super::problem::{MEDIA_TYPE, Problem};
         (name = "gate", description = "Which calls run without asking: grants, allow lists, modes"),
         (name = "agents", description = "Who can be given a task, and the models at hand"),
         (name = "tools", description = "What agents can do here"),
+        (name = "auth", description = "Signing in and out, and one's own account"),
+        (name = "team", description = "The people of the workspace"),
+        (name = "keys", description = "API keys, by which programs come"),
+        (name = "audit", description = "Who did what"),
         (name = "server", description = "The server itself")
     )
 )]
 pub struct Document;
 
-/// What is open to all: balancers have no key.
-const OPEN: [&str; 2] = ["/api/v1/health", "/api/v1/version"];
+/// What is open to all: balancers have no key, and whoever signs in has none yet.
+const OPEN: [&str; 10] = [
+    "/api/v1/health",
+    "/api/v1/version",
+    "/api/v1/auth/options",
+    "/api/v1/auth/register",
+    "/api/v1/auth/login",
+    "/api/v1/auth/logout",
+    "/api/v1/auth/refresh",
+    "/api/v1/auth/link",
+    "/api/v1/auth/password/reset",
+    "/api/v1/auth/oidc/",
+];
 
 /// The media type of files as they come.
 const OCTETS: &str = "application/octet-stream";

@@ -5,7 +5,9 @@
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass::{ErrorInfo, Outcome, Status};
+use windlass::{ErrorInfo, Outcome, Status, machine};
+
+use super::failure::{Failure, explain};
 
 /// What became of a run, with real figures also on failure.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -120,6 +122,18 @@ struct RunError {
     message: String,
     /// Whether the same run may succeed later.
     retryable: bool,
+    /// What went wrong, in the server's own words for people.
+    words: &'static str,
+    /// What to do.
+    hint: &'static str,
+}
+
+impl From<ErrorInfo> for RunError {
+    fn from(ErrorInfo { code, message, retryable }: ErrorInfo) -> Self {
+        let error = machine::RunError { code, message, retryable };
+        let Failure { words, hint, code: _ } = explain(&error);
+        Self { code: error.code, message: error.message, retryable, words, hint }
+    }
 }
 
 impl From<Outcome> for RunOutcome {
@@ -147,10 +161,7 @@ impl From<Outcome> for RunOutcome {
                 interrupts: open.collect(),
                 cancelled: meta.cancelled,
             },
-            errors: errors
-                .into_iter()
-                .map(|ErrorInfo { code, message, retryable }| RunError { code, message, retryable })
-                .collect(),
+            errors: errors.into_iter().map(RunError::from).collect(),
             timestamp: timestamp.0,
         }
     }

@@ -47,22 +47,24 @@ struct Waiting {
 
 /// When a waiting message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
 enum When {
     /// After the run has ended well.
-    AfterRun,
+    #[serde(rename = "after_run")]
+    Run,
     /// After the last result of the current step.
-    AfterStep,
+    #[serde(rename = "after_step")]
+    Step,
     /// After the run has ended, however it ends.
-    AfterCancel,
+    #[serde(rename = "after_cancel")]
+    Cancel,
 }
 
 impl From<Place> for When {
     fn from(place: Place) -> Self {
         match place {
-            Place::AfterRun => Self::AfterRun,
-            Place::AfterStep => Self::AfterStep,
-            Place::AfterCancel => Self::AfterCancel,
+            Place::AfterRun => Self::Run,
+            Place::AfterStep => Self::Step,
+            Place::AfterCancel => Self::Cancel,
         }
     }
 }

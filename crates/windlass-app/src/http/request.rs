@@ -32,7 +32,7 @@ pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> R
     let mut response = next.run(request).instrument(span.clone()).await;
     let took_ms = clock.monotonic_ms().saturating_sub(begun_ms);
     let status = response.status().as_u16();
-    let problem = response.extensions().get::<Code>().map(|code| code.0.as_str());
+    let problem = response.extensions().get::<Code>().map(|code| code.0.as_ref());
     span.in_scope(|| tracing::info!(status, took_ms, problem, "answered"));
     app.metrics.answered(&route, &method, status, took_ms);
     let headers = response.headers_mut();

@@ -203,7 +203,7 @@ async fn usage(
             .hint("`until` is later than `from`, by ten years at most")
     })?;
     let step_ms = which.step_ms.unwrap_or_else(|| step_of(span_ms));
-    if step_ms == 0 || span_ms.div_ceil(step_ms) > POINTS_MAX {
+    if !(1..=SPAN_MAX_MS).contains(&step_ms) || span_ms.div_ceil(step_ms) > POINTS_MAX {
         let detail = format!("`step_ms` is {step_ms}; it must give 1 to {POINTS_MAX} steps");
         return Err(Problem::bad_request(detail));
     }

@@ -41,6 +41,26 @@ async fn every_operation_is_described_once_with_what_goes_wrong_and_who_may_call
     assert_eq!(answer(same).await.status, 304);
 }
 
+#[tokio::test]
+async fn nothing_but_what_says_so_is_open() {
+    let server = Server::start(&[]);
+    let document = answer(server.request(Method::GET, "/api/v1/openapi.json")).await.is(StatusCode::OK).body;
+    let mut asked = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            if operation["security"] == serde_json::json!([]) {
+                continue;
+            }
+            let path = path.replace("{seq}", "1").replace(['{', '}'], "x");
+            let method: Method = method.to_uppercase().parse().unwrap();
+            let nobody = answer(server.request(method.clone(), &path)).await;
+            assert_eq!(nobody.status, 401, "{method} {path}: {nobody:#?}");
+            asked += 1;
+        }
+    }
+    assert!(asked > 40, "{asked}");
+}
+
 fn references(value: &Value) -> Vec<&str> {
     match value {
         Value::Object(members) => {

@@ -85,7 +85,11 @@ impl Server {
             let said = crate::cli::said(process.wait_with_output().unwrap());
             panic!("the server did not start: {said:#?}");
         };
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .unwrap();
         Self { user, process, address, client }
     }
 

@@ -3,8 +3,15 @@
 //! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
 
 mod agui;
-mod fill;
+mod history;
+mod session;
+mod skillchat;
 mod skyflo;
+#[cfg(test)]
+mod stage;
+mod stream;
+mod turn;
+mod zeus;
 
 use axum::Router;
 
@@ -12,5 +19,9 @@ use super::Shared;
 
 /// The routes of every dialect.
 pub fn routes(app: &Shared) -> Router<Shared> {
-    Router::new().merge(skyflo::routes(app)).merge(agui::routes())
+    Router::new()
+        .merge(skyflo::routes(app))
+        .merge(zeus::routes())
+        .merge(skillchat::routes())
+        .merge(agui::routes())
 }

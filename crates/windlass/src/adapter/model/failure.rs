@@ -216,7 +216,8 @@ fn by_words_of_message(status: Option<u16>, message: &str) -> Option<FailureClas
             || has("context_length")
             || has("input token count")
             || has("too many tokens")
-            || has("input is too long"))
+            || has("input is too long")
+            || has("range of input length"))
     {
         Some(FailureClass::ContextTooLong)
     } else if status == Some(400) && has("api key not valid") {
@@ -380,6 +381,12 @@ mod tests {
         check(
             400,
             r#"{"error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}"#,
+            ContextTooLong,
+        );
+        // rows: ZE-X1
+        check(
+            400,
+            r#"{"error":{"code":"InvalidParameter","message":"Range of input length should be [1, 30720]"}}"#,
             ContextTooLong,
         );
         check(413, "", ContextTooLong);

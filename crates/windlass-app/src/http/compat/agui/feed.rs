@@ -21,7 +21,7 @@ use super::reply::Said;
 use super::speak::{DETACHED, Speaker};
 use super::word::Word;
 use crate::http::Shared;
-use crate::http::compat::fill::filled;
+use crate::http::compat::skyflo::fill::filled;
 use crate::http::problem::Problem;
 use crate::http::stream::feed::{Feed, HEARTBEAT, Item, Reader};
 use crate::http::stream::frame::is_placed;

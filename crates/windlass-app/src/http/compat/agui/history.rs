@@ -15,7 +15,7 @@ use super::message::{Message, call_id, last_words_id, parts, plain, remark, repl
 use super::notes;
 use super::reply::Whole;
 use super::word::Spent;
-use crate::http::compat::fill::fill;
+use crate::http::compat::skyflo::fill::fill;
 
 /// Events read at a time.
 const PAGE: usize = 512;

@@ -52,7 +52,7 @@ pub async fn add(
 }
 
 /// A random UUID (RFC 9562, version 4).
-fn fresh_uuid() -> String {
+pub fn fresh_uuid() -> String {
     let clock = crate::place::clock();
     let (high, low) = (clock.random(), clock.random());
     let (high, low) = ((high & !0xf000) | 0x4000, (low & !(0b11 << 62)) | (0b10 << 62));

@@ -14,10 +14,10 @@ use http::{HeaderName, HeaderValue, header};
 use windlass::machine::Timestamp;
 use windlass::port::clock::Clock;
 
+use super::fill::filled;
 use super::speak::Speaker;
 use super::word::{Word, heartbeat};
 use crate::http::Shared;
-use crate::http::compat::fill::filled;
 use crate::http::stream::feed::{Feed, Item};
 
 /// After how long without an event a stream says that it is alive. (SK-E2)

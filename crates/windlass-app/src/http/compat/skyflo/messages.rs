@@ -15,9 +15,9 @@ use windlass::{Engine, EngineError};
 
 use super::call::{Call, args, blocks, plain, text};
 use super::calls::{Said, is_failure, said as answered};
+use super::fill::fill;
 use super::find::CHANGED;
 use super::reply::{Replied, dollars, said, thought};
-use crate::http::compat::fill::fill;
 
 /// Events read at a time.
 const PAGE: usize = 512;

@@ -4,18 +4,19 @@
 
 mod analytics;
 mod auth;
-mod call;
-mod calls;
+pub mod call;
+pub mod calls;
 mod chat;
-mod conversations;
-mod date;
+pub mod conversations;
+pub mod date;
 mod feed;
+pub mod fill;
 mod find;
 #[cfg(test)]
 mod golden;
 mod health;
 mod messages;
-mod reply;
+pub mod reply;
 mod speak;
 mod team;
 mod tools;

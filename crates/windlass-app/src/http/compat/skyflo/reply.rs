@@ -12,7 +12,7 @@ use super::word::{Scene, Word};
 
 /// A text that comes in fragments.
 #[derive(Debug, Default)]
-struct Flow {
+pub struct Flow {
     /// What came of this try.
     heard: String,
     /// How many bytes of that were shown.
@@ -23,13 +23,13 @@ struct Flow {
 
 impl Flow {
     /// Takes a fragment; returns what is to be shown now.
-    fn push(&mut self, fragment: &str) -> Option<String> {
+    pub fn push(&mut self, fragment: &str) -> Option<String> {
         self.heard.push_str(fragment);
         self.show()
     }
 
     /// Takes the whole so far; returns what is to be shown now.
-    fn set(&mut self, whole: &str) -> Option<String> {
+    pub fn set(&mut self, whole: &str) -> Option<String> {
         if !whole.starts_with(&self.heard[..self.shown_bytes]) {
             // The finished text is another than its fragments said; what was shown stays.
             return None;
@@ -56,7 +56,7 @@ impl Flow {
     }
 
     /// The try has failed.
-    fn fail(&mut self) {
+    pub fn fail(&mut self) {
         if self.before.is_empty() {
             self.before = self.heard[..self.shown_bytes].to_owned();
         }

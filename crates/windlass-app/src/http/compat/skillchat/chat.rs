@@ -1,0 +1,267 @@
+//! Chatting: a message, told in one answer or as a stream, and the answer to what a run asks. (WT-E1..E3)
+//!
+//! A run goes on without its request. A message to a run that waits for a person takes its place.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass::machine::{
+    Answer, AtLimit, Block, Given, Message, Reject, Role, RunOptions, Surface, ThreadId, WhenBusy,
+};
+use windlass::port::journal::ThreadStatus;
+use windlass::{EngineError, OpenInterrupt, Outcome, Started, Status, Task};
+
+use super::super::history::{Line, told};
+use super::super::session::{self, Session};
+use super::super::skyflo::conversations::fresh_uuid;
+use super::super::skyflo::date::iso;
+use super::super::stream::{feed, respond};
+use super::checkpoint::{Asked, Said, is_expired};
+use super::error::{expired, missing, refused};
+use super::speak::{MOOD, SkillChat};
+use crate::http::Shared;
+use crate::http::begin::begin;
+use crate::http::caller::Caller;
+use crate::http::failure::{Failure, explain};
+use crate::http::input::Body;
+use crate::http::problem::Problem;
+use crate::http::send::MESSAGE_MAX_CHARS;
+use crate::http::timezone;
+
+/// Messages of a history at most.
+const HISTORY_MAX: usize = 100;
+/// Of those, the newest that the agent is told. (WT-L3)
+const HISTORY_TOLD: usize = 12;
+/// Where the time zone stands: never in a body. (WT-E9)
+const TIMEZONE: &str = "x-user-timezone";
+/// What the model reads of a question whose time was up.
+const NOBODY: &str = "nobody answered within 30 minutes";
+
+/// A message.
+#[derive(Debug, Deserialize)]
+pub struct Chat {
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    history: Option<Vec<Value>>,
+    #[serde(default)]
+    doc_id: Option<String>,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+/// An answer to what a run asks.
+#[derive(Debug, Deserialize)]
+pub struct HitlResponse {
+    session_id: String,
+    checkpoint_id: String,
+    #[serde(default)]
+    response: Option<Said>,
+}
+
+/// A message, told in one answer.
+pub async fn chat(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(chat): Body<Chat>,
+) -> Result<Json<Value>, Problem> {
+    let (session, started) = start(&app, &caller, &headers, chat).await?;
+    let outcome = app.engine.wait(&started.run).await?;
+    told_of(&session.name, outcome).map(Json)
+}
+
+/// A message, told as a stream.
+pub async fn stream(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(chat): Body<Chat>,
+) -> Result<Response, Problem> {
+    let (session, started) = start(&app, &caller, &headers, chat).await?;
+    let speaker = SkillChat::new(session.name, fresh_uuid(), started.run);
+    let feed = feed(&app, &headers, &started.thread, started.seq);
+    Ok(respond(&app, feed, speaker, Vec::new()))
+}
+
+/// Answers what a run asks; told in one answer. (WT-H6, WT-X2)
+pub async fn respond_to(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(said): Body<HitlResponse>,
+) -> Result<Json<Value>, Problem> {
+    caller.approves()?;
+    let found = session::begun(&app, &caller, &said.session_id).await;
+    let (session, _) = found.map_err(|problem| match problem.status {
+        StatusCode::NOT_FOUND => expired(),
+        _ => problem, // tidy: what else may go wrong says so itself
+    })?;
+    let thread = &session.thread;
+    let open = app.engine.interrupts(thread).await?;
+    let open = open.into_iter().find(|open| open.interrupt.as_str() == said.checkpoint_id);
+    let open = open.ok_or_else(expired)?;
+    let run = app.engine.peek(thread).await?.state().run.as_ref().map(|run| run.id.clone());
+    let run = run.ok_or_else(expired)?;
+    if is_expired(&open.kind, open.since, crate::place::now()) {
+        let answer = Answer::Deny { reason: Some(NOBODY.to_owned()) };
+        // Somebody else may have closed it meanwhile, which comes to the same.
+        if let Err(error) = give(&app, &caller, thread, &open, answer).await {
+            tracing::debug!(%error, %thread, "a question that has expired was not declined");
+        }
+        return Err(expired());
+    }
+    let arguments = arguments(&open);
+    let answer = asked(&open, &arguments).answer(said.response.unwrap_or_default());
+    match give(&app, &caller, thread, &open, answer).await {
+        Err(EngineError::Rejected(Reject::Closed { .. } | Reject::NotFound { .. })) => return Err(expired()),
+        given => given?,
+    }
+    let outcome = app.engine.wait(&run).await?;
+    told_of(&session.name, outcome).map(Json)
+}
+
+async fn give(
+    app: &Shared,
+    caller: &Caller,
+    thread: &ThreadId,
+    open: &OpenInterrupt,
+    answer: Answer,
+) -> Result<(), EngineError> {
+    let given = Given { interrupt: open.interrupt.clone(), answer, approval: None };
+    app.engine.answer_all(thread, vec![given], caller.party()).await.map(drop)
+}
+
+impl Chat {
+    /// The message and what was said before it, where they fit. (WT-E1)
+    fn read(&self) -> Result<(String, Vec<Line>), Problem> {
+        let message = self.message.as_deref().unwrap_or_default().trim();
+        if message.is_empty() {
+            return Err(refused("message_required", "Please enter a message."));
+        }
+        if message.chars().count() > MESSAGE_MAX_CHARS {
+            return Err(refused("message_too_long", "Message is too long (max 32,768 characters)."));
+        }
+        let history = self.history.as_deref().unwrap_or_default();
+        if history.len() > HISTORY_MAX {
+            let words = format!("Too many messages in history (max {HISTORY_MAX}). Start a new chat.");
+            return Err(refused("history_too_long", words));
+        }
+        // What is no message is left aside, as its clients are used to.
+        let lines = history.iter().filter_map(|line| serde_json::from_value(line.clone()).ok());
+        Ok((message.to_owned(), lines.collect()))
+    }
+}
+
+/// Starts a run, or has it wait behind the one that goes on.
+async fn start(
+    app: &Shared,
+    caller: &Caller,
+    headers: &HeaderMap,
+    chat: Chat,
+) -> Result<(Session, Started), Problem> {
+    caller.runs()?;
+    let (message, history) = chat.read()?;
+    if chat.doc_id.as_deref().is_some_and(|id| !id.is_empty()) {
+        return Err(missing().await.hint("leave `doc_id` away"));
+    }
+    let zone = headers.get(TIMEZONE).map(|zone| zone.to_str().unwrap_or("?"));
+    let utc_offset_minutes = zone.map(timezone::offset_minutes).transpose()?;
+    let name = chat.session_id.filter(|name| !name.is_empty()).unwrap_or_else(fresh_uuid);
+    let session = session::find(app, caller, &name).await?;
+    let before = if session.row.is_none() { told(&history, HISTORY_TOLD) } else { None };
+    let blocks = [message].into_iter().chain(before).map(Block::text);
+    let mut task = Task::new(app.agent.clone(), "");
+    task.message = Message { role: Role::User, blocks: blocks.collect() };
+    task.thread = Some(session.thread.clone());
+    // Out of steps, the agent says in plain words what it has (WT-L11); calls run one after another (WT-L5).
+    task.options = RunOptions {
+        surface: Surface::Chat,
+        serialized: true,
+        at_limit: Some(AtLimit::Answer),
+        utc_offset_minutes,
+    };
+    let waits = session.row.as_ref().is_some_and(|row| row.view.status == ThreadStatus::Waiting);
+    // Whoever writes on instead of answering has left the question.
+    task.when_busy = if waits { WhenBusy::Replace } else { WhenBusy::Queue };
+    let started = begin(app, caller, task).await?;
+    Ok((session, started))
+}
+
+/// What became of a run, in one answer.
+fn told_of(session: &str, outcome: Outcome) -> Result<Value, Problem> {
+    match outcome.status {
+        Status::Done => {}
+        Status::Paused => return paused(session, &outcome),
+        Status::Failed => return Err(failed(outcome)),
+        Status::Cancelled => return Err(refused("invalid_request", "The run was stopped.")),
+        Status::Queued | Status::Running => {
+            let words = "The message waits: the run before it has not ended well. It is kept.";
+            return Err(Problem::conflict("busy", words));
+        }
+    }
+    let created_at = iso(outcome.timestamp);
+    let content = outcome.data.unwrap_or_default();
+    Ok(json!({
+        "message": {"role": "assistant", "content": content, "created_at": created_at},
+        "mood": MOOD,
+        "session_id": session,
+        "model_fallback": outcome.meta.model_fallback,
+    }))
+}
+
+/// The first of what it asks; what else it asks comes after the answer. (WT-H5, WT-H9)
+fn paused(session: &str, outcome: &Outcome) -> Result<Value, Problem> {
+    let Some(open) = outcome.meta.interrupts.first() else {
+        return Err(Problem::internal(format!("run `{}` waits for nothing", outcome.run_id)));
+    };
+    let arguments = arguments(open);
+    Ok(json!({"hitl": asked(open, &arguments).payload(session), "session_id": session}))
+}
+
+fn arguments(open: &OpenInterrupt) -> Value {
+    open.arguments.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+fn asked<'a>(open: &'a OpenInterrupt, arguments: &'a Value) -> Asked<'a> {
+    let tool = open.tool.as_deref().unwrap_or_default();
+    Asked { interrupt: &open.interrupt, kind: &open.kind, tool, arguments }
+}
+
+/// Why the run failed, in words.
+fn failed(outcome: Outcome) -> Problem {
+    let Some(error) = outcome.errors.into_iter().next() else {
+        return Problem::internal(format!("run `{}` failed without an error", outcome.run_id));
+    };
+    let error =
+        windlass::machine::RunError { code: error.code, message: error.message, retryable: error.retryable };
+    let Failure { code, words, hint } = explain(&error);
+    Problem::new(StatusCode::BAD_GATEWAY, code, words).hint(hint)
+}
+
+/// The tutor has no first words of its own. (WT-E5)
+pub async fn greeting(caller: Caller) -> Result<Json<Value>, Problem> {
+    caller.reads()?;
+    Ok(Json(json!({"message": null, "session_id": null})))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // rows: WT-E1, WT-E8
+    #[test]
+    fn messages_and_histories_have_a_size() {
+        let read = |message: String, lines: usize| {
+            let history = Some(vec![json!({"role": "user", "content": "x"}); lines]);
+            let chat = Chat { message: Some(message), history, doc_id: None, session_id: None };
+            chat.read().map(|(_, lines)| lines.len()).map_err(|problem| problem.code)
+        };
+        assert_eq!(read("ä".repeat(MESSAGE_MAX_CHARS), 100), Ok(100));
+        assert_eq!(read("ä".repeat(MESSAGE_MAX_CHARS + 1), 0), Err("message_too_long".into()));
+        assert_eq!(read("x".into(), 101), Err("history_too_long".into()));
+        assert_eq!(read(" \n".into(), 0), Err("message_required".into()));
+    }
+}

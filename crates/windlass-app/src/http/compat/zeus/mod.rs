@@ -1,0 +1,27 @@
+//! The interface of Zeus, under `/zeus`: a message starts a run or is queued behind one, and a resume answers what its
+//! calls wait for. Both answer with a stream of events.
+//!
+//! What a client would bring along (keys, endpoints, tool servers, sandboxes, memory) is refused by name, never ignored.
+
+mod body;
+mod calls;
+#[cfg(test)]
+mod golden;
+mod guard;
+mod invoke;
+mod model;
+mod resume;
+mod speak;
+mod word;
+
+use axum::Router;
+use axum::routing::post;
+
+use crate::http::Shared;
+
+/// The routes.
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/zeus/api/agent/invoke", post(invoke::invoke))
+        .route("/zeus/api/agent/resume", post(resume::resume))
+}

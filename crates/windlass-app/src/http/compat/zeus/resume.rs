@@ -1,0 +1,164 @@
+//! Answers to what a run's calls wait for, and a further instruction beside them. (ZE-E3, ZE-E14)
+//!
+//! All answers of a request count, or none. The run goes on with the model and the tools that it began with.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::HeaderMap;
+use serde_json::{Map, Value};
+use windlass::machine::{
+    Answer, Content, Fact, Given, InputId, InterruptKind, Reply, Run, RunOptions, Seq, Surface, ThreadId,
+    WhenBusy,
+};
+use windlass::{AgentConfig, Task};
+
+use super::super::session;
+use super::super::skyflo::call::named as call_named;
+use super::super::stream::{feed, respond};
+use super::body::{CallResult, Decision, Guards, Resume};
+use super::guard;
+use super::invoke::{Written, named};
+use super::speak::Zeus;
+use super::word::Scene;
+use crate::http::Shared;
+use crate::http::begin::begin;
+use crate::http::caller::Caller;
+use crate::http::input::{Body, Query};
+use crate::http::problem::Problem;
+use crate::http::send::Said;
+
+/// What the model reads of a call that nobody decided on.
+const NOBODY: &str = "nobody answered in time";
+
+/// Answers, and tells what comes of it.
+pub async fn resume(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(written): Query<Written>,
+    headers: HeaderMap,
+    Body(body): Body<Map<String, Value>>,
+) -> Result<Response, Problem> {
+    caller.approves()?;
+    let Resume { session, llm, results, order, guards } = Resume::read(body)?;
+    let agent = llm.agent(&app)?;
+    let (session, _) = session::begun(&app, &caller, &session).await?;
+    guard::check(&app, &caller, &session, &guards).await?;
+    let machine = app.engine.peek(&session.thread).await?;
+    let run = machine.state().run.as_ref();
+    let run = run
+        .ok_or_else(|| Problem::conflict("closed", format!("nothing waits in session `{}`", session.name)))?;
+    let given = results.iter().map(|result| given(run, &guards, result)).collect::<Result<Vec<_>, _>>()?;
+    // Before the answers, so that it is read with what they lead to and not a step later.
+    let ordered = match order {
+        Some(order) => Some(instruct(&app, &caller, &session.thread, (agent, order)).await?),
+        None => None,
+    };
+    let seq = match app.engine.answer_all(&session.thread, given, caller.party()).await {
+        Ok(seq) => seq,
+        Err(error) => {
+            take_back(&app, &caller, &session.thread, ordered).await;
+            return Err(error.into());
+        }
+    };
+    let scene = Scene { session: session.name.clone(), names: written.events };
+    let speaker = Zeus::beside(scene, run);
+    let feed = feed(&app, &headers, &session.thread, seq);
+    Ok(named(respond(&app, feed, speaker, Vec::new()), &session.name, &run.id))
+}
+
+/// An answer to the call that a result names.
+fn given(run: &Run, guards: &Guards, result: &CallResult) -> Result<Given, Problem> {
+    let id = crate::console::first_line(&result.tool_call_id, 128);
+    let closed =
+        || Problem::conflict("closed", format!("call `{id}` does not wait for an answer, or no longer"));
+    let (of, key) = call_named(&result.tool_call_id)
+        .ok_or_else(|| Problem::not_found(format!("call `{id}` in the session")))?;
+    if of != run.id || key.step != run.attempt.step {
+        return Err(closed());
+    }
+    let mut open = run.open();
+    let (_, asked) = open.find(|(index, _)| *index == Some(key.index as usize)).ok_or_else(closed)?;
+    let windlass::machine::Phase::Calls(line) = &run.phase else { return Err(closed()) };
+    let tool = line.calls.get(key.index as usize).map(|call| call.tool.as_str()).unwrap_or_default();
+    if let Some(named) = result.tool_name.as_deref().filter(|named| *named != tool) {
+        let named = crate::console::first_line(named, 64);
+        return Err(Problem::invalid(format!("call `{id}` is of `{tool}`, and `tool_name` is `{named}`")));
+    }
+    guard::allows(guards, tool, result)?;
+    let answer = answer(&asked.kind, result)?;
+    Ok(Given { interrupt: asked.interrupt.clone(), answer, approval: None })
+}
+
+/// A decision in the words that fit what is asked. (ZE-H4, ZE-H6)
+fn answer(kind: &InterruptKind, result: &CallResult) -> Result<Answer, Problem> {
+    let reason = result.reason.clone().filter(|reason| !reason.is_empty());
+    let is_yes = match result.decision {
+        Decision::Approved | Decision::Modified => true,
+        Decision::Rejected | Decision::Timeout => false,
+    };
+    let reason = match result.decision {
+        Decision::Timeout => reason.or_else(|| Some(NOBODY.to_owned())),
+        Decision::Approved | Decision::Modified | Decision::Rejected => reason,
+    };
+    let parameters = result.parameters.clone();
+    if result.decision == Decision::Modified && parameters.is_none() {
+        return Err(Problem::invalid("the decision `modified` needs `parameters`"));
+    }
+    Ok(match (kind, is_yes) {
+        (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, true) => match parameters {
+            Some(parameters) => {
+                Answer::Edit { arguments: Content::Inline(Value::Object(parameters).to_string()) }
+            }
+            None => Answer::Approve,
+        },
+        (InterruptKind::Question(question), true) => {
+            let selected = reason.clone().filter(|reason| question.options.contains(reason));
+            let text = if selected.is_some() { None } else { reason };
+            Answer::Reply(Box::new(Reply { selected, text, values: parameters.map(Value::Object) }))
+        }
+        (InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }, true) => {
+            Answer::Reply(Box::new(Reply { text: reason, ..Reply::default() }))
+        }
+        (InterruptKind::InDoubt { .. }, true) => Answer::Retry,
+        (InterruptKind::InDoubt { .. }, false) => Answer::Fail { reason },
+        (InterruptKind::Limit(limit), true) => Answer::Raise { to: limit.figure.max(limit.used) + 1 },
+        (InterruptKind::Limit(_), false) => Answer::Stop,
+        (
+            InterruptKind::Approval { .. }
+            | InterruptKind::Hook { .. }
+            | InterruptKind::Question(_)
+            | InterruptKind::SignIn { .. }
+            | InterruptKind::Handoff { .. },
+            false,
+        ) => Answer::Deny { reason },
+    })
+}
+
+/// Puts an instruction beside the run, which reads it before its next step. Returns the id under which it waits.
+async fn instruct(
+    app: &Shared,
+    caller: &Caller,
+    thread: &ThreadId,
+    (agent, order): (AgentConfig, String),
+) -> Result<Option<InputId>, Problem> {
+    let mut task = Task::new(agent, "");
+    task.message = Said::Text(order).read()?;
+    task.thread = Some(thread.clone());
+    task.options = RunOptions { surface: Surface::Chat, serialized: true, ..RunOptions::default() };
+    task.when_busy = WhenBusy::Steer;
+    let started = begin(app, caller, task).await?;
+    let events = app.engine.events(thread, Seq(started.seq.0.saturating_sub(1)), 1).await?;
+    Ok(events.into_iter().find_map(|recorded| match recorded.event.fact {
+        Fact::MessageQueued { id, .. } => Some(id),
+        _ => None, // tidy: it has not waited
+    }))
+}
+
+/// Takes an instruction back whose answers did not count.
+async fn take_back(app: &Shared, caller: &Caller, thread: &ThreadId, id: Option<Option<InputId>>) {
+    if let Some(Some(id)) = id
+        && let Err(error) = app.engine.withdraw(thread, &id, caller.user().clone()).await
+    {
+        tracing::warn!(%error, %thread, "an instruction beside answers that did not count stays");
+    }
+}

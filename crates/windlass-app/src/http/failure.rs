@@ -1,0 +1,220 @@
+//! Why a run failed, in words for people: what went wrong, and what to do. (ZE-X1..X3)
+//!
+//! The native API and the dialects say it in the same words. The cause as the provider told it goes beside them, and no
+//! trace of the inside ever does. (CF-5)
+
+use windlass::machine::RunError;
+
+/// A failed run, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure<'a> {
+    /// A stable code: the run's own, or a closer one.
+    pub code: &'a str,
+    /// What went wrong.
+    pub words: &'static str,
+    /// What to do.
+    pub hint: &'static str,
+}
+
+/// The message alone is too long, whatever was said before. (ZE-X1)
+const INPUT_TOO_LONG: Failure<'static> = Failure {
+    code: "ERR_INPUT_LENGTH",
+    words: "the message is longer than the model takes",
+    hint: "shorten the message, or put long texts into a file, which the agent reads in parts",
+};
+
+/// The conversation is too long. (ZE-X2)
+const CONTEXT_TOO_LONG: Failure<'static> = Failure {
+    code: "ERR_CONTEXT_LENGTH",
+    words: "the conversation is longer than the model can read at once",
+    hint: "start a new conversation, and say in short what matters of this one",
+};
+
+/// The words for a code: what went wrong, and what to do.
+const WORDS: &[(&str, &str, &str)] = &[
+    (
+        "ERR_RATE_LIMIT",
+        "the model's provider takes no more requests for now",
+        "try again in a minute, or choose another model",
+    ),
+    (
+        "ERR_API_OVERLOADED",
+        "the model's provider is overloaded",
+        "try again in some minutes, or choose another model",
+    ),
+    (
+        "ERR_API",
+        "the model's provider does not answer, or with an error of its own",
+        "try again; if it stays so, have an administrator check the provider's address and its status page",
+    ),
+    ("ERR_STREAM_INCOMPLETE", "the provider's answer broke off", "try again"),
+    (
+        "ERR_STREAM_PARSE",
+        "the provider's answer cannot be read",
+        "have an administrator check the provider's `base_url`: something else may answer there",
+    ),
+    (
+        "ERR_AUTH",
+        "the provider refuses the server's key",
+        "have an administrator set a valid key for the provider, or choose another model",
+    ),
+    (
+        "ERR_REQUEST",
+        "the provider refuses the request as it is",
+        "choose another model, or have an administrator check the model's name and settings",
+    ),
+    (
+        "ERR_CONFIG",
+        "the model cannot be called as it is configured",
+        "choose another model, or have an administrator complete the provider in the configuration",
+    ),
+    ("ERR_EMPTY_REPLY", "the model answered nothing", "ask again, or in other words"),
+    (
+        "ERR_STORE",
+        "a file of the conversation is missing in the store, or damaged",
+        "start a new conversation, and have an administrator run `windlass doctor`",
+    ),
+    ("ERR_REFUSED", "the model declined to answer", "ask in other words"),
+    (
+        "ERR_UNEXPECTED_STOP",
+        "the model stopped before it was done",
+        "ask it to go on, or choose another model",
+    ),
+    (
+        "ERR_MAX_TOKENS",
+        "the answer is longer than the model may write",
+        "ask for a shorter answer, or for one part after the other",
+    ),
+    (
+        "ERR_MAX_TURNS",
+        "the run has used up its steps",
+        "ask it to go on, or split the task; an administrator can raise `max_steps`",
+    ),
+    (
+        "ERR_STALLED",
+        "the agent went round in circles",
+        "say what it should do differently; an administrator can raise `max_same_calls`",
+    ),
+    (
+        "ERR_LIMIT",
+        "a budget or a limit is used up",
+        "wait until it is renewed, or have an administrator raise it",
+    ),
+    (
+        "ERR_RUN_TIMEOUT",
+        "the run took longer than it may",
+        "split the task; an administrator can raise `run_timeout_ms`",
+    ),
+    ("CANCELLED", "the run was stopped", "send the message again to start over"),
+];
+
+/// How providers say in a sentence that the message alone is too long; all of a line's words are there.
+const SAY_INPUT: &[&[&str]] =
+    &[&["range of input length"], &["invalidparameter", "input"], &["invalidparameter", "length"]];
+
+/// How they say that the conversation is.
+const SAY_CONTEXT: &[&[&str]] = &[&["context length"], &["context window"], &["token limit"]];
+
+/// Why a run failed, for people. A provider that tells a length only in its sentence is understood by that.
+pub fn explain(error: &RunError) -> Failure<'_> {
+    let code = error.code.as_str();
+    if matches!(code, "ERR_REQUEST" | CONTEXT_CODE) {
+        let said = error.message.to_ascii_lowercase();
+        let says = |lines: &[&[&str]]| lines.iter().any(|line| line.iter().all(|words| said.contains(words)));
+        if says(SAY_INPUT) {
+            return INPUT_TOO_LONG;
+        }
+        if code == CONTEXT_CODE || says(SAY_CONTEXT) {
+            return CONTEXT_TOO_LONG;
+        }
+    }
+    let known = WORDS.iter().find(|(known, ..)| *known == code);
+    let (words, hint) = known.map_or(("the run failed", "try again"), |(_, words, hint)| (*words, *hint));
+    Failure { code, words, hint }
+}
+
+const CONTEXT_CODE: &str = CONTEXT_TOO_LONG.code;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use windlass::machine::{FailureClass, error_code};
+
+    use super::*;
+
+    fn explained(code: &str, message: &str) -> (String, &'static str) {
+        let error = RunError { code: code.into(), message: message.into(), retryable: false };
+        let Failure { code, words, hint } = explain(&error);
+        assert!(!hint.is_empty());
+        (code.to_owned(), words)
+    }
+
+    /// Every class of failure that a provider's answer is typed as.
+    fn classes() -> Vec<FailureClass> {
+        use FailureClass as C;
+        let all = [
+            C::RateLimited,
+            C::Overloaded,
+            C::Transient,
+            C::Timeout,
+            C::Truncated,
+            C::Malformed,
+            C::Auth,
+            C::ContextTooLong,
+            C::InvalidRequest,
+            C::Config,
+            C::Empty,
+            C::MissingBlob,
+            C::Lost,
+            C::Cancelled,
+        ];
+        // A new class has to be named here, too.
+        for class in all {
+            match class {
+                C::RateLimited | C::Overloaded | C::Transient | C::Timeout | C::Truncated | C::Malformed => {}
+                C::Auth | C::ContextTooLong | C::InvalidRequest | C::Config | C::Empty => {}
+                C::MissingBlob | C::Lost | C::Cancelled => {}
+            }
+        }
+        all.to_vec()
+    }
+
+    // rows: ZE-X1, ZE-X2, ZE-X3
+    #[test]
+    fn every_class_of_failure_has_words_of_its_own() {
+        let codes: BTreeSet<&str> = classes().into_iter().map(|class| error_code(class).0).collect();
+        let told: Vec<_> = codes.iter().map(|code| explained(code, "said")).collect();
+        let same: Vec<&str> = told.iter().map(|(code, _)| code.as_str()).collect();
+        assert_eq!(same, codes.iter().copied().collect::<Vec<_>>());
+        let words: BTreeSet<&str> = told.iter().map(|(_, words)| *words).collect();
+        assert_eq!(words.len(), codes.len());
+        assert!(!words.contains("the run failed"), "{told:?}");
+    }
+
+    // rows: ZE-X1, ZE-X2
+    #[test]
+    fn a_length_is_understood_from_the_providers_sentence() {
+        let input = "ERR_INPUT_LENGTH";
+        for (code, message, wanted) in [
+            ("ERR_REQUEST", "HTTP 400: Range of input length should be [1, 30720]", input),
+            ("ERR_CONTEXT_LENGTH", "HTTP 400: Range of input length should be [1, 30720]", input),
+            ("ERR_REQUEST", "HTTP 400: InvalidParameter: the input is too large", input),
+            ("ERR_REQUEST", "HTTP 400: InvalidParameter: temperature must be below 2", "ERR_REQUEST"),
+            (
+                "ERR_REQUEST",
+                "HTTP 400: This model's maximum Context Length is 8192 tokens",
+                "ERR_CONTEXT_LENGTH",
+            ),
+            ("ERR_REQUEST", "HTTP 400: the token limit was exceeded", "ERR_CONTEXT_LENGTH"),
+            ("ERR_CONTEXT_LENGTH", "HTTP 413: too long", "ERR_CONTEXT_LENGTH"),
+            ("ERR_REQUEST", "HTTP 400: bad field", "ERR_REQUEST"),
+            // A key that is refused is no length, whatever else is said.
+            ("ERR_AUTH", "HTTP 401: context length", "ERR_AUTH"),
+        ] {
+            assert_eq!(explained(code, message).0, wanted, "{message}");
+        }
+        assert!(INPUT_TOO_LONG.hint.contains("shorten"));
+        assert!(CONTEXT_TOO_LONG.hint.contains("new conversation"));
+    }
+}
