@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
-use windlass_bench::server::ModelServer;
 
-use crate::http::Server;
+use crate::http::skyflo::scripted;
 use crate::kill::{Dice, Seed, number_of};
 
 /// A text of 200 tokens, three seconds long.
@@ -124,8 +123,7 @@ impl Setting {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn however_often_a_stream_is_cut_its_client_ends_up_with_the_journals_text() {
     let seed = Seed(number_of("WINDLASS_SEED").unwrap_or(u64::from(std::process::id()) * 1000));
-    let model = ModelServer::start(0).await.unwrap();
-    let server = Server::start(&["--model", MODEL, "--base-url", &model.base_url()]);
+    let (_models, server) = scripted(MODEL, "").await;
     let setting = Arc::new(Setting {
         client: Client::builder().no_proxy().build().unwrap(),
         address: server.address.clone(),

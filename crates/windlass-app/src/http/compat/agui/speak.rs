@@ -151,7 +151,8 @@ impl Speaker {
                 return Vec::new();
             }
             Fact::MessageTaken { id } if self.queued.as_ref() == Some(id) => {
-                self.queued = None;
+                // Its client has it, whether it sent it or was shown that it waits.
+                self.own = self.queued.take();
                 self.run = event.run.clone().unwrap_or_else(|| self.run.clone());
             }
             Fact::MessageWithdrawn { id, .. } if self.queued.as_ref() == Some(id) => {
