@@ -100,7 +100,10 @@ impl Player<'_> {
                 }
                 streams.push(told);
             }
-            body => writeln!(out, "{} {}", body["code"], body["detail"]).unwrap(),
+            body => {
+                let said = self.with_names(format!("{} {}", body["code"], body["detail"]));
+                writeln!(out, "{said}").unwrap();
+            }
         }
         out
     }
@@ -129,7 +132,10 @@ impl Player<'_> {
                 *approval = "DIGEST".into();
             }
         }
-        let mut text = event.to_string();
+        self.with_names(event.to_string())
+    }
+
+    fn with_names(&mut self, mut text: String) -> String {
         while let Some(at) = text.find("run_") {
             // A run's id, or that of a reply, with its place in the journal.
             let digits = |rest: &str| rest.bytes().take_while(u8::is_ascii_digit).count();
