@@ -238,7 +238,7 @@ fn failed(outcome: Outcome) -> Problem {
     let error =
         windlass::machine::RunError { code: error.code, message: error.message, retryable: error.retryable };
     let Failure { code, words, hint } = explain(&error);
-    Problem::new(StatusCode::BAD_GATEWAY, code, words).hint(hint)
+    Problem::new(StatusCode::BAD_GATEWAY, code.to_owned(), words).hint(hint)
 }
 
 /// The tutor has no first words of its own. (WT-E5)
