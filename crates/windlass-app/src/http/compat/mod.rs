@@ -14,8 +14,14 @@ mod turn;
 mod zeus;
 
 use axum::Router;
+use http::HeaderMap;
 
 use super::Shared;
+
+/// Whether a dialect's own cookie is that of somebody who is known.
+pub async fn knows_cookie(headers: &HeaderMap, app: &Shared) -> bool {
+    skyflo::knows_cookie(headers, app).await
+}
 
 /// The routes of every dialect.
 pub fn routes(app: &Shared) -> Router<Shared> {

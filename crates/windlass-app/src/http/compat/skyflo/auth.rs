@@ -8,7 +8,7 @@ use axum::extract::{Form, Request, State};
 use axum::middleware::Next;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use http::header::{AUTHORIZATION, HeaderName};
-use http::{HeaderValue, StatusCode, request};
+use http::{HeaderMap, HeaderValue, StatusCode, request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::Principal;
@@ -49,6 +49,12 @@ pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) 
         parts.headers.insert(AUTHORIZATION, value);
     }
     next.run(Request::from_parts(parts, body)).await
+}
+
+/// Whether a browser's cookie is that of somebody who is known.
+pub async fn is_known(headers: &HeaderMap, app: &Shared) -> bool {
+    let Some(token) = cookie::read(headers, ACCESS) else { return false };
+    app.accounts.by_token(token).await.is_ok_and(|identity| identity.is_ok())
 }
 
 /// Refuses what a browser sends for a page that is not ours. What names no page is no browser: the Command Center's own
