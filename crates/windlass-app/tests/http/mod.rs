@@ -8,6 +8,7 @@ mod browser;
 mod client;
 mod cuts;
 mod docs;
+mod exchange;
 mod files;
 mod gate;
 mod hostile;
@@ -24,6 +25,7 @@ mod queue;
 mod raw;
 mod runs;
 mod schemathesis;
+mod skillchat;
 mod skyflo;
 mod start;
 mod stream;
@@ -33,6 +35,7 @@ mod tls;
 #[cfg(feature = "otel")]
 mod traces;
 mod usage;
+mod zeus;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
