@@ -26,10 +26,12 @@ use crate::http::problem::Problem;
 use crate::http::stream::feed::{Feed, HEARTBEAT, Item, Reader};
 use crate::http::stream::frame::is_placed;
 
-/// How long it takes at most to find out what has come of a reply.
-const JOIN: Duration = Duration::from_millis(250);
-/// And how long nothing comes until that is known.
-const JOIN_SILENCE: Duration = Duration::from_millis(50);
+/// How long it takes at most to find out what has come of a reply: a fast model never pauses.
+const JOIN: Duration = Duration::from_secs(1);
+/// How long its first fragment is waited for: where there is one, the store is asked first.
+const JOIN_FIRST: Duration = Duration::from_millis(250);
+/// After what pause no more of what had come is on its way: that lies in memory.
+const JOIN_PAUSE: Duration = Duration::from_millis(5);
 
 /// What a client's readers skip.
 const SILENCE: &str = ":\n\n";
@@ -114,7 +116,11 @@ impl Live {
     async fn join(&mut self) -> Result<(), Problem> {
         let mut items = Vec::new();
         let gather = async {
-            while let Ok(Some(item)) = tokio::time::timeout(JOIN_SILENCE, self.feed.next()).await {
+            let mut pause = JOIN_FIRST;
+            while let Ok(Some(item)) = tokio::time::timeout(pause, self.feed.next()).await {
+                if let Item::Told(_, Update::Delta { .. } | Update::Snapshot { .. }) = &item {
+                    pause = JOIN_PAUSE;
+                }
                 items.push(item);
             }
         };
