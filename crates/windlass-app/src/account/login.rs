@@ -25,6 +25,15 @@ struct Password {
     changed_at: Timestamp,
 }
 
+/// When whoever signs in is given the first refresh token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstRefresh {
+    /// At once.
+    Now,
+    /// When they ask for it, which they must do soon.
+    OnRequest,
+}
+
 /// An account that is to be registered.
 pub struct Registrant {
     /// Its address.
@@ -44,6 +53,7 @@ impl Accounts {
         email: &str,
         password: String,
         client: &Client,
+        first: FirstRefresh,
     ) -> Result<Tokens, AccountError> {
         // What is no address is nobody's, after the same work.
         let email = fold_email(email).unwrap_or_else(|_| email.trim().to_lowercase());
@@ -60,7 +70,7 @@ impl Accounts {
             Some(user) => {
                 self.memory.attempts.forgive(attempt);
                 let note = Note::new(&user.workspace, "login").on(user.id.as_str());
-                Ok(self.open_session(user, client, Vec::new(), note).await?)
+                Ok(self.open_session(user, client, first, Vec::new(), note).await?)
             }
             None => {
                 let workspace = user.as_ref().map_or(DEFAULT_WORKSPACE, |user| &user.workspace);
@@ -149,7 +159,9 @@ impl Accounts {
         changes.extend(used);
         let note = Note::new(&user.workspace, "register").on(user.id.as_str());
         let note = note.with("email", email.as_str()).with("role", role.word());
-        self.open_session(&user, client, changes, note).await.map_err(|error| taken(error, &email))
+        self.open_session(&user, client, FirstRefresh::Now, changes, note)
+            .await
+            .map_err(|error| taken(error, &email))
     }
 
     /// Where somebody may register, as what, and what uses their invitation up.
@@ -239,7 +251,7 @@ impl Accounts {
         changes.extend(self.session_ends(&user.id, None).await?);
         let note = Note::new(&user.workspace, "password.reset").on(user.id.as_str());
         let note = note.with("link", link.id.as_str());
-        self.open_session(&user, client, changes, note).await.map_err(used_up)
+        self.open_session(&user, client, FirstRefresh::Now, changes, note).await.map_err(used_up)
     }
 }
 

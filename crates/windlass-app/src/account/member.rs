@@ -282,6 +282,7 @@ fn noted(identity: &Identity, before: &User, after: &User) -> Note {
 
 #[cfg(test)]
 mod tests {
+    use super::super::login::FirstRefresh;
     use super::super::trial::{PASSWORD, Trial};
     use super::*;
 
@@ -385,7 +386,15 @@ mod tests {
         assert!(trial.who(&tokens).await.is_err());
         assert!(trial.accounts.by_key(&key).await.unwrap().is_err());
         let client = Client::default();
-        assert!(trial.accounts.login("a@example.com", PASSWORD.into(), &client).await.is_err());
-        assert!(trial.accounts.login("a@example.com", "another horse".into(), &client).await.is_ok());
+        assert!(
+            trial.accounts.login("a@example.com", PASSWORD.into(), &client, FirstRefresh::Now).await.is_err()
+        );
+        assert!(
+            trial
+                .accounts
+                .login("a@example.com", "another horse".into(), &client, FirstRefresh::Now)
+                .await
+                .is_ok()
+        );
     }
 }

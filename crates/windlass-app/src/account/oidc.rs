@@ -24,7 +24,7 @@ use windlass::port::records::{Expect, RecordChange};
 use self::fetch::fetch;
 use super::audit::Note;
 use super::error::{AccountError, conflict};
-use super::login::taken;
+use super::login::{FirstRefresh, taken};
 use super::record::{put, read};
 use super::session::{Client, Tokens};
 use super::token::{Purpose, Read};
@@ -209,7 +209,7 @@ impl Accounts {
         changes.extend(self.finished(&flow).await?);
         let note = Note::new(&user.workspace, "login").on(user.id.as_str());
         let note = note.with("provider", provider.name.as_str());
-        let tokens = self.open_session(&user, client, changes, note).await;
+        let tokens = self.open_session(&user, client, FirstRefresh::Now, changes, note).await;
         tokens.map_err(|error| match conflict(&error) {
             Some(FINISHED) => foreign(),
             _ => taken(error, user.email.as_deref().unwrap_or_default()),

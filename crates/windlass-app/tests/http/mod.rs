@@ -1,5 +1,6 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
+mod agui;
 mod audit;
 mod auth;
 mod backup;

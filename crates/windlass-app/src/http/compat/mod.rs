@@ -2,6 +2,7 @@
 //!
 //! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
 
+mod agui;
 mod history;
 mod session;
 mod skillchat;
@@ -18,5 +19,9 @@ use super::Shared;
 
 /// The routes of every dialect.
 pub fn routes(app: &Shared) -> Router<Shared> {
-    Router::new().merge(skyflo::routes(app)).merge(zeus::routes()).merge(skillchat::routes())
+    Router::new()
+        .merge(skyflo::routes(app))
+        .merge(zeus::routes())
+        .merge(skillchat::routes())
+        .merge(agui::routes())
 }

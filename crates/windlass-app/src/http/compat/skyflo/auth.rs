@@ -16,7 +16,7 @@ use windlass::machine::Principal;
 use super::date::iso;
 use crate::account::Role;
 use crate::account::error::AccountError;
-use crate::account::login::Registrant;
+use crate::account::login::{FirstRefresh, Registrant};
 use crate::account::member::MemberChange;
 use crate::account::session::{ACCESS_S, REFRESH_S, Tokens};
 use crate::account::user::User;
@@ -87,7 +87,7 @@ pub async fn login(
     Peer(client): Peer,
     Form(login): Form<Login>,
 ) -> Result<Json<Value>, Problem> {
-    match app.accounts.login(&login.username, login.password, &client).await {
+    match app.accounts.login(&login.username, login.password, &client, FirstRefresh::OnRequest).await {
         Ok(tokens) => Ok(Json(json!({"access_token": tokens.access, "token_type": "bearer"}))),
         Err(AccountError::WrongLogin) => Err(bad("LOGIN_BAD_CREDENTIALS")),
         Err(error) => Err(error.into()),
@@ -123,7 +123,7 @@ fn signed_out(base: &Base) -> SetCookies {
     AppendHeaders(vec![base.set(ACCESS, "", 0, "/"), base.set(REFRESH, "", 0, "/")])
 }
 
-/// Gives another refresh token to whoever has just signed in.
+/// Gives the refresh token, once, to whoever has just signed in.
 pub async fn issue(State(app): State<Shared>, caller: Caller) -> Result<Json<Value>, Problem> {
     let token = app.accounts.issue_refresh(&caller.0, caller.session()?).await?;
     Ok(Json(json!({"refresh_token": token, "expires_in": REFRESH_S})))
