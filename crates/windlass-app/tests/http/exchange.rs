@@ -123,7 +123,10 @@ impl Player<'_> {
             Value::String(stream) => {
                 let media = answer.headers["content-type"].to_str().unwrap();
                 writeln!(out, "{} {media}", answer.status).unwrap();
-                for (name, mut data) in frames(&stream) {
+                // Fragments of calls are live only: a reply that comes at once is there before them.
+                for (name, mut data) in
+                    frames(&stream).into_iter().filter(|(name, _)| name != "tool_call_chunk")
+                {
                     self.tidy(&mut data);
                     writeln!(out, "{name} {}", self.named(&data.to_string())).unwrap();
                 }
