@@ -202,7 +202,7 @@ fn awaiting(scene: &Scene, at: Timestamp, call: &Call, kind: &InterruptKind) -> 
     let mut context = json!({"conversation_id": scene.conversation});
     let (key, asked): (_, Value) = match kind {
         InterruptKind::Approval { preview, .. } => {
-            let preview = preview.as_ref().map(|preview| super::call::text(preview));
+            let preview = preview.as_ref().map(super::call::text);
             ("preview", preview.into())
         }
         InterruptKind::Hook { reason, .. } => ("reason", reason.as_str().into()),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use windlass::machine::{Block, Content, Event, Fact, Message};
+use windlass::machine::{Block, Content, Event, Fact, InterruptKind, Message};
 use windlass::{Engine, Update};
 
 /// An update whose texts are all there.
@@ -28,10 +28,8 @@ pub async fn fill(engine: &Engine, event: &mut Event) {
         Fact::CallJudged { arguments: Some(arguments), .. } | Fact::CallEdited { arguments, .. } => {
             fill_text(engine, arguments).await;
         }
-        Fact::InterruptOpened { kind, .. } => {
-            if let windlass::machine::InterruptKind::Approval { preview: Some(preview), .. } = kind {
-                fill_text(engine, preview).await;
-            }
+        Fact::InterruptOpened { kind: InterruptKind::Approval { preview: Some(preview), .. }, .. } => {
+            fill_text(engine, preview).await;
         }
         Fact::RunFinished { output, .. } => {
             if let Some(text) = &mut output.text {
