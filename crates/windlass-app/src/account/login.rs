@@ -71,7 +71,7 @@ impl Accounts {
         let user = self.by_email(email.get(..254).unwrap_or(&email)).await?;
         let right = match self.is_password(user.as_ref().map(|user| &user.id), password).await {
             Err(AccountError::Busy) => {
-                self.memory.attempts.forgive(attempt);
+                self.memory.attempts.take_back(attempt);
                 return Err(AccountError::Busy);
             }
             right => right?,
@@ -91,7 +91,11 @@ impl Accounts {
         }
     }
 
-    fn begin_attempt(&self, account: Option<&str>, client: &Client) -> Result<Attempt, AccountError> {
+    pub(super) fn begin_attempt(
+        &self,
+        account: Option<&str>,
+        client: &Client,
+    ) -> Result<Attempt, AccountError> {
         let attempt = self.memory.attempts.begin(account, client.from, self.clock.monotonic_ms());
         attempt.map_err(|retry_after_s| AccountError::TooMany { retry_after_s })
     }
