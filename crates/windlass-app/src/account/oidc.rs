@@ -277,11 +277,10 @@ impl Accounts {
         person: &Person,
     ) -> Result<(Arc<User>, Vec<RecordChange>), AccountError> {
         let key = secret::hash(&format!("{}\n{}", provider.issuer, person.subject));
-        let people = self.refresh().await?;
         if let Some(record) = self.records.get(SUBJECT, &key).await? {
             let known: Subject = read(record)?;
-            let user = people.find(&known.user).filter(|user| user.active);
-            return Ok((user.ok_or(Unknown::Deactivated)?, Vec::new()));
+            let (user, stands) = self.standing(&known.user).await?.ok_or(Unknown::Deactivated)?;
+            return Ok((user, vec![stands]));
         }
         let named = |user: &User| {
             let (issuer, subject) = (provider.issuer.clone(), person.subject.clone());
@@ -296,10 +295,8 @@ impl Accounts {
             if !provider.link_by_email || !user.vouched || user.workspace != provider.workspace {
                 return Err(AccountError::Taken { email: email.clone() });
             }
-            if !user.active {
-                return Err(Unknown::Deactivated.into());
-            }
-            let changes = vec![named(&user)];
+            let (user, stands) = self.standing(&user.id).await?.ok_or(Unknown::Deactivated)?;
+            let changes = vec![named(&user), stands];
             return Ok((user, changes));
         }
         let user = Arc::new(self.newcomer(provider, person)?);

@@ -81,6 +81,8 @@ pub struct Tokens {
     pub access: String,
     /// The refresh token; none where the browser has it already.
     pub refresh: Option<String>,
+    /// The session's id, which is no secret.
+    pub session: String,
     /// The account.
     pub user: Arc<User>,
 }
@@ -147,7 +149,7 @@ impl Accounts {
         self.forget_sessions(&ended).await?;
         self.refresh().await?;
         let access = self.access(&session).await?;
-        Ok(Tokens { access, refresh, user: user.clone() })
+        Ok(Tokens { access, refresh, session: session.id, user: user.clone() })
     }
 
     async fn access(&self, session: &Session) -> Result<String, StoreError> {
@@ -241,6 +243,18 @@ impl Accounts {
         let gone = self.session_ends(&identity.user, but).await?;
         let ended = ends_in(&gone);
         self.commit(gone, Note::by(identity, "logout.all").with("sessions", ended.len())).await?;
+        Ok(self.forget_sessions(&ended).await?)
+    }
+
+    /// Ends sessions that were opened beside the change that ended all: what let them in no longer counts.
+    pub(super) async fn end_latecomers(
+        &self,
+        user: &Principal,
+        but: Option<&str>,
+    ) -> Result<(), RecordError> {
+        let gone = self.session_ends(user, but).await?;
+        let ended = ends_in(&gone);
+        self.records.apply(gone).await?;
         Ok(self.forget_sessions(&ended).await?)
     }
 
