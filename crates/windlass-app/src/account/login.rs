@@ -325,3 +325,51 @@ pub(super) fn taken(error: RecordError, email: &str) -> AccountError {
     }
     used_up(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::key::KeyDraft;
+    use super::super::member::MemberChange;
+    use super::super::trial::{PASSWORD as WORD, Trial};
+    use super::*;
+
+    #[tokio::test]
+    async fn what_began_before_a_change_does_not_outlive_it() {
+        let trial = Trial::new();
+        let admin = trial.join("admin@example.com", Role::Admin, "default").await;
+        let who = trial.who(&admin).await.unwrap();
+        let (user, tokens) = trial.member().await;
+        let (accounts, client) = (&trial.accounts, Client::default());
+        let own = trial.who(&tokens).await.unwrap();
+        let open = async |stands| {
+            let note = Note::new("default", "login");
+            let opened = accounts.open_session(&user, &client, FirstRefresh::Now, vec![stands], note).await;
+            opened.err().and_then(|error| conflict(&error).map(str::to_owned))
+        };
+        let stands = accounts.password_stands(&user.id).await.unwrap();
+        accounts.change_password(&own, Some(WORD.into()), "second horse".into(), &client).await.unwrap();
+        assert_eq!(open(stands).await.as_deref(), Some(PASSWORD));
+        let (_, stands) = accounts.standing(&user.id).await.unwrap().unwrap();
+        for active in [false, true] {
+            let change = MemberChange { active: Some(active), ..MemberChange::default() };
+            accounts.change_member(&who, &user.id, &change, None).await.unwrap();
+        }
+        assert_eq!(open(stands).await.as_deref(), Some(USER));
+        // A request that was let in before makes no key afterwards.
+        let draft =
+            KeyDraft { user: user.id.clone(), name: "k".into(), scopes: Vec::new(), expires_at: None };
+        let made = accounts.make_key(&own, draft).await;
+        assert!(matches!(made, Err(AccountError::Unknown(_))), "{:?}", made.map(|(key, _)| key));
+    }
+
+    #[tokio::test]
+    async fn the_link_of_the_start_ends_when_somebody_has_registered() {
+        let trial = Trial::new();
+        trial.accounts.local().await.unwrap();
+        let used_for = LinkUse::SignIn { user: Principal::from(super::super::user::LOCAL) };
+        let link = trial.accounts.start_link(used_for).await.unwrap();
+        assert!(trial.accounts.look_at_link(&link).await.is_ok());
+        trial.member().await;
+        assert!(matches!(trial.accounts.look_at_link(&link).await, Err(AccountError::Link)));
+    }
+}
