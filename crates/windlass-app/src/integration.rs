@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -15,6 +16,7 @@ use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, Record, RecordChange, RecordError, Records};
 
 use crate::account::secret;
+use crate::reach::Reach;
 use crate::vault::{Credential, Vault};
 
 /// The kind of the records, whose key is `workspace/provider`: one for each.
@@ -108,11 +110,33 @@ pub struct IntegrationChange {
 pub struct Checked {
     /// Whether it took them.
     pub ok: bool,
-    /// The HTTP status that it answered with; absent where it did not answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
+    /// What it said, and no more than that: nobody looks around behind the server by asking.
+    pub said: Said,
     /// In plain words.
-    pub detail: String,
+    pub detail: &'static str,
+}
+
+/// What a connected system said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// It takes the credentials.
+    Ok,
+    /// It refuses them.
+    Refused,
+    /// No such system answers there.
+    Unreachable,
+}
+
+impl From<Said> for Checked {
+    fn from(said: Said) -> Self {
+        let detail = match said {
+            Said::Ok => "the system takes the credentials",
+            Said::Refused => "the system refuses the credentials",
+            Said::Unreachable => "no such system answers there, or it may not be called",
+        };
+        Self { ok: said == Said::Ok, said, detail }
+    }
 }
 
 /// Why an integration was not made or changed.
@@ -132,6 +156,20 @@ pub enum IntegrationError {
         /// Which setting.
         setting: String,
     },
+    /// The address is none that may be called.
+    #[error("`api_url` is `{url}`, which {why}")]
+    Address {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The credentials were given for another system.
+    #[error("the credentials were given for `{0}`; send `credentials` for the new address as well")]
+    Elsewhere(String),
+    /// The credentials cannot be opened.
+    #[error("the credentials cannot be opened for this address; send `credentials` again")]
+    Sealed,
     /// The name is empty or too long.
     #[error("a name has 1 to 200 bytes; this one has {0}")]
     Name(usize),
@@ -154,15 +192,13 @@ pub struct Integrations {
     records: Arc<dyn Records>,
     clock: Arc<dyn Clock>,
     vault: Vault,
-    client: reqwest::Client,
+    reach: Reach,
 }
 
 impl Integrations {
     /// Integrations in these records.
-    pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, vault: Vault) -> anyhow::Result<Self> {
-        // A redirect would take the credentials elsewhere.
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
-        Ok(Self { records, clock, vault, client })
+    pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, vault: Vault, reach: Reach) -> Self {
+        Self { records, clock, vault, reach }
     }
 
     /// A workspace's integrations, of one provider or all.
@@ -183,9 +219,10 @@ impl Integrations {
         workspace: &str,
         draft: IntegrationDraft,
     ) -> Result<Integration, IntegrationError> {
-        check(&draft.provider, &draft.name, &draft.metadata)?;
+        let url = self.checked(&draft.provider, &draft.name, &draft.metadata)?;
         let now = self.clock.now();
-        let sealed = draft.credentials.map(|credentials| self.seal(&draft.provider, workspace, &credentials));
+        let sealed =
+            draft.credentials.map(|credentials| self.seal(&draft.provider, workspace, &url, &credentials));
         let made = Integration {
             id: format!("int_{}", secret::draw::<9>()),
             provider: draft.provider,
@@ -204,7 +241,8 @@ impl Integrations {
         }
     }
 
-    /// Changes an integration. New credentials take the place of the old ones in the same change.
+    /// Changes an integration. New credentials take the place of the old ones in the same change; old ones never go
+    /// to another system than the one that they were given for.
     pub async fn change(
         &self,
         workspace: &str,
@@ -212,18 +250,22 @@ impl Integrations {
         change: IntegrationChange,
     ) -> Result<Integration, IntegrationError> {
         let (mut it, version) = self.find(workspace, id).await?;
-        let mut changes = Vec::new();
-        if let Some(credentials) = change.credentials {
-            let sealed = self.seal(&it.provider, workspace, &credentials);
-            let old = it.credentials_ref.replace(sealed.key.clone());
-            changes.push(sealed);
-            changes.extend(old.map(|old| RecordChange::delete(CREDENTIAL, &old, Expect::Any)));
-        }
+        let before = origin_of(&it.metadata);
         it.name = change.name.unwrap_or(it.name);
         it.metadata = change.metadata.unwrap_or(it.metadata);
         it.status = change.status.unwrap_or(it.status);
         it.updated_at = self.clock.now();
-        check(&it.provider, &it.name, &it.metadata)?;
+        let url = self.checked(&it.provider, &it.name, &it.metadata)?;
+        let mut changes = Vec::new();
+        if change.credentials.is_none() && it.credentials_ref.is_some() && before != origin(&url) {
+            return Err(IntegrationError::Elsewhere(before));
+        }
+        if let Some(credentials) = change.credentials {
+            let sealed = self.seal(&it.provider, workspace, &url, &credentials);
+            let old = it.credentials_ref.replace(sealed.key.clone());
+            changes.push(sealed);
+            changes.extend(old.map(|old| RecordChange::delete(CREDENTIAL, &old, Expect::Any)));
+        }
         changes.push(put(workspace, &it, Expect::Version(version))?);
         self.records.apply(changes).await?;
         Ok(it)
@@ -239,42 +281,36 @@ impl Integrations {
     }
 
     /// The credentials of an integration, opened for the request that they are for.
-    pub async fn credential(&self, it: &Integration) -> Result<Option<Credential>, StoreError> {
+    pub async fn credential(&self, it: &Integration) -> Result<Option<Credential>, IntegrationError> {
         let Some(name) = &it.credentials_ref else { return Ok(None) };
         let Some(record) = self.records.get(CREDENTIAL, name).await? else { return Ok(None) };
         let sealed = record.value.as_str().unwrap_or_default();
-        let opened = self.vault.unseal(name, sealed);
-        opened.map(Some).map_err(|closed| StoreError::Corrupt { why: closed.to_string() })
+        let opened = self.vault.unseal(&bound(name, &origin_of(&it.metadata)), sealed);
+        opened.map(Some).map_err(|_| IntegrationError::Sealed)
     }
 
     /// Asks a system whether it takes its credentials; changes nothing there.
     pub async fn check(&self, workspace: &str, id: &str) -> Result<Checked, IntegrationError> {
         let (it, _) = self.find(workspace, id).await?;
-        let url = it.metadata.get("api_url").and_then(Value::as_str).unwrap_or_default();
-        let url = format!("{}/api/json?tree=mode", url.trim_end_matches('/'));
-        let mut request = self.client.get(&url).timeout(CHECK_WITHIN);
+        let mut url = self.checked(&it.provider, &it.name, &it.metadata)?;
+        let Some(client) = self.reach.client(&url, CHECK_WITHIN).await else {
+            return Ok(Said::Unreachable.into());
+        };
+        url.set_path(&format!("{}/api/json", url.path().trim_end_matches('/')));
+        url.set_query(Some("tree=mode"));
+        let mut request = client.get(url);
         if let Some(credential) = self.credential(&it).await? {
             let said: Map<String, Value> = serde_json::from_str(credential.expose()).unwrap_or_default();
             let text = |name: &str| said.get(name).and_then(Value::as_str);
             let user = text("username").unwrap_or_default();
             request = request.basic_auth(user, text("api_token").or(text("password")));
         }
-        Ok(match request.send().await {
-            Ok(answer) => {
-                let status = answer.status();
-                let ok = status.is_success();
-                let detail = match (ok, status.as_u16()) {
-                    (true, _) => "the system takes the credentials".to_owned(),
-                    (false, 401 | 403) => "the system refuses the credentials".to_owned(),
-                    (false, _) => format!("the system answers with {status}"),
-                };
-                Checked { ok, status: Some(status.as_u16()), detail }
-            }
-            Err(error) => {
-                let detail = format!("`{url}` does not answer: {}", error.without_url());
-                Checked { ok: false, status: None, detail }
-            }
-        })
+        let said = match request.send().await.map(|answer| answer.status()) {
+            Ok(status) if status.is_success() => Said::Ok,
+            Ok(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Said::Refused,
+            Ok(_) | Err(_) => Said::Unreachable,
+        };
+        Ok(said.into())
     }
 
     async fn find(&self, workspace: &str, id: &str) -> Result<(Integration, u64), IntegrationError> {
@@ -288,12 +324,50 @@ impl Integrations {
         Err(IntegrationError::Missing(id.to_owned()))
     }
 
-    fn seal(&self, provider: &str, workspace: &str, credentials: &Map<String, Value>) -> RecordChange {
+    fn seal(
+        &self,
+        provider: &str,
+        workspace: &str,
+        url: &Url,
+        credentials: &Map<String, Value>,
+    ) -> RecordChange {
         let name = format!("{provider}-cred-{}", secret::draw::<15>());
         let text = Value::Object(credentials.clone()).to_string();
-        let sealed = Value::String(self.vault.seal(&name, &text));
+        let sealed = Value::String(self.vault.seal(&bound(&name, &origin(url)), &text));
         RecordChange::put(CREDENTIAL, &name, workspace, sealed, Expect::Absent)
     }
+
+    /// The address of a system whose settings are as they should be.
+    fn checked(
+        &self,
+        provider: &str,
+        name: &str,
+        metadata: &Map<String, Value>,
+    ) -> Result<Url, IntegrationError> {
+        check(provider, name, metadata)?;
+        let text = api_url(metadata);
+        self.reach.target(text).map_err(|why| {
+            let url = crate::console::first_line(text, 200);
+            IntegrationError::Address { url, why }
+        })
+    }
+}
+
+/// What credentials are sealed under: they open for no other system than the one that they were given for.
+fn bound(name: &str, origin: &str) -> String {
+    format!("{name} {origin}")
+}
+
+fn api_url(metadata: &Map<String, Value>) -> &str {
+    metadata.get("api_url").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+fn origin_of(metadata: &Map<String, Value>) -> String {
+    Url::parse(api_url(metadata)).map(|url| origin(&url)).unwrap_or_default()
 }
 
 fn key(workspace: &str, provider: &str) -> String {

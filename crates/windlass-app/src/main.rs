@@ -12,6 +12,7 @@ mod keyboard;
 mod paths;
 mod place;
 mod policy;
+mod reach;
 mod signals;
 mod telemetry;
 mod trouble;

@@ -235,16 +235,15 @@ impl Ground {
             .with_store(&self.user.data)
             .with_protected_file(&self.user.config)
             .with_protected_file(self.user.policy());
-        // Beside everything else: nothing depends on it.
         let homes = Homes::new(&self.store(), Arc::new(folder));
-        let (found, ground) = (homes.clone(), homes.ground().clone());
-        tokio::task::spawn_blocking(move || ground.clear_leftovers());
+        let found = homes.clone();
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
         let builder = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
             .tools(self.tools()?)
+            .folder(homes.ground().clone())
             .folders(move |thread, recorded| {
                 found.thread(thread, recorded).map_err(|error| error.to_string())
             })

@@ -33,7 +33,7 @@ pub enum Input {
         id: InputId,
         /// What it is to say.
         message: Arc<Message>,
-        /// Whose wish: its sender's or the thread's owner's.
+        /// Whose wish: its sender's.
         by: Principal,
     },
     /// A waiting message is to be sent at once: the active run is cancelled, and the message goes before the others.

@@ -114,9 +114,10 @@ impl Builder {
         self
     }
 
-    /// The folder that the tools of every thread work in.
+    /// The folder that the tools of every thread work in, unless [`Builder::folders`] finds each its own: then it is
+    /// one of those, and is checked before anything is opened.
     pub fn folder(mut self, folder: Arc<WorkingFolder>) -> Self {
-        (self.folder, self.folders) = (Some(folder), None);
+        self.folder = Some(folder);
         self
     }
 
@@ -133,7 +134,6 @@ impl Builder {
         + Sync
         + 'static,
     ) -> Self {
-        self.folder = None;
         self.folders = Some(Arc::new(find));
         self
     }

@@ -76,12 +76,7 @@ impl Engine {
         answers: Vec<Given>,
         by: Party,
     ) -> Result<Seq, EngineError> {
-        if self.deps.journal.head(thread).await?.is_none() {
-            return Err(EngineError::NoThread(thread.clone()));
-        }
-        let id = InputId::from(self.fresh("inp"));
-        let letter = self.answers(answers, by, Vec::new()).await?;
-        Ok(self.deps.send(thread, &id, letter).await??)
+        self.give(thread, answers, by, Vec::new()).await
     }
 
     /// Answers as [`answer_all`](Self::answer_all) does, and writes a grant with it: both, or neither. The next call like
@@ -93,13 +88,39 @@ impl Engine {
         draft: GrantDraft,
         by: Party,
     ) -> Result<(Seq, Grant), EngineError> {
+        let (user, grant) = self.drafted(draft);
+        let new = vec![NewGrant { user, grant: grant.clone() }];
+        Ok((self.give(thread, answers, by, new).await?, grant))
+    }
+
+    /// Answers and writes several grants, at most one for each answer: all of it, or nothing. The grants come back in
+    /// the order of their drafts.
+    pub async fn answer_and_grant_all(
+        &self,
+        thread: &ThreadId,
+        answers: Vec<Given>,
+        drafts: Vec<GrantDraft>,
+        by: Party,
+    ) -> Result<(Seq, Vec<Grant>), EngineError> {
+        let drafted = drafts.into_iter().map(|draft| self.drafted(draft));
+        let new: Vec<_> = drafted.map(|(user, grant)| NewGrant { user, grant }).collect();
+        let grants = new.iter().map(|new| new.grant.clone()).collect();
+        Ok((self.give(thread, answers, by, new).await?, grants))
+    }
+
+    async fn give(
+        &self,
+        thread: &ThreadId,
+        answers: Vec<Given>,
+        by: Party,
+        grants: Vec<NewGrant>,
+    ) -> Result<Seq, EngineError> {
         if self.deps.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        let (user, grant) = self.drafted(draft);
-        let letter = self.answers(answers, by, vec![NewGrant { user, grant: grant.clone() }]).await?;
-        Ok((self.deps.send(thread, &id, letter).await??, grant))
+        let letter = self.answers(answers, by, grants).await?;
+        Ok(self.deps.send(thread, &id, letter).await??)
     }
 
     /// Answers as they are recorded: long arguments are stored apart.

@@ -43,8 +43,8 @@ impl Engine {
         Ok(machine.state().queue.iter().map(shown).collect())
     }
 
-    /// Changes what a waiting message says. Refused where it no longer waits, and to anybody but its sender and the
-    /// thread's owner.
+    /// Changes what a waiting message says. Refused where it no longer waits, and to anybody but its sender: the
+    /// run will work for them.
     pub async fn edit_queued(
         &self,
         thread: &ThreadId,
@@ -64,14 +64,15 @@ impl Engine {
         Ok(self.deps.send(thread, &input_id, letter).await??)
     }
 
-    /// Takes a waiting message back. Refused as [`edit_queued`](Self::edit_queued) is.
+    /// Takes a waiting message back. Refused where it no longer waits, and to anybody but its sender and the thread's
+    /// owner.
     pub async fn withdraw(&self, thread: &ThreadId, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
         self.send(thread, Input::Withdraw { id: id.clone(), by }).await
     }
 
     /// Sends a waiting message before all others, and now: the active run is cancelled; where none is active, because
     /// the last one was cancelled or failed, the message starts its run at once. Refused as
-    /// [`edit_queued`](Self::edit_queued) is.
+    /// [`withdraw`](Self::withdraw) is.
     pub async fn send_now(&self, thread: &ThreadId, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
         self.send(thread, Input::SendNow { id: id.clone(), by }).await
     }

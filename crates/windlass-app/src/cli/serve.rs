@@ -23,6 +23,7 @@ use crate::http::tls::Certificate;
 use crate::http::{self, App, Terms};
 use crate::integration::Integrations;
 use crate::place::{Ask, Ground};
+use crate::reach::Reach;
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, Trouble};
 use crate::vault::Vault;
@@ -84,7 +85,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     })?;
     let vault = Vault::open(&place.ground.store())?;
     let records = place.engine.records().clone();
-    let integrations = Integrations::new(records, crate::place::clock(), vault)?;
+    let integrations = Integrations::new(records, crate::place::clock(), vault, Reach::new(server.internal_hosts.clone()));
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
     let own = format!("{scheme}://{}", listening.address);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use http::Uri;
 use serde::Deserialize;
 
-use super::operate::{Range, ServerLimits, TlsFile};
+use super::operate::{Internal, Range, ServerLimits, TlsFile};
 use super::reference::Reference;
 use crate::account::{Registration, Role};
 use crate::trouble::Trouble;
@@ -23,6 +23,8 @@ pub struct ServerFile {
     pub cors: Vec<String>,
     /// Proxies whose word counts on who asks and by which scheme.
     pub proxies: Vec<Range>,
+    /// Systems inside that integrations may call, beside what is public and speaks https.
+    pub internal_hosts: Vec<Internal>,
     /// The certificate, where the server speaks TLS itself.
     pub tls: Option<TlsFile>,
     /// What reads the metrics from elsewhere, beside administrators.
@@ -71,6 +73,10 @@ impl ServerFile {
             // A provider as a whole: half of one with half of another would be a third.
             oidc: weaker.oidc.into_iter().chain(self.oidc).collect(),
             proxies: if self.proxies.is_empty() { weaker.proxies } else { self.proxies },
+            internal_hosts: match self.internal_hosts.is_empty() {
+                true => weaker.internal_hosts,
+                false => self.internal_hosts,
+            },
             tls: self.tls.or(weaker.tls),
             metrics_token: self.metrics_token.or(weaker.metrics_token),
             limits: self.limits.over(weaker.limits),

@@ -203,7 +203,11 @@ impl Caller {
             return Ok(self.user().clone());
         };
         let found = match self.is_admin() {
-            true => app.accounts.refresh().await?.find(&user),
+            true => {
+                // A key for one's own affairs is none for other people's.
+                self.administers()?;
+                app.accounts.refresh().await?.find(&user)
+            }
             false => None,
         };
         match found.filter(|found| found.workspace == self.workspace()) {

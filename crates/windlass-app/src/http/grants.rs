@@ -22,6 +22,7 @@ use super::input::{Body, Path, Query};
 use super::modes::OfUser;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
+use crate::account::audit::Note;
 use crate::place::now;
 
 /// Grants of a user at most: so many are looked at for each call.
@@ -58,6 +59,13 @@ pub struct Grant {
     expires_at: Option<u64>,
     /// Whose word it is.
     by: String,
+}
+
+impl Grant {
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
 }
 
 impl From<(Principal, windlass::machine::Grant)> for Grant {
@@ -190,7 +198,10 @@ async fn add(
     caller.approves()?;
     let user = caller.user_or_self(&app, new.user.as_deref()).await?;
     let offer = Offer { arguments: new.arguments, count: new.count, expires_in_ms: new.expires_in_ms };
-    let grant = offer.write(&app, &caller, user, tool(&new.tool)?).await?;
+    let draft = offer.draft(&app, &caller, user.clone(), tool(&new.tool)?).await?;
+    let grant = Grant::from((user, app.engine.grant(draft).await?));
+    let note = Note::by(&caller.0, "grant.made").on(&grant.id);
+    app.accounts.record(note.with("user", &*grant.user).with("tool", &*grant.tool)).await?;
     let at = format!("/api/v1/grants/{}", grant.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, at)], Json(grant)).into_response())
 }
@@ -237,14 +248,14 @@ impl Offer {
         Ok(())
     }
 
-    /// Writes the grant.
-    pub async fn write(
+    /// The grant that it makes, where its user has room for one more.
+    pub async fn draft(
         self,
         app: &Shared,
         caller: &Caller,
         user: Principal,
         tool: ToolName,
-    ) -> Result<Grant, Problem> {
+    ) -> Result<GrantDraft, Problem> {
         self.check()?;
         if app.engine.grants(Some(&user)).await?.len() >= GRANTS_MAX {
             let detail = format!("`{user}` has {GRANTS_MAX} grants already");
@@ -253,8 +264,7 @@ impl Offer {
         let Self { arguments, count, expires_in_ms } = self;
         let expires_at: Option<Timestamp> = expires_in_ms.map(|ms| now().plus_ms(ms));
         let by = caller.user().clone();
-        let draft = GrantDraft { user: user.clone(), tool, arguments, count, expires_at, by };
-        Ok((user, app.engine.grant(draft).await?).into())
+        Ok(GrantDraft { user, tool, arguments, count, expires_at, by })
     }
 }
 
@@ -272,6 +282,8 @@ async fn revoke(
     caller.approves()?;
     let found = find(&app, &caller, &grant).await?;
     app.engine.revoke(&found.id, None).await?;
+    let note = Note::by(&caller.0, "grant.revoked").on(&found.id);
+    app.accounts.record(note.with("user", found.user).with("tool", found.tool)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -325,6 +337,8 @@ async fn allow(
         return Err(Problem::conflict("too_many", detail).hint("take some off first"));
     }
     app.engine.allow(&user, &name).await?;
+    let note = Note::by(&caller.0, "allowlist.added").on(user.as_str());
+    app.accounts.record(note.with("tool", name.as_str())).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -341,5 +355,7 @@ async fn disallow(
     caller.approves()?;
     let (name, user) = (tool(&name)?, caller.user_or_self(&app, of.user.as_deref()).await?);
     app.engine.disallow(&user, &name).await?;
+    let note = Note::by(&caller.0, "allowlist.removed").on(user.as_str());
+    app.accounts.record(note.with("tool", name.as_str())).await?;
     Ok(StatusCode::NO_CONTENT)
 }

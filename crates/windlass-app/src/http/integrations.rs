@@ -12,6 +12,7 @@ use super::Shared;
 use super::caller::Caller;
 use super::input::{Body, Path, Query};
 use super::problem::Problem;
+use crate::account::audit::Note;
 use crate::integration::{Checked, Integration, IntegrationChange, IntegrationDraft, IntegrationError};
 
 /// The routes.
@@ -58,7 +59,9 @@ async fn add(
     Body(draft): Body<IntegrationDraft>,
 ) -> Result<(StatusCode, Json<Integration>), Problem> {
     caller.administers()?;
-    Ok((StatusCode::CREATED, Json(app.integrations.add(caller.workspace(), draft).await?)))
+    let made = app.integrations.add(caller.workspace(), draft).await?;
+    record(&app, &caller, "integration.made", &made).await?;
+    Ok((StatusCode::CREATED, Json(made)))
 }
 
 /// Changes an integration; new credentials take the place of the old ones
@@ -75,7 +78,13 @@ async fn change(
     Body(change): Body<IntegrationChange>,
 ) -> Result<Json<Integration>, Problem> {
     caller.administers()?;
-    Ok(Json(app.integrations.change(caller.workspace(), &id, change).await?))
+    let action = match change.credentials {
+        Some(_) => "integration.credentials_changed",
+        None => "integration.changed",
+    };
+    let changed = app.integrations.change(caller.workspace(), &id, change).await?;
+    record(&app, &caller, action, &changed).await?;
+    Ok(Json(changed))
 }
 
 /// Forgets an integration with its credentials
@@ -90,6 +99,7 @@ async fn remove(
 ) -> Result<StatusCode, Problem> {
     caller.administers()?;
     app.integrations.remove(caller.workspace(), &id).await?;
+    app.accounts.record(Note::by(&caller.0, "integration.removed").on(&id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -97,14 +107,27 @@ async fn remove(
 #[utoipa::path(post, path = "/integrations/{integration}/check", tag = "integrations",
     params(("integration" = String, Path, description = "the integration's id")),
     responses((status = 200, body = Checked), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 404, body = Problem)))]
+        (status = 404, body = Problem), (status = 422, body = Problem)))]
 async fn check(
     State(app): State<Shared>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Checked>, Problem> {
     caller.administers()?;
-    Ok(Json(app.integrations.check(caller.workspace(), &id).await?))
+    let checked = app.integrations.check(caller.workspace(), &id).await?;
+    app.accounts.record(Note::by(&caller.0, "integration.checked").on(&id).with("ok", checked.ok)).await?;
+    Ok(Json(checked))
+}
+
+async fn record(
+    app: &Shared,
+    caller: &Caller,
+    action: &str,
+    integration: &Integration,
+) -> Result<(), Problem> {
+    let url = integration.metadata.get("api_url").cloned().unwrap_or_default();
+    let note = Note::by(&caller.0, action).on(&integration.id);
+    Ok(app.accounts.record(note.with("provider", &*integration.provider).with("api_url", url)).await?)
 }
 
 impl From<IntegrationError> for Problem {
@@ -113,7 +136,11 @@ impl From<IntegrationError> for Problem {
         match error {
             IntegrationError::Unsupported(_) => Self::new(StatusCode::BAD_REQUEST, "unsupported", said),
             IntegrationError::Duplicate(_) => Self::conflict("duplicate", said),
-            IntegrationError::Setting { .. } | IntegrationError::Name(_) => Self::invalid(said),
+            IntegrationError::Setting { .. }
+            | IntegrationError::Name(_)
+            | IntegrationError::Address { .. }
+            | IntegrationError::Elsewhere(_)
+            | IntegrationError::Sealed => Self::invalid(said),
             IntegrationError::Missing(_) => Self::new(StatusCode::NOT_FOUND, "not_found", said),
             IntegrationError::Record(error) => error.into(),
         }

@@ -17,6 +17,7 @@ use super::caller::Caller;
 use super::etag::{ETag, IfMatch, IfNoneMatch, Seen, not_modified};
 use super::input::{Body, Path, Query};
 use super::problem::Problem;
+use crate::account::audit::Note;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<Shared> {
@@ -106,12 +107,19 @@ async fn show(app: &Shared, seen: &Seen, whose: &Whose, owner: &Principal) -> Re
 
 async fn set(
     app: &Shared,
+    caller: &Caller,
     seen: &Seen,
     (whose, owner): (&Whose, &Principal),
     mode: Option<Mode>,
 ) -> Result<Chosen, Problem> {
     seen.allows(&tag(chosen(app, whose, owner).await?))?;
     app.engine.set_mode(whose, mode.map(AutoRun::from)).await?;
+    let subject = match whose {
+        Whose::User(user) => user.as_str(),
+        Whose::Thread(thread) => thread.as_str(),
+    };
+    let mode = serde_json::to_value(mode).unwrap_or_default();
+    app.accounts.record(Note::by(&caller.0, "mode.chosen").on(subject).with("mode", mode)).await?;
     chosen(app, whose, owner).await
 }
 
@@ -142,7 +150,7 @@ async fn choose(
 ) -> Result<Response, Problem> {
     caller.approves()?;
     let user = caller.user_or_self(&app, of.user.as_deref()).await?;
-    let now = set(&app, &seen, (&Whose::User(user.clone()), &user), Some(choice.mode)).await?;
+    let now = set(&app, &caller, &seen, (&Whose::User(user.clone()), &user), Some(choice.mode)).await?;
     Ok(tag(now).json(now))
 }
 
@@ -157,7 +165,7 @@ async fn forget(
 ) -> Result<StatusCode, Problem> {
     caller.approves()?;
     let user = caller.user_or_self(&app, of.user.as_deref()).await?;
-    set(&app, &seen, (&Whose::User(user.clone()), &user), None).await?;
+    set(&app, &caller, &seen, (&Whose::User(user.clone()), &user), None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -190,7 +198,7 @@ async fn choose_for_thread(
 ) -> Result<Response, Problem> {
     caller.approves()?;
     let owner = caller.thread(&app, &thread).await?.view.owner;
-    let now = set(&app, &seen, (&Whose::Thread(thread), &owner), Some(choice.mode)).await?;
+    let now = set(&app, &caller, &seen, (&Whose::Thread(thread), &owner), Some(choice.mode)).await?;
     Ok(tag(now).json(now))
 }
 
@@ -206,6 +214,6 @@ async fn forget_of_thread(
 ) -> Result<StatusCode, Problem> {
     caller.approves()?;
     let owner = caller.thread(&app, &thread).await?.view.owner;
-    set(&app, &seen, (&Whose::Thread(thread), &owner), None).await?;
+    set(&app, &caller, &seen, (&Whose::Thread(thread), &owner), None).await?;
     Ok(StatusCode::NO_CONTENT)
 }

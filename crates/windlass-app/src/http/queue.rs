@@ -1,6 +1,6 @@
 //! `/threads/{thread}/queue`: messages that wait while a run is active. (ZE-P7)
 //!
-//! Who may change one — its sender, the thread's owner — is the machine's to say; whoever may not see the thread is
+//! Who may change one (its sender) or take it back (its sender, the thread's owner) is the machine's to say; whoever may not see the thread is
 //! told of none.
 
 use axum::Json;

@@ -169,11 +169,11 @@ fn tools_budgets_and_limits_are_set_in_the_configuration() {
 const COPIES: &str = "
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
     INSERT INTO threads (number, thread, epoch, head, batch, status, interrupts, created_at, updated_at, minute,
-        workspace, folder, title, title_lower)
+        workspace, owner, folder, title, title_lower)
     SELECT i, 'thr_' || i, epoch, head, batch, status, interrupts, created_at, updated_at + i, minute,
-        workspace, folder, title, title_lower FROM threads, n;
+        workspace, owner, folder, title, title_lower FROM threads, n;
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
-    INSERT INTO runs SELECT 'run_' || i, i, agent, model, status, from_seq, started_at, finished_at, totals
+    INSERT INTO runs SELECT 'run_' || i, i, workspace, owner, agent, model, status, from_seq, started_at, finished_at, totals
     FROM runs, n;
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
     INSERT INTO events SELECT (i << 32) | (position & 4294967295), body FROM events, n;";

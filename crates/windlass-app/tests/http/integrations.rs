@@ -79,7 +79,9 @@ async fn a_system_is_asked_whether_it_takes_its_credentials() {
         let answer = format!("HTTP/1.1 {line}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
         stream.write_all(answer.as_bytes()).await.unwrap();
     });
-    let server = Server::start(&[]);
+    let user = crate::cli::User::new();
+    user.configure("[server]\ninternal_hosts = [\"127.0.0.1\"]\n");
+    let server = Server::start_for(user, &[]);
     let key = server.key(&[]);
     let draft = json!({
         "provider": "jenkins", "name": "CI", "metadata": {"api_url": format!("http://{address}/")},
@@ -88,8 +90,41 @@ async fn a_system_is_asked_whether_it_takes_its_credentials() {
     let made = server.post(PATH, &key, &draft).await.is(StatusCode::CREATED).body;
     let path = format!("{PATH}/{}/check", made["id"].as_str().unwrap());
     let checked = server.post(&path, &key, &json!({})).await.is(StatusCode::OK).body;
-    assert_eq!((&checked["ok"], &checked["status"]), (&json!(true), &json!(200)));
+    assert_eq!((&checked["ok"], &checked["said"]), (&json!(true), &json!("ok")));
     asked.await.unwrap();
     let checked = server.post(&path, &key, &json!({})).await.is(StatusCode::OK).body;
-    assert_eq!((&checked["ok"], &checked["status"]), (&json!(false), &json!(null)));
+    assert_eq!((&checked["ok"], &checked["said"]), (&json!(false), &json!("unreachable")));
+}
+
+#[tokio::test]
+async fn credentials_go_nowhere_but_to_the_system_that_they_were_given_for() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    let draft = |url: &str| {
+        json!({
+            "provider": "jenkins", "name": "CI", "metadata": {"api_url": url},
+            "credentials": {"username": "bot", "api_token": SENTINEL},
+        })
+    };
+    for url in ["http://ci.example.com", "https://u:p@ci.example.com", "https://ci.example.com/?x", "file:///x"] {
+        server.post(PATH, &key, &draft(url)).await.is_problem(422, "invalid");
+    }
+    let made = server.post(PATH, &key, &draft("https://127.0.0.1:1/")).await.is(StatusCode::CREATED).body;
+    let path = format!("{PATH}/{}", made["id"].as_str().unwrap());
+    // What is inside is not called, and what came of it is not told.
+    let checked = server.post(&format!("{path}/check"), &key, &json!({})).await.is(StatusCode::OK).body;
+    assert_eq!((&checked["said"], checked.as_object().unwrap().len()), (&json!("unreachable"), 3));
+    let patch = |body| answer(server.request(Method::PATCH, &path).bearer_auth(&key).json(&body));
+    let moved = json!({"metadata": {"api_url": "https://attacker.example.com"}});
+    patch(moved.clone()).await.is_problem(422, "invalid");
+    patch(json!({"metadata": {"api_url": "https://127.0.0.1:1/ci"}})).await.is(StatusCode::OK);
+    let mut anew = moved;
+    anew["credentials"] = json!({"api_token": "another"});
+    patch(anew).await.is(StatusCode::OK);
+    let entries = server.get("/api/v1/audit", &key).await.is(StatusCode::OK).body["data"].clone();
+    let actions = |entry: &serde_json::Value| entry["action"].as_str().unwrap().to_owned();
+    let mut actions: Vec<_> = entries.as_array().unwrap().iter().map(actions).collect();
+    actions.retain(|action| action.starts_with("integration."));
+    let told = ["credentials_changed", "changed", "checked", "made"].map(|word| format!("integration.{word}"));
+    assert_eq!(actions, told);
 }

@@ -130,6 +130,31 @@ async fn a_grant_beside_an_approval_lets_the_next_call_run() {
 }
 
 #[tokio::test]
+async fn a_grant_is_only_given_by_whom_the_run_works_for_and_administrators() {
+    let server = Server::start(&[]);
+    let (ann, id) = server.member("ann");
+    let admin = server.admin();
+    let thread = ann.prepared().await;
+    // In Ann's conversation, and for the administrator.
+    let paused = admin.task(&thread).await;
+    let interrupt = paused["meta"]["interrupts"][0]["interrupt"].as_str().unwrap().to_owned();
+    let body = json!({"answer": {"kind": "approve"}, "grant": {}});
+    answered(&ann, &interrupt, body.clone()).await.is_problem(403, "forbidden");
+    assert_eq!(ids(&ann).await, [&*interrupt]);
+    assert_eq!(admin.all("/grants?all=true", 50).await.len(), 0);
+    let granted = answered(&admin, &interrupt, body.clone()).await.is(StatusCode::OK).body;
+    assert_eq!(granted["grant"]["user"], "local");
+    // The administrator may for Ann, and the answer and its grant are one.
+    let (_, _, interrupt) = ann.asked().await;
+    let mut stale = body.clone();
+    stale["approval"] = json!("0".repeat(64));
+    answered(&admin, &interrupt, stale).await.is_problem(409, "stale");
+    assert_eq!(ann.all("/grants", 50).await.len(), 0);
+    let granted = answered(&admin, &interrupt, body).await.is(StatusCode::OK).body;
+    assert_eq!((&granted["grant"]["user"], &granted["grant"]["by"]), (&json!(id), &json!("local")));
+}
+
+#[tokio::test]
 async fn two_people_and_those_whom_a_rule_names_are_asked() {
     let user = User::new();
     let directory = user.home().join("config/windlass");

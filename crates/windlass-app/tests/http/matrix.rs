@@ -1,15 +1,17 @@
 //! Who may what: every route of the API against everybody who may come. A route that is missing here fails.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{Answer, Server, answer};
+use crate::cli::User;
 
 /// Each route with whom it is for, and a body that it takes.
 ///
-/// `open`: everybody. `any`: whoever is known. `member`, `admin`: from that role on. `ann's`: hers, which for others
+/// `open`: everybody. `token`: whoever has one of its own kind. `any`: whoever is known. `member`, `admin`: from that role on. `ann's`: hers, which for others
 /// is not there; administrators of her workspace see it too.
 const ROUTES: &str = r#"
 get    /health                                  open
@@ -21,7 +23,7 @@ post   /auth/link                               open   {"token": "x"}
 post   /auth/login                              open   {"email": "a@example.com", "password": "12345678"}
 post   /auth/register                           open   {"email": "z@example.com", "password": "12345678"}
 post   /auth/password/reset                     open   {"token": "x", "password": "12345678"}
-post   /auth/refresh                            open   {}
+post   /auth/refresh                            token  {}
 get    /auth/oidc/{provider}                    open
 get    /auth/oidc/{provider}/callback           open
 post   /auth/logout                             open   {}
@@ -158,11 +160,15 @@ struct World {
     keys: BTreeMap<&'static str, Option<String>>,
     /// What stands for each part of a path.
     parts: BTreeMap<&'static str, String>,
+    asked: AtomicU32,
 }
 
 impl World {
     async fn new() -> Self {
-        let server = Server::start(&[]);
+        // Each request comes from an address of its own: those that guess are held back by theirs.
+        let user = User::new();
+        user.configure("[server]\nproxies = [\"127.0.0.0/8\"]\n");
+        let server = Server::start_for(user, &[]);
         let boss = server.key(&[]);
         let user = |email: &str, arguments: &[&str]| server.add_user(email, arguments);
         let key = |user: &str| server.key(&["--user", user]);
@@ -191,7 +197,7 @@ impl World {
             ("ann", Some(ann.clone())),
             ("boss", Some(boss)),
         ]);
-        let mut world = Self { server, keys, parts: BTreeMap::new() };
+        let mut world = Self { server, keys, parts: BTreeMap::new(), asked: AtomicU32::default() };
         world.fill(&ann, &ann_id, kept["key"]["id"].as_str().or(kept["id"].as_str()).unwrap()).await;
         world
     }
@@ -234,7 +240,9 @@ impl World {
         if path.ends_with("/files/content") {
             path.push_str("?path=a.txt");
         }
-        let mut request = self.server.request(route.method.clone(), &path);
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        let address = format!("10.0.{}.{}", asked / 250, asked % 250);
+        let mut request = self.server.request(route.method.clone(), &path).header("x-forwarded-for", address);
         if let Some(key) = &self.keys[who] {
             request = request.bearer_auth(key);
         }
@@ -274,6 +282,7 @@ fn wanted(route: &Route, who: &str) -> &'static [&'static str] {
     let reads = route.role == "any" && route.method == Method::GET;
     match (route.role.as_str(), who) {
         ("open", _) => &["in", "404", "403"],
+        ("token", _) => &["401"],
         (_, _) if !known => &["401"],
         // A key for reading alone changes nothing; its user's own settings and keys are no exception.
         (_, "reader") if !reads => &["403"],
@@ -299,7 +308,7 @@ async fn everybody_gets_what_is_theirs_and_nothing_else() {
     };
     // The key's time is over within half a second.
     while verdict(&world.ask(&expired, "expired").await) == "in" {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await; // tidy: sleep the key's time has to pass
     }
     let mut wrong = Vec::new();
     // Those who are let in change things: they come last.

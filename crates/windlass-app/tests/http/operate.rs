@@ -20,7 +20,7 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
         if is() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(25));
+        std::thread::sleep(Duration::from_millis(25)); // tidy: sleep it waits for the thing itself
     }
     panic!("it never was so: {what}");
 }

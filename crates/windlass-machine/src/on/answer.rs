@@ -62,7 +62,8 @@ pub(super) fn answered(
     }
 }
 
-/// A grant goes with an approval, is its sender's own word, and is for whom the run works for.
+/// A grant goes with an approval, is its sender's own word, and is for whom the run works for: only they and
+/// administrators have a say in what runs without asking from now on.
 fn check_grants(run: &Run, answers: &[Given], by: &Party, grants: &[NewGrant]) -> Result<(), Reject> {
     let invalid = |what: String| Err(Reject::Invalid { what });
     let approves = |given: &Given| matches!(given.answer, Answer::Approve | Answer::Edit { .. });
@@ -85,6 +86,10 @@ fn check_grants(run: &Run, answers: &[Given], by: &Party, grants: &[NewGrant]) -
             return invalid(format!(
                 "the run works for `{whom}`; a grant that goes along is not for `{user}`"
             ));
+        }
+        if who != whom && !is_admin(by) {
+            let what = format!("`{who}` cannot grant for `{whom}`; `{whom}` or an administrator can");
+            return Err(Reject::Forbidden { what });
         }
         fits("the grant", serde_json::to_string(grant).map_or(usize::MAX, |text| text.len()))?;
     }
@@ -149,14 +154,17 @@ fn closed(d: &Decision<'_>, interrupt: &InterruptId) -> Option<Reject> {
 /// Whose approval counts, the terms say.
 fn may_answer(d: &Decision<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
     let own = d.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
-    let admin = by.roles.iter().any(|role| role == ADMIN);
-    if own || admin || asked.terms.names(&by.principal, &by.roles) {
+    if own || is_admin(by) || asked.terms.names(&by.principal, &by.roles) {
         return Ok(());
     }
     let (who, interrupt) = (&by.principal, &asked.interrupt);
     let others = ["the thread's owner".to_owned(), "an administrator".to_owned()];
     let others = one_of(others.into_iter().chain(named(asked)).collect());
     Err(Reject::Forbidden { what: format!("`{who}` may not answer interrupt `{interrupt}`; {others} may") })
+}
+
+fn is_admin(by: &Party) -> bool {
+    by.roles.iter().any(|role| role == ADMIN)
 }
 
 /// Those whom the terms name, each once.

@@ -17,6 +17,7 @@ pub(super) fn withdrawn(d: &mut Decision<'_>, id: &InputId, by: &Principal) -> R
     Ok(())
 }
 
+/// Only its sender has a say in what it says: its run works for them, with what they may do.
 pub(super) fn edited(
     d: &mut Decision<'_>,
     id: &InputId,
@@ -24,6 +25,10 @@ pub(super) fn edited(
     by: &Principal,
 ) -> Result<(), Reject> {
     let waiting = waiting(d.state, id, by)?;
+    if waiting.queued.by != *by {
+        let what = format!("message `{id}` is not `{by}`'s; only its sender changes it, you may withdraw it");
+        return Err(Reject::Forbidden { what });
+    }
     message::check_said(new)?;
     if waiting.queued.message != *new {
         d.record(Fact::MessageEdited { id: id.clone(), message: new.clone(), by: by.clone() });

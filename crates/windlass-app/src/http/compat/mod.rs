@@ -2,6 +2,7 @@
 //!
 //! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
 
+mod agui;
 mod history;
 mod session;
 mod skillchat;
@@ -24,5 +25,9 @@ pub async fn knows_cookie(headers: &HeaderMap, app: &Shared) -> bool {
 
 /// The routes of every dialect.
 pub fn routes(app: &Shared) -> Router<Shared> {
-    Router::new().merge(skyflo::routes(app)).merge(zeus::routes()).merge(skillchat::routes())
+    Router::new()
+        .merge(skyflo::routes(app))
+        .merge(zeus::routes())
+        .merge(skillchat::routes())
+        .merge(agui::routes())
 }

@@ -5,12 +5,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
+use windlass::GrantDraft;
 use windlass::machine::{
-    Answer, Condition, Content, Digest, Fact, Given, InterruptId, Predicate, Reply, Seq, ToolName,
+    Answer, Condition, Content, Digest, Fact, Given, InterruptId, Predicate, Principal, Reply, Seq, ToolName,
 };
 use windlass::port::journal::RunRow;
 
 use super::find;
+use crate::account::audit::Note;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::grants::{ArgumentCondition, Grant, Offer};
@@ -137,10 +139,8 @@ pub struct Answered {
     state: Settled,
     /// Position of the first event that the answers led to.
     seq: u64,
-    /// The grant that was written with it.
+    /// The grant that was written with it; null where the call that was approved is all that it was good for.
     grant: Option<Grant>,
-    /// Why no grant was written although one was wished for: the call was approved all the same.
-    grant_problem: Option<Problem>,
 }
 
 /// How far an answer went.
@@ -210,29 +210,23 @@ impl Wish {
     }
 }
 
-/// A grant that is to be written once its call is approved.
+/// A grant that is written in the transaction that approves its call.
 struct Granting {
     interrupt: InterruptId,
-    tool: ToolName,
-    offer: Offer,
-    /// Whether the call that is approved was all that it is good for.
-    used_up: bool,
+    draft: GrantDraft,
 }
 
 impl Granting {
-    /// Reads what is wished for while the call still waits: afterwards nobody could tell its arguments.
+    /// Reads what is wished for while the call still waits: afterwards nobody could tell its arguments. `None` where
+    /// the call that is approved is all that it is good for.
     async fn read(
         app: &Shared,
         caller: &Caller,
         row: &RunRow,
         id: &InterruptId,
         wish: &Offered,
-    ) -> Result<Self, Problem> {
-        if !caller.sees(&row.workspace, &row.owner) {
-            return Err(Problem::forbidden(
-                "only the thread's owner and administrators grant more than one call",
-            ));
-        }
+    ) -> Result<Option<Self>, Problem> {
+        let user = whom(app, caller, row).await?;
         let open = app.engine.interrupts(&row.thread).await?;
         let open = open.into_iter().find(|open| open.interrupt == *id);
         let Some((tool, sent)) = open.and_then(|open| Some((open.tool?, open.arguments?))) else {
@@ -250,24 +244,30 @@ impl Granting {
             expires_in_ms: wish.expires_in_ms,
         };
         offer.check()?;
-        // The call itself is approved first: others that wait beside it could use the grant up before it.
-        let used_up = offer.count == Some(1);
-        let offer = Offer { count: offer.count.map(|count| count - 1), ..offer };
-        Ok(Self { interrupt: id.clone(), tool: ToolName::from(tool), offer, used_up })
-    }
-
-    async fn write(self, app: &Shared, caller: &Caller, row: &RunRow) -> Result<Option<Grant>, Problem> {
-        if self.used_up {
+        // The call that is approved is the first of them.
+        if offer.count == Some(1) {
             return Ok(None);
         }
-        // For whom the run works is who asks the next time.
-        let machine = app.engine.peek(&row.thread).await?;
-        let user = machine.state().run.as_ref().map_or_else(|| row.owner.clone(), |run| run.by.clone());
-        self.offer.write(app, caller, user, self.tool).await.map(Some)
+        let offer = Offer { count: offer.count.map(|count| count - 1), ..offer };
+        let draft = offer.draft(app, caller, user, ToolName::from(tool)).await?;
+        Ok(Some(Self { interrupt: id.clone(), draft }))
     }
 }
 
-/// Gives answers to interrupts of one thread: all of them count, or none.
+/// For whom the run works: who asks the next time. Nobody but them and administrators says what it need not ask.
+async fn whom(app: &Shared, caller: &Caller, row: &RunRow) -> Result<Principal, Problem> {
+    let machine = app.engine.peek(&row.thread).await?;
+    let run = machine.state().run.as_ref().filter(|run| run.id == row.view.run);
+    let run = run.ok_or_else(|| Problem::invalid(format!("run `{}` has ended", row.view.run)))?;
+    if run.by != *caller.user() {
+        let words = || "only the user whom the run works for and administrators grant more than one call";
+        caller.administers_or(words)?;
+        caller.administers()?;
+    }
+    Ok(run.by.clone())
+}
+
+/// Gives answers to interrupts of one thread: all of them count with the grants beside them, or none.
 pub async fn give(
     app: &Shared,
     caller: &Caller,
@@ -275,15 +275,29 @@ pub async fn give(
     wishes: Vec<(InterruptId, Wish)>,
 ) -> Result<Vec<Answered>, Problem> {
     let mut given = Vec::with_capacity(wishes.len());
-    let mut granting = Vec::new();
+    let (mut granted, mut drafts) = (Vec::new(), Vec::new());
     for (id, wish) in &wishes {
         given.push(wish.given(id)?);
-        if let Some(offered) = &wish.grant {
-            granting.push(Granting::read(app, caller, row, id, offered).await?);
+        let Some(offered) = &wish.grant else { continue };
+        if let Some(Granting { interrupt, draft }) = Granting::read(app, caller, row, id, offered).await? {
+            granted.push((interrupt, draft.user.clone()));
+            drafts.push(draft);
         }
     }
-    let seq = app.engine.answer_all(&row.thread, given, caller.party()).await?;
+    let (seq, grants) = app.engine.answer_and_grant_all(&row.thread, given, drafts, caller.party()).await?;
+    let mut grants: Vec<(InterruptId, Grant)> = granted
+        .into_iter()
+        .zip(grants)
+        .map(|((interrupt, user), grant)| (interrupt, Grant::from((user, grant))))
+        .collect();
     tracing::info!(thread = %row.thread, by = %caller.user(), answers = wishes.len(), "answered");
+    for (id, _) in &wishes {
+        let mut note = Note::by(&caller.0, "interrupt.answered").on(id.as_str());
+        if let Some((_, grant)) = grants.iter().find(|(of, _)| of == id) {
+            note = note.with("grant", grant.id());
+        }
+        app.accounts.record(note).await?;
+    }
     let events = app.engine.events(&row.thread, Seq(seq.0.saturating_sub(1)), EVENTS).await?;
     let state = |id: &InterruptId| {
         let closed = events.iter().any(|recorded| {
@@ -291,29 +305,15 @@ pub async fn give(
         });
         if closed { Settled::Closed } else { Settled::Voted }
     };
-    let mut answered: Vec<Answered> = wishes
-        .iter()
-        .map(|(id, _)| Answered {
-            interrupt: id.to_string(),
-            thread: row.thread.to_string(),
-            run: row.view.run.to_string(),
-            state: state(id),
-            seq: seq.0,
-            grant: None,
-            grant_problem: None,
-        })
-        .collect();
-    for wished in granting {
-        let id = wished.interrupt.to_string();
-        let written = wished.write(app, caller, row).await;
-        if let Some(one) = answered.iter_mut().find(|one| one.interrupt == id) {
-            (one.grant, one.grant_problem) = match written {
-                Ok(grant) => (grant, None),
-                Err(problem) => (None, Some(problem)),
-            };
-        }
-    }
-    Ok(answered)
+    let answered = wishes.iter().map(|(id, _)| Answered {
+        interrupt: id.to_string(),
+        thread: row.thread.to_string(),
+        run: row.view.run.to_string(),
+        state: state(id),
+        seq: seq.0,
+        grant: grants.iter().position(|(of, _)| of == id).map(|at| grants.swap_remove(at).1),
+    });
+    Ok(answered.collect())
 }
 
 /// Gives answers to interrupts of several threads.

@@ -12,7 +12,7 @@ use crate::http::problem::{MEDIA_TYPE, Problem};
 const PROBLEM_MAX_BYTES: usize = 64 * 1024;
 
 /// A request that makes no sense, in words that clients know.
-pub fn refused(code: &str, words: impl Into<String>) -> Problem {
+pub fn refused(code: &'static str, words: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, code, words)
 }
 
