@@ -89,7 +89,10 @@ pub struct Tokens {
 
 /// Sessions as they were last read, for one state of the records.
 #[derive(Debug, Default)]
-pub struct Cache(Mutex<(u64, HashMap<String, Option<Arc<Session>>>)>);
+pub struct Cache(Mutex<(u64, ById)>);
+
+/// Sessions by id; `None` where there is none.
+type ById = HashMap<String, Option<Arc<Session>>>;
 
 impl Cache {
     fn find(&self, changes: u64, id: &str) -> Option<Option<Arc<Session>>> {
