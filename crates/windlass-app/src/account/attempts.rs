@@ -55,7 +55,15 @@ pub struct Attempts(Mutex<HashMap<Key, Count>>);
 
 /// An attempt that has begun.
 #[derive(Debug)]
-pub struct Attempt(Vec<Key>);
+pub struct Attempt(Vec<Begun>);
+
+/// What an attempt did to a count.
+#[derive(Debug)]
+struct Begun {
+    key: Key,
+    /// Until when the count was closed before, and since.
+    closed_ms: [u64; 2],
+}
 
 impl Attempts {
     /// Begins an attempt on an account, from an address, at a time of the clock that never jumps. Refused with the
@@ -72,42 +80,58 @@ impl Attempts {
         if let Some(wait_ms) = wait_ms.filter(|wait| *wait > 0) {
             return Err(wait_ms.div_ceil(1_000));
         }
-        for key in &keys {
-            make_room(&mut counts, key, now_ms);
+        let mut begun = Vec::with_capacity(keys.len());
+        for key in keys {
+            make_room(&mut counts, &key, now_ms);
             let rule = key.rule();
             let count = counts.entry(key.clone()).or_default();
             if now_ms.saturating_sub(count.last_ms) > rule.forget_s * 1_000 {
                 count.attempts = 0;
             }
+            let before_ms = count.closed_until_ms;
             count.attempts = count.attempts.saturating_add(1);
             count.last_ms = now_ms;
             if let Some(beyond) = count.attempts.checked_sub(rule.free).filter(|beyond| *beyond > 0) {
                 let wait_s = 1_u64.checked_shl(beyond - 1).unwrap_or(u64::MAX).min(rule.wait_max_s);
                 count.closed_until_ms = now_ms + wait_s * 1_000;
             }
+            begun.push(Begun { closed_ms: [before_ms, count.closed_until_ms], key });
         }
-        Ok(Attempt(keys))
+        Ok(Attempt(begun))
     }
 
-    /// Forgives an attempt that succeeded, or that was never made; the account's earlier ones with it.
+    /// Forgives an attempt that succeeded; the account's earlier ones with it.
     pub fn forgive(&self, attempt: Attempt) {
         let mut counts = self.counts();
-        for key in attempt.0 {
-            match &key {
-                Key::Account(_) => drop(counts.remove(&key)),
-                Key::Address(_) => {
-                    if let Some(count) = counts.get_mut(&key) {
-                        count.attempts = count.attempts.saturating_sub(1);
-                        count.closed_until_ms = 0;
-                    }
-                }
+        for begun in attempt.0 {
+            match &begun.key {
+                Key::Account(_) => drop(counts.remove(&begun.key)),
+                Key::Address(_) => begun.undo(&mut counts),
             }
         }
+    }
+
+    /// Takes back an attempt that was never made. Those before it count as they did.
+    pub fn take_back(&self, attempt: Attempt) {
+        let mut counts = self.counts();
+        attempt.0.iter().for_each(|begun| begun.undo(&mut counts));
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<Key, Count>> {
         // No count is left halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Begun {
+    fn undo(&self, counts: &mut HashMap<Key, Count>) {
+        let Some(count) = counts.get_mut(&self.key) else { return };
+        count.attempts = count.attempts.saturating_sub(1);
+        let [before_ms, since_ms] = self.closed_ms;
+        // An attempt beside this one may have closed it for longer.
+        if count.closed_until_ms == since_ms {
+            count.closed_until_ms = before_ms;
+        }
     }
 }
 
@@ -163,6 +187,19 @@ mod tests {
             let attempt = attempts.begin(Some("a"), HOME, 0).unwrap();
             attempts.forgive(attempt);
         }
+    }
+
+    #[test]
+    fn what_was_never_tried_forgives_nothing() {
+        let attempts = Attempts::default();
+        for _ in 0..5 {
+            attempts.begin(Some("a"), HOME, 0).unwrap();
+        }
+        for _ in 0..3 {
+            attempts.take_back(attempts.begin(Some("a"), HOME, 0).unwrap());
+        }
+        assert!(attempts.begin(Some("a"), HOME, 0).is_ok());
+        assert_eq!(attempts.begin(Some("a"), HOME, 0).unwrap_err(), 1);
     }
 
     #[test]

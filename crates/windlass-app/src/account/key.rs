@@ -9,6 +9,7 @@ use windlass::port::records::{Expect, Record, RecordChange, RecordError};
 use super::audit::Note;
 use super::error::AccountError;
 use super::record::{put, read};
+use super::session::SESSION;
 use super::user::LOCAL;
 use super::{Accounts, Credential, Identity, Unknown, secret};
 
@@ -17,6 +18,8 @@ const KEY: &str = "key";
 
 /// Keys of a user at most: one for each of their programs.
 const KEYS_MAX: usize = 100;
+/// How often a key is tried beside refreshes of the session that makes it.
+const TRIES: usize = 5;
 
 /// What every key begins with, so that people and scanners recognise one.
 pub const PREFIX: &str = "wls_";
@@ -74,7 +77,7 @@ impl Accounts {
     pub async fn add_key(&self, draft: KeyDraft) -> Result<(ApiKey, String), RecordError> {
         let workspace = self.refresh().await?.find(&draft.user).map(|user| user.workspace.clone());
         let note = Note::new(workspace.as_deref().unwrap_or_default(), "key.add");
-        self.write_key(draft, note.actor(&Principal::from(LOCAL))).await
+        self.write_key(draft, note.actor(&Principal::from(LOCAL)), Vec::new()).await
     }
 
     /// Makes a key of whoever asks, who can give no more than they have themselves.
@@ -102,10 +105,36 @@ impl Accounts {
         if draft.expires_at.is_some_and(|end| end <= self.clock.now()) {
             return Err(AccountError::Invalid("`expires_at` is over already".into()));
         }
-        Ok(self.write_key(draft, Note::by(identity, "key.add")).await?)
+        for _ in 0..TRIES {
+            let stands = self.credential_stands(identity).await?;
+            match self.write_key(draft.clone(), Note::by(identity, "key.add"), vec![stands]).await {
+                // The session was refreshed, or it ended.
+                Err(RecordError::Conflict { .. }) => {}
+                written => return Ok(written?),
+            }
+        }
+        Err(Unknown::Invalid.into())
     }
 
-    async fn write_key(&self, draft: KeyDraft, note: Note) -> Result<(ApiKey, String), RecordError> {
+    /// What holds a change to the credential of whoever asks.
+    async fn credential_stands(&self, identity: &Identity) -> Result<RecordChange, AccountError> {
+        let record = match &identity.credential {
+            Credential::Session(id) => self.records.get(SESSION, id).await?,
+            Credential::Key { id, .. } => {
+                let keys = self.every(KEY, Some(identity.user.as_str())).await?;
+                keys.into_iter().find(|record| record.value["id"] == *id)
+            }
+        };
+        let record = record.ok_or(Unknown::Invalid)?;
+        Ok(RecordChange::keep(&record.kind, &record.key, Expect::Version(record.version)))
+    }
+
+    async fn write_key(
+        &self,
+        draft: KeyDraft,
+        note: Note,
+        mut changes: Vec<RecordChange>,
+    ) -> Result<(ApiKey, String), RecordError> {
         let KeyDraft { user, name, scopes, expires_at } = draft;
         let secret = format!("{PREFIX}{}", secret::draw::<32>());
         let key = ApiKey {
@@ -117,10 +146,10 @@ impl Accounts {
             created_at: self.clock.now(),
             expires_at,
         };
-        let change = put(KEY, &secret::hash(&secret), key.user.as_str(), &key, Expect::Absent);
+        changes.push(put(KEY, &secret::hash(&secret), key.user.as_str(), &key, Expect::Absent));
         let scopes = serde_json::to_value(&key.scopes).unwrap_or_default();
         let note = note.on(&key.id).with("name", key.name.as_str()).with("scopes", scopes);
-        self.commit(vec![change], note.with("user", key.user.as_str())).await?;
+        self.commit(changes, note.with("user", key.user.as_str())).await?;
         Ok((key, secret))
     }
 

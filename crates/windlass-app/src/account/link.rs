@@ -150,8 +150,10 @@ impl Accounts {
     pub(super) async fn find_link(&self, token: &str) -> Result<(Link, RecordChange), AccountError> {
         let record = self.records.get(LINK, &secret::hash(token)).await?.ok_or(AccountError::Link)?;
         let used = RecordChange::delete(LINK, &record.key, Expect::Version(record.version));
+        let is_start = record.owner == START;
         let link: Link = read(record)?;
-        if link.expires_at <= self.clock.now() {
+        // What the server printed is for whoever is first, and lies in a terminal's history afterwards.
+        if link.expires_at <= self.clock.now() || (is_start && self.is_registered().await?) {
             return Err(AccountError::Link);
         }
         Ok((link, used))
@@ -161,9 +163,9 @@ impl Accounts {
     pub async fn sign_in_by_link(&self, token: &str, client: &Client) -> Result<Tokens, AccountError> {
         let (link, used) = self.find_link(token).await?;
         let LinkUse::SignIn { user } = &link.used_for else { return Err(AccountError::Link) };
-        let user = self.refresh().await?.find(user).filter(|user| user.active).ok_or(AccountError::Link)?;
+        let (user, stands) = self.standing(user).await?.ok_or(AccountError::Link)?;
         let note = Note::new(&user.workspace, "login").on(user.id.as_str()).with("link", link.id.as_str());
-        self.open_session(&user, client, FirstRefresh::Now, vec![used], note).await.map_err(used_up)
+        self.open_session(&user, client, FirstRefresh::Now, vec![used, stands], note).await.map_err(used_up)
     }
 
     /// The links of a workspace that count; those that do no longer are removed.
@@ -196,6 +198,25 @@ impl Accounts {
         let records = self.every(LINK, Some(workspace)).await?;
         let theirs = records.iter().filter(|record| record.value["made_by"] == maker.as_str());
         Ok(theirs.map(|record| RecordChange::delete(LINK, &record.key, Expect::Any)).collect())
+    }
+
+    /// What takes back every link by which somebody's password can be chosen.
+    pub(super) async fn reset_ends(
+        &self,
+        workspace: &str,
+        user: &Principal,
+    ) -> Result<Vec<RecordChange>, StoreError> {
+        let reset = serde_json::to_value(LinkUse::Reset { user: user.clone() }).unwrap_or_default();
+        let records = self.every(LINK, Some(workspace)).await?;
+        let theirs = records.iter().filter(|record| record.value["used_for"] == reset);
+        Ok(theirs.map(|record| RecordChange::delete(LINK, &record.key, Expect::Any)).collect())
+    }
+
+    /// Takes back the link that the server printed when it started.
+    pub async fn end_start_link(&self) -> Result<(), RecordError> {
+        let old = self.every(LINK, Some(START)).await?;
+        let gone = old.iter().map(|record| RecordChange::delete(LINK, &record.key, Expect::Any));
+        self.records.apply(gone.collect()).await.map(drop)
     }
 
     /// Takes a link of the caller's workspace back.

@@ -12,8 +12,8 @@ use super::audit::Note;
 use super::error::{AccountError, conflict};
 use super::link::{Link, LinkUse, used_up};
 use super::record::{put, read};
-use super::session::{Client, Tokens};
-use super::user::{DEFAULT_WORKSPACE, EMAIL, User, check_name, fold_email};
+use super::session::{Client, Tokens, ends_in};
+use super::user::{DEFAULT_WORKSPACE, EMAIL, USER, User, check_name, fold_email};
 use super::{Accounts, Credential, Identity, Registration, Role, password, secret};
 
 /// The kind of passwords, by user; their owner is the workspace.
@@ -69,18 +69,29 @@ impl Accounts {
         let email = fold_email(email).unwrap_or_else(|_| email.trim().to_lowercase());
         let attempt = self.begin_attempt(Some(&email), client)?;
         let user = self.by_email(email.get(..254).unwrap_or(&email)).await?;
+        // Before the password is looked at: a session that is opened holds for these alone.
+        let (user, stands) = match &user {
+            Some(user) => (self.standing(&user.id).await?, Some(self.password_stands(&user.id).await?)),
+            None => (None, None),
+        };
+        let (user, account_stands) = user.unzip();
         let right = match self.is_password(user.as_ref().map(|user| &user.id), password).await {
             Err(AccountError::Busy) => {
-                self.memory.attempts.forgive(attempt);
+                self.memory.attempts.take_back(attempt);
                 return Err(AccountError::Busy);
             }
             right => right?,
         };
-        match user.as_ref().filter(|user| right && user.active) {
+        match user.as_ref().filter(|_| right) {
             Some(user) => {
                 self.memory.attempts.forgive(attempt);
                 let note = Note::new(&user.workspace, "login").on(user.id.as_str());
-                Ok(self.open_session(user, client, first, Vec::new(), note).await?)
+                let stand = account_stands.into_iter().chain(stands).collect();
+                match self.open_session(user, client, first, stand, note).await {
+                    // The account or its password was changed meanwhile.
+                    Err(error) if conflict(&error).is_some() => Err(AccountError::WrongLogin),
+                    opened => Ok(opened?),
+                }
             }
             None => {
                 let workspace = user.as_ref().map_or(DEFAULT_WORKSPACE, |user| &user.workspace);
@@ -91,7 +102,11 @@ impl Accounts {
         }
     }
 
-    fn begin_attempt(&self, account: Option<&str>, client: &Client) -> Result<Attempt, AccountError> {
+    pub(super) fn begin_attempt(
+        &self,
+        account: Option<&str>,
+        client: &Client,
+    ) -> Result<Attempt, AccountError> {
         let attempt = self.memory.attempts.begin(account, client.from, self.clock.monotonic_ms());
         attempt.map_err(|retry_after_s| AccountError::TooMany { retry_after_s })
     }
@@ -111,6 +126,24 @@ impl Accounts {
     async fn password_of(&self, user: &Principal) -> Result<Option<String>, StoreError> {
         let record = self.records.get(PASSWORD, user.as_str()).await?;
         Ok(record.map(read::<Password>).transpose()?.map(|password| password.hash))
+    }
+
+    /// An account that may sign in, and what holds a change to that.
+    pub(super) async fn standing(
+        &self,
+        user: &Principal,
+    ) -> Result<Option<(Arc<User>, RecordChange)>, StoreError> {
+        let Some(record) = self.records.get(USER, user.as_str()).await? else { return Ok(None) };
+        let stands = RecordChange::keep(USER, user.as_str(), Expect::Version(record.version));
+        let user: User = read(record)?;
+        Ok(user.active.then(|| (Arc::new(user), stands)))
+    }
+
+    /// What holds a change to the password that a user has now.
+    async fn password_stands(&self, user: &Principal) -> Result<RecordChange, StoreError> {
+        let found = self.records.get(PASSWORD, user.as_str()).await?;
+        let found = found.map_or(Expect::Absent, |record| Expect::Version(record.version));
+        Ok(RecordChange::keep(PASSWORD, user.as_str(), found))
     }
 
     /// Whether a user can sign in with a password.
@@ -221,15 +254,20 @@ impl Accounts {
         new: String,
         client: &Client,
     ) -> Result<(), AccountError> {
+        let stands = self.password_stands(&identity.user).await?;
         self.check_current(identity, current, client).await?;
-        let mut changes = vec![self.new_password(&identity.user, &identity.workspace, new).await?];
+        let new = self.new_password(&identity.user, &identity.workspace, new).await?;
+        let mut changes = vec![RecordChange { expected: stands.expected, ..new }];
+        changes.extend(self.reset_ends(&identity.workspace, &identity.user).await?);
         let own = match &identity.credential {
             Credential::Session(id) => Some(id.as_str()),
             Credential::Key { .. } => None,
         };
         changes.extend(self.session_ends(&identity.user, own).await?);
+        let ended = ends_in(&changes);
         self.commit(changes, Note::by(identity, "password.change").from(client.from)).await?;
-        Ok(())
+        self.forget_sessions(&ended).await?;
+        Ok(self.end_latecomers(&identity.user, own).await?)
     }
 
     /// Refuses whoever does not know the present password of their account, where it has one.
@@ -261,12 +299,18 @@ impl Accounts {
         password::check(&password)?;
         let (link, used) = self.find_link(token).await?;
         let LinkUse::Reset { user } = &link.used_for else { return Err(AccountError::Link) };
-        let user = self.refresh().await?.find(user).filter(|user| user.active).ok_or(AccountError::Link)?;
-        let mut changes = vec![used, self.new_password(&user.id, &user.workspace, password).await?];
+        let (user, stands) = self.standing(user).await?.ok_or(AccountError::Link)?;
+        let others = self.reset_ends(&user.workspace, &user.id).await?;
+        let mut changes = vec![stands, self.new_password(&user.id, &user.workspace, password).await?];
+        changes.extend(others.into_iter().filter(|other| other.key != used.key));
+        changes.push(used);
         changes.extend(self.session_ends(&user.id, None).await?);
         let note = Note::new(&user.workspace, "password.reset").on(user.id.as_str());
         let note = note.with("link", link.id.as_str());
-        self.open_session(&user, client, FirstRefresh::Now, changes, note).await.map_err(used_up)
+        let opened = self.open_session(&user, client, FirstRefresh::Now, changes, note).await;
+        let tokens = opened.map_err(used_up)?;
+        self.end_latecomers(&user.id, Some(&tokens.session)).await?;
+        Ok(tokens)
     }
 }
 
@@ -280,4 +324,52 @@ pub(super) fn taken(error: RecordError, email: &str) -> AccountError {
         return AccountError::Taken { email: email.to_owned() };
     }
     used_up(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::key::KeyDraft;
+    use super::super::member::MemberChange;
+    use super::super::trial::{PASSWORD as WORD, Trial};
+    use super::*;
+
+    #[tokio::test]
+    async fn what_began_before_a_change_does_not_outlive_it() {
+        let trial = Trial::new();
+        let admin = trial.join("admin@example.com", Role::Admin, "default").await;
+        let who = trial.who(&admin).await.unwrap();
+        let (user, tokens) = trial.member().await;
+        let (accounts, client) = (&trial.accounts, Client::default());
+        let own = trial.who(&tokens).await.unwrap();
+        let open = async |stands| {
+            let note = Note::new("default", "login");
+            let opened = accounts.open_session(&user, &client, FirstRefresh::Now, vec![stands], note).await;
+            opened.err().and_then(|error| conflict(&error).map(str::to_owned))
+        };
+        let stands = accounts.password_stands(&user.id).await.unwrap();
+        accounts.change_password(&own, Some(WORD.into()), "second horse".into(), &client).await.unwrap();
+        assert_eq!(open(stands).await.as_deref(), Some(PASSWORD));
+        let (_, stands) = accounts.standing(&user.id).await.unwrap().unwrap();
+        for active in [false, true] {
+            let change = MemberChange { active: Some(active), ..MemberChange::default() };
+            accounts.change_member(&who, &user.id, &change, None).await.unwrap();
+        }
+        assert_eq!(open(stands).await.as_deref(), Some(USER));
+        // A request that was let in before makes no key afterwards.
+        let draft =
+            KeyDraft { user: user.id.clone(), name: "k".into(), scopes: Vec::new(), expires_at: None };
+        let made = accounts.make_key(&own, draft).await;
+        assert!(matches!(made, Err(AccountError::Unknown(_))), "{:?}", made.map(|(key, _)| key));
+    }
+
+    #[tokio::test]
+    async fn the_link_of_the_start_ends_when_somebody_has_registered() {
+        let trial = Trial::new();
+        trial.accounts.local().await.unwrap();
+        let used_for = LinkUse::SignIn { user: Principal::from(super::super::user::LOCAL) };
+        let link = trial.accounts.start_link(used_for).await.unwrap();
+        assert!(trial.accounts.look_at_link(&link).await.is_ok());
+        trial.member().await;
+        assert!(matches!(trial.accounts.look_at_link(&link).await, Err(AccountError::Link)));
+    }
 }

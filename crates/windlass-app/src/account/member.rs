@@ -14,7 +14,7 @@ use super::error::{AccountError, conflict};
 use super::link::{DAY_S, Link, LinkUse, Maker};
 use super::login::taken;
 use super::record::{put, read};
-use super::session::Client;
+use super::session::{Client, ends_in};
 use super::user::{EMAIL, LOCAL, USER, User, check_name, fold_email, mark};
 use super::{Accounts, Identity, Role, secret};
 
@@ -197,16 +197,22 @@ impl Accounts {
             ];
             changes.extend(readdressed(&before, &after));
             changes.extend(beside.iter().cloned());
-            if before.active && !after.active {
+            if before.active != after.active {
+                // When they come back, too: what was made beside the deactivation outlived it.
                 changes.extend(self.session_ends(id, None).await?);
                 changes.extend(self.key_ends(id).await?);
             }
+            if before.active != after.active || before.email != after.email || !beside.is_empty() {
+                changes.extend(self.reset_ends(&before.workspace, id).await?);
+            }
+            let ended = ends_in(&changes);
             if is_admin(&before) && !is_admin(&after) {
                 // An invitation kept back would make them an administrator again.
                 changes.extend(self.link_ends(&before.workspace, id).await?);
             }
             match self.commit(changes, noted(identity, &before, &after)).await {
                 Ok(versions) => {
+                    self.forget_sessions(&ended).await?;
                     self.refresh().await?;
                     let version = versions.first().copied().flatten().unwrap_or_default();
                     return Ok(Member { user: after, version });
@@ -230,6 +236,12 @@ impl Accounts {
         id: &Principal,
     ) -> Result<(Link, String), AccountError> {
         let member = self.member(workspace, id).await?;
+        if let Maker::Caller(identity) = maker
+            && id.as_str() == LOCAL
+            && identity.user != *id
+        {
+            return Err(AccountError::Refused { code: "local_account", detail: foreign_local() });
+        }
         if !member.user.active || member.user.email.is_none() {
             let detail =
                 format!("`{id}` has no address or is deactivated, so there is no password to choose");
@@ -237,6 +249,11 @@ impl Accounts {
         }
         self.make_link(maker, workspace, LinkUse::Reset { user: id.clone() }, DAY_S).await
     }
+}
+
+/// With its address or its password somebody would be whoever uses the terminal.
+fn foreign_local() -> String {
+    format!("`{LOCAL}` is whoever uses this machine's terminal, who alone changes its address and password")
 }
 
 fn is_admin(user: &User) -> bool {
@@ -260,10 +277,13 @@ fn readdressed(before: &User, after: &User) -> Vec<RecordChange> {
 
 /// Nobody shuts themselves out, and a workspace keeps an administrator.
 fn check(identity: &Identity, before: &User, after: &User, team: &[Arc<User>]) -> Result<(), AccountError> {
+    let refused = |code, detail: String| Err(AccountError::Refused { code, detail });
+    if before.email != after.email && before.id.as_str() == LOCAL && identity.user != before.id {
+        return refused("local_account", foreign_local());
+    }
     if before.role == after.role && before.active == after.active {
         return Ok(());
     }
-    let refused = |code, detail: String| Err(AccountError::Refused { code, detail });
     if before.id == identity.user {
         let detail = "nobody changes their own role or deactivates themselves; another administrator does";
         return refused("own_account", detail.into());
@@ -372,6 +392,58 @@ mod tests {
                 "{refused:?}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn the_terminals_account_is_nobody_elses_by_its_address() {
+        let trial = Trial::new();
+        let local = trial.accounts.local().await.unwrap();
+        let tokens = trial.join("a@example.com", Role::Admin, "default").await;
+        let who = trial.who(&tokens).await.unwrap();
+        let code = |error: AccountError| match error {
+            AccountError::Refused { code, .. } => code,
+            error => panic!("{error}"), // tidy: not our enum this test knows one kind
+        };
+        let email = MemberChange { email: Some("mine@example.com".into()), ..MemberChange::default() };
+        let refused = trial.accounts.change_member(&who, &local.id, &email, None).await.unwrap_err();
+        assert_eq!(code(refused), "local_account");
+        let own = Identity { user: local.id.clone(), ..who.clone() };
+        trial.accounts.change_self(&own, email, None, &Client::default()).await.unwrap();
+        let link = trial.accounts.reset_link(Maker::Caller(&who), "default", &local.id).await;
+        assert_eq!(code(link.unwrap_err()), "local_account");
+        trial.accounts.reset_link(Maker::Terminal, "default", &local.id).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_link_for_a_password_ends_with_what_it_was_made_for() {
+        let trial = Trial::new();
+        let admin = trial.join("admin@example.com", Role::Admin, "default").await;
+        let who = trial.who(&admin).await.unwrap();
+        let (user, tokens) = trial.member().await;
+        let (accounts, client) = (&trial.accounts, Client::default());
+        let link = async || accounts.reset_link(Maker::Caller(&who), "default", &user.id).await.unwrap().1;
+        let ended = async |token: &str| matches!(accounts.look_at_link(token).await, Err(AccountError::Link));
+        let other = accounts.reset_link(Maker::Caller(&who), "default", &who.user).await.unwrap().1;
+        let own = trial.who(&tokens).await.unwrap();
+
+        let kept = link().await;
+        accounts.change_password(&own, Some(PASSWORD.into()), "second horse".into(), &client).await.unwrap();
+        assert!(ended(&kept).await, "the password was changed");
+        let (kept, used) = (link().await, link().await);
+        accounts.reset_password(&used, "third horse".into(), &client).await.unwrap();
+        assert!(ended(&kept).await, "another link was used");
+        let kept = link().await;
+        let email = MemberChange { email: Some("new@example.com".into()), ..MemberChange::default() };
+        accounts.change_member(&who, &user.id, &email, None).await.unwrap();
+        assert!(ended(&kept).await, "the address was changed");
+        let kept = link().await;
+        for active in [false, true] {
+            let change = MemberChange { active: Some(active), ..MemberChange::default() };
+            accounts.change_member(&who, &user.id, &change, None).await.unwrap();
+        }
+        assert!(ended(&kept).await, "the account was deactivated");
+        assert!(!ended(&other).await, "somebody else's stays");
+        assert_eq!(accounts.every("refresh", None).await.unwrap().len(), 1, "the administrator's own");
     }
 
     #[tokio::test]

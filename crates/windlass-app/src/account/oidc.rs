@@ -4,23 +4,25 @@
 //! another's and beginning one costs the server nothing. An account is found by issuer and subject; by its address
 //! only where the configuration says so and the provider has verified it.
 
+mod discovery;
 mod fetch;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use openidconnect::core::{
     CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdToken, CoreIdTokenVerifier,
     CoreJwsSigningAlgorithm as Alg, CoreProviderMetadata,
 };
 use openidconnect::{
-    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, IssuerUrl,
-    Nonce, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, TokenResponse,
+    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, Nonce,
+    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, TokenResponse,
 };
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
 use windlass::port::records::{Expect, RecordChange};
 
+use self::discovery::Age;
+pub use self::discovery::Known;
 use self::fetch::fetch;
 use super::audit::Note;
 use super::error::{AccountError, conflict};
@@ -39,8 +41,6 @@ const FINISHED: &str = "oidc_finished";
 
 /// How long somebody may take to sign in at the provider, in seconds.
 pub const FLOW_S: u64 = 600;
-/// For how long a provider's description counts, in milliseconds.
-const FRESH_MS: u64 = 10 * 60 * 1_000;
 /// Sign-ins whose marks are looked through for expired ones when one is finished.
 const SWEPT: usize = 100;
 
@@ -79,13 +79,6 @@ pub struct Provider {
     /// Whether whoever has the verified address of an account gets that account, where an administrator has vouched
     /// for the address.
     pub link_by_email: bool,
-}
-
-/// What was read of providers.
-#[derive(Debug, Default)]
-pub struct Known {
-    http: OnceLock<reqwest::Client>,
-    described: Mutex<HashMap<String, (u64, Arc<CoreProviderMetadata>)>>,
 }
 
 /// A sign-in under way.
@@ -171,26 +164,28 @@ impl Accounts {
         answer: Answer,
         client: &Client,
     ) -> Result<Tokens, AccountError> {
-        let signed_in = self.try_finish(provider, cookie, answer, client).await;
-        if let Err(error) = &signed_in {
-            let note = Note::new(&provider.workspace, "login.failed").from(client.from);
-            let note = note.with("provider", provider.name.as_str()).with("why", error.to_string());
-            self.record(note).await?;
+        let attempt = self.begin_attempt(None, client)?;
+        // What anybody can send without having begun anything is told to nobody: the log has no end.
+        let flow = self.begun(provider, cookie, &answer).await?;
+        let signed_in = self.try_finish(provider, flow, answer.code, client).await;
+        match &signed_in {
+            Ok(_) => self.memory.attempts.forgive(attempt),
+            Err(error) => {
+                let note = Note::new(&provider.workspace, "login.failed").from(client.from);
+                let note = note.with("provider", provider.name.as_str()).with("why", error.to_string());
+                self.record(note).await?;
+            }
         }
         signed_in
     }
 
-    async fn try_finish(
+    /// The sign-in that a browser has begun and comes back from.
+    async fn begun(
         &self,
         provider: &Provider,
         cookie: Option<&str>,
-        answer: Answer,
-        client: &Client,
-    ) -> Result<Tokens, AccountError> {
-        let foreign = || {
-            let why = "this sign-in was not begun in this browser, or took too long; begin it again";
-            AccountError::Forbidden(why.into())
-        };
+        answer: &Answer,
+    ) -> Result<Flow, AccountError> {
         let signer = self.signer().await?;
         let flow = match cookie.and_then(|cookie| signer.read(Purpose::Provider, cookie, self.clock.now())) {
             Some(Read::Valid(flow)) => flow,
@@ -205,7 +200,17 @@ impl Accounts {
         if self.records.get(FINISHED, &secret::hash(state)).await?.is_some() {
             return Err(foreign());
         }
-        let person = self.person(provider, &flow, answer.code).await?;
+        Ok(flow)
+    }
+
+    async fn try_finish(
+        &self,
+        provider: &Provider,
+        flow: Flow,
+        code: String,
+        client: &Client,
+    ) -> Result<Tokens, AccountError> {
+        let person = self.person(provider, &flow, code).await?;
         let (user, mut changes) = self.account_of(provider, &person).await?;
         changes.extend(self.finished(&flow).await?);
         let note = Note::new(&user.workspace, "login").on(user.id.as_str());
@@ -272,11 +277,10 @@ impl Accounts {
         person: &Person,
     ) -> Result<(Arc<User>, Vec<RecordChange>), AccountError> {
         let key = secret::hash(&format!("{}\n{}", provider.issuer, person.subject));
-        let people = self.refresh().await?;
         if let Some(record) = self.records.get(SUBJECT, &key).await? {
             let known: Subject = read(record)?;
-            let user = people.find(&known.user).filter(|user| user.active);
-            return Ok((user.ok_or(Unknown::Deactivated)?, Vec::new()));
+            let (user, stands) = self.standing(&known.user).await?.ok_or(Unknown::Deactivated)?;
+            return Ok((user, vec![stands]));
         }
         let named = |user: &User| {
             let (issuer, subject) = (provider.issuer.clone(), person.subject.clone());
@@ -291,10 +295,8 @@ impl Accounts {
             if !provider.link_by_email || !user.vouched || user.workspace != provider.workspace {
                 return Err(AccountError::Taken { email: email.clone() });
             }
-            if !user.active {
-                return Err(Unknown::Deactivated.into());
-            }
-            let changes = vec![named(&user)];
+            let (user, stands) = self.standing(&user.id).await?.ok_or(Unknown::Deactivated)?;
+            let changes = vec![named(&user), stands];
             return Ok((user, changes));
         }
         let user = Arc::new(self.newcomer(provider, person)?);
@@ -327,54 +329,12 @@ impl Accounts {
             created_at: self.clock.now(),
         })
     }
-
-    /// A provider's description with its keys.
-    async fn described(
-        &self,
-        provider: &Provider,
-        age: Age,
-    ) -> Result<Arc<CoreProviderMetadata>, AccountError> {
-        let known = &self.memory.providers;
-        let now = self.clock.monotonic_ms();
-        let kept = known.described().get(&provider.issuer).cloned();
-        if let Some((at, described)) = kept.filter(|(at, _)| age == Age::Some && now - at < FRESH_MS) {
-            tracing::trace!(issuer = provider.issuer, at, "a provider is known");
-            return Ok(described);
-        }
-        let issuer =
-            IssuerUrl::new(provider.issuer.clone()).map_err(|error| misconfigured(provider, &error))?;
-        let http = self.http(provider)?;
-        let send = |request| fetch(http.clone(), request);
-        let described = CoreProviderMetadata::discover_async(issuer, &send).await;
-        let described = described.map_err(|error| failed(provider, "cannot be reached", &error))?;
-        let described = Arc::new(described);
-        known.described().insert(provider.issuer.clone(), (now, described.clone()));
-        Ok(described)
-    }
-
-    fn http(&self, provider: &Provider) -> Result<reqwest::Client, AccountError> {
-        if let Some(http) = self.memory.providers.http.get() {
-            return Ok(http.clone());
-        }
-        let made = fetch::client().map_err(|error| failed(provider, "cannot be reached", &error))?;
-        Ok(self.memory.providers.http.get_or_init(|| made).clone())
-    }
 }
 
-/// How old a provider's description may be.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Age {
-    /// Some minutes.
-    Some,
-    /// Not at all.
-    New,
-}
-
-impl Known {
-    fn described(&self) -> MutexGuard<'_, HashMap<String, (u64, Arc<CoreProviderMetadata>)>> {
-        // Nothing is left halfway.
-        self.described.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A way back from a provider that does not go with what the browser began.
+fn foreign() -> AccountError {
+    let why = "this sign-in was not begun in this browser, or took too long; begin it again";
+    AccountError::Forbidden(why.into())
 }
 
 /// Where the client's secret goes: into the header, unless the provider wants it in the body alone.

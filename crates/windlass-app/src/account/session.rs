@@ -81,16 +81,18 @@ pub struct Tokens {
     pub access: String,
     /// The refresh token; none where the browser has it already.
     pub refresh: Option<String>,
+    /// The session's id, which is no secret.
+    pub session: String,
     /// The account.
     pub user: Arc<User>,
 }
 
 /// Sessions as they were last read, for one state of the records.
 #[derive(Debug, Default)]
-pub struct Cache(Mutex<(u64, Known)>);
+pub struct Cache(Mutex<(u64, ById)>);
 
 /// Sessions by id; `None` where there is none.
-type Known = HashMap<String, Option<Arc<Session>>>;
+type ById = HashMap<String, Option<Arc<Session>>>;
 
 impl Cache {
     fn find(&self, changes: u64, id: &str) -> Option<Option<Arc<Session>>> {
@@ -150,7 +152,7 @@ impl Accounts {
         self.forget_sessions(&ended).await?;
         self.refresh().await?;
         let access = self.access(&session).await?;
-        Ok(Tokens { access, refresh, user: user.clone() })
+        Ok(Tokens { access, refresh, session: session.id, user: user.clone() })
     }
 
     async fn access(&self, session: &Session) -> Result<String, StoreError> {
@@ -244,6 +246,18 @@ impl Accounts {
         let gone = self.session_ends(&identity.user, but).await?;
         let ended = ends_in(&gone);
         self.commit(gone, Note::by(identity, "logout.all").with("sessions", ended.len())).await?;
+        Ok(self.forget_sessions(&ended).await?)
+    }
+
+    /// Ends sessions that were opened beside the change that ended all: what let them in no longer counts.
+    pub(super) async fn end_latecomers(
+        &self,
+        user: &Principal,
+        but: Option<&str>,
+    ) -> Result<(), RecordError> {
+        let gone = self.session_ends(user, but).await?;
+        let ended = ends_in(&gone);
+        self.records.apply(gone).await?;
         Ok(self.forget_sessions(&ended).await?)
     }
 

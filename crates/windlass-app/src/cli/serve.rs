@@ -161,7 +161,7 @@ async fn invite(
     beyond: Option<&Uri>,
 ) -> anyhow::Result<()> {
     if accounts.is_registered().await? {
-        return Ok(());
+        return Ok(accounts.end_start_link().await?);
     }
     let (used_for, what, base) = match beyond {
         Some(url) => {

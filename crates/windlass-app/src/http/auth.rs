@@ -148,7 +148,7 @@ async fn logout(
         Ok(caller) => app.accounts.end_session(&caller.0, caller.session()?).await?,
         // The access token may be over while the session is not.
         Err(problem) if problem.status == StatusCode::UNAUTHORIZED => {
-            if let Some(token) = cookie::read(&parts.headers, cookie::REFRESH) {
+            if let Some(token) = base.read(&parts.headers, cookie::REFRESH) {
                 own_page(&parts, &app)?;
                 app.accounts.end_by_refresh(token).await?;
             }
@@ -168,7 +168,7 @@ async fn refresh(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
-    let Some(token) = cookie::read(&parts.headers, cookie::REFRESH) else {
+    let Some(token) = base.read(&parts.headers, cookie::REFRESH) else {
         let problem = Problem::unauthenticated("the request carries no refresh token");
         return Ok((base.signed_out(), problem).into_response());
     };

@@ -11,7 +11,7 @@ use windlass::machine::{Party, Principal, RunId, ThreadId};
 use windlass::port::journal::{RunRow, ThreadRow};
 
 use super::Shared;
-use super::auth::cookie;
+use super::auth::cookie::{self, Base};
 use super::problem::Problem;
 use crate::account::key::{PREFIX, Scope};
 use crate::account::session::Client;
@@ -53,11 +53,11 @@ pub(super) async fn identify(
             None => Err(Unknown::Invalid),
         });
     }
-    let Some(token) = cookie::read(&parts.headers, cookie::ACCESS) else {
+    let Some(token) = Base::of(parts, app).read(&parts.headers, cookie::ACCESS).map(str::to_owned) else {
         return Ok(Err(Unknown::Nothing));
     };
     own_page(parts, app)?;
-    Ok(app.accounts.by_token(token).await?)
+    Ok(app.accounts.by_token(&token).await?)
 }
 
 /// Refuses a change that a browser makes with its cookie for a page that is not ours. The cookie alone, which is

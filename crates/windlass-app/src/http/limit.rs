@@ -246,6 +246,7 @@ async fn is_known(app: &Shared, parts: request::Parts) -> bool {
 fn head_of(request: &Request) -> request::Parts {
     let (mut parts, ()) = http::Request::new(()).into_parts();
     parts.method = request.method().clone();
+    parts.uri = request.uri().clone();
     parts.headers = request.headers().clone();
     parts
 }

@@ -25,6 +25,7 @@ use windlass::port::observe::{Measure, Observer};
 
 use super::Shared;
 use super::caller::Caller;
+use super::origin::host;
 use super::peer::Client;
 use super::problem::Problem;
 
@@ -241,7 +242,8 @@ pub fn routes() -> Router<Shared> {
 
 async fn metrics(State(app): State<Shared>, request: Request) -> Result<Response, Problem> {
     let (mut parts, _) = request.into_parts();
-    let is_local = parts.extensions.get::<Client>().is_some_and(|client| client.local);
+    let by_own_name = host(&parts.uri, &parts.headers).is_some_and(|host| app.origins.is_loopback(&host));
+    let is_local = by_own_name && parts.extensions.get::<Client>().is_some_and(|client| client.local);
     if !is_local && !has_token(&app, &parts.headers) {
         Caller::from_request_parts(&mut parts, &app).await?.administers()?;
     }

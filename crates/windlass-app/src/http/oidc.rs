@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
-use super::auth::cookie::{self, Base};
+use super::auth::cookie::Base;
 use super::auth::page;
 use super::caller::Peer;
 use super::input::{Path, Query};
@@ -20,7 +20,7 @@ use crate::account::user::DEFAULT_WORKSPACE;
 
 /// The cookie of a sign-in under way.
 const FLOW: &str = "windlass_oidc";
-/// Where it goes.
+/// Where the routes are.
 const PATH: &str = "/api/v1/auth/oidc";
 
 /// The routes.
@@ -65,7 +65,7 @@ async fn begin(
     let provider = provider(&app, &name)?;
     let redirect = format!("{}{PATH}/{name}/callback", base.url);
     let (url, flow) = app.accounts.begin_oidc(&provider, &redirect).await?;
-    let headers = [base.set(FLOW, &flow, FLOW_S, PATH), (header::LOCATION, url)];
+    let headers = [base.set_own(FLOW, &flow, FLOW_S), (header::LOCATION, url)];
     Ok((StatusCode::SEE_OTHER, [(header::CACHE_CONTROL, "no-store")], headers))
 }
 
@@ -97,7 +97,7 @@ async fn finish(
 ) -> Result<Response, Problem> {
     let provider = provider(&app, &name)?;
     // Added and not set: signing in sets cookies of its own.
-    let used = AppendHeaders([base.set(FLOW, "", 0, PATH)]);
+    let used = AppendHeaders([base.set_own(FLOW, "", 0)]);
     let Back { code, state, iss, error } = back;
     let (Some(code), Some(state)) = (code, state) else {
         let said = crate::console::first_line(error.as_deref().unwrap_or("no code"), 80);
@@ -105,7 +105,7 @@ async fn finish(
         return Ok((used, page::failed(error)).into_response());
     };
     let answer = Answer { code, state, issuer: iss };
-    let flow = cookie::read(&headers, FLOW);
+    let flow = base.read(&headers, FLOW);
     Ok(match app.accounts.finish_oidc(&provider, flow, answer, &client).await {
         Ok(tokens) => (used, page::welcome(&base, &tokens)).into_response(),
         Err(error) => (used, page::failed(error)).into_response(),

@@ -17,6 +17,8 @@ use super::problem::Problem;
 /// The addresses that a server answers at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins {
+    /// Those of them by which only programs on this machine reach the listener.
+    loopback: Vec<String>,
     /// Hosts with ports, in lower case, as `Host` names them.
     hosts: Vec<String>,
     /// Origins that browsers may send from: our own addresses.
@@ -33,6 +35,7 @@ impl Origins {
         if listener.ip().is_loopback() {
             hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}")));
         }
+        let loopback = if listener.ip().is_loopback() { hosts.clone() } else { Vec::new() };
         let mut own: Vec<String> = hosts.iter().map(|host| format!("{scheme}://{host}")).collect();
         for uri in public {
             let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { continue };
@@ -40,11 +43,17 @@ impl Origins {
             own.push(format!("{scheme}://{}", authority.as_str().to_ascii_lowercase()));
         }
         let listed = listed.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Self { hosts, own, listed }
+        Self { loopback, hosts, own, listed }
     }
 
     fn knows_host(&self, host: &str) -> bool {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+    }
+
+    /// Whether a host is this machine's own name for the listener. A proxy beside it hands on the name that it is
+    /// reached by.
+    pub fn is_loopback(&self, host: &str) -> bool {
+        self.loopback.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
     /// Whether an origin is one of our own addresses.

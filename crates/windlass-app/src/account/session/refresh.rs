@@ -90,7 +90,12 @@ impl Accounts {
             }
             match refresh.used_at {
                 Some(used_at) if now.0.saturating_sub(used_at.0) <= RACE_MS => {
-                    return Ok(Tokens { access: self.access(&session).await?, refresh: None, user });
+                    return Ok(Tokens {
+                        access: self.access(&session).await?,
+                        refresh: None,
+                        session: session.id,
+                        user,
+                    });
                 }
                 Some(_) => return self.end_copied(&session, &user, client).await,
                 None => {}
@@ -111,7 +116,12 @@ impl Accounts {
                 Err(RecordError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
                 Ok(_) => {
-                    return Ok(Tokens { access: self.access(&session).await?, refresh: Some(next), user });
+                    return Ok(Tokens {
+                        access: self.access(&session).await?,
+                        refresh: Some(next),
+                        session: session.id,
+                        user,
+                    });
                 }
             }
         }

@@ -35,10 +35,7 @@ impl FromRequestParts<Shared> for Base {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut request::Parts, app: &Shared) -> Result<Self, Problem> {
-        let host = host(&parts.uri, &parts.headers).unwrap_or_default();
-        // The request has passed the check of its host.
-        let url = app.origins.of_host(&host).unwrap_or_default().to_owned();
-        Ok(Self::at(url))
+        Ok(Self::of(parts, app))
     }
 }
 
@@ -46,6 +43,28 @@ impl FromRequestParts<Shared> for Base {
 pub type SetCookies = AppendHeaders<Vec<(HeaderName, String)>>;
 
 impl Base {
+    /// The address that a request came to.
+    pub fn of(parts: &request::Parts, app: &Shared) -> Self {
+        let host = host(&parts.uri, &parts.headers).unwrap_or_default();
+        // The request has passed the check of its host.
+        Self::at(app.origins.of_host(&host).unwrap_or_default().to_owned())
+    }
+
+    /// How one of our own cookies is called here. With TLS in such a way that no neighbour on the same site can set it.
+    pub fn name(&self, name: &str) -> String {
+        if self.secure { format!("__Host-{name}") } else { name.to_owned() }
+    }
+
+    /// One of our own cookies in a request.
+    pub fn read<'h>(&self, headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+        read(headers, &self.name(name))
+    }
+
+    /// Sets one of our own cookies for some seconds.
+    pub fn set_own(&self, name: &str, value: &str, seconds: u64) -> (HeaderName, String) {
+        self.set(&self.name(name), value, seconds, "/")
+    }
+
     fn at(url: String) -> Self {
         // Browsers keep a `Secure` cookie from a loopback address without TLS only some of the time.
         let secure = !url.strip_prefix("http://").is_some_and(is_loopback);
@@ -54,14 +73,14 @@ impl Base {
 
     /// Sets the cookies of whoever signed in.
     pub fn signed_in(&self, tokens: &Tokens) -> SetCookies {
-        let mut cookies = vec![self.set(ACCESS, &tokens.access, ACCESS_S, "/")];
-        cookies.extend(tokens.refresh.iter().map(|token| self.set(REFRESH, token, REFRESH_S, "/")));
+        let mut cookies = vec![self.set_own(ACCESS, &tokens.access, ACCESS_S)];
+        cookies.extend(tokens.refresh.iter().map(|token| self.set_own(REFRESH, token, REFRESH_S)));
         AppendHeaders(cookies)
     }
 
     /// Removes the cookies.
     pub fn signed_out(&self) -> SetCookies {
-        AppendHeaders(vec![self.set(ACCESS, "", 0, "/"), self.set(REFRESH, "", 0, "/")])
+        AppendHeaders(vec![self.set_own(ACCESS, "", 0), self.set_own(REFRESH, "", 0)])
     }
 
     /// Sets a cookie for some seconds. Our values are letters, digits, and `.`, `-`, `_`.
@@ -95,6 +114,18 @@ mod tests {
         for url in ["https://agents.example.com", "https://127.0.0.1:7717", "http://10.0.0.1:7717", ""] {
             assert_eq!(set(url), format!("{bare}; Secure"), "{url}");
         }
+    }
+
+    #[test]
+    fn with_tls_no_neighbour_sets_our_cookies() {
+        let own = |url: &str| Base::at(url.to_owned()).set_own(ACCESS, "v", 9).1;
+        assert!(own("https://agents.example.com").starts_with("__Host-windlass_auth=v; "));
+        assert!(own("http://127.0.0.1:7717").starts_with("windlass_auth=v; "));
+        let mut headers = HeaderMap::new();
+        headers.append("cookie", "windlass_auth=tossed".parse().unwrap());
+        let found = |url: &str| Base::at(url.to_owned()).read(&headers, ACCESS).map(str::to_owned);
+        assert_eq!(found("https://agents.example.com"), None);
+        assert_eq!(found("http://127.0.0.1:7717").as_deref(), Some("tossed"));
     }
 
     #[test]
