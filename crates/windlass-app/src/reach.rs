@@ -94,7 +94,8 @@ fn is_public(address: IpAddr) -> bool {
         IpAddr::V4(address) => {
             let [a, b, c, _] = address.octets();
             let shared = a == 100 && (64..128).contains(&b);
-            let special = a == 0 || (a, b, c) == (192, 0, 0) || (a == 198 && (b == 18 || b == 19)) || a >= 224;
+            let special =
+                a == 0 || (a, b, c) == (192, 0, 0) || (a == 198 && (b == 18 || b == 19)) || a >= 224;
             !(shared
                 || special
                 || address.is_private()
@@ -130,7 +131,9 @@ mod tests {
     #[test]
     fn only_plain_https_addresses_are_taken_and_those_that_are_named() {
         let reach = reach("[\"10.0.0.0/8\", \"Jenkins.local\"]");
-        for good in ["https://ci.example.com/a", "http://10.1.2.3", "http://JENKINS.local:8080", "https://[::1]"] {
+        for good in
+            ["https://ci.example.com/a", "http://10.1.2.3", "http://JENKINS.local:8080", "https://[::1]"]
+        {
             assert!(reach.target(good).is_ok(), "{good}");
         }
         for bad in [
@@ -152,11 +155,12 @@ mod tests {
     #[tokio::test]
     async fn nothing_inside_is_reached_that_is_not_named() {
         let within = Duration::from_secs(10);
-        let reached = async |reach: &Reach, url: &str| {
-            reach.client(&Url::parse(url).unwrap(), within).await.is_some()
-        };
+        let reached =
+            async |reach: &Reach, url: &str| reach.client(&Url::parse(url).unwrap(), within).await.is_some();
         let (none, some) = (Reach::default(), reach("[\"127.0.0.0/8\", \"::1\"]"));
-        for url in ["https://127.0.0.1", "https://2130706433", "https://[::ffff:127.0.0.1]", "https://localhost"] {
+        for url in
+            ["https://127.0.0.1", "https://2130706433", "https://[::ffff:127.0.0.1]", "https://localhost"]
+        {
             assert!(!reached(&none, url).await, "{url}");
             assert!(reached(&some, url).await, "{url}");
         }

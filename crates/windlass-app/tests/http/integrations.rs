@@ -106,7 +106,9 @@ async fn credentials_go_nowhere_but_to_the_system_that_they_were_given_for() {
             "credentials": {"username": "bot", "api_token": SENTINEL},
         })
     };
-    for url in ["http://ci.example.com", "https://u:p@ci.example.com", "https://ci.example.com/?x", "file:///x"] {
+    for url in
+        ["http://ci.example.com", "https://u:p@ci.example.com", "https://ci.example.com/?x", "file:///x"]
+    {
         server.post(PATH, &key, &draft(url)).await.is_problem(422, "invalid");
     }
     let made = server.post(PATH, &key, &draft("https://127.0.0.1:1/")).await.is(StatusCode::CREATED).body;
@@ -125,6 +127,7 @@ async fn credentials_go_nowhere_but_to_the_system_that_they_were_given_for() {
     let actions = |entry: &serde_json::Value| entry["action"].as_str().unwrap().to_owned();
     let mut actions: Vec<_> = entries.as_array().unwrap().iter().map(actions).collect();
     actions.retain(|action| action.starts_with("integration."));
-    let told = ["credentials_changed", "changed", "checked", "made"].map(|word| format!("integration.{word}"));
+    let told =
+        ["credentials_changed", "changed", "checked", "made"].map(|word| format!("integration.{word}"));
     assert_eq!(actions, told);
 }

@@ -146,9 +146,8 @@ async fn put(
 }
 
 fn no_room(detail: String) -> Problem {
-    Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail).hint(
-        "delete an upload or a conversation, or have an administrator raise `[files] max_total_bytes`",
-    )
+    Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail)
+        .hint("delete an upload or a conversation, or have an administrator raise `[files] max_total_bytes`")
 }
 
 /// Writes a file and looks at what is there then.

@@ -11,8 +11,7 @@ use windlass::machine::{
 };
 use windlass::port::journal::RunRow;
 
-use super::find;
-use crate::account::audit::Note;
+use super::{find, record};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::grants::{ArgumentCondition, Grant, Offer};
@@ -292,11 +291,8 @@ pub async fn give(
         .collect();
     tracing::info!(thread = %row.thread, by = %caller.user(), answers = wishes.len(), "answered");
     for (id, _) in &wishes {
-        let mut note = Note::by(&caller.0, "interrupt.answered").on(id.as_str());
-        if let Some((_, grant)) = grants.iter().find(|(of, _)| of == id) {
-            note = note.with("grant", grant.id());
-        }
-        app.accounts.record(note).await?;
+        let grant = grants.iter().find(|(of, _)| of == id);
+        record(app, caller, id, grant.map(|(_, grant)| grant.id())).await;
     }
     let events = app.engine.events(&row.thread, Seq(seq.0.saturating_sub(1)), EVENTS).await?;
     let state = |id: &InterruptId| {

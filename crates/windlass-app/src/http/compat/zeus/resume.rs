@@ -24,6 +24,7 @@ use crate::http::Shared;
 use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Query};
+use crate::http::interrupts::record;
 use crate::http::problem::Problem;
 use crate::http::send::Said;
 
@@ -53,6 +54,7 @@ pub async fn resume(
         Some(order) => Some(instruct(&app, &caller, &session.thread, (agent, order)).await?),
         None => None,
     };
+    let answered: Vec<_> = given.iter().map(|given| given.interrupt.clone()).collect();
     let seq = match app.engine.answer_all(&session.thread, given, caller.party()).await {
         Ok(seq) => seq,
         Err(error) => {
@@ -60,6 +62,9 @@ pub async fn resume(
             return Err(error.into());
         }
     };
+    for interrupt in &answered {
+        record(&app, &caller, interrupt, None).await;
+    }
     let scene = Scene { session: session.name.clone(), names: written.events };
     let speaker = Zeus::beside(scene, run);
     let feed = feed(&app, &headers, &session.thread, seq);
