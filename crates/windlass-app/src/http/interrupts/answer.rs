@@ -209,7 +209,7 @@ impl Wish {
     }
 }
 
-/// A grant that is written in the transaction that approves its call.
+/// A grant that is written once its call is approved.
 struct Granting {
     interrupt: InterruptId,
     draft: GrantDraft,
@@ -266,7 +266,7 @@ async fn whom(app: &Shared, caller: &Caller, row: &RunRow) -> Result<Principal, 
     Ok(run.by.clone())
 }
 
-/// Gives answers to interrupts of one thread: all of them count with the grants beside them, or none.
+/// Gives answers to interrupts of one thread: all of them count, or none; the grants that go with them are written after.
 pub async fn give(
     app: &Shared,
     caller: &Caller,
@@ -283,12 +283,13 @@ pub async fn give(
             drafts.push(draft);
         }
     }
-    let (seq, grants) = app.engine.answer_and_grant_all(&row.thread, given, drafts, caller.party()).await?;
-    let mut grants: Vec<(InterruptId, Grant)> = granted
-        .into_iter()
-        .zip(grants)
-        .map(|((interrupt, user), grant)| (interrupt, Grant::from((user, grant))))
-        .collect();
+    let seq = app.engine.answer_all(&row.thread, given, caller.party()).await?;
+    // After the answer: the call that it approves must not use the grant up.
+    let mut grants: Vec<(InterruptId, Grant)> = Vec::new();
+    for ((interrupt, user), draft) in granted.into_iter().zip(drafts) {
+        let grant = app.engine.grant(draft).await?;
+        grants.push((interrupt, Grant::from((user, grant))));
+    }
     tracing::info!(thread = %row.thread, by = %caller.user(), answers = wishes.len(), "answered");
     for (id, _) in &wishes {
         let grant = grants.iter().find(|(of, _)| of == id);
