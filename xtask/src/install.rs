@@ -60,6 +60,26 @@ pub fn schemathesis() -> Result<()> {
     process::run(Command::new(&python).args(pip))
 }
 
+/// AG-UI's own types and client, at the version that the dialect speaks.
+const AG_UI: &[&str] = &["@ag-ui/core@1.0.0", "@ag-ui/client@1.0.0", "zod@3.25.76"];
+
+/// Installs AG-UI's client into `target/ag-ui`, where that version is absent.
+pub fn ag_ui() -> Result<()> {
+    let folder = process::root().join("target/ag-ui");
+    let mut there = Command::new("npm");
+    there.args(["ls", "--prefix"]).arg(&folder).args(AG_UI);
+    if folder.join("node_modules").exists() && process::succeeds(&mut there) {
+        return Ok(());
+    }
+    if !process::succeeds(Command::new("npm").arg("--version")) {
+        debian_packages(&["nodejs", "npm"])?;
+    }
+    println!("installing {} (once)", AG_UI.join(", "));
+    std::fs::create_dir_all(&folder)?;
+    let npm = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
+    process::run(Command::new("npm").args(npm).arg(&folder).args(AG_UI))
+}
+
 fn is_installed(package: &str) -> bool {
     let query =
         Command::new("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", package]).output();

@@ -219,6 +219,19 @@ impl Stage {
             },
             "killed" => Input::ToolStopped { call: key(&words[1], self.run()), reason: words[2].clone() },
             "answer" => self.answer(words),
+            "rejudge" => {
+                let view = self.changed(&words[1..]);
+                self.version = view.version;
+                Input::Rejudge { view }
+            }
+            _ => self.reported(words),
+        };
+        vec![input]
+    }
+
+    /// What the driver reports of tools and budgets.
+    fn reported(&mut self, words: &[String]) -> Input {
+        match words[0].as_str() {
             "asks" => {
                 let flags = Flags::of(&words[2]);
                 Input::ToolAsked {
@@ -260,14 +273,8 @@ impl Stage {
                     }
                 }),
             },
-            "rejudge" => {
-                let view = self.changed(&words[1..]);
-                self.version = view.version;
-                Input::Rejudge { view }
-            }
             other => panic!("`{other}` is no input"),
-        };
-        vec![input]
+        }
     }
 
     fn set_agent(&mut self, words: &[String]) {

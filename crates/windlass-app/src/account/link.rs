@@ -10,6 +10,7 @@ use windlass::port::records::{Expect, Record, RecordChange, RecordError};
 
 use super::audit::Note;
 use super::error::{AccountError, conflict};
+use super::login::FirstRefresh;
 use super::record::{put, read};
 use super::session::{Client, Tokens};
 use super::user::{DEFAULT_WORKSPACE, LOCAL};
@@ -162,7 +163,7 @@ impl Accounts {
         let LinkUse::SignIn { user } = &link.used_for else { return Err(AccountError::Link) };
         let user = self.refresh().await?.find(user).filter(|user| user.active).ok_or(AccountError::Link)?;
         let note = Note::new(&user.workspace, "login").on(user.id.as_str()).with("link", link.id.as_str());
-        self.open_session(&user, client, vec![used], note).await.map_err(used_up)
+        self.open_session(&user, client, FirstRefresh::Now, vec![used], note).await.map_err(used_up)
     }
 
     /// The links of a workspace that count; those that do no longer are removed.

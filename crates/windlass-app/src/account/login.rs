@@ -25,6 +25,15 @@ struct Password {
     changed_at: Timestamp,
 }
 
+/// When whoever signs in is given the first refresh token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstRefresh {
+    /// At once.
+    Now,
+    /// When they ask for it, which they must do soon.
+    OnRequest,
+}
+
 /// An account that is to be registered.
 pub struct Registrant {
     /// Its address.
@@ -37,6 +46,16 @@ pub struct Registrant {
     pub invite: Option<String>,
 }
 
+/// Where and as what somebody may register.
+struct Admission {
+    workspace: String,
+    role: Role,
+    /// Whether the invitation was for their address.
+    vouched: bool,
+    /// What uses the invitation up.
+    used: Option<RecordChange>,
+}
+
 impl Accounts {
     /// Signs in with an address and a password.
     pub async fn login(
@@ -44,6 +63,7 @@ impl Accounts {
         email: &str,
         password: String,
         client: &Client,
+        first: FirstRefresh,
     ) -> Result<Tokens, AccountError> {
         // What is no address is nobody's, after the same work.
         let email = fold_email(email).unwrap_or_else(|_| email.trim().to_lowercase());
@@ -60,7 +80,7 @@ impl Accounts {
             Some(user) => {
                 self.memory.attempts.forgive(attempt);
                 let note = Note::new(&user.workspace, "login").on(user.id.as_str());
-                Ok(self.open_session(user, client, Vec::new(), note).await?)
+                Ok(self.open_session(user, client, first, Vec::new(), note).await?)
             }
             None => {
                 let workspace = user.as_ref().map_or(DEFAULT_WORKSPACE, |user| &user.workspace);
@@ -131,7 +151,8 @@ impl Accounts {
         let email = fold_email(&draft.email)?;
         let name = check_name(&draft.name)?;
         password::check(&draft.password)?;
-        let (workspace, role, used) = self.admission(&draft, &email, registration).await?;
+        let Admission { workspace, role, vouched, used } =
+            self.admission(&draft, &email, registration).await?;
         // Never forgiven: a password costs work whoever sends it.
         self.begin_attempt(None, client)?;
         let user = Arc::new(User {
@@ -140,6 +161,7 @@ impl Accounts {
             role,
             name: if name.is_empty() { email.clone() } else { name },
             email: Some(email.clone()),
+            vouched,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),
@@ -149,23 +171,28 @@ impl Accounts {
         changes.extend(used);
         let note = Note::new(&user.workspace, "register").on(user.id.as_str());
         let note = note.with("email", email.as_str()).with("role", role.word());
-        self.open_session(&user, client, changes, note).await.map_err(|error| taken(error, &email))
+        self.open_session(&user, client, FirstRefresh::Now, changes, note)
+            .await
+            .map_err(|error| taken(error, &email))
     }
 
-    /// Where somebody may register, as what, and what uses their invitation up.
+    /// Whether and as what somebody may register.
     async fn admission(
         &self,
         draft: &Registrant,
         email: &str,
         registration: Registration,
-    ) -> Result<(String, Role, Option<RecordChange>), AccountError> {
+    ) -> Result<Admission, AccountError> {
         let Some(token) = &draft.invite else {
             if !self.is_registered().await? {
                 let why = "the first account is registered with the link that the server printed";
                 return Err(AccountError::Forbidden(why.into()));
             }
             return match registration {
-                Registration::Open => Ok((DEFAULT_WORKSPACE.to_owned(), Role::Member, None)),
+                Registration::Open => {
+                    let workspace = DEFAULT_WORKSPACE.to_owned();
+                    Ok(Admission { workspace, role: Role::Member, vouched: false, used: None })
+                }
                 Registration::Invite => {
                     Err(AccountError::Forbidden("registering needs an invitation of an administrator".into()))
                 }
@@ -180,10 +207,10 @@ impl Accounts {
         if registration == Registration::Closed && made_by.is_some() {
             return Err(closed());
         }
-        if meant.is_some_and(|meant| meant != email) {
+        if meant.as_ref().is_some_and(|meant| meant != email) {
             return Err(AccountError::Forbidden("the invitation is for another address".into()));
         }
-        Ok((workspace, role, Some(used)))
+        Ok(Admission { workspace, role, vouched: meant.is_some(), used: Some(used) })
     }
 
     /// Changes the password of whoever asks. Their other sessions end.
@@ -239,7 +266,7 @@ impl Accounts {
         changes.extend(self.session_ends(&user.id, None).await?);
         let note = Note::new(&user.workspace, "password.reset").on(user.id.as_str());
         let note = note.with("link", link.id.as_str());
-        self.open_session(&user, client, changes, note).await.map_err(used_up)
+        self.open_session(&user, client, FirstRefresh::Now, changes, note).await.map_err(used_up)
     }
 }
 

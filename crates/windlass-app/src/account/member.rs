@@ -57,8 +57,17 @@ pub struct MemberChange {
     pub credit_micro_usd: Option<Option<u64>>,
 }
 
+/// As what somebody changes an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// An administrator, whose word counts.
+    Administrator,
+    /// Whoever has it.
+    Owner,
+}
+
 impl MemberChange {
-    fn apply(&self, user: &User) -> Result<User, AccountError> {
+    fn apply(&self, user: &User, by: By) -> Result<User, AccountError> {
         let mut after = user.clone();
         after.role = self.role.unwrap_or(after.role);
         after.active = self.active.unwrap_or(after.active);
@@ -68,6 +77,7 @@ impl MemberChange {
         }
         if let Some(email) = &self.email {
             after.email = Some(fold_email(email)?);
+            after.vouched = by == By::Administrator || (user.vouched && after.email == user.email);
         }
         Ok(after)
     }
@@ -101,10 +111,15 @@ impl Accounts {
                 return Err(AccountError::Taken { email });
             }
             let name = Some(name).filter(|name| !name.is_empty());
-            let change =
-                MemberChange { role: Some(draft.role), active: Some(true), name, ..MemberChange::default() };
+            let change = MemberChange {
+                role: Some(draft.role),
+                active: Some(true),
+                name,
+                email: Some(email),
+                ..MemberChange::default()
+            };
             let password = self.new_password(&known.id, &known.workspace, draft.password).await?;
-            return self.change(identity, &known.id, &change, None, vec![password]).await;
+            return self.change(identity, &known.id, By::Administrator, &change, None, vec![password]).await;
         }
         let user = User {
             id: Principal::from(format!("usr_{}", secret::draw::<9>()).as_str()),
@@ -112,6 +127,7 @@ impl Accounts {
             role: draft.role,
             name: if name.is_empty() { email.clone() } else { name },
             email: Some(email.clone()),
+            vouched: true,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),
@@ -134,7 +150,7 @@ impl Accounts {
         change: &MemberChange,
         seen: Option<u64>,
     ) -> Result<Member, AccountError> {
-        self.change(identity, id, change, seen, Vec::new()).await
+        self.change(identity, id, By::Administrator, change, seen, Vec::new()).await
     }
 
     /// Changes the name or the address of whoever asks; for the address they must know their password.
@@ -149,13 +165,14 @@ impl Accounts {
             self.check_current(identity, current, client).await?;
         }
         let own = MemberChange { role: None, active: None, ..change };
-        self.change(identity, &identity.user, &own, None, Vec::new()).await
+        self.change(identity, &identity.user, By::Owner, &own, None, Vec::new()).await
     }
 
     async fn change(
         &self,
         identity: &Identity,
         id: &Principal,
+        by: By,
         change: &MemberChange,
         seen: Option<u64>,
         beside: Vec<RecordChange>,
@@ -168,7 +185,7 @@ impl Accounts {
             if seen.is_some_and(|seen| seen != version) {
                 return Err(stale());
             }
-            let after = change.apply(&before)?;
+            let after = change.apply(&before, by)?;
             if after == before && beside.is_empty() {
                 return Ok(Member { user: before, version });
             }
@@ -282,6 +299,7 @@ fn noted(identity: &Identity, before: &User, after: &User) -> Note {
 
 #[cfg(test)]
 mod tests {
+    use super::super::login::FirstRefresh;
     use super::super::trial::{PASSWORD, Trial};
     use super::*;
 
@@ -385,7 +403,15 @@ mod tests {
         assert!(trial.who(&tokens).await.is_err());
         assert!(trial.accounts.by_key(&key).await.unwrap().is_err());
         let client = Client::default();
-        assert!(trial.accounts.login("a@example.com", PASSWORD.into(), &client).await.is_err());
-        assert!(trial.accounts.login("a@example.com", "another horse".into(), &client).await.is_ok());
+        assert!(
+            trial.accounts.login("a@example.com", PASSWORD.into(), &client, FirstRefresh::Now).await.is_err()
+        );
+        assert!(
+            trial
+                .accounts
+                .login("a@example.com", "another horse".into(), &client, FirstRefresh::Now)
+                .await
+                .is_ok()
+        );
     }
 }

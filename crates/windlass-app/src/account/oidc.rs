@@ -24,7 +24,7 @@ use windlass::port::records::{Expect, RecordChange};
 use self::fetch::fetch;
 use super::audit::Note;
 use super::error::{AccountError, conflict};
-use super::login::taken;
+use super::login::{FirstRefresh, taken};
 use super::record::{put, read};
 use super::session::{Client, Tokens};
 use super::token::{Purpose, Read};
@@ -76,7 +76,8 @@ pub struct Provider {
     pub role: Option<Role>,
     /// The workspace.
     pub workspace: String,
-    /// Whether whoever has the verified address of an account gets that account.
+    /// Whether whoever has the verified address of an account gets that account, where an administrator has vouched
+    /// for the address.
     pub link_by_email: bool,
 }
 
@@ -209,7 +210,7 @@ impl Accounts {
         changes.extend(self.finished(&flow).await?);
         let note = Note::new(&user.workspace, "login").on(user.id.as_str());
         let note = note.with("provider", provider.name.as_str());
-        let tokens = self.open_session(&user, client, changes, note).await;
+        let tokens = self.open_session(&user, client, FirstRefresh::Now, changes, note).await;
         tokens.map_err(|error| match conflict(&error) {
             Some(FINISHED) => foreign(),
             _ => taken(error, user.email.as_deref().unwrap_or_default()),
@@ -285,8 +286,9 @@ impl Accounts {
         if let Some(email) = &person.email
             && let Some(user) = self.by_email(email).await?
         {
-            // An address can be given to somebody else: it makes nobody that account unless the operator says so.
-            if !provider.link_by_email || user.workspace != provider.workspace {
+            // An address can be given to somebody else: it makes nobody that account unless the operator says so. Nor
+            // does an address that whoever has the account only typed: they would wait there for its owner.
+            if !provider.link_by_email || !user.vouched || user.workspace != provider.workspace {
                 return Err(AccountError::Taken { email: email.clone() });
             }
             if !user.active {
@@ -319,6 +321,7 @@ impl Accounts {
             role,
             name: person.name.clone(),
             email: person.email.clone(),
+            vouched: false,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),

@@ -47,6 +47,10 @@ pub struct User {
     /// Its address, in lower case; absent for the person at the terminal until they register.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
+    /// Whether an administrator has said that the address is this person's. One that somebody only typed is nobody's
+    /// proof.
+    #[serde(default)]
+    pub vouched: bool,
     /// Whether it may sign in.
     pub active: bool,
     /// What its runs may cost altogether, in millionths of a US dollar; absent: as much as budgets allow. (ZE-O1)
@@ -211,6 +215,7 @@ impl Accounts {
             role: Role::Admin,
             name: "Local administrator".to_owned(),
             email: None,
+            vouched: false,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),

@@ -206,6 +206,7 @@ async fn add_user(accounts: &Accounts, args: &AddUser) -> anyhow::Result<String>
         role: args.role.role(),
         name: args.email.clone(),
         email: Some(fold_email(&args.email).map_err(trouble)?),
+        vouched: true,
         active: true,
         credit_micro_usd: None,
         created_at: crate::place::now(),

@@ -23,7 +23,7 @@ use super::input::{Body, Query};
 use super::problem::Problem;
 use crate::account::Registration;
 use crate::account::link::{Link, LinkUse};
-use crate::account::login::Registrant;
+use crate::account::login::{FirstRefresh, Registrant};
 use crate::account::session::{ACCESS_S, Tokens};
 
 /// The routes.
@@ -131,7 +131,7 @@ async fn login(
     base: Base,
     Body(body): Body<LoginBody>,
 ) -> Result<impl IntoResponse, Problem> {
-    let tokens = app.accounts.login(&body.email, body.password, &client).await?;
+    let tokens = app.accounts.login(&body.email, body.password, &client, FirstRefresh::Now).await?;
     signed_in(&app, &base, tokens).await
 }
 

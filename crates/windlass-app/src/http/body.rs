@@ -173,15 +173,16 @@ mod tests {
         let first = futures::stream::iter([Ok::<_, axum::Error>(Bytes::from_static(b"{"))]);
         let hangs = Body::from_stream(first.chain(futures::stream::pending()));
         assert_eq!(read(hangs, 20).await, (false, true));
-        // Each part takes longer than the grace, and buys more than it takes.
-        let parts = futures::stream::iter(0..3).then(async |_| {
-            sleep(Duration::from_millis(30)).await;
-            Ok::<_, axum::Error>(Bytes::from(vec![b' '; 1_024]))
-        });
-        let whole = Body::from_stream(
-            futures::stream::iter([Ok(Bytes::from(vec![b' '; 1_024]))]).chain(parts.boxed()),
-        );
-        assert_eq!(read(whole, 5).await, (true, false));
-        assert_eq!(read(Body::from("{}"), 1).await, (true, false));
+        // Together the parts take longer than the grace: those that bring enough bytes have bought the time.
+        let slow = |size: usize| {
+            let parts = futures::stream::iter(0..4).then(move |_| async move {
+                sleep(Duration::from_millis(300)).await;
+                Ok::<_, axum::Error>(Bytes::from(vec![b' '; size]))
+            });
+            Body::from_stream(parts.boxed())
+        };
+        assert_eq!(read(slow(1_024), 900).await, (true, false));
+        assert_eq!(read(slow(1), 900).await, (false, true));
+        assert_eq!(read(Body::from("{}"), 900).await, (true, false));
     }
 }

@@ -38,7 +38,10 @@ impl FromRequestParts<Shared> for Caller {
 }
 
 /// Who makes a request: what it says in `Authorization`, and only without that what its cookie says.
-async fn identify(parts: &request::Parts, app: &Shared) -> Result<Result<Identity, Unknown>, Problem> {
+pub(super) async fn identify(
+    parts: &request::Parts,
+    app: &Shared,
+) -> Result<Result<Identity, Unknown>, Problem> {
     if let Some(value) = parts.headers.get(header::AUTHORIZATION) {
         let bearer = value.to_str().ok().and_then(|value| {
             let (scheme, rest) = value.split_once(' ')?;

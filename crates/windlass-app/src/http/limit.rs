@@ -5,7 +5,7 @@
 mod bucket;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -16,9 +16,10 @@ use windlass::machine::Principal;
 use windlass::port::journal::{RunQuery, ThreadStatus};
 
 use self::bucket::{Buckets, Verdict};
-use super::Shared;
+use super::compat::knows_cookie;
 use super::peer::{Client, address_of};
 use super::problem::Problem;
+use super::{Shared, caller, metrics};
 use crate::account::{Credential, Identity};
 use crate::config::ServerLimits;
 
@@ -42,13 +43,29 @@ pub struct Limiter {
     starting: Arc<Mutex<HashMap<Principal, u32>>>,
 }
 
-/// The tightest of what a request was counted by.
+/// What a request was counted by.
 #[derive(Clone, Debug, Default)]
-struct Tally(Arc<Mutex<Option<(&'static str, Verdict)>>>);
+struct Tally(Arc<Mutex<Counted>>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    /// The tightest of all.
+    tightest: Option<(&'static str, Verdict)>,
+    /// Whether somebody who is known makes the request.
+    admitted: bool,
+}
 
 impl Tally {
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.counted().admitted
+    }
+
     fn note(&self, name: &'static str, verdict: Verdict) -> Result<(), Problem> {
-        let mut tightest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tightest = &mut self.counted().tightest;
         if tightest.is_none_or(|(_, known)| !verdict.allowed || verdict.left < known.left) {
             *tightest = Some((name, verdict));
         }
@@ -56,7 +73,7 @@ impl Tally {
     }
 
     fn write(&self, response: &mut Response) {
-        let tightest = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tightest = self.counted().tightest;
         let Some((name, Verdict { per_minute, left, reset_s, .. })) = tightest else { return };
         let headers = response.headers_mut();
         let mut put = |header: HeaderName, value: String| {
@@ -91,6 +108,7 @@ impl Limiter {
     /// Counts a request of somebody who is known.
     pub fn admit(&self, identity: &Identity, parts: &request::Parts) -> Result<(), Problem> {
         let tally = parts.extensions.get::<Tally>().cloned().unwrap_or_default();
+        tally.counted().admitted = true;
         if let Credential::Key { id, .. } = &identity.credential
             && let Some(verdict) = self.keys.take(id)
         {
@@ -99,6 +117,25 @@ impl Limiter {
         match self.users.take(identity.user.as_str()) {
             Some(verdict) => tally.note("user", verdict),
             None => Ok(()),
+        }
+    }
+
+    /// Counts a request whose credential let nobody in. What was done stands; only that the credential is none is no
+    /// longer said to whoever tries too many.
+    fn stranger(&self, address: &str, tally: &Tally, response: Response) -> Response {
+        if let Some(verdict) = self.addresses.take(address) {
+            // There was room when it came.
+            let _ = tally.note("address", verdict);
+        }
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return response;
+        }
+        match self.failures.take(address).map(|verdict| tally.note("address", verdict)) {
+            Some(Err(problem)) => {
+                let detail = "too many credentials from this address were not valid";
+                Problem { detail: detail.into(), ..problem }.into_response()
+            }
+            Some(Ok(())) | None => response,
         }
     }
 
@@ -158,7 +195,9 @@ impl Drop for Starting {
     }
 }
 
-/// Counts requests without a credential by their address, and credentials that are none.
+/// Counts requests by their address unless somebody who is known makes them, and credentials that are none.
+///
+/// Whoever is known is never refused for what others at their address do.
 pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let Some(client) = request.extensions().get::<Client>().copied() else { return next.run(request).await };
     if request.uri().path().starts_with(UNCOUNTED) {
@@ -167,25 +206,46 @@ pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) 
     let address = address_of(client.address).to_string();
     let limiter = &app.limiter;
     let tally = Tally::default();
-    let is_known =
+    let brings_credential =
         [header::AUTHORIZATION, header::COOKIE].iter().any(|it| request.headers().contains_key(it));
-    let counted = match is_known {
-        false => limiter.addresses.take(&address).map(|verdict| tally.note("address", verdict)),
-        true => limiter.failures.look(&address).filter(|failed| !failed.allowed).map(|failed| {
-            let detail = "too many credentials from this address were not valid";
-            tally.note("address", failed).map_err(|problem| Problem { detail: detail.into(), ..problem })
-        }),
+    let refusal = match brings_credential {
+        false => limiter.addresses.take(&address),
+        // Whether it is one shows only later, unless there is no room for any other.
+        true => match limiter.addresses.look(&address).filter(|found| !found.allowed) {
+            Some(full) => {
+                let parts = head_of(&request);
+                if is_known(&app, parts).await { None } else { Some(full) }
+            }
+            None => None,
+        },
     };
-    let mut response = match counted {
+    let mut response = match refusal.map(|verdict| tally.note("address", verdict)) {
         Some(Err(problem)) => problem.into_response(),
         Some(Ok(())) | None => {
             request.extensions_mut().insert(tally.clone());
-            next.run(request).await
+            let response = next.run(request).await;
+            match brings_credential && !tally.is_admitted() {
+                true => limiter.stranger(&address, &tally, response),
+                false => response,
+            }
         }
     };
-    if is_known && response.status() == StatusCode::UNAUTHORIZED {
-        limiter.failures.take(&address);
-    }
     tally.write(&mut response);
     response
+}
+
+/// Whether a request's credential is one that was given out and counts.
+async fn is_known(app: &Shared, parts: request::Parts) -> bool {
+    let known = caller::identify(&parts, app).await;
+    known.is_ok_and(|identity| identity.is_ok())
+        || knows_cookie(&parts.headers, app).await
+        || metrics::has_token(app, &parts.headers)
+}
+
+/// What a credential is found in.
+fn head_of(request: &Request) -> request::Parts {
+    let (mut parts, ()) = http::Request::new(()).into_parts();
+    parts.method = request.method().clone();
+    parts.headers = request.headers().clone();
+    parts
 }

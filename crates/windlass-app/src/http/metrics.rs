@@ -11,7 +11,7 @@ use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::header;
+use http::{HeaderMap, header};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -242,15 +242,16 @@ pub fn routes() -> Router<Shared> {
 async fn metrics(State(app): State<Shared>, request: Request) -> Result<Response, Problem> {
     let (mut parts, _) = request.into_parts();
     let is_local = parts.extensions.get::<Client>().is_some_and(|client| client.local);
-    if !is_local && !has_token(&app, &parts) {
+    if !is_local && !has_token(&app, &parts.headers) {
         Caller::from_request_parts(&mut parts, &app).await?.administers()?;
     }
     let text = app.metrics.text(&app).await?;
     Ok(([(header::CONTENT_TYPE, MEDIA_TYPE), (header::CACHE_CONTROL, "no-store")], text).into_response())
 }
 
-fn has_token(app: &super::App, parts: &http::request::Parts) -> bool {
-    let brought = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+/// Whether a request brings the scrape token.
+pub fn has_token(app: &super::App, headers: &HeaderMap) -> bool {
+    let brought = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let (Some(brought), Some(token)) = (brought.and_then(|value| value.strip_prefix("Bearer ")), &app.scrape)
     else {
         return false;

@@ -5,7 +5,7 @@ mod ask;
 mod config;
 mod crash;
 mod gate;
-mod model;
+pub mod model;
 mod policy;
 mod run;
 #[cfg(unix)]

@@ -27,7 +27,8 @@ pub async fn administrator(server: &Server) -> Browser<'_> {
 
 /// A browser in which somebody has registered by an invitation.
 pub async fn member<'s>(admin: &mut Browser<'s>, server: &'s Server, email: &str, role: &str) -> Browser<'s> {
-    let invite = admin.post("/api/v1/team/invites", json!({"role": role})).await.is(StatusCode::CREATED);
+    let invite = json!({"role": role, "email": email});
+    let invite = admin.post("/api/v1/team/invites", invite).await.is(StatusCode::CREATED);
     let mut browser = Browser::new(server);
     let body = json!({"email": email, "password": PASSWORD, "invite": invite.body["token"]});
     browser.post("/api/v1/auth/register", body).await.is(StatusCode::CREATED);

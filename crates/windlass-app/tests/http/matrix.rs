@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use windlass::adapter::clock::SystemClock;
+use windlass::port::clock::Clock;
 
 use super::{Answer, Server, answer};
 use crate::cli::User;
@@ -29,7 +31,7 @@ get    /auth/oidc/{provider}/callback           open
 post   /auth/logout                             open   {}
 get    /auth/me                                 any
 patch  /auth/me                                 any    {"name": "x"}
-put    /auth/password                           any    {"current": "12345678", "new": "12345679"}
+put    /auth/password                           any    {"current_password": "12345678", "new_password": "12345679"}
 get    /auth/sessions                           any
 delete /auth/sessions                           any
 delete /auth/sessions/{session}                 any
@@ -43,7 +45,7 @@ get    /limits                                  any
 get    /files                                   any
 get    /files/{name}                            any    ann's
 put    /files/{name}                            member
-delete /files/{name}                            member ann's
+delete /files/{name}                            member
 get    /allowlist                               any
 put    /allowlist/{tool}                        member
 delete /allowlist/{tool}                        member
@@ -262,8 +264,7 @@ impl World {
 }
 
 fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    u64::try_from(since.as_millis()).unwrap()
+    SystemClock::new().now().0
 }
 
 /// What somebody gets from a route: `401`, `403` or `404`, or that they are let in.
@@ -308,7 +309,7 @@ async fn everybody_gets_what_is_theirs_and_nothing_else() {
     };
     // The key's time is over within half a second.
     while verdict(&world.ask(&expired, "expired").await) == "in" {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await; // tidy: sleep the key's time has to pass
     }
     let mut wrong = Vec::new();
     // Those who are let in change things: they come last.

@@ -1,5 +1,6 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
+mod agui;
 mod audit;
 mod auth;
 mod backup;
@@ -7,6 +8,7 @@ mod browser;
 mod client;
 mod cuts;
 mod docs;
+mod exchange;
 mod files;
 mod gate;
 mod hostile;
@@ -23,6 +25,7 @@ mod queue;
 mod raw;
 mod runs;
 mod schemathesis;
+mod skillchat;
 mod skyflo;
 mod start;
 mod stream;
@@ -32,6 +35,7 @@ mod tls;
 #[cfg(feature = "otel")]
 mod traces;
 mod usage;
+mod zeus;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};

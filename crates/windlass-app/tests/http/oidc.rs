@@ -2,11 +2,11 @@
 
 mod provider;
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use self::provider::{CLIENT, Provider, SECRET, Signed};
-use super::auth::{administrator, member};
+use super::auth::{PASSWORD, administrator, member};
 use super::browser::Browser;
 use super::{Answer, Server};
 use crate::cli::User;
@@ -75,7 +75,7 @@ async fn a_person_signs_in_and_is_known_the_next_time() {
     // Deactivated here, whatever the provider says.
     let mut admin = administrator(&server).await;
     let place = format!("/api/v1/team/members/{}", me["id"].as_str().unwrap());
-    admin.send(reqwest::Method::DELETE, &place, None).await.is(StatusCode::NO_CONTENT);
+    admin.send(Method::DELETE, &place, None).await.is(StatusCode::NO_CONTENT);
     sign_in(&mut other, &provider, Signed::Rs256, |_| {}).await.is(StatusCode::UNAUTHORIZED);
 }
 
@@ -174,9 +174,18 @@ async fn who_gets_an_account_is_configured() {
     let server = server(&provider, "link_by_email = true");
     let mut admin = administrator(&server).await;
     let mut ann = member(&mut admin, &server, "ann@example.com", "member").await;
-    let id = ann.get("/api/v1/auth/me").await.body["id"].clone();
     let mut browser = Browser::new(&server);
     sign_in(&mut browser, &provider, Signed::Rs256, unverified).await.is(StatusCode::FORBIDDEN);
-    sign_in(&mut browser, &provider, Signed::Rs256, named("p-1")).await.is(StatusCode::SEE_OTHER);
-    assert_eq!(browser.get("/api/v1/auth/me").await.body["id"], id);
+    // Who has typed an address does not wait there for its owner; whom an administrator knows by it is that person.
+    let typed = |email: &str| Some(json!({"email": email, "password": PASSWORD}));
+    let me = "/api/v1/auth/me";
+    ann.send(Method::PATCH, me, typed("else@example.com")).await.is(StatusCode::OK);
+    ann.send(Method::PATCH, me, typed("ann@example.com")).await.is(StatusCode::OK);
+    sign_in(&mut browser, &provider, Signed::Rs256, named("p-1")).await.is(StatusCode::CONFLICT);
+    let bob =
+        |claims: &mut Value| (claims["sub"], claims["email"]) = ("p-2".into(), "bob@example.com".into());
+    let mut bobs = member(&mut admin, &server, "bob@example.com", "member").await;
+    let id = bobs.get(me).await.body["id"].clone();
+    sign_in(&mut browser, &provider, Signed::Rs256, bob).await.is(StatusCode::SEE_OTHER);
+    assert_eq!(browser.get(me).await.body["id"], id);
 }

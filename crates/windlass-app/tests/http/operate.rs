@@ -20,7 +20,7 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
         if is() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(25));
+        std::thread::sleep(Duration::from_millis(25)); // tidy: sleep it waits for the thing itself
     }
     panic!("it never was so: {what}");
 }
@@ -158,9 +158,16 @@ async fn requests_are_counted_by_user_key_and_address() {
         anonymous().await.is(StatusCode::OK);
     }
     anonymous().await.is_problem(429, "rate_limited");
+    // A cookie or a key that is none is nobody's; one that counts is somebody's at any address.
+    for (name, value) in [("cookie", "windlass_auth=x; auth_token=y"), ("authorization", "Bearer wls_x")] {
+        let dressed = server.request(Method::GET, "/api/v1/version").header(name, value);
+        answer(dressed).await.is_problem(429, "rate_limited");
+    }
+    let third = server.add_user("third@example.com", &[]);
+    server.get("/api/v1/version", &server.key(&["--user", &third])).await.is(StatusCode::OK);
     // Balancers ask this without end.
     answer(server.request(Method::GET, "/api/v1/health")).await.is(StatusCode::OK);
-    logs(&server.user, 2, |line| line["problem"] == "rate_limited");
+    logs(&server.user, 4, |line| line["problem"] == "rate_limited");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,7 +183,8 @@ async fn keys_cannot_be_tried_without_end() {
         guess = server.get("/api/v1/threads/t", "wls_guess").await;
     }
     guess.is_problem(429, "rate_limited");
-    server.get("/api/v1/threads/t", &known).await.is_problem(429, "rate_limited");
+    // Whoever has one that counts is let in all the same, wherever others guess.
+    server.get("/api/v1/threads/t", &known).await.is_problem(404, "not_found");
 }
 
 #[test]

@@ -84,7 +84,7 @@ async fn a_provider_that_refuses() {
 }
 
 /// A server whose model plays a script.
-async fn scripted(model: &str, configuration: &str) -> (ModelServer, Server) {
+pub async fn scripted(model: &str, configuration: &str) -> (ModelServer, Server) {
     let models = ModelServer::start(0).await.unwrap();
     let user = User::new();
     user.configure(configuration);

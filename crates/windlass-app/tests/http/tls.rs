@@ -66,7 +66,7 @@ async fn a_certificate_is_renewed_without_a_restart() {
     }
     // Rubbish changes nothing.
     std::fs::write(&pem, "rubbish").unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await; // tidy: sleep the files are looked at once a second
     assert_eq!(visit(&server, &all).await.unwrap().0, certificate("one.pem"));
     install("two");
     let mut renewed = false;
@@ -75,7 +75,7 @@ async fn a_certificate_is_renewed_without_a_restart() {
         if renewed {
             break;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await; // tidy: sleep it waits for the thing itself
     }
     assert!(renewed);
     // Whoever speaks in clear is let go.

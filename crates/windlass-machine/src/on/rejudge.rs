@@ -59,8 +59,19 @@ fn rejudge(
         (Verdict::Deny, _) => false,
         // Another grant than the one that let it through has its use counted.
         (Verdict::Allow, place) => {
-            let counted = judged.grant.is_none() || still_stands(d, call, &judged, (known, view));
-            same && counted && place == Place::Ready
+            let stands = || still_stands(d, call, &judged, (known, view));
+            match place {
+                Place::Ready => same && (judged.grant.is_none() || stands()),
+                // People approved it, and what they approved is looked at once more: a grant that came with their
+                // answer is for the next ones.
+                Place::Previewing { recheck: true } => same && judged.grant.is_some() && stands(),
+                Place::New
+                | Place::Asking
+                | Place::Previewing { recheck: false }
+                | Place::Started
+                | Place::Reconciling
+                | Place::Done => false,
+            }
         }
         (Verdict::Ask, Place::Asking) => same && asked.is_some_and(|asked| asked.terms == judged.terms),
         (Verdict::Ask, Place::Previewing { recheck: false }) => same && judged.terms == call.terms,

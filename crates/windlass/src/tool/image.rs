@@ -1,4 +1,6 @@
 //! What the first bytes of a file say of it: whether it is a picture that models see.
+//!
+//! It looks at no name and no more of the file.
 
 /// The media type of a picture that every provider takes; `None` for anything else.
 pub(crate) fn image_type(start: &[u8]) -> Option<&'static str> {

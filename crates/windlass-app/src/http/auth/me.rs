@@ -177,6 +177,7 @@ async fn sessions(State(app): State<Shared>, caller: Caller) -> Result<Json<Sess
 #[into_params(parameter_in = Query)]
 struct Keep {
     /// `current` keeps the session that asks.
+    #[param(inline)]
     keep: Option<KeepWord>,
 }
 

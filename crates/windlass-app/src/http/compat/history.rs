@@ -3,6 +3,11 @@
 //! It goes with the first message, and has the weight of the user's own words, whoever is said to have said it.
 
 use serde::Deserialize;
+use windlass::EngineError;
+use windlass::machine::{Input, ThreadId};
+
+use crate::http::Shared;
+use crate::http::caller::Caller;
 
 /// A message of an earlier conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -19,6 +24,20 @@ pub fn told(lines: &[Line], newest: usize) -> Option<String> {
     let told: String = lines.iter().map(|line| format!("\n[{}] {}", line.role, line.content)).collect();
     (!told.is_empty()).then(|| format!("\n\nEarlier messages of this conversation:{told}"))
 }
+
+/// Titles a session by its first message alone, without what goes with it.
+pub async fn title(
+    app: &Shared,
+    caller: &Caller,
+    thread: &ThreadId,
+    message: &str,
+) -> Result<(), EngineError> {
+    let title = crate::console::first_line(message, TITLE_CHARS);
+    app.engine.send(thread, Input::Title { title, by: caller.user().clone() }).await.map(drop)
+}
+
+/// Characters of a title: what the engine keeps of one.
+const TITLE_CHARS: usize = 59;
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 //!
 //! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
 
+mod agui;
 mod history;
 mod session;
 mod skillchat;
@@ -13,10 +14,20 @@ mod turn;
 mod zeus;
 
 use axum::Router;
+use http::HeaderMap;
 
 use super::Shared;
 
+/// Whether a dialect's own cookie is that of somebody who is known.
+pub async fn knows_cookie(headers: &HeaderMap, app: &Shared) -> bool {
+    skyflo::knows_cookie(headers, app).await
+}
+
 /// The routes of every dialect.
 pub fn routes(app: &Shared) -> Router<Shared> {
-    Router::new().merge(skyflo::routes(app)).merge(zeus::routes()).merge(skillchat::routes())
+    Router::new()
+        .merge(skyflo::routes(app))
+        .merge(zeus::routes())
+        .merge(skillchat::routes())
+        .merge(agui::routes())
 }

@@ -65,6 +65,8 @@ async fn whoever_signs_in_is_given_tokens_and_the_next_ones() {
     let issued =
         server.post(&format!("{API}/auth/refresh/issue"), &access, &json!({})).await.is(StatusCode::OK).body;
     assert_eq!(issued["expires_in"], 7 * 24 * 3_600);
+    let again = server.post(&format!("{API}/auth/refresh/issue"), &access, &json!({})).await;
+    again.is_problem(403, "forbidden");
     let first = issued["refresh_token"].as_str().unwrap();
     assert_eq!(first.len(), 64, "48 bytes");
     let next = refresh(&server, first).await.is(StatusCode::OK);

@@ -14,7 +14,7 @@ use windlass::machine::{
 use windlass::port::journal::ThreadStatus;
 use windlass::{EngineError, OpenInterrupt, Outcome, Started, Status, Task};
 
-use super::super::history::{Line, told};
+use super::super::history::{Line, title, told};
 use super::super::session::{self, Session};
 use super::super::skyflo::conversations::fresh_uuid;
 use super::super::skyflo::date::iso;
@@ -175,7 +175,8 @@ async fn start(
     let name = chat.session_id.filter(|name| !name.is_empty()).unwrap_or_else(fresh_uuid);
     let session = session::find(app, caller, &name).await?;
     let before = if session.row.is_none() { told(&history, HISTORY_TOLD) } else { None };
-    let blocks = [message].into_iter().chain(before).map(Block::text);
+    let has_history = before.is_some();
+    let blocks = [message.clone()].into_iter().chain(before).map(Block::text);
     let mut task = Task::new(app.agent.clone(), "");
     task.message = Message { role: Role::User, blocks: blocks.collect() };
     task.thread = Some(session.thread.clone());
@@ -190,6 +191,9 @@ async fn start(
     // Whoever writes on instead of answering has left the question.
     task.when_busy = if waits { WhenBusy::Replace } else { WhenBusy::Queue };
     let started = begin(app, caller, task).await?;
+    if has_history {
+        title(app, caller, &started.thread, &message).await?;
+    }
     Ok((session, started))
 }
 
@@ -260,7 +264,7 @@ mod tests {
         let read = |message: String, lines: usize| {
             let history = Some(vec![json!({"role": "user", "content": "x"}); lines]);
             let chat = Chat { message: Some(message), history, doc_id: None, session_id: None };
-            chat.read().map(|(_, lines)| lines.len()).map_err(|problem| problem.code)
+            chat.read().map(|(_, lines)| lines.len()).map_err(|problem| problem.code.into_owned())
         };
         assert_eq!(read("ä".repeat(MESSAGE_MAX_CHARS), 100), Ok(100));
         assert_eq!(read("ä".repeat(MESSAGE_MAX_CHARS + 1), 0), Err("message_too_long".into()));

@@ -145,7 +145,7 @@ impl Asked<'_> {
 
 #[cfg(test)]
 mod tests {
-    use windlass::machine::{Digest, Question};
+    use windlass::machine::Digest;
 
     use super::*;
 
@@ -158,7 +158,7 @@ mod tests {
     // rows: WT-H6, WT-H7
     #[test]
     fn each_response_is_an_answer() {
-        let question = InterruptKind::Question(Box::new(Question::default()));
+        let question = InterruptKind::Question(Box::default());
         let approval =
             InterruptKind::Approval { tool: "Write".into(), approval: Digest::default(), preview: None };
         for (kind, said, wanted) in [
@@ -191,7 +191,7 @@ mod tests {
     // rows: WT-H4
     #[test]
     fn a_question_expires_after_half_an_hour_and_a_consent_never() {
-        let question = InterruptKind::Question(Box::new(Question::default()));
+        let question = InterruptKind::Question(Box::default());
         let doubt = InterruptKind::InDoubt { tool: "Write".into() };
         let (since, minutes) = (Timestamp(1_000), |minutes: u64| Timestamp(1_000 + minutes * 60_000));
         assert!(!is_expired(&question, since, minutes(29)));

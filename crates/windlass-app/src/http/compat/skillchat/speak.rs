@@ -151,7 +151,9 @@ impl SkillChat {
     /// The run waits for a person.
     fn pauses(&mut self) -> Vec<String> {
         self.is_over = true;
-        let Some((interrupt, call, kind)) = self.open.first() else { return Vec::new() };
+        // Previews may come in any order; the calls stand in theirs.
+        let first = self.open.iter().min_by_key(|(_, call, _)| *call);
+        let Some((interrupt, call, kind)) = first else { return Vec::new() };
         let call = call.and_then(|call| self.calls.get(&call));
         let arguments = call.map(|call| call.args.clone()).unwrap_or_default();
         let tool = call.map(|call| call.tool.as_str()).unwrap_or_default();

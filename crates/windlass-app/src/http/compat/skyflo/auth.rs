@@ -8,7 +8,7 @@ use axum::extract::{Form, Request, State};
 use axum::middleware::Next;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use http::header::{AUTHORIZATION, HeaderName};
-use http::{HeaderValue, StatusCode, request};
+use http::{HeaderMap, HeaderValue, StatusCode, request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::Principal;
@@ -16,7 +16,7 @@ use windlass::machine::Principal;
 use super::date::iso;
 use crate::account::Role;
 use crate::account::error::AccountError;
-use crate::account::login::Registrant;
+use crate::account::login::{FirstRefresh, Registrant};
 use crate::account::member::MemberChange;
 use crate::account::session::{ACCESS_S, REFRESH_S, Tokens};
 use crate::account::user::User;
@@ -49,6 +49,12 @@ pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) 
         parts.headers.insert(AUTHORIZATION, value);
     }
     next.run(Request::from_parts(parts, body)).await
+}
+
+/// Whether a browser's cookie is that of somebody who is known.
+pub async fn is_known(headers: &HeaderMap, app: &Shared) -> bool {
+    let Some(token) = cookie::read(headers, ACCESS) else { return false };
+    app.accounts.by_token(token).await.is_ok_and(|identity| identity.is_ok())
 }
 
 /// Refuses what a browser sends for a page that is not ours. What names no page is no browser: the Command Center's own
@@ -87,7 +93,7 @@ pub async fn login(
     Peer(client): Peer,
     Form(login): Form<Login>,
 ) -> Result<Json<Value>, Problem> {
-    match app.accounts.login(&login.username, login.password, &client).await {
+    match app.accounts.login(&login.username, login.password, &client, FirstRefresh::OnRequest).await {
         Ok(tokens) => Ok(Json(json!({"access_token": tokens.access, "token_type": "bearer"}))),
         Err(AccountError::WrongLogin) => Err(bad("LOGIN_BAD_CREDENTIALS")),
         Err(error) => Err(error.into()),
@@ -123,7 +129,7 @@ fn signed_out(base: &Base) -> SetCookies {
     AppendHeaders(vec![base.set(ACCESS, "", 0, "/"), base.set(REFRESH, "", 0, "/")])
 }
 
-/// Gives another refresh token to whoever has just signed in.
+/// Gives the refresh token, once, to whoever has just signed in.
 pub async fn issue(State(app): State<Shared>, caller: Caller) -> Result<Json<Value>, Problem> {
     let token = app.accounts.issue_refresh(&caller.0, caller.session()?).await?;
     Ok(Json(json!({"refresh_token": token, "expires_in": REFRESH_S})))

@@ -26,6 +26,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, patch, post};
 
+pub use self::auth::is_known as knows_cookie;
 use crate::http::Shared;
 
 /// The routes.

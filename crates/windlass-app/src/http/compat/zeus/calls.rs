@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use windlass::machine::{CallKey, Event, Fact, InterruptKind, Message, Outcome, Phase, Run, RunId, Verdict};
+use windlass::machine::{
+    CallKey, Event, Fact, InterruptId, InterruptKind, Message, Outcome, Phase, Run, RunId, Verdict,
+};
 
 use super::super::skyflo::call::{Call, args, outward_id, plain, text};
 use super::super::skyflo::calls::is_failure;
@@ -124,11 +126,11 @@ impl Calls {
         }
     }
 
-    /// What a run's calls wait for, told again to whoever comes later.
-    pub fn open(&mut self, scene: &Scene, run: &Run) -> Vec<String> {
+    /// What a run's calls wait for, told again to whoever comes later; but for what is being answered.
+    pub fn open(&mut self, scene: &Scene, run: &Run, answered: &[InterruptId]) -> Vec<String> {
         let step = run.attempt.step;
         let mut told = Vec::new();
-        for (index, asked) in run.open() {
+        for (index, asked) in run.open().filter(|(_, asked)| !answered.contains(&asked.interrupt)) {
             let Some(index) = index.and_then(|index| u32::try_from(index).ok()) else { continue };
             if let Some(known) = self.known.get_mut(&CallKey { step, index }) {
                 told.push(known.asks(scene, &asked.kind));

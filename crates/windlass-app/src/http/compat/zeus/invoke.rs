@@ -7,11 +7,11 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use windlass::machine::{AtLimit, Block, Fact, RunId, RunOptions, RunStatus, Seq, Surface, WhenBusy};
+use windlass::Task;
+use windlass::machine::{AtLimit, Block, RunId, RunOptions, Surface, WhenBusy};
 use windlass::port::journal::ThreadStatus;
-use windlass::{Started, Task};
 
-use super::super::history::told;
+use super::super::history::{title, told};
 use super::super::session::{self, Session};
 use super::super::stream::{feed, respond};
 use super::body::Invoke;
@@ -25,9 +25,6 @@ use crate::http::caller::Caller;
 use crate::http::input::{Body, Query};
 use crate::http::problem::Problem;
 use crate::http::send::Said;
-
-/// Events looked through for a run that ended at once.
-const BEGINNING: usize = 16;
 
 /// Messages of an earlier conversation that are taken over. (ZE-E7)
 const HISTORY_TOLD: usize = 30;
@@ -55,10 +52,10 @@ pub async fn invoke(
     let session = session::find(&app, &caller, &name).await?;
     guard::check(&app, &caller, &session, &guards).await?;
     let mut task = Task::new(agent, "");
-    task.message = Said::Text(message).read()?;
-    if session.row.is_none() {
-        task.message.blocks.extend(told(&history, HISTORY_TOLD).map(Block::text));
-    }
+    task.message = Said::Text(message.clone()).read()?;
+    let before = if session.row.is_none() { told(&history, HISTORY_TOLD) } else { None };
+    let has_history = before.is_some();
+    task.message.blocks.extend(before.map(Block::text));
     task.thread = Some(session.thread.clone());
     // No two calls of a session run at once (ZE-H10), and what a limit asks has no place in this dialect.
     task.options = RunOptions {
@@ -69,7 +66,9 @@ pub async fn invoke(
     };
     task.when_busy = WhenBusy::Queue;
     let started = begin(&app, &caller, task).await?;
-    has_credit(&app, &started).await?;
+    if has_history {
+        title(&app, &caller, &started.thread, &message).await?;
+    }
     let scene = Scene { session: session.name.clone(), names: written.events };
     let first = asked(&app, &session, &scene).await?;
     let speaker = Zeus::new(scene, started.run.clone());
@@ -82,27 +81,6 @@ fn fresh_name() -> String {
     format!("session_{:012x}", crate::place::clock().random() & 0xffff_ffff_ffff)
 }
 
-/// Refuses where a budget had no room for the first step: the frontend knows that by its status. (ZE-X5, ZE-O1)
-async fn has_credit(app: &Shared, started: &Started) -> Result<(), Problem> {
-    let after = Seq(started.seq.0.saturating_sub(1));
-    let events = app.engine.events(&started.thread, after, BEGINNING).await?;
-    let own = events.into_iter().filter(|recorded| recorded.event.run.as_ref() == Some(&started.run));
-    for recorded in own {
-        match recorded.event.fact {
-            Fact::StepStarted { .. } => return Ok(()),
-            Fact::RunFinished { status: RunStatus::Failed, error: Some(error), .. }
-                if error.code == "ERR_LIMIT" =>
-            {
-                let status = http::StatusCode::FORBIDDEN;
-                return Err(Problem::new(status, "insufficient_credits", error.message)
-                    .hint("have an administrator raise the budget, or wait until it is renewed"));
-            }
-            _ => {} // tidy: a run's beginning has nothing else to say of credit
-        }
-    }
-    Ok(())
-}
-
 /// What the run before waits for: it is told again to whoever sends a message meanwhile.
 async fn asked(app: &Shared, session: &Session, scene: &Scene) -> Result<Vec<String>, Problem> {
     let waits = session.row.as_ref().is_some_and(|row| row.view.status == ThreadStatus::Waiting);
@@ -111,7 +89,7 @@ async fn asked(app: &Shared, session: &Session, scene: &Scene) -> Result<Vec<Str
     }
     let machine = app.engine.peek(&session.thread).await?;
     let run = machine.state().run.as_ref();
-    Ok(run.map(|run| Calls::resumed(run).open(scene, run)).unwrap_or_default())
+    Ok(run.map(|run| Calls::resumed(run).open(scene, run, &[])).unwrap_or_default())
 }
 
 /// The answer with the names that a client needs to come back: a session may have been named here.

@@ -16,6 +16,7 @@ use super::super::session;
 use super::super::skyflo::call::named as call_named;
 use super::super::stream::{feed, respond};
 use super::body::{CallResult, Decision, Guards, Resume};
+use super::calls::Calls;
 use super::guard;
 use super::invoke::{Written, named};
 use super::speak::Zeus;
@@ -66,9 +67,11 @@ pub async fn resume(
         record(&app, &caller, interrupt, None).await;
     }
     let scene = Scene { session: session.name.clone(), names: written.events };
+    // What still waits is told again, so that no stream is without a word.
+    let first = Calls::resumed(run).open(&scene, run, &answered);
     let speaker = Zeus::beside(scene, run);
     let feed = feed(&app, &headers, &session.thread, seq);
-    Ok(named(respond(&app, feed, speaker, Vec::new()), &session.name, &run.id))
+    Ok(named(respond(&app, feed, speaker, first), &session.name, &run.id))
 }
 
 /// An answer to the call that a result names.

@@ -1,0 +1,281 @@
+//! What happens in a thread, said in the words of AG-UI: updates in, events out.
+//!
+//! A pure mapping, one for each stream: it reads no clock and no store, and decides nothing. Texts that are stored
+//! apart are filled in before; snapshots of the history are filled in after.
+
+use std::collections::{BTreeMap, HashMap};
+
+use windlass::machine::{
+    CallKey, Event, Fact, InputId, InterruptId, Message, ModelName, RunError, RunId, RunStatus, Seq,
+};
+use windlass::port::journal::{Recorded, ThreadStatus};
+use windlass::{OpenInterrupt, Update};
+
+use super::history::{Ending, History};
+use super::interrupt::Interrupt;
+use super::message::{call_id, last_words_id, parts, plain, remark, reply_id, result_id, text};
+use super::reply::{Reply, Said, Whole};
+use super::word::{Outcome, Role, Scene, Spent, Word};
+
+/// The code of an error after which the run goes on, and a client may come back.
+pub const DETACHED: &str = "detached";
+
+/// One stream's end of a thread.
+#[derive(Debug)]
+pub struct Speaker {
+    scene: Scene,
+    run: RunId,
+    /// The message that is to start the run, while it waits.
+    queued: Option<InputId>,
+    /// The message that the client sent, which it has.
+    own: Option<InputId>,
+    /// What others have sent, and waits.
+    others: HashMap<InputId, String>,
+    step: Option<u32>,
+    /// Where the try began whose fragments are told.
+    began: Option<Seq>,
+    model: Option<ModelName>,
+    reply: Reply,
+    calls: BTreeMap<CallKey, String>,
+    asked: HashMap<InterruptId, CallKey>,
+    spent: Spent,
+    is_over: bool,
+}
+
+impl Speaker {
+    /// Speaks of a run from where a history ends.
+    pub fn new(scene: Scene, run: RunId, history: &History) -> Self {
+        let mut speaker = Self {
+            scene,
+            queued: None,
+            own: None,
+            others: HashMap::new(),
+            step: None,
+            began: None,
+            model: None,
+            reply: Reply::new(String::new()),
+            calls: BTreeMap::new(),
+            asked: HashMap::new(),
+            spent: Spent::default(),
+            is_over: false,
+            run,
+        };
+        let queued = history.queued.iter().find(|(_, (run, _))| *run == speaker.run);
+        speaker.queued = queued.map(|(id, _)| id.clone());
+        if history.active() == Some(&speaker.run) {
+            speaker.model.clone_from(&history.model);
+            speaker.calls.clone_from(&history.calls);
+            speaker.asked.clone_from(&history.asked);
+            speaker.spent.clone_from(&history.spent);
+            if let Some((step, began)) = history.step {
+                speaker.step = Some(step);
+                speaker.began = history.is_calling.then_some(began);
+                speaker.reply = Reply::new(reply_id(&speaker.run, began));
+            }
+        }
+        speaker
+    }
+
+    /// The same for a client that has a message already.
+    pub fn after(mut self, own: InputId) -> Self {
+        self.own = Some(own);
+        self
+    }
+
+    /// What is said first: that the run began, what is special about it, all messages where the client lacks some, and
+    /// the step that is under way.
+    pub fn begin(&self, special: Option<Word>, history: Option<&History>) -> Vec<Said> {
+        let mut words = vec![self.scene.started()];
+        words.extend(special);
+        if let Some(history) = history {
+            let mut messages = history.messages();
+            // One that waits stands in no history yet, and its client has it.
+            let waits = self.queued.as_ref().and_then(|id| history.queued.get(id));
+            messages.extend(waits.map(|(_, message)| message.clone()));
+            words.push(Word::MessagesSnapshot { messages });
+        }
+        words.extend(self.step.map(|step| Word::StepStarted { step_name: step_name(step) }));
+        words.into_iter().map(Said::Word).collect()
+    }
+
+    /// Whether everything was said.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// What is said of an update.
+    pub fn hear(&mut self, update: &Update) -> Vec<Said> {
+        match update {
+            Update::Event(Recorded { seq, event }) => self.event(*seq, event),
+            Update::Delta { seq, delta, .. } if self.began == Some(*seq) => self.reply.fragment(delta),
+            Update::Snapshot { seq, parts, .. } if self.began == Some(*seq) => self.reply.snapshot(parts),
+            Update::Status(ThreadStatus::Idle) if self.queued.is_some() => {
+                let why = "the run before it ended without taking the message, which still waits";
+                self.breaks("waiting", why)
+            }
+            Update::Stopped { why } => {
+                self.breaks(DETACHED, &format!("the run was interrupted and goes on later: {why}"))
+            }
+            Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } | Update::Status(_) => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// The thread waits for people.
+    pub fn waits(&mut self, open: &[OpenInterrupt]) -> Vec<Said> {
+        let call = |interrupt: &InterruptId| self.calls.get(self.asked.get(interrupt)?);
+        let told = |open: &OpenInterrupt| Interrupt::new(open, call(&open.interrupt));
+        let interrupts = open.iter().map(told).collect();
+        self.ends(|scene, spent| scene.finished(Outcome::Interrupt { interrupts }, spent))
+    }
+
+    /// The run had ended before the stream began.
+    pub fn ended(&mut self, ending: &Ending) -> Vec<Said> {
+        self.spent.clone_from(&ending.spent);
+        self.ends_as(ending.status, ending.error.as_ref())
+    }
+
+    /// The thread can no longer be followed.
+    pub fn breaks(&mut self, code: &str, why: &str) -> Vec<Said> {
+        self.ends(|_, spent| Word::RunError { message: why.into(), code: code.into(), usage: spent.told() })
+    }
+
+    fn event(&mut self, seq: Seq, event: &Event) -> Vec<Said> {
+        match &event.fact {
+            Fact::MessageQueued { id, queued } => {
+                if queued.run == self.run {
+                    self.queued = Some(id.clone());
+                }
+                self.others.insert(id.clone(), plain(&queued.message.blocks));
+                return Vec::new();
+            }
+            Fact::MessageTaken { id } if self.queued.as_ref() == Some(id) => {
+                // Its client has it, whether it sent it or was shown that it waits.
+                self.own = self.queued.take();
+                self.run = event.run.clone().unwrap_or_else(|| self.run.clone());
+            }
+            Fact::MessageWithdrawn { id, .. } if self.queued.as_ref() == Some(id) => {
+                return self.ends(|scene, spent| scene.finished(Outcome::Cancelled, spent));
+            }
+            _ => {} // tidy: the other kinds do not say whose run is heard
+        }
+        // Another run may go on while the message waits.
+        if event.run.as_ref() != Some(&self.run) || self.queued.is_some() {
+            return Vec::new();
+        }
+        self.own_event(seq, event)
+    }
+
+    fn own_event(&mut self, seq: Seq, event: &Event) -> Vec<Said> {
+        match &event.fact {
+            Fact::MessageReceived { id, message, .. } => self.heard(id, plain(&message.blocks)),
+            Fact::MessageTaken { id } => {
+                let content = self.others.remove(id).unwrap_or_default();
+                self.heard(id, content)
+            }
+            Fact::StepStarted { attempt, model, .. } => {
+                (self.model, self.began) = (Some(model.clone()), Some(seq));
+                self.reply = Reply::new(reply_id(&self.run, seq));
+                let is_begun = self.step == Some(attempt.step);
+                if is_begun { Vec::new() } else { self.steps(Some(attempt.step)) }
+            }
+            Fact::StepFailed { .. } => {
+                self.began = None;
+                self.reply.fail()
+            }
+            Fact::StepReplied { attempt, message, usage, .. } => {
+                self.began = None;
+                if let Some(model) = &self.model {
+                    self.spent.add(model, usage);
+                }
+                self.replied(attempt.step, message)
+            }
+            Fact::InterruptOpened { interrupt, call: Some(call), .. } => {
+                self.asked.insert(interrupt.clone(), *call);
+                Vec::new()
+            }
+            Fact::ToolFinished { call, outcome, content, error, .. } => {
+                let Some(id) = self.calls.get(call) else { return Vec::new() };
+                vec![Said::Word(Word::ToolCallResult {
+                    message_id: result_id(id),
+                    tool_call_id: id.clone(),
+                    content: plain(content),
+                    role: Role::Tool,
+                    metadata: remark(*outcome, *error),
+                })]
+            }
+            Fact::RunFinished { status, output, error, .. } => {
+                let words = output.text.as_ref().map(text).filter(|words| !words.is_empty());
+                let mut said = words.map_or_else(Vec::new, |words| {
+                    message(last_words_id(&self.run), Role::Assistant, words.to_owned())
+                });
+                said.extend(self.ends_as(*status, error.as_ref()));
+                said
+            }
+            _ => Vec::new(), // tidy: clients of this dialect are told nothing of the other kinds
+        }
+    }
+
+    /// What a person said; the client knows what it sent itself.
+    fn heard(&self, id: &InputId, content: String) -> Vec<Said> {
+        match self.own.as_ref() == Some(id) || content.is_empty() {
+            true => Vec::new(),
+            false => message(id.to_string(), Role::User, content),
+        }
+    }
+
+    fn replied(&mut self, step: u32, message: &Message) -> Vec<Said> {
+        let (thought, said, calls) = parts(message);
+        let keys = (0..calls.len()).filter_map(|index| u32::try_from(index).ok());
+        let id = self.reply.id().to_owned();
+        self.calls = keys.map(|index| (CallKey { step, index }, call_id(&id, index as usize))).collect();
+        match message.is_worth_keeping() {
+            true => self.reply.finish(&Whole { thought, said, calls }),
+            false => self.reply.fail(),
+        }
+    }
+
+    fn steps(&mut self, next: Option<u32>) -> Vec<Said> {
+        let finished = self.step.map(|step| Word::StepFinished { step_name: step_name(step) });
+        let started = next.map(|step| Word::StepStarted { step_name: step_name(step) });
+        self.step = next;
+        finished.into_iter().chain(started).map(Said::Word).collect()
+    }
+
+    fn ends_as(&mut self, status: RunStatus, error: Option<&RunError>) -> Vec<Said> {
+        match status {
+            RunStatus::Done => self.ends(|scene, spent| scene.finished(Outcome::Success, spent)),
+            RunStatus::Cancelled => self.ends(|scene, spent| scene.finished(Outcome::Cancelled, spent)),
+            RunStatus::Failed => {
+                let (code, why) = match error {
+                    Some(error) => (error.code.as_str(), error.message.as_str()),
+                    None => ("failed", "the run failed"),
+                };
+                self.breaks(code, why)
+            }
+        }
+    }
+
+    /// Closes what is open, and says the last word.
+    fn ends(&mut self, last: impl FnOnce(&Scene, &Spent) -> Word) -> Vec<Said> {
+        self.is_over = true;
+        let mut said: Vec<Said> = self.reply.close().into_iter().map(Said::Word).collect();
+        said.extend(self.steps(None));
+        said.push(Said::Word(last(&self.scene, &self.spent)));
+        said
+    }
+}
+
+fn step_name(step: u32) -> String {
+    format!("step {step}")
+}
+
+/// A message that came whole.
+fn message(message_id: String, role: Role, delta: String) -> Vec<Said> {
+    vec![
+        Said::Word(Word::TextMessageStart { message_id: message_id.clone(), role }),
+        Said::Word(Word::TextMessageContent { message_id: message_id.clone(), delta }),
+        Said::Word(Word::TextMessageEnd { message_id }),
+    ]
+}
