@@ -4,14 +4,23 @@
 //! `files/<workspace>/<user>/uploads` and `files/<workspace>/<user>/workspace/<thread>` in the store's folder. A
 //! conversation that was begun on the command line works in the folder that it was begun in.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass::machine::{Principal, ThreadId};
 use windlass::tool::{FolderError, WorkingFolder};
+use windlass::{Engine, EngineError};
 
 /// What a conversation's record says of a folder that is found here.
 const HOME: &str = "home:";
+
+/// Files and directories of a user that are looked at for one upload: some tens of milliseconds.
+const COUNTED_MAX: usize = 20_000;
+/// Folders of conversations that are looked at when a server starts.
+const SWEPT_MAX: usize = 10_000;
+/// How long a folder has been as it is before it can be one that was left behind.
+const SETTLED_MS: u64 = 3_600_000;
 
 /// The folders of a server's people.
 #[derive(Clone)]
@@ -69,11 +78,110 @@ impl Homes {
         self.open(&parts).map(Some)
     }
 
+    /// Whether what is recorded of a conversation is a folder of its own here, and not one of the command line's.
+    pub fn is_own(recorded: Option<&str>) -> bool {
+        recorded.is_some_and(|recorded| recorded.starts_with(HOME))
+    }
+
+    /// Whether the folder that a conversation was begun in on the command line is the one that is served here.
+    pub fn is_ground(&self, recorded: Option<&str>) -> bool {
+        recorded.is_some_and(|recorded| Path::new(recorded) == self.ground.path())
+    }
+
+    /// How many bytes a user has in uploads and conversations; `None` where there are too many files to be counted.
+    /// Blocks.
+    pub fn taken_bytes(&self, home: &Home) -> io::Result<Option<u64>> {
+        let (workspace, user) = (plain(&home.workspace), plain(&home.user));
+        // A record has names that are plain already, and its conversation's folder has them made plain once more.
+        let recorded = [plain(&workspace), plain(&user)];
+        let mut open = vec![self.path(&[&workspace, &user])];
+        if recorded != [workspace, user] {
+            open.push(self.path(&[&recorded[0], &recorded[1]]));
+        }
+        let (mut bytes, mut entries) = (0_u64, 0);
+        while let Some(directory) = open.pop() {
+            let listed = match std::fs::read_dir(&directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                listed => listed?,
+            };
+            for entry in listed {
+                entries += 1;
+                if entries > COUNTED_MAX {
+                    return Ok(None);
+                }
+                // Links are not followed; what is gone by now takes no room.
+                let entry = entry?;
+                let Ok(metadata) = entry.metadata() else { continue };
+                match metadata.is_dir() {
+                    true => open.push(entry.path()),
+                    false => bytes = bytes.saturating_add(metadata.len()),
+                }
+            }
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Deletes the folder of a conversation that is gone; one of the command line's stays. Blocks.
+    pub fn forget(&self, thread: &ThreadId, recorded: Option<&str>) -> io::Result<()> {
+        let named = recorded.and_then(|it| it.strip_prefix(HOME)).and_then(|home| home.split_once('/'));
+        let Some((workspace, user)) = named else { return Ok(()) };
+        let path = self.path(&[&plain(workspace), &plain(user), "workspace", &plain(thread.as_str())]);
+        gone(std::fs::remove_dir_all(path))
+    }
+
+    /// Deletes folders of conversations that are gone: of those whose deletion a crash cut short.
+    pub async fn sweep(self, engine: Engine) {
+        let homes = self.clone();
+        let found = tokio::task::spawn_blocking(move || homes.folders()).await.unwrap_or_default();
+        for (thread, path) in found {
+            if !matches!(engine.thread(&thread).await, Err(EngineError::NoThread(_))) {
+                continue;
+            }
+            let removed = tokio::task::spawn_blocking(move || gone(std::fs::remove_dir_all(path))).await;
+            if let Err(error) = removed.map_err(io::Error::other).flatten() {
+                tracing::warn!(%thread, %error, "the folder of a deleted conversation stays");
+            }
+        }
+    }
+
+    /// Folders of conversations, some thousands at most, that have not just been made: whoever makes one may be about
+    /// to write that there is such a conversation. Blocks.
+    fn folders(&self) -> Vec<(ThreadId, PathBuf)> {
+        let below = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
+        let workspaces = below(self.root.clone());
+        let users = workspaces.flat_map(|workspace| below(workspace.path()));
+        let all = users.flat_map(|user| below(user.path().join("workspace")));
+        let before = crate::place::now().0.saturating_sub(SETTLED_MS);
+        let settled = all.filter(|entry| {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+            let since = modified.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+            since.is_some_and(|since| since.as_millis() < u128::from(before))
+        });
+        // A name with anything written in hexadecimal digits is left alone: ids of the engine and UUIDs have none.
+        let named = settled.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok().filter(|name| !name.contains('%'))?;
+            Some((ThreadId::from(name), entry.path()))
+        });
+        named.take(SWEPT_MAX).collect()
+    }
+
+    fn path(&self, parts: &[&str]) -> PathBuf {
+        parts.iter().fold(self.root.clone(), |path, part| path.join(part))
+    }
+
     fn open(&self, parts: &[&str]) -> Result<Arc<WorkingFolder>, FolderError> {
-        let path = parts.iter().fold(self.root.clone(), |path, part| path.join(part));
+        let path = self.path(parts);
         // What cannot be made cannot be opened either, and that error says why.
         let _ = std::fs::create_dir_all(&path);
         WorkingFolder::open(&path).map(Arc::new)
+    }
+}
+
+/// What is not there is gone already.
+fn gone(deleted: io::Result<()>) -> io::Result<()> {
+    match deleted {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        deleted => deleted,
     }
 }
 
@@ -133,5 +241,29 @@ mod tests {
         let other = homes.thread(&ThreadId::from("thr_2"), Some(&recorded)).unwrap().unwrap();
         assert_ne!(one.path(), other.path());
         assert!(one.path().ends_with("files/default/usr_1/workspace/thr_1"));
+    }
+
+    #[tokio::test]
+    async fn only_what_was_left_behind_is_swept() {
+        let root = tempfile::tempdir().unwrap();
+        let ground = tempfile::tempdir().unwrap();
+        let homes = Homes::new(root.path(), Arc::new(WorkingFolder::open(ground.path()).unwrap()));
+        let home = Home::of("default", &Principal::from("usr_1"));
+        let folder = |thread: &str| {
+            let found = homes.thread(&ThreadId::from(thread), Some(&home.recorded())).unwrap().unwrap();
+            std::fs::write(found.path().join("a.txt"), "a").unwrap();
+            found.path().to_path_buf()
+        };
+        let (old, fresh) = (folder("thr_old"), folder("thr_fresh"));
+        let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        std::fs::File::open(&old).unwrap().set_modified(past).unwrap();
+        let engine = Engine::builder().build().await.unwrap();
+        homes.clone().sweep(engine).await;
+        assert_eq!((old.exists(), fresh.exists()), (false, true));
+        assert_eq!(homes.taken_bytes(&home).unwrap(), Some(1));
+        homes.forget(&ThreadId::from("thr_fresh"), Some("/some/folder")).unwrap();
+        assert!(fresh.exists());
+        homes.forget(&ThreadId::from("thr_fresh"), Some(&home.recorded())).unwrap();
+        assert!(!fresh.exists());
     }
 }

@@ -93,21 +93,6 @@ impl Engine {
         Ok((self.give(thread, answers, by, new).await?, grant))
     }
 
-    /// Answers and writes several grants, at most one for each answer: all of it, or nothing. The grants come back in
-    /// the order of their drafts.
-    pub async fn answer_and_grant_all(
-        &self,
-        thread: &ThreadId,
-        answers: Vec<Given>,
-        drafts: Vec<GrantDraft>,
-        by: Party,
-    ) -> Result<(Seq, Vec<Grant>), EngineError> {
-        let drafted = drafts.into_iter().map(|draft| self.drafted(draft));
-        let new: Vec<_> = drafted.map(|(user, grant)| NewGrant { user, grant }).collect();
-        let grants = new.iter().map(|new| new.grant.clone()).collect();
-        Ok((self.give(thread, answers, by, new).await?, grants))
-    }
-
     async fn give(
         &self,
         thread: &ThreadId,

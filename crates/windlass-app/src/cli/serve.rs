@@ -101,13 +101,14 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         origins,
         homes: place.homes.clone(),
         integrations,
-        uploading: tokio::sync::Mutex::default(),
+        uploading: Default::default(),
         stopping: CancellationToken::new(),
         limiter: Limiter::new(&server.limits),
         metrics,
         scrape,
         frames: Default::default(),
     };
+    tokio::spawn(place.homes.clone().sweep(place.engine.clone()));
     let mut signals = Signals::listen()?;
     let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());
     let terms = Terms { limits: server.limits, proxies: server.proxies, certificate };

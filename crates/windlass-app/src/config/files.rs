@@ -13,7 +13,7 @@ const MAX_TOTAL_BYTES: u64 = 1024 * 1024 * 1024;
 pub struct FilesFile {
     /// Bytes of one file at most.
     pub max_bytes: Option<u64>,
-    /// Bytes of a user's uploads together at most.
+    /// Bytes of a user's uploads and conversations' folders together, beyond which nothing more is uploaded.
     pub max_total_bytes: Option<u64>,
     /// Ends of names that may be uploaded, such as `pdf`; none named: any.
     pub extensions: Option<Vec<String>>,

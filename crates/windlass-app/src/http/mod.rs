@@ -84,8 +84,8 @@ pub struct App {
     pub homes: Homes,
     /// The systems that workspaces are connected with.
     pub integrations: Integrations,
-    /// Held while an upload is kept.
-    pub uploading: tokio::sync::Mutex<()>,
+    /// What keeps uploads within bounds.
+    pub uploading: files::Uploading,
     /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
     pub stopping: CancellationToken,
     /// What is counted against limits.

@@ -20,6 +20,7 @@ use super::etag::{ETag, IfMatch, IfNoneMatch, Seen, not_modified};
 use super::input::{Body, Path, Query};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
+use crate::account::audit::Note;
 
 /// Shortest text that titles are searched for: one letter is in nearly all.
 const SEARCH_MIN_CHARS: usize = 2;
@@ -225,8 +226,26 @@ async fn delete(
     Path(thread): Path<ThreadId>,
 ) -> Result<StatusCode, Problem> {
     caller.runs()?;
-    seen.allows(&tag(&caller.thread(&app, &thread).await?))?;
-    app.engine.delete(&thread).await?;
-    app.engine.set_mode(&Whose::Thread(thread), None).await?;
+    let row = caller.thread(&app, &thread).await?;
+    seen.allows(&tag(&row))?;
+    forget(&app, &caller, row).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes a conversation with its mode and its folder.
+pub async fn forget(app: &Shared, caller: &Caller, row: ThreadRow) -> Result<(), Problem> {
+    let ThreadRow { thread, view, .. } = row;
+    app.engine.delete(&thread).await?;
+    app.engine.set_mode(&Whose::Thread(thread.clone()), None).await?;
+    if view.owner != *caller.user() {
+        let note = Note::by(&caller.0, "thread.deleted").on(thread.as_str());
+        app.accounts.record(note.with("owner", view.owner.as_str())).await?;
+    }
+    let homes = app.homes.clone();
+    let removed = tokio::task::spawn_blocking(move || homes.forget(&thread, view.folder.as_deref())).await;
+    // The conversation is gone all the same, and nobody is served from its folder.
+    if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
+        tracing::warn!(%error, "the folder of a deleted conversation stays");
+    }
+    Ok(())
 }

@@ -46,6 +46,13 @@ async fn names_sizes_and_kinds_have_limits() {
     put(&server, "/api/v1/files/b.txt", &key, &[b'x'; 501]).await.is_problem(507, "no_room");
     // In place of itself it fits.
     put(&server, "/api/v1/files/a.txt", &key, &[b'y'; 999]).await.is(StatusCode::CREATED);
+    // What lies in conversations counts as well.
+    let sent = server.post("/api/v1/runs", &key, &json!({"message": "hello"})).await.is(StatusCode::CREATED);
+    let path = format!("/api/v1/threads/{}/files/content?path=b.txt", sent.body["thread"].as_str().unwrap());
+    put(&server, &path, &key, &[b'x'; 502]).await.is_problem(507, "no_room");
+    put(&server, &path, &key, &[b'x'; 501]).await.is(StatusCode::CREATED);
+    put(&server, &path, &key, &[b'y'; 500]).await.is(StatusCode::CREATED);
+    put(&server, "/api/v1/files/c.txt", &key, b"xx").await.is_problem(507, "no_room");
 }
 
 #[tokio::test]
@@ -54,6 +61,10 @@ async fn a_viewer_uploads_nothing() {
     let viewer = server.add_user("v@example.com", &["--role", "viewer"]);
     let key = server.key(&["--user", &viewer]);
     put(&server, "/api/v1/files/a.txt", &key, b"x").await.is_problem(403, "forbidden");
+    // The answer comes before the body: nothing of it is held for somebody who may not send it.
+    let body = reqwest::Body::wrap_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let refused = server.request(Method::PUT, "/api/v1/files/a.txt").bearer_auth(&key).body(body);
+    answer(refused).await.is_problem(403, "forbidden");
     server.get("/api/v1/files", &key).await.is(StatusCode::OK);
     let path = "/api/v1/files";
     answer(server.request(Method::GET, path)).await.is_problem(401, "unauthenticated");
@@ -75,9 +86,14 @@ async fn a_conversations_folder_is_seen_and_never_left() {
         let refused = server.get(&format!("{path}/content?path={outside}"), &key).await;
         assert!((400..500).contains(&refused.status), "{outside}: {refused:#?}");
     }
-    put(&server, &format!("{path}/content?path=sub/new.txt"), &key, b"new").await.is(StatusCode::CREATED);
-    assert_eq!(server.user.read("sub/new.txt"), "new");
-    put(&server, &format!("{path}/content?path=.git/hooks/x"), &key, b"x").await.is_problem(403, "forbidden");
+    // The folder that the operator works in is read and not written.
+    put(&server, &format!("{path}/content?path=new.txt"), &key, b"new").await.is_problem(403, "forbidden");
+    let sent = server.post("/api/v1/runs", &key, &json!({"message": "hello"})).await.is(StatusCode::CREATED);
+    let thread = sent.body["thread"].as_str().unwrap();
+    let path = format!("/api/v1/threads/{thread}/files/content?path=");
+    put(&server, &format!("{path}sub/new.txt"), &key, b"new").await.is(StatusCode::CREATED);
+    assert_eq!(server.get(&format!("{path}sub/new.txt"), &key).await.body, "new");
+    put(&server, &format!("{path}.git/hooks/x"), &key, b"x").await.is_problem(403, "forbidden");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use super::client::each;
+use super::client::{Client, each};
 use super::{Server, answer};
 
 // rows: ZE-H1, ZE-H9
@@ -18,6 +18,11 @@ async fn modes_and_allow_lists_are_kept_for_each_user() {
     assert_eq!(chosen.body, json!({"mode": "allowlist", "effective": "allowlist"}));
     assert_eq!(admin.get(&of_ann).await.body, chosen.body);
     bob.get(&of_ann).await.is_problem(404, "not_found");
+    // An administrator's key for one's own affairs is none for other people's.
+    let narrow = Client { server: &server, key: server.key(&["--scope", "approve", "--scope", "read"]) };
+    narrow.get("/mode").await.is(StatusCode::OK);
+    narrow.get(&of_ann).await.is_problem(403, "forbidden");
+    narrow.put(&of_ann, json!({"mode": "everything"})).await.is_problem(403, "forbidden");
     bob.put(&of_ann, json!({"mode": "everything"})).await.is_problem(404, "not_found");
     ann.put("/mode", json!({"mode": "all"})).await.is_problem(422, "invalid");
     let stale = ann.request(Method::PUT, "/mode").header("if-match", "\"old\"");
@@ -74,6 +79,10 @@ async fn grants_are_written_listed_and_revoked_by_whom_they_concern() {
         .await
         .is(StatusCode::NO_CONTENT);
     ann.delete(&path).await.is(StatusCode::NO_CONTENT);
+    let log = admin.all("/audit", 50).await;
+    let mut told = each(&log, "action");
+    told.retain(|action| ["grant.", "interrupt."].iter().any(|word| action.starts_with(word)));
+    assert_eq!(told, ["grant.revoked", "grant.revoked", "grant.made", "grant.made"]);
     ann.delete(&path).await.is_problem(404, "not_found");
     for (body, what) in [
         (json!({"tool": "no tool"}), "`no tool`"),

@@ -104,7 +104,7 @@ async fn events_tell_everything_in_order() {
 #[tokio::test]
 async fn a_thread_is_deleted_once_nothing_runs_in_it() {
     let server = Server::start(&[]);
-    let (ann, _) = server.member("ann");
+    let (ann, id) = server.member("ann");
     let (bob, _) = server.member("bob");
     let (thread, run, _) = ann.asked().await;
     let path = format!("/threads/{thread}");
@@ -115,7 +115,10 @@ async fn a_thread_is_deleted_once_nothing_runs_in_it() {
     ann.delete(&path).await.is_problem(409, "refused");
     ann.post(&format!("/runs/{run}/cancel"), json!({})).await.is(StatusCode::ACCEPTED);
     ann.wait(&run).await;
+    let folder = server.user.store().join("files/default").join(&id).join("workspace").join(&thread);
+    assert!(folder.join("data.csv").is_file(), "{}", folder.display());
     ann.delete(&path).await.is(StatusCode::NO_CONTENT);
+    assert!(!folder.exists());
     ann.get(&path).await.is_problem(404, "not_found");
     ann.get(&format!("/runs/{run}")).await.is_problem(404, "not_found");
 }

@@ -7,9 +7,8 @@ mod download;
 mod upload;
 
 use axum::Json;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::response::Response;
-use bytes::Bytes;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -19,11 +18,12 @@ use windlass::machine::ThreadId;
 use windlass::tool::{Entry, EntryKind, FolderError, WorkingFolder};
 
 pub use self::attach::{Attachment, attach, mentioned};
+pub use self::upload::Uploading;
 use super::Shared;
 use super::caller::Caller;
 use super::input::{Path, Query};
 use super::problem::Problem;
-use crate::home::Home;
+use crate::home::{Home, Homes};
 
 /// Names of a listing at most.
 const LISTED: usize = 1_000;
@@ -110,12 +110,11 @@ async fn send(
     State(app): State<Shared>,
     caller: Caller,
     Path(name): Path<String>,
-    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+    request: Request,
 ) -> Result<(StatusCode, Json<FileEntry>), Problem> {
     caller.runs()?;
     let name = upload::checked_name(&app.settings.files, &name)?;
-    let bytes = upload::body(&app.settings.files, body)?;
-    let entry = upload::keep(app, home(&caller), name, bytes).await?;
+    let entry = upload::keep(&app, home(&caller), name, request).await?;
     Ok((StatusCode::CREATED, Json(entry.into())))
 }
 
@@ -188,25 +187,27 @@ async fn fetch_from_thread(
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 201, body = FileEntry), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 403, body = Problem), (status = 404, body = Problem), (status = 413, body = Problem),
-        (status = 415, body = Problem)))]
+        (status = 415, body = Problem), (status = 507, body = Problem)))]
 async fn send_to_thread(
     State(app): State<Shared>,
     caller: Caller,
     Path(thread): Path<ThreadId>,
     Query(at): Query<At>,
-    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+    request: Request,
 ) -> Result<(StatusCode, Json<FileEntry>), Problem> {
     caller.runs()?;
-    let recorded = caller.thread(&app, &thread).await?.view.folder;
+    let view = caller.thread(&app, &thread).await?.view;
+    if !Homes::is_own(view.folder.as_deref()) {
+        return Err(Problem::forbidden(format!("the folder of thread `{thread}` is none of the server's"))
+            .hint("the conversation was begun on the command line; write the file there"));
+    }
     if !app.settings.files.takes(&at.path) {
         return Err(upload::wrong_type(&at.path));
     }
-    let bytes = upload::body(&app.settings.files, body)?;
-    let entry = blocking(move || {
-        let folder = of_thread(&app, &thread, recorded.as_deref())?;
-        upload::write(&folder, &at.path, &bytes)
-    });
-    Ok((StatusCode::CREATED, Json(entry.await?.into())))
+    let owner = Home::of(&view.workspace, &view.owner);
+    let find = move |app: &Shared| of_thread(app, &thread, view.folder.as_deref());
+    let entry = upload::keep_at(&app, owner, find, at.path, request).await?;
+    Ok((StatusCode::CREATED, Json(entry.into())))
 }
 
 /// A folder that is found when it is needed, where blocking is allowed.
@@ -222,6 +223,10 @@ fn home(caller: &Caller) -> Home {
 
 fn of_thread(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<Folder, Problem> {
     let missing = || Problem::not_found(format!("a folder of thread `{thread}`"));
+    // Another folder of the command line's than the one that is served here is nobody's business.
+    if !Homes::is_own(recorded) && !app.homes.is_ground(recorded) {
+        return Err(missing());
+    }
     app.homes.thread(thread, recorded)?.ok_or_else(missing)
 }
 

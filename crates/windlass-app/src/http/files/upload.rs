@@ -1,11 +1,14 @@
 //! Taking a file in: its name, its size, and the room that its owner has.
 
-use axum::extract::rejection::BytesRejection;
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::StatusCode;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use windlass::tool::{Entry, EntryKind, WorkingFolder};
 
-use super::{LISTED, blocking};
+use super::{Find, Folder, LISTED, blocking};
 use crate::config::FilesFile;
 use crate::home::Home;
 use crate::http::Shared;
@@ -40,10 +43,42 @@ pub fn wrong_type(name: &str) -> Problem {
     .hint("an administrator chooses which in `[files] extensions`")
 }
 
-/// A body within the limit.
-pub fn body(files: &FilesFile, body: Result<Bytes, BytesRejection>) -> Result<Bytes, Problem> {
+/// What keeps uploads within the server's memory and their owners' room.
+#[derive(Debug)]
+pub struct Uploading {
+    /// Bodies that are held at a time.
+    places: Semaphore,
+    /// Files are kept one at a time, so that two of them do not both find the last room.
+    turn: Mutex<()>,
+}
+
+/// Uploads whose bodies are held at a time: so many times the largest file is what they take of the memory.
+const AT_ONCE: usize = 8;
+/// How long an upload waits for its place.
+const PLACE_WITHIN: Duration = Duration::from_secs(30);
+
+impl Default for Uploading {
+    fn default() -> Self {
+        Self { places: Semaphore::new(AT_ONCE), turn: Mutex::default() }
+    }
+}
+
+impl Uploading {
+    async fn place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let place = tokio::time::timeout(PLACE_WITHIN, self.places.acquire()).await;
+        // The semaphore is never closed.
+        place.ok().and_then(Result::ok).ok_or_else(|| {
+            let detail = "too many files are being uploaded";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(5)
+        })
+    }
+}
+
+/// Reads a body within the limit, from somebody who may send one.
+async fn body(app: &Shared, request: Request) -> Result<Bytes, Problem> {
+    let body = Bytes::from_request(request, app).await;
     body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => too_large(files),
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(&app.settings.files),
         status => Problem::new(status, "bad_request", rejection.body_text()),
     })
 }
@@ -55,39 +90,68 @@ fn too_large(files: &FilesFile) -> Problem {
 }
 
 /// Keeps an upload, where its owner has room for it.
-pub async fn keep(app: Shared, home: Home, name: String, bytes: Bytes) -> Result<Entry, Problem> {
-    // One at a time, so that two of them do not both find the last room.
-    let _turn = app.uploading.lock().await;
+pub async fn keep(app: &Shared, home: Home, name: String, request: Request) -> Result<Entry, Problem> {
+    let own = home.clone();
+    let find = move |app: &Shared| {
+        let folder = app.homes.uploads(&own)?;
+        let count = folder.list(None, usize::MAX)?.into_iter().filter(|entry| entry.name != name).count();
+        if count >= LISTED {
+            return Err(no_room(format!("there are {count} uploads; at most {LISTED} are kept")));
+        }
+        Ok((folder, name))
+    };
+    put(app, home, find, request).await
+}
+
+/// Keeps a file in a folder of somebody's home, where they have room for it.
+pub async fn keep_at(
+    app: &Shared,
+    home: Home,
+    find: impl Find,
+    path: String,
+    request: Request,
+) -> Result<Entry, Problem> {
+    put(app, home, move |app: &Shared| Ok((find(app)?, path)), request).await
+}
+
+async fn put(
+    app: &Shared,
+    home: Home,
+    find: impl FnOnce(&Shared) -> Result<(Folder, String), Problem> + Send + 'static,
+    request: Request,
+) -> Result<Entry, Problem> {
+    let _place = app.uploading.place().await?;
+    let bytes = body(app, request).await?;
+    let _turn = app.uploading.turn.lock().await;
     let held = app.clone();
     blocking(move || {
-        let folder = held.homes.uploads(&home)?;
-        let others = folder.list(None, usize::MAX)?.into_iter().filter(|entry| entry.name != name);
-        let (mut count, mut taken) = (0, 0_u64);
-        for other in others {
-            if let EntryKind::File { size_bytes } = other.kind {
-                taken = taken.saturating_add(size_bytes);
-            }
-            count += 1;
-        }
+        let (folder, path) = find(&held)?;
+        let target = folder.resolve(&path)?;
+        // What it takes the place of makes room.
+        let replaced = folder.open_file(&target).ok().and_then(|file| file.metadata().ok());
+        let replaced = replaced.map_or(0, |metadata| metadata.len());
+        let taken = held.homes.taken_bytes(&home).map_err(Problem::internal)?;
+        let taken = taken.ok_or_else(|| no_room("there are too many files to be counted".to_owned()))?;
+        let taken = taken.saturating_sub(replaced);
         let limit = held.settings.files.max_total_bytes();
         if taken.saturating_add(bytes.len() as u64) > limit {
-            let detail = format!("{taken} of {limit} bytes are taken; {} more do not fit", bytes.len());
-            return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail)
-                .hint("delete an upload, or have an administrator raise `[files] max_total_bytes`"));
+            return Err(no_room(format!(
+                "{taken} of {limit} bytes are taken; {} more do not fit",
+                bytes.len()
+            )));
         }
-        if count >= LISTED {
-            let detail = format!("there are {count} uploads; at most {LISTED} are kept");
-            return Err(
-                Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail).hint("delete an upload")
-            );
-        }
-        write(&folder, &name, &bytes)
+        write(&folder, &path, &bytes)
     })
     .await
 }
 
+fn no_room(detail: String) -> Problem {
+    Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail)
+        .hint("delete an upload or a conversation, or have an administrator raise `[files] max_total_bytes`")
+}
+
 /// Writes a file and looks at what is there then.
-pub fn write(folder: &WorkingFolder, path: &str, bytes: &[u8]) -> Result<Entry, Problem> {
+fn write(folder: &WorkingFolder, path: &str, bytes: &[u8]) -> Result<Entry, Problem> {
     let path = folder.resolve(path)?;
     folder.write(&path, bytes)?;
     let name = path.as_path().file_name().map(|name| name.to_string_lossy().into_owned());

@@ -11,8 +11,7 @@ use windlass::machine::{
 };
 use windlass::port::journal::RunRow;
 
-use super::find;
-use crate::account::audit::Note;
+use super::{find, record};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::grants::{ArgumentCondition, Grant, Offer};
@@ -210,7 +209,7 @@ impl Wish {
     }
 }
 
-/// A grant that is written in the transaction that approves its call.
+/// A grant that is written once its call is approved.
 struct Granting {
     interrupt: InterruptId,
     draft: GrantDraft,
@@ -267,7 +266,7 @@ async fn whom(app: &Shared, caller: &Caller, row: &RunRow) -> Result<Principal, 
     Ok(run.by.clone())
 }
 
-/// Gives answers to interrupts of one thread: all of them count with the grants beside them, or none.
+/// Gives answers to interrupts of one thread: all of them count, or none; the grants that go with them are written after.
 pub async fn give(
     app: &Shared,
     caller: &Caller,
@@ -284,19 +283,17 @@ pub async fn give(
             drafts.push(draft);
         }
     }
-    let (seq, grants) = app.engine.answer_and_grant_all(&row.thread, given, drafts, caller.party()).await?;
-    let mut grants: Vec<(InterruptId, Grant)> = granted
-        .into_iter()
-        .zip(grants)
-        .map(|((interrupt, user), grant)| (interrupt, Grant::from((user, grant))))
-        .collect();
+    let seq = app.engine.answer_all(&row.thread, given, caller.party()).await?;
+    // After the answer: the call that it approves must not use the grant up.
+    let mut grants: Vec<(InterruptId, Grant)> = Vec::new();
+    for ((interrupt, user), draft) in granted.into_iter().zip(drafts) {
+        let grant = app.engine.grant(draft).await?;
+        grants.push((interrupt, Grant::from((user, grant))));
+    }
     tracing::info!(thread = %row.thread, by = %caller.user(), answers = wishes.len(), "answered");
     for (id, _) in &wishes {
-        let mut note = Note::by(&caller.0, "interrupt.answered").on(id.as_str());
-        if let Some((_, grant)) = grants.iter().find(|(of, _)| of == id) {
-            note = note.with("grant", grant.id());
-        }
-        app.accounts.record(note).await?;
+        let grant = grants.iter().find(|(of, _)| of == id);
+        record(app, caller, id, grant.map(|(_, grant)| grant.id())).await;
     }
     let events = app.engine.events(&row.thread, Seq(seq.0.saturating_sub(1)), EVENTS).await?;
     let state = |id: &InterruptId| {

@@ -15,7 +15,7 @@ use super::message::{Message, call_id, last_words_id, parts, plain, remark, repl
 use super::notes;
 use super::reply::Whole;
 use super::word::Spent;
-use crate::http::compat::skyflo::fill::fill;
+use crate::http::compat::skyflo::fill::{ROOM_BYTES, fill};
 
 /// Events read at a time.
 const PAGE: usize = 512;
@@ -79,6 +79,7 @@ impl History {
         thread: &ThreadId,
         until: Option<Seq>,
     ) -> Result<(), EngineError> {
+        let mut room = ROOM_BYTES;
         loop {
             let page = engine.events(thread, self.seq, PAGE).await?;
             let is_last = page.len() < PAGE;
@@ -86,7 +87,7 @@ impl History {
                 if until.is_some_and(|until| seq > until) {
                     return Ok(());
                 }
-                fill(engine, &mut event).await;
+                fill(engine, &mut event, &mut room).await;
                 self.apply(seq, &event);
             }
             if is_last {

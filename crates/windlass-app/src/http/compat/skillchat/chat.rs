@@ -27,6 +27,7 @@ use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::failure::{Failure, explain};
 use crate::http::input::Body;
+use crate::http::interrupts::record;
 use crate::http::problem::Problem;
 use crate::http::send::MESSAGE_MAX_CHARS;
 use crate::http::timezone;
@@ -131,7 +132,9 @@ async fn give(
     answer: Answer,
 ) -> Result<(), EngineError> {
     let given = Given { interrupt: open.interrupt.clone(), answer, approval: None };
-    app.engine.answer_all(thread, vec![given], caller.party()).await.map(drop)
+    app.engine.answer_all(thread, vec![given], caller.party()).await?;
+    record(app, caller, &open.interrupt, None).await;
+    Ok(())
 }
 
 impl Chat {

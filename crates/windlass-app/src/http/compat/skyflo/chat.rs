@@ -24,6 +24,7 @@ use crate::http::Shared;
 use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
+use crate::http::interrupts::record;
 use crate::http::problem::Problem;
 use crate::http::stream::feed::{Feed, Reader};
 
@@ -179,6 +180,7 @@ pub async fn decide(
     let answer = answer(&asked.kind, &decision);
     let given = Given { interrupt: asked.interrupt.clone(), answer, approval: None };
     let seq = app.engine.answer_all(&row.thread, vec![given], caller.party()).await?;
+    record(&app, &caller, &asked.interrupt, None).await;
     if let Some(reason) = decision.reason.as_deref().filter(|_| decision.approve) {
         let data = json!({"call_id": call, "reason": reason, "by": caller.user().as_str()});
         if let Err(error) = app.engine.send(&row.thread, Input::Note { name: REASON.into(), data }).await {

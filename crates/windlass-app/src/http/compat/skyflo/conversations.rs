@@ -18,6 +18,7 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path, Query};
 use crate::http::problem::Problem;
+use crate::http::threads::forget;
 
 /// Conversations of a page where the request names no number.
 const LIMIT: usize = 20;
@@ -280,7 +281,7 @@ pub async fn delete(
             if row.view.status != ThreadStatus::Idle {
                 end_run(&app, &caller, &row.thread).await?;
             }
-            app.engine.delete(&row.thread).await?;
+            forget(&app, &caller, *row).await?;
         }
         Found::Draft(draft) => draft.delete(&app).await?,
     }

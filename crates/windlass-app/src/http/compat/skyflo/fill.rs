@@ -1,46 +1,49 @@
 //! Fetches the texts of an event that are stored apart, so that what follows is a pure mapping.
 //!
-//! A text that cannot be had stays apart and is shown as a mark.
+//! A text that cannot be had, or that an answer has no room for, stays apart and is shown as a mark.
 
 use std::sync::Arc;
 
 use windlass::machine::{Block, Content, Event, Fact, InterruptKind, Message};
 use windlass::{Engine, Update};
 
+/// Bytes of texts that are fetched for one answer at most: what does not fit stays apart.
+pub const ROOM_BYTES: u64 = 16 * 1024 * 1024;
+
 /// An update whose texts are all there.
 pub async fn filled(engine: &Engine, mut update: Update) -> Update {
     if let Update::Event(recorded) = &mut update {
-        fill(engine, &mut recorded.event).await;
+        fill(engine, &mut recorded.event, &mut { ROOM_BYTES }).await;
     }
     update
 }
 
-/// Fetches what clients are shown of an event.
-pub async fn fill(engine: &Engine, event: &mut Event) {
+/// Fetches what clients are shown of an event, as long as there is room for it.
+pub async fn fill(engine: &Engine, event: &mut Event, room: &mut u64) {
     match &mut event.fact {
         Fact::MessageReceived { message, .. }
         | Fact::MessageEdited { message, .. }
         | Fact::StepReplied { message, .. } => {
-            fill_message(engine, message).await;
+            fill_message(engine, message, room).await;
         }
-        Fact::MessageQueued { queued, .. } => fill_message(engine, &mut queued.message).await,
-        Fact::ToolFinished { content, .. } => fill_blocks(engine, content).await,
+        Fact::MessageQueued { queued, .. } => fill_message(engine, &mut queued.message, room).await,
+        Fact::ToolFinished { content, .. } => fill_blocks(engine, content, room).await,
         Fact::CallJudged { arguments: Some(arguments), .. } | Fact::CallEdited { arguments, .. } => {
-            fill_text(engine, arguments).await;
+            fill_text(engine, arguments, room).await;
         }
         Fact::InterruptOpened { kind: InterruptKind::Approval { preview: Some(preview), .. }, .. } => {
-            fill_text(engine, preview).await;
+            fill_text(engine, preview, room).await;
         }
         Fact::RunFinished { output, .. } => {
             if let Some(text) = &mut output.text {
-                fill_text(engine, text).await;
+                fill_text(engine, text, room).await;
             }
         }
         _ => {} // tidy: the other kinds have no texts that clients are shown
     }
 }
 
-async fn fill_message(engine: &Engine, message: &mut Arc<Message>) {
+async fn fill_message(engine: &Engine, message: &mut Arc<Message>, room: &mut u64) {
     let apart = message.blocks.iter().any(|block| match block {
         Block::Text { text, .. } | Block::Reasoning { text, .. } => text.inline().is_none(),
         Block::ToolCall(call) => call.asked.inline().is_none(),
@@ -48,26 +51,28 @@ async fn fill_message(engine: &Engine, message: &mut Arc<Message>) {
     });
     if apart {
         let mut whole = Message::clone(message);
-        fill_blocks(engine, &mut whole.blocks).await;
+        fill_blocks(engine, &mut whole.blocks, room).await;
         *message = Arc::new(whole);
     }
 }
 
-async fn fill_blocks(engine: &Engine, blocks: &mut [Block]) {
+async fn fill_blocks(engine: &Engine, blocks: &mut [Block], room: &mut u64) {
     for block in blocks {
         match block {
-            Block::Text { text, .. } | Block::Reasoning { text, .. } => fill_text(engine, text).await,
-            Block::ToolCall(call) => fill_text(engine, &mut call.asked).await,
+            Block::Text { text, .. } | Block::Reasoning { text, .. } => fill_text(engine, text, room).await,
+            Block::ToolCall(call) => fill_text(engine, &mut call.asked, room).await,
             Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) | Block::Opaque { .. } => {}
         }
     }
 }
 
-/// Fetches one text.
-pub async fn fill_text(engine: &Engine, text: &mut Content) {
+/// Fetches one text, where there is room for it.
+async fn fill_text(engine: &Engine, text: &mut Content, room: &mut u64) {
     if text.inline().is_some() {
         return;
     }
+    let Some(left) = room.checked_sub(text.size_bytes()) else { return };
+    *room = left;
     match engine.text(text).await {
         Ok(whole) => *text = Content::Inline(whole),
         Err(error) => tracing::warn!(%error, "a text that is stored apart cannot be read"),

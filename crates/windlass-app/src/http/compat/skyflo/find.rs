@@ -13,6 +13,8 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
+/// Conversations without a message that a user has at most: all are read for each list.
+pub const DRAFTS_MAX: usize = 200;
 /// The kind of the records.
 pub const DRAFT: &str = "skyflo.conversation";
 
@@ -135,6 +137,11 @@ pub async fn create(app: &Shared, caller: &Caller, id: &str) -> Result<Draft, Pr
     if !is_uuid(id) {
         return Err(Problem::not_found(format!("conversation `{id}`"))
             .hint("make it with `POST /conversations`, or choose a UUID"));
+    }
+    let kept = app.engine.records().list(DRAFT, Some(caller.user().as_str()), None, DRAFTS_MAX).await?;
+    if kept.len() >= DRAFTS_MAX {
+        let detail = format!("there are {DRAFTS_MAX} conversations without a message already");
+        return Err(Problem::conflict("too_many", detail).hint("write in one of them, or delete some"));
     }
     let now = crate::place::clock().now();
     let draft = Draft {

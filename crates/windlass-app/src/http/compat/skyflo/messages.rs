@@ -15,7 +15,7 @@ use windlass::{Engine, EngineError};
 
 use super::call::{Call, args, blocks, plain, text};
 use super::calls::{Said, is_failure, said as answered};
-use super::fill::fill;
+use super::fill::{ROOM_BYTES, fill};
 use super::find::CHANGED;
 use super::reply::{Replied, dollars, said, thought};
 
@@ -25,13 +25,13 @@ const PAGE: usize = 512;
 /// Reads a conversation.
 pub async fn messages(engine: &Engine, thread: &ThreadId) -> Result<Vec<Value>, EngineError> {
     let mut fold = Fold::default();
-    let mut after = Seq::default();
+    let (mut after, mut room) = (Seq::default(), ROOM_BYTES);
     loop {
         let page = engine.events(thread, after, PAGE).await?;
         let is_last = page.len() < PAGE;
         for Recorded { seq, mut event } in page {
             after = seq;
-            fill(engine, &mut event).await;
+            fill(engine, &mut event, &mut room).await;
             fold.apply(seq, &event);
         }
         if is_last {

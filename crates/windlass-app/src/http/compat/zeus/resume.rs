@@ -25,6 +25,7 @@ use crate::http::Shared;
 use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Query};
+use crate::http::interrupts::record;
 use crate::http::problem::Problem;
 use crate::http::send::Said;
 
@@ -62,6 +63,9 @@ pub async fn resume(
             return Err(error.into());
         }
     };
+    for interrupt in &answered {
+        record(&app, &caller, interrupt, None).await;
+    }
     let scene = Scene { session: session.name.clone(), names: written.events };
     // What still waits is told again, so that no stream is without a word.
     let first = Calls::resumed(run).open(&scene, run, &answered);
