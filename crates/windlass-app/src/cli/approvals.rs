@@ -360,8 +360,10 @@ async fn drive(
     let row = &waiting.row;
     place.prepare(console, &row.view.model)?;
     let mut signals = Signals::listen()?;
+    // Asked first: what is driven here may come to rest meanwhile, and then nobody drives it.
+    let drives = place.engine.drives(&row.thread);
     let status = place.engine.thread(&row.thread).await?.view.status;
-    if status == ThreadStatus::Running && !place.engine.drives(&row.thread) {
+    if status == ThreadStatus::Running && !drives {
         console.note("the answer counts; another process drives the run");
         console.hint(&format!("`windlass watch {}{}` follows it", row.view.run, place.ground.same_flags()));
         return Ok(Exit::Done);

@@ -276,6 +276,7 @@ async fn the_end_of_a_run_is_recorded_once_with_its_figures() {
         usage,
         cost: Some(MicroUsd(40)),
         duration_ms: 1_400,
+        ttft_ms: Some(700),
         ..Totals::default()
     };
     assert_eq!(ends.collect::<Vec<_>>(), [(Some(outcome.run_id), RunStatus::Done, totals)]);

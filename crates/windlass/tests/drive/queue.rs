@@ -62,11 +62,14 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
     // Longer than what is recorded in one piece.
     let long = "so ".repeat(10_000);
     engine.edit_queued(&thread, &"m2".into(), edited(&long), "cy".into()).await.unwrap();
-    engine.edit_queued(&thread, &"m4".into(), edited("changed by the owner"), "ann".into()).await.unwrap();
+    let by_owner = engine.edit_queued(&thread, &"m4".into(), edited("no"), "ann".into()).await.unwrap_err();
+    let words = "message `m4` is not `ann`'s; only its sender changes it, you may withdraw it";
+    assert_eq!(by_owner.to_string(), words);
+    engine.edit_queued(&thread, &"m4".into(), edited("changed by its sender"), "cy".into()).await.unwrap();
     engine.withdraw(&thread, &"m3".into(), "cy".into()).await.unwrap();
     let row = |id: &str, text: &str, place| (id.into(), text.to_owned(), "cy".into(), place);
     let expected =
-        [row("m2", "[a long text]", Place::AfterRun), row("m4", "changed by the owner", Place::AfterRun)];
+        [row("m2", "[a long text]", Place::AfterRun), row("m4", "changed by its sender", Place::AfterRun)];
     assert_eq!(listed(&engine).await, expected);
 
     engine.send_now(&thread, &"m4".into(), "cy".into()).await.unwrap();
@@ -81,7 +84,7 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
         answers.push(engine.status(&row.view.run).await.unwrap().data.unwrap_or_default());
     }
     // The long text was told in full; the script is shown a mark in its place.
-    assert_eq!(answers, ["", "heard: changed by the owner", "heard: [a long text]"]);
+    assert_eq!(answers, ["", "heard: changed by its sender", "heard: [a long text]"]);
     assert_eq!(outcome.data.as_deref(), Some("heard: [a long text]"));
     assert_eq!(listed(&engine).await, []);
     let gone = engine.withdraw(&thread, &"m4".into(), "cy".into()).await.unwrap_err();

@@ -76,7 +76,7 @@ async fn a_grant_is_not_written_where_its_answer_is_refused() {
     let other = GrantDraft { user: "eve".into(), ..draft(None) };
     check(Answer::Approve, other, party("ann"), "the run works for `local`").await;
     let member = Party { roles: vec!["member".into()], ..party("ann") };
-    check(Answer::Approve, draft(None), member, "`ann` cannot grant for `local`").await;
+    check(Answer::Approve, draft(None), member, "`ann` may not answer interrupt").await;
     let elsewhere = Party { workspace: "elsewhere".into(), ..party("ann") };
     check(Answer::Approve, draft(None), elsewhere, "does not exist").await;
 }
