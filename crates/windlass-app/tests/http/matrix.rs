@@ -13,7 +13,7 @@ use crate::cli::User;
 
 /// Each route with whom it is for, and a body that it takes.
 ///
-/// `open`: everybody. `token`: whoever has one of its own kind. `any`: whoever is known. `member`, `admin`: from that role on. `ann's`: hers, which for others
+/// `open`: everybody. `token`: whoever has one of its own kind. `login`: whoever has signed in, and no key. `any`: whoever is known. `member`, `admin`: from that role on. `ann's`: hers, which for others
 /// is not there; administrators of her workspace see it too.
 const ROUTES: &str = r#"
 get    /health                                  open
@@ -31,7 +31,7 @@ get    /auth/oidc/{provider}/callback           open
 post   /auth/logout                             open   {}
 get    /auth/me                                 any
 patch  /auth/me                                 any    {"name": "x"}
-put    /auth/password                           any    {"current_password": "12345678", "new_password": "12345679"}
+put    /auth/password                           login  {"current_password": "12345678", "new_password": "12345679"}
 get    /auth/sessions                           any
 delete /auth/sessions                           any
 delete /auth/sessions/{session}                 any
@@ -285,6 +285,7 @@ fn wanted(route: &Route, who: &str) -> &'static [&'static str] {
         ("open", _) => &["in", "404", "403"],
         ("token", _) => &["401"],
         (_, _) if !known => &["401"],
+        ("login", _) => &["403"],
         // A key for reading alone changes nothing; its user's own settings and keys are no exception.
         (_, "reader") if !reads => &["403"],
         ("member", "viewer") => &["403", "404"],

@@ -85,7 +85,7 @@ async fn a_question_that_has_expired_is_not_answered() {
     let run = runs["data"][0]["id"].as_str().unwrap_or_else(|| panic!("{runs:#}"));
     // Its time runs out by itself, and the run goes on.
     while server.get(&format!("/api/v1/runs/{run}/wait"), &key).await.body["status"] == "paused" {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await; // tidy: sleep it waits for the thing itself
     }
     let checkpoint = &asked.body["hitl"]["checkpoint_id"];
     let said = json!({"session_id": "s", "checkpoint_id": checkpoint, "response": {"approved": true}});
