@@ -52,11 +52,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// Reads JSON: valid UTF-8, no deeper than 128 levels, no key twice in one object. Which of two values of a key counts,
+/// Reads a JSON object: valid UTF-8, no deeper than 128 levels, no key twice in one object. Which of two values of a key counts,
 /// every reader decides for itself, so that what was checked might not be what is used.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if let Err(error) = serde_json::from_slice::<Unique>(bytes) {
         return Err(Problem::bad_request(format!("the body is no JSON that is read here: {error}")));
+    }
+    // A list would be read as an object's fields in their order.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(Problem::invalid("the body is no JSON object"));
     }
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),

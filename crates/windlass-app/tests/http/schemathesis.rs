@@ -31,7 +31,9 @@ fn fuzzer() -> PathBuf {
 #[tokio::test]
 async fn every_answer_is_one_that_the_description_names() {
     let user = crate::cli::User::new();
-    user.configure("[server.limits]\nrequests_per_minute = 0\nruns_per_user = 0\n");
+    user.configure(
+        "[server.limits]\nrequests_per_minute = 0\nanonymous_requests_per_minute = 0\nruns_per_user = 0\n",
+    );
     let server = Server::start_for(user, &[]);
     let ann = server.admin();
     // Something of each kind is there to be found.
