@@ -37,6 +37,8 @@ pub fn in_tree(root: &Path) -> Result<Vec<Mention>> {
 fn in_file(file: &SourceFile) -> Vec<Mention> {
     let comments = if file.is_rust() { &file.views.comments } else { &file.text };
     let mut found = Vec::new();
+    // A module that is compiled for tests alone does not say so itself, but its tests do.
+    let code: Vec<&str> = file.text.lines().collect();
     for (index, line) in comments.lines().enumerate() {
         let Some(ids) = line.trim().strip_prefix("// rows:") else { continue };
         for id in ids.split(',') {
@@ -44,11 +46,17 @@ fn in_file(file: &SourceFile) -> Vec<Mention> {
                 id: id.trim().to_owned(),
                 path: file.path.clone(),
                 line: index + 1,
-                is_test: is_test(file, index + 1),
+                is_test: is_test(file, index + 1) || is_above_a_test(&code, index),
             });
         }
     }
     found
+}
+
+/// Whether a comment stands right above a test.
+fn is_above_a_test(code: &[&str], index: usize) -> bool {
+    let below = code.iter().skip(index + 1).map(|line| line.trim()).find(|line| !line.starts_with("//"));
+    below.is_some_and(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
 }
 
 /// Whether a line is test code. The kit counts: its suites are the tests of every store and bus.
@@ -75,6 +83,13 @@ mod tests {
         check("crates/windlass/tests/a.rs", text, &[("SK-G3", 2, true), ("LM-L4", 2, true)]);
         check("crates/windlass/src/testing/suite.rs", text, &[("SK-G3", 2, true), ("LM-L4", 2, true)]);
         check("crates/windlass-app/ui/tests/a.js", "  // rows: SK-U1\n", &[("SK-U1", 1, true)]);
+    }
+
+    #[test]
+    fn a_comment_above_a_test_belongs_to_it() {
+        let text = "// rows: SK-G3\n// And more.\n#[tokio::test]\nasync fn a() {}\n";
+        check("crates/windlass/src/golden.rs", text, &[("SK-G3", 1, true)]);
+        check("crates/windlass/src/golden.rs", "// rows: SK-G3\nfn a() {}\n", &[("SK-G3", 1, false)]);
     }
 
     #[test]

@@ -298,6 +298,7 @@ fn wanted(route: &Route, who: &str) -> &'static [&'static str] {
     }
 }
 
+// rows: SK-X7
 #[tokio::test]
 async fn everybody_gets_what_is_theirs_and_nothing_else() {
     let world = World::new().await;

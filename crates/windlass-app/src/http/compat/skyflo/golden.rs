@@ -136,7 +136,8 @@ fn played(script: &str) -> String {
     out
 }
 
-// rows: SK-E1, SK-E3..E15, SK-E23..E26, SK-G19, SK-L6, SK-L7, SK-X9, SK-X10
+// rows: SK-E1, SK-E3, SK-E4, SK-E5, SK-E6, SK-E7, SK-E8, SK-E9, SK-E10, SK-E11, SK-E12, SK-E13, SK-E14, SK-E15
+// rows: SK-E23, SK-E24, SK-E25, SK-E26, SK-G19, SK-L6, SK-L7, SK-X9, SK-X10
 #[test]
 fn golden() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/compat/skyflo/golden");

@@ -14,7 +14,7 @@ fn begin(run: Option<&Run>) -> Zeus {
     }
 }
 
-// rows: ZE-E8, ZE-E9, ZE-S1..S7, ZE-H2, ZE-H3, ZE-H6, ZE-P7, ZE-P8, ZE-X3, ZE-X4
+// rows: ZE-E8, ZE-E9, ZE-S1, ZE-S2, ZE-S3, ZE-S4, ZE-S5, ZE-S6, ZE-S7, ZE-H2, ZE-H3, ZE-H6, ZE-P7, ZE-P8, ZE-X3, ZE-X4
 #[test]
 fn golden() {
     check("zeus", begin);
