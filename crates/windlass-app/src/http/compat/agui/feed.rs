@@ -65,6 +65,7 @@ impl Live {
     /// The same for a client that comes back in the middle of a reply.
     pub fn joining(mut self) -> Self {
         self.joins = true;
+        self.speaker.joins(true);
         self
     }
 
@@ -99,7 +100,7 @@ impl Live {
                 true => self.join().await,
                 false => {
                     let item = self.feed.next().await?;
-                    self.take(item).await
+                    self.take(item).await.map(drop)
                 }
             };
             if let Err(problem) = taken {
@@ -134,10 +135,11 @@ impl Live {
                 continue;
             }
             is_told |= self.flush(&mut gathered, is_told).await?;
-            self.take(item).await?;
+            is_told |= self.take(item).await?;
         }
         is_told |= self.flush(&mut gathered, is_told).await?;
-        if is_told {
+        self.speaker.joins(false);
+        if is_told || self.speaker.is_over() {
             Ok(())
         } else {
             self.say(vec![Said::History(Vec::new())], self.feed.position(), false).await
@@ -155,7 +157,8 @@ impl Live {
         Ok(is_told || is_history)
     }
 
-    async fn take(&mut self, item: Item) -> Result<(), Problem> {
+    /// Says what is said of an item; returns whether all messages were told with it.
+    async fn take(&mut self, item: Item) -> Result<bool, Problem> {
         let mut at = self.feed.position();
         let mut is_event = false;
         let said = match item {
@@ -178,7 +181,9 @@ impl Live {
             }
             Item::Refused(problem) => return Err(problem),
         };
-        self.say(said, at, is_event).await
+        let is_history = said.iter().any(|said| matches!(said, Said::History(_)));
+        self.say(said, at, is_event).await?;
+        Ok(is_history)
     }
 
     /// Writes words that are said at a place; the last one of an event or a fragment has its position. A snapshot is

@@ -47,6 +47,8 @@ pub struct Reply {
     thought: Flow,
     text: Flow,
     calls: Vec<Call>,
+    /// Whether its client may have seen a beginning of it elsewhere, and was shown none of it here.
+    is_joined: bool,
 }
 
 /// A whole reply, or what has come of one.
@@ -90,7 +92,12 @@ impl Whole {
 impl Reply {
     /// A reply of which nothing was told.
     pub fn new(id: String) -> Self {
-        Self { id, thought: Flow::default(), text: Flow::default(), calls: Vec::new() }
+        Self { id, thought: Flow::default(), text: Flow::default(), calls: Vec::new(), is_joined: false }
+    }
+
+    /// Its client comes back, and may have seen a beginning of it elsewhere; or it has been shown by now what there is.
+    pub fn joins(&mut self, is_joined: bool) {
+        self.is_joined = is_joined;
     }
 
     /// Its id.
@@ -138,6 +145,9 @@ impl Reply {
 
     /// Takes the whole reply, which the journal has by now.
     pub fn finish(&mut self, whole: &Whole) -> Vec<Said> {
+        if self.is_joined && !self.is_begun() {
+            return vec![Said::History(Vec::new())];
+        }
         if !self.agrees(whole) {
             return self.fail();
         }
@@ -148,7 +158,7 @@ impl Reply {
 
     /// The try has failed: nothing of it stays.
     pub fn fail(&mut self) -> Vec<Said> {
-        let is_begun = self.is_begun();
+        let is_begun = self.is_begun() || self.is_joined;
         let mut said: Vec<Said> = self.close().into_iter().map(Said::Word).collect();
         if is_begun {
             said.push(Said::History(Vec::new()));

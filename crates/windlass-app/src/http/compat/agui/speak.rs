@@ -98,6 +98,11 @@ impl Speaker {
         words.into_iter().map(Said::Word).collect()
     }
 
+    /// Says whether the client comes back in the middle of the reply, and was shown none of it yet.
+    pub fn joins(&mut self, is_joined: bool) {
+        self.reply.joins(is_joined);
+    }
+
     /// Whether everything was said.
     pub fn is_over(&self) -> bool {
         self.is_over
