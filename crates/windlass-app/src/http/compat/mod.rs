@@ -3,6 +3,7 @@
 //! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
 
 mod agui;
+mod decision;
 mod history;
 mod session;
 mod skillchat;

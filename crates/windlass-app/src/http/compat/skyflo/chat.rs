@@ -9,12 +9,13 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    Answer, AtLimit, Fact, Given, Input, InterruptKind, Machine, Principal, Reject, Reply, Run, RunId,
-    RunOptions, Seq, Surface, ThreadId, WhenBusy,
+    AtLimit, Fact, Given, Input, Machine, Principal, Reject, Run, RunId, RunOptions, Seq, Surface, ThreadId,
+    WhenBusy,
 };
 use windlass::port::journal::RunRow;
 use windlass::{EngineError, Task};
 
+use super::super::decision::Decided;
 use super::call::named;
 use super::feed::{HEARTBEAT, respond};
 use super::find::{Found, found, open};
@@ -177,7 +178,8 @@ pub async fn decide(
     let active = active(&machine, &run).filter(|run| run.attempt.step == key.step).ok_or_else(closed)?;
     let mut open = active.open();
     let (_, asked) = open.find(|(index, _)| *index == Some(key.index as usize)).ok_or_else(closed)?;
-    let answer = answer(&asked.kind, &decision);
+    let decided = Decided { is_yes: decision.approve, reason: decision.reason.clone(), parameters: None };
+    let answer = decided.answer(&asked.kind);
     let given = Given { interrupt: asked.interrupt.clone(), answer, approval: None };
     let seq = app.engine.answer_all(&row.thread, vec![given], caller.party()).await?;
     record(&app, &caller, &asked.interrupt, None).await;
@@ -191,35 +193,6 @@ pub async fn decide(
     let speaker = Speaker::new(scene, run, since, offer(&app)).beside(active);
     let first = speaker.begin(None);
     Ok(respond(&app, feed(&app, &headers, &row.thread, seq), speaker, first))
-}
-
-/// A yes or a no in the words that fit what is asked. A reason for a no is told to the model; beside a question, it is
-/// the reply. (SK-X9)
-fn answer(kind: &InterruptKind, decision: &Decision) -> Answer {
-    let reason = decision.reason.clone().filter(|reason| !reason.is_empty());
-    match (kind, decision.approve) {
-        (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, true) => Answer::Approve,
-        (InterruptKind::Question(question), true) => {
-            let selected = reason.clone().filter(|reason| question.options.contains(reason));
-            let text = if selected.is_some() { None } else { reason };
-            Answer::Reply(Box::new(Reply { selected, text, values: None }))
-        }
-        (InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }, true) => {
-            Answer::Reply(Box::new(Reply { text: reason, ..Reply::default() }))
-        }
-        (InterruptKind::InDoubt { .. }, true) => Answer::Retry,
-        (InterruptKind::InDoubt { .. }, false) => Answer::Fail { reason },
-        (InterruptKind::Limit(limit), true) => Answer::Raise { to: limit.figure.max(limit.used) + 1 },
-        (InterruptKind::Limit(_), false) => Answer::Stop,
-        (
-            InterruptKind::Approval { .. }
-            | InterruptKind::Hook { .. }
-            | InterruptKind::Question(_)
-            | InterruptKind::SignIn { .. }
-            | InterruptKind::Handoff { .. },
-            false,
-        ) => Answer::Deny { reason },
-    }
 }
 
 /// The wish to stop.

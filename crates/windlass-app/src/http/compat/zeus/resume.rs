@@ -7,11 +7,11 @@ use axum::response::Response;
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use windlass::machine::{
-    Answer, Content, Fact, Given, InputId, InterruptKind, Reply, Run, RunOptions, Seq, Surface, ThreadId,
-    WhenBusy,
+    Answer, Fact, Given, InputId, InterruptKind, Run, RunOptions, Seq, Surface, ThreadId, WhenBusy,
 };
 use windlass::{AgentConfig, Task};
 
+use super::super::decision::Decided;
 use super::super::session;
 use super::super::skyflo::call::named as call_named;
 use super::super::stream::{feed, respond};
@@ -112,34 +112,7 @@ fn answer(kind: &InterruptKind, result: &CallResult) -> Result<Answer, Problem> 
     if result.decision == Decision::Modified && parameters.is_none() {
         return Err(Problem::invalid("the decision `modified` needs `parameters`"));
     }
-    Ok(match (kind, is_yes) {
-        (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, true) => match parameters {
-            Some(parameters) => {
-                Answer::Edit { arguments: Content::Inline(Value::Object(parameters).to_string()) }
-            }
-            None => Answer::Approve,
-        },
-        (InterruptKind::Question(question), true) => {
-            let selected = reason.clone().filter(|reason| question.options.contains(reason));
-            let text = if selected.is_some() { None } else { reason };
-            Answer::Reply(Box::new(Reply { selected, text, values: parameters.map(Value::Object) }))
-        }
-        (InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }, true) => {
-            Answer::Reply(Box::new(Reply { text: reason, ..Reply::default() }))
-        }
-        (InterruptKind::InDoubt { .. }, true) => Answer::Retry,
-        (InterruptKind::InDoubt { .. }, false) => Answer::Fail { reason },
-        (InterruptKind::Limit(limit), true) => Answer::Raise { to: limit.figure.max(limit.used) + 1 },
-        (InterruptKind::Limit(_), false) => Answer::Stop,
-        (
-            InterruptKind::Approval { .. }
-            | InterruptKind::Hook { .. }
-            | InterruptKind::Question(_)
-            | InterruptKind::SignIn { .. }
-            | InterruptKind::Handoff { .. },
-            false,
-        ) => Answer::Deny { reason },
-    })
+    Ok(Decided { is_yes, reason, parameters }.answer(kind))
 }
 
 /// Puts an instruction beside the run, which reads it before its next step. Returns the id under which it waits.
