@@ -31,18 +31,18 @@ fn usual(kind: &str) -> Value {
     }
 }
 
-/// One stream.
-struct Stage<S> {
-    before: State,
-    begin: fn(Option<&Run>) -> S,
-    speaker: Option<S>,
-    seq: u64,
-    now: u64,
+/// What a transcript's lines say, one after the other.
+#[derive(Debug, Default)]
+pub struct Script {
+    /// Events so far.
+    pub seq: u64,
+    /// The time now, in milliseconds.
+    pub now: u64,
 }
 
-impl<S: Speaker> Stage<S> {
+impl Script {
     /// `TIME KIND {the rest}`; `"run"` in the rest names another run than the first.
-    fn event(&mut self, line: &str) -> Event {
+    pub fn event(&mut self, line: &str) -> Event {
         let (at, rest) = line.split_once(' ').expect("a time");
         let (kind, rest) = rest.split_once(' ').unwrap_or((rest, "{}"));
         self.now = at.parse().unwrap_or_else(|_| panic!("no time: {line}"));
@@ -58,7 +58,8 @@ impl<S: Speaker> Stage<S> {
         Event::decode(&event.to_string()).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    fn update(&mut self, line: &str) -> Update {
+    /// An event, a fragment, a snapshot of fragments, a status, or that driving stopped.
+    pub fn update(&mut self, line: &str) -> Update {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let seq = Seq(self.seq);
         match word {
@@ -84,24 +85,34 @@ impl<S: Speaker> Stage<S> {
             }
         }
     }
+}
 
+/// One stream.
+struct Stage<S> {
+    script: Script,
+    before: State,
+    begin: fn(Option<&Run>) -> S,
+    speaker: Option<S>,
+}
+
+impl<S: Speaker> Stage<S> {
     fn line(&mut self, line: &str) -> Vec<String> {
         if let Some(event) = line.strip_prefix("= ") {
-            let event = self.event(event);
+            let event = self.script.event(event);
             self.before.apply(&event);
             return Vec::new();
         }
         let Some(line) = line.strip_prefix("> ") else { return Vec::new() };
-        let update = self.update(line);
+        let update = self.script.update(line);
         let (begin, before) = (self.begin, &self.before);
         let speaker = self.speaker.get_or_insert_with(|| begin(before.run.as_ref()));
         assert!(!speaker.is_over(), "it was over before `{line}`");
-        speaker.hear(&update, Timestamp(self.now))
+        speaker.hear(&update, Timestamp(self.script.now))
     }
 }
 
 fn played<S: Speaker>(begin: fn(Option<&Run>) -> S, script: &str) -> String {
-    let mut stage = Stage { before: State::default(), begin, speaker: None, seq: 0, now: 0 };
+    let mut stage = Stage { script: Script::default(), before: State::default(), begin, speaker: None };
     let mut out = String::new();
     for line in script.lines().filter(|line| ["= ", "> ", "# "].iter().any(|mark| line.starts_with(mark))) {
         writeln!(out, "{line}").unwrap();
@@ -116,12 +127,17 @@ fn played<S: Speaker>(begin: fn(Option<&Run>) -> S, script: &str) -> String {
 
 /// Plays every transcript of a dialect. `begin` makes the speaker of a stream beside an active run, or of `run_1`.
 pub fn check<S: Speaker>(dialect: &str, begin: fn(Option<&Run>) -> S) {
+    check_as(dialect, |script| played(begin, script));
+}
+
+/// Plays every transcript of a dialect in a way of its own.
+pub fn check_as(dialect: &str, play: impl Fn(&str) -> String) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/http/compat/{dialect}/golden"));
     let (mut wrong, mut count) = (Vec::new(), 0);
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        let played = played(begin, &text);
+        let played = play(&text);
         count += 1;
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&path, &played).unwrap();

@@ -4,13 +4,13 @@
 //! goes out. `UPDATE=1` rewrites that.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use windlass::machine::{Event, InputId, InterruptId, RunId, Seq, Timestamp};
 use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::{OpenInterrupt, Position, Update};
 
+use super::super::stage::check_as;
 use super::history::History;
 use super::input::Resume;
 use super::interrupt::answers;
@@ -202,17 +202,5 @@ fn played(script: &str) -> String {
 // rows: OV-14, OV-15
 #[test]
 fn golden() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/compat/agui/golden");
-    let mut wrong = Vec::new();
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let played = played(&text);
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(&path, &played).unwrap();
-        } else if played != text {
-            wrong.push(format!("{}:\n{played}", path.display()));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    check_as("agui", played);
 }
