@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::agent::{Agent, Annotations, EffectClass};
 use crate::command::Command;
-use crate::event::{Answer, InterruptKind, Refused, RunOptions};
+use crate::event::{Answer, InterruptKind, Refused, Rest, RunOptions};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId};
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{FailureClass, Grant, Policy, Terms, Trust};
@@ -118,6 +118,17 @@ pub enum Input {
         /// What the tool wants back.
         state: Option<Content>,
     },
+    /// A tool goes on later: its call holds nothing until then, and is started again with what the tool wants back.
+    ToolDeferred {
+        /// Which call.
+        call: CallKey,
+        /// How long, in milliseconds; a year at most.
+        after_ms: u64,
+        /// What the tool wants back.
+        state: Option<Content>,
+        /// What may be done again of what is left.
+        rest: Rest,
+    },
     /// What a call would do is known.
     Previewed {
         /// Which call.
@@ -187,6 +198,7 @@ impl Input {
             | Self::ToolReturned { .. }
             | Self::ToolStopped { .. }
             | Self::ToolAsked { .. }
+            | Self::ToolDeferred { .. }
             | Self::Previewed { .. }
             | Self::Reconciled { .. }
             | Self::LimitRefused { .. }

@@ -27,7 +27,7 @@ use crate::message::{Block, Message, MicroUsd, Role};
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 4;
+pub const FOLD: u32 = 5;
 
 /// A thread, folded from its journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -170,6 +170,7 @@ impl State {
             | Fact::CallPreviewing { call, .. }
             | Fact::CallPreviewed { call, .. }
             | Fact::ToolParked { call, .. }
+            | Fact::ToolDeferred { call, .. }
             | Fact::ToolReconciling { call, .. }
             | Fact::ToolUnresolved { call, .. } => self.with_run(|run| run.call_changed(*call, &event.fact)),
             Fact::InterruptOpened { interrupt, kind, call, terms } => {

@@ -66,6 +66,9 @@ pub(crate) fn decide(
         }
         Input::ToolStopped { call, reason } => tool::stopped(d, *call, reason),
         Input::ToolAsked { call, kind, terms, state } => tool::asked(d, *call, (kind, terms), state.as_ref()),
+        Input::ToolDeferred { call, after_ms, state, rest } => {
+            tool::deferred(d, *call, (*after_ms, *rest), state.as_ref())
+        }
         Input::Previewed { call, round, preview, digest } => {
             tool::previewed(d, *call, *round, (preview, *digest))
         }
@@ -191,6 +194,7 @@ impl<'a> Decision<'a> {
                 | Fact::InterruptEscalated { .. }
                 | Fact::InterruptClosed { .. }
                 | Fact::ToolParked { .. }
+                | Fact::ToolDeferred { .. }
                 | Fact::ToolReconciling { .. }
                 | Fact::ToolUnresolved { .. }
                 | Fact::ToolStarted { .. }

@@ -30,6 +30,7 @@ impl World {
         assert_eq!(state.run.as_ref().map(|run| &run.id), self.reference.run.as_ref().map(|run| &run.id));
         let Some((run, expected)) = state.run.as_ref().zip(self.reference.run.as_ref()) else { return };
         assert_eq!(run.is_waiting(), expected.is_waiting());
+        assert_eq!(run.is_sleeping(), expected.is_sleeping());
         let flies = !self.machine.unfinished().is_empty() || !self.machine.wants().is_empty();
         let moves = flies || self.machine.deadline().is_some() || run.is_waiting();
         assert!(moves, "the run is stuck: {:?}", run.phase);
