@@ -10,8 +10,8 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Replied, RunId, ThreadId,
-    ToolName, repair_arguments,
+    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Replied, Resumed, RunId,
+    ThreadId, ToolName, repair_arguments,
 };
 
 use super::contain::{Patience, attend, panic_text};
@@ -19,7 +19,9 @@ use super::execute::{Place, followed};
 use super::fill::NewBlobs;
 use super::{Deps, Letter};
 use crate::port::bus::Signal;
-use crate::port::tool::{Ask, CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply};
+use crate::port::tool::{
+    Ask, CallContext, Later, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolResumed,
+};
 use crate::tool::{WorkingFolder, key_of};
 
 /// Text of a preview at most: what a person can look through.
@@ -45,6 +47,7 @@ pub(super) struct ToolWork {
     pub arguments: Content,
     pub timeout_ms: u64,
     pub reply: Option<Box<Replied>>,
+    pub resumed: Option<Box<Resumed>>,
     pub cancel: CancellationToken,
 }
 
@@ -57,26 +60,28 @@ impl ToolWork {
     ) -> Option<Self> {
         match command {
             Command::CallModel { .. } => None,
-            Command::CallTool { call, start, tool, effect, arguments, timeout_ms, reply, class: _ } => {
-                Some(Self {
-                    call,
-                    work: Work::Call(start),
-                    tool,
-                    effect,
-                    arguments,
-                    timeout_ms,
-                    reply,
-                    cancel,
-                })
+            Command::CallTool {
+                call,
+                start,
+                tool,
+                effect,
+                arguments,
+                timeout_ms,
+                reply,
+                resumed,
+                class: _,
+            } => {
+                let work = Work::Call(start);
+                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, cancel })
             }
             Command::PreviewTool { call, round, tool, arguments, timeout_ms } => {
                 let effect = EffectId::derive(place.0, place.1, call);
-                let work = Work::Preview(round);
-                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply: None, cancel })
+                let (work, reply, resumed) = (Work::Preview(round), None, None);
+                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, cancel })
             }
             Command::Reconcile { call, attempt, tool, effect, arguments, timeout_ms } => {
-                let work = Work::Reconcile(attempt);
-                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply: None, cancel })
+                let (work, reply, resumed) = (Work::Reconcile(attempt), None, None);
+                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, cancel })
             }
         }
     }
@@ -143,12 +148,15 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let input = match ended {
         Ok(ToolOutput { ask: Some(ask), .. }) => {
             let Ask { kind, terms, state } = *ask;
-            let state = match state {
-                Some(state) => blobs.text(&place.deps, state).await.map(Some),
-                None => Ok(None),
-            };
-            match state {
+            match blobs.text_if(&place.deps, state).await {
                 Ok(state) => Input::ToolAsked { call, kind: Box::new(kind), terms, state },
+                Err(error) => Input::ToolStopped { call, reason: unstored(error) },
+            }
+        }
+        Ok(ToolOutput { later: Some(later), .. }) => {
+            let Later { after_ms, state, rest } = *later;
+            match blobs.text_if(&place.deps, state).await {
+                Ok(state) => Input::ToolDeferred { call, after_ms, state, rest },
                 Err(error) => Input::ToolStopped { call, reason: unstored(error) },
             }
         }
@@ -241,7 +249,7 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
         OutputPart::Image { .. } | OutputPart::File { .. } => None,
     });
     let text: String = texts.collect();
-    if !output.error && output.ask.is_none() && spec.is_found(&text) {
+    if !output.error && output.ask.is_none() && output.later.is_none() && spec.is_found(&text) {
         return Ok(output);
     }
     let shown: String = text.chars().take(200).collect();
@@ -263,17 +271,18 @@ async fn context(
     folder: Option<Arc<WorkingFolder>>,
 ) -> Result<CallContext, String> {
     let reply = match &work.reply {
-        None => None,
         Some(replied) => {
-            let state = match &replied.state {
-                Some(state) => {
-                    let text = place.deps.text_of(state).await;
-                    Some(text.map_err(|error| format!("what the tool wanted back cannot be read: {error}"))?)
-                }
-                None => None,
-            };
+            let state = wanted_back(place, replied.state.as_ref()).await?;
             Some(ToolReply { answer: replied.answer.clone(), state })
         }
+        None => None,
+    };
+    let resumed = match &work.resumed {
+        Some(resumed) => {
+            let state = wanted_back(place, resumed.state.as_ref()).await?;
+            Some(ToolResumed { times: resumed.times, state })
+        }
+        None => None,
     };
     Ok(CallContext {
         thread: place.thread.clone(),
@@ -282,9 +291,18 @@ async fn context(
         effect_id: work.effect.clone(),
         cancel: work.cancel.child_token(),
         folder,
+        now: place.deps.clock.now(),
+        utc_offset_minutes: place.utc_offset_minutes,
         reply,
+        resumed,
         progress: progress(place, work.call),
     })
+}
+
+async fn wanted_back(place: &Place, state: Option<&Content>) -> Result<Option<String>, String> {
+    let Some(state) = state else { return Ok(None) };
+    let text = place.deps.text_of(state).await;
+    text.map(Some).map_err(|error| format!("what the tool wanted back cannot be read: {error}"))
 }
 
 fn patience<'a>(place: &'a Place, work: &'a ToolWork, context: &CallContext) -> Patience<'a> {

@@ -85,8 +85,14 @@ impl InFlight {
             let span = trace::command_span(span, run, &command);
             let folder =
                 self.folder.get_or_insert_with(|| ThreadFolder::new(machine.state().folder.clone())).clone();
-            let place =
-                Place { deps: deps.clone(), thread: thread.clone(), run: run.id.clone(), folder, span };
+            let place = Place {
+                deps: deps.clone(),
+                thread: thread.clone(),
+                run: run.id.clone(),
+                folder,
+                utc_offset_minutes: run.options.utc_offset_minutes,
+                span,
+            };
             let cancel = CancellationToken::new();
             match command {
                 Command::CallModel { attempt, .. } => {
@@ -133,7 +139,8 @@ impl InFlight {
         match input {
             Input::ToolReturned { call, .. }
             | Input::ToolStopped { call, .. }
-            | Input::ToolAsked { call, .. } => {
+            | Input::ToolAsked { call, .. }
+            | Input::ToolDeferred { call, .. } => {
                 self.tools.retain(|flight| flight.call != *call || !matches!(flight.work, Work::Call(_)));
             }
             Input::Previewed { call, round, .. } => self.forget(*call, Work::Preview(*round)),

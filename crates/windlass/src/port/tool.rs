@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Answer, CallKey, EffectClass, EffectId, InterruptKind, RunId, Terms, ThreadId, ToolSpec,
+    Answer, CallKey, EffectClass, EffectId, InterruptKind, Rest, RunId, Terms, ThreadId, Timestamp, ToolSpec,
 };
 
 /// Something that a model can ask for.
@@ -72,8 +72,14 @@ pub struct CallContext {
     pub cancel: CancellationToken,
     /// The folder that tools work in, where there is one.
     pub folder: Option<Arc<crate::tool::WorkingFolder>>,
+    /// When the call was started.
+    pub now: Timestamp,
+    /// The time zone that the run is told the time in, as an offset from UTC in minutes.
+    pub utc_offset_minutes: Option<i32>,
     /// What people said to what the call asked; `None` at its first start.
     pub reply: Option<ToolReply>,
+    /// What a call that was put off until now wanted back; `None` at its first start, and with a reply.
+    pub resumed: Option<ToolResumed>,
     /// Progress for whoever watches; lost when nobody does, and never recorded.
     pub progress: ProgressSender,
 }
@@ -85,6 +91,28 @@ pub struct ToolReply {
     pub answer: Answer,
     /// What the tool wanted back.
     pub state: Option<String>,
+}
+
+/// What a call that was put off gets back when its time has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResumed {
+    /// How often it was put off.
+    pub times: u32,
+    /// What the tool wanted back.
+    pub state: Option<String>,
+}
+
+/// A call that goes on later. Until then nothing of it is held: no task, no memory, no process. It may be put off 10,000
+/// times, and for a year at once; a longer time is cut to that, and the tool finds itself early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// How long from now, in milliseconds.
+    pub after_ms: u64,
+    /// What the tool wants back; recorded.
+    pub state: Option<String>,
+    /// What may be done again of what is left, when its outcome is lost. A call that only looks after what has begun
+    /// elsewhere says [`Rest::Repeatable`], whatever its effect class says of the whole.
+    pub rest: Rest,
 }
 
 /// What a call asks people before it can go on.
@@ -112,7 +140,7 @@ impl ProgressSender {
 }
 
 /// What a call answered, for the model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
     /// The parts, in order; the driver leaves out the last ones of a result that has too many.
     pub parts: Vec<OutputPart>,
@@ -120,6 +148,9 @@ pub struct ToolOutput {
     pub error: bool,
     /// What has to be asked first. The call then has no answer yet: it is started again with the reply.
     pub ask: Option<Box<Ask>>,
+    /// When it goes on. The call then has no answer yet: it is started again at that time. A run that is cancelled
+    /// meanwhile starts nothing: the call is then in doubt, unless it is pure.
+    pub later: Option<Box<Later>>,
 }
 
 /// A part of an answer.
@@ -148,14 +179,18 @@ pub enum OutputPart {
 impl ToolOutput {
     /// A text answer.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: false, ask: None }
+        Self { parts: vec![OutputPart::Text(text.into())], ..Self::default() }
     }
     /// No answer yet: people have to be asked first.
     pub fn ask(ask: Ask) -> Self {
-        Self { parts: Vec::new(), error: false, ask: Some(Box::new(ask)) }
+        Self { ask: Some(Box::new(ask)), ..Self::default() }
+    }
+    /// No answer yet: the call goes on at a time.
+    pub fn later(later: Later) -> Self {
+        Self { later: Some(Box::new(later)), ..Self::default() }
     }
     /// An error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: true, ask: None }
+        Self { parts: vec![OutputPart::Text(text.into())], error: true, ..Self::default() }
     }
 }

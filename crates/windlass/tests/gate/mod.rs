@@ -7,6 +7,7 @@ mod budget;
 mod effect;
 mod grant;
 mod hook;
+mod later;
 mod line;
 mod listing;
 mod policy;
