@@ -393,6 +393,18 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Rest::is_as_the_call")]
         rest: Rest,
     },
+    /// A tool keeps something with the thread, in place of what it kept there under that name; the call's result
+    /// follows. It is copied by a fork, and taken back where the run is withdrawn.
+    #[serde(rename = "tool.kept")]
+    ToolKept {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// What it is: `tasks`, `todos`.
+        name: String,
+        /// All of it.
+        value: Content,
+    },
     /// A dispatched call's outcome is unknown, and a read is about to be made that may tell it.
     #[serde(rename = "tool.reconciling")]
     ToolReconciling {

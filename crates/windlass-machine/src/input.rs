@@ -106,6 +106,9 @@ pub enum Input {
         error: bool,
         /// From dispatch to the end, in milliseconds.
         duration_ms: u64,
+        /// What it keeps with the thread from now on, where that has changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<Box<Kept>>,
     },
     /// A tool cannot go on without an outside reply: its call is parked, and started again with the reply.
     ToolAsked {
@@ -216,6 +219,15 @@ impl Input {
             | Self::Note { .. } => false,
         }
     }
+}
+
+/// What a tool keeps with a thread: a list of tasks, for example. It stands and falls with the call's result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The name that all calls find it by.
+    pub name: String,
+    /// All of it.
+    pub value: Content,
 }
 
 /// A thread that is to begin with the history of another one.

@@ -28,7 +28,7 @@ kinds! {
     ThreadCreated, ThreadForked, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, MessageEdited, MessagePromoted, RunStarted,
     RunFinished, RunWithdrawn, StepStarted, StepReplied, StepFailed, CallJudged, GrantUsed, CallEdited,
     CallPreviewing, CallPreviewed, InterruptOpened, InterruptVoted, InterruptReminded, InterruptEscalated,
-    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolDeferred, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
+    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolDeferred, ToolKept, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
 }
 
 /// Each kind with its fields filled, then with those left out that may be. What is new goes to the end.
@@ -319,6 +319,8 @@ fn later_facts() -> Vec<Fact> {
     vec![
         Fact::ToolDeferred { call, until, state: Some("task 7".into()), rest: Rest::Repeatable },
         Fact::ToolDeferred { call, until, state: None, rest: Rest::AsTheCall },
+        Fact::ToolKept { call, name: "tasks".into(), value: "[]".into() },
+        Fact::ToolKept { call, name: "todos".into(), value: Content::Blob(blob()) },
     ]
 }
 

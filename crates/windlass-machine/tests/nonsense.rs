@@ -62,6 +62,9 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             content: some_blocks(dice),
             error: dice.one_in(2),
             duration_ms: u64::MAX,
+            kept: dice
+                .one_in(2)
+                .then(|| Box::new(Kept { name: text(dice).into(), value: text(dice).into() })),
         },
         13 => Input::ToolStopped { call, reason: text(dice).into() },
         14 => {

@@ -77,6 +77,9 @@ pub struct Reference {
     /// Effects of which what is left may be repeated.
     pub watched: HashSet<EffectId>,
     pub doubts: u32,
+    /// What tools keep with the thread; and before its newest run, where that can be taken back.
+    pub kept: HashMap<String, Content>,
+    pub kept_before: HashMap<String, Content>,
     /// The model that a person chose for the thread.
     pub model: Option<ModelName>,
 }
@@ -209,6 +212,7 @@ impl Reference {
             Fact::RunStarted { agent, options, by } => self.run_started(event, (agent, options), by),
             Fact::RunFinished { status, output, totals, .. } => self.run_finished(*status, output, totals),
             Fact::RunWithdrawn { .. } => {
+                self.kept = self.kept_before.clone();
                 let (run, from) = self.last.clone().expect("a run ended");
                 assert_eq!(Some(run), event.run);
                 assert!(self.run.is_none());
@@ -248,6 +252,7 @@ impl Reference {
             | Fact::ToolFinished { .. }
             | Fact::ToolParked { .. }
             | Fact::ToolDeferred { .. }
+            | Fact::ToolKept { .. }
             | Fact::ToolReconciling { .. }
             | Fact::ToolUnresolved { .. }
             | Fact::ToolInDoubt { .. } => self.see_call(&event.fact),
@@ -278,6 +283,7 @@ impl Reference {
 
     fn run_started(&mut self, event: &Event, (agent, options): (&Arc<Agent>, &RunOptions), by: &Principal) {
         assert!(self.run.is_none(), "two runs at once");
+        self.kept_before = self.kept.clone();
         let id = event.run.clone().expect("a run's event names its run");
         assert!(self.runs.insert(id.clone()), "run {id} twice");
         self.run = Some(ReferenceRun {

@@ -222,6 +222,10 @@ impl Stage {
                 content: vec![Block::text(words[2].as_str())],
                 error: has(words, "error"),
                 duration_ms: 40,
+                kept: option(words, "keeps").map(|value| {
+                    let (name, value) = value.split_once(':').expect("a name and a value");
+                    Box::new(Kept { name: name.into(), value: value.into() })
+                }),
             },
             "killed" => Input::ToolStopped { call: key(&words[1], self.run()), reason: words[2].clone() },
             "answer" => self.answer(words),

@@ -68,12 +68,12 @@ fn fold(journal: &[Event]) -> Machine {
 
 /// What a tool wants back: how often it has asked, and how often it has put its call off.
 #[derive(Clone, Copy, Default)]
-struct Kept {
+struct Wants {
     asked: u64,
     deferred: u64,
 }
 
-impl Kept {
+impl Wants {
     fn of(reply: Option<&Replied>, resumed: Option<&Resumed>) -> Self {
         let state = match (reply, resumed) {
             (Some(Replied { state, .. }), _) | (None, Some(Resumed { state, .. })) => state.as_ref(),
@@ -295,7 +295,7 @@ impl World {
                     || self.reference.watched.contains(effect);
                 assert!(repeats || *count <= 1 + again, "{effect} repeated unasked");
                 // A tool that only asks has not done anything yet.
-                let kept = Kept::of(reply.as_deref(), resumed.as_deref());
+                let kept = Wants::of(reply.as_deref(), resumed.as_deref());
                 let does = self.will_ask(effect, kept).is_none() && self.will_defer(effect, kept).is_none();
                 if self.dice.one_in(2) && does {
                     let found = result_of(effect, reply.as_ref().map(|reply| &reply.answer));
@@ -375,13 +375,13 @@ impl World {
         effect: &EffectId,
         (reply, resumed): (Option<&Replied>, Option<&Resumed>),
     ) -> Input {
-        let kept = Kept::of(reply, resumed);
+        let kept = Wants::of(reply, resumed);
         let killed = self.stopping && self.dice.one_in(2) || self.tale == Tale::Wild && self.dice.one_in(20);
         if killed {
             return Input::ToolStopped { call, reason: "it hung".into() };
         }
         if let Some(after_ms) = self.will_defer(effect, kept) {
-            let state = Some(Kept { deferred: kept.deferred + 1, ..kept }.state());
+            let state = Some(Wants { deferred: kept.deferred + 1, ..kept }.state());
             let rest = if after_ms % 2 == 0 { Rest::Repeatable } else { Rest::AsTheCall };
             return Input::ToolDeferred { call, after_ms, state, rest };
         }
@@ -390,21 +390,24 @@ impl World {
                 0 => InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into() },
                 _ => InterruptKind::Handoff { runner: "clerk".into() },
             };
-            let state = Some(Kept { asked: asked + 1, ..kept }.state());
+            let state = Some(Wants { asked: asked + 1, ..kept }.state());
             return Input::ToolAsked { call, kind: Box::new(kind), terms: Terms::default(), state };
         }
         let content = result_of(effect, reply.map(|reply| &reply.answer));
-        Input::ToolReturned { call, content, error: false, duration_ms: 3 }
+        // Some tools keep something: who has written last.
+        let keeps = fixture::dice(&[self.seed, hash(effect.as_str()), 200]).one_in(3);
+        let kept = || Box::new(Kept { name: "tasks".into(), value: effect.to_string().into() });
+        Input::ToolReturned { call, content, error: false, duration_ms: 3, kept: keeps.then(kept) }
     }
 
     /// Whether a tool asks something before it does anything; one that was replied to may ask once more.
-    fn will_ask(&self, effect: &EffectId, kept: Kept) -> Option<u64> {
+    fn will_ask(&self, effect: &EffectId, kept: Wants) -> Option<u64> {
         let asks = fixture::dice(&[self.seed, hash(effect.as_str()), kept.asked]).one_in(10);
         (kept.asked < 2 && asks).then_some(kept.asked)
     }
 
     /// How long a tool puts its call off, where it does.
-    fn will_defer(&self, effect: &EffectId, kept: Kept) -> Option<u64> {
+    fn will_defer(&self, effect: &EffectId, kept: Wants) -> Option<u64> {
         let mut dice = fixture::dice(&[self.seed, hash(effect.as_str()), 100 + kept.deferred]);
         let defers = kept.deferred < 3 && dice.one_in(6);
         defers.then(|| [0, 1, 1_000, 60_001, 8_000_000][dice.below(5) as usize])

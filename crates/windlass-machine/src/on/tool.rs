@@ -7,6 +7,7 @@ use super::{Decision, cancel, line_of};
 use crate::agent::EffectClass;
 use crate::event::{Fact, InterruptKind, Outcome, Rest};
 use crate::id::{CallKey, Digest};
+use crate::input::Kept;
 use crate::message::{Block, Content};
 use crate::policy::{Terms, shorten_failure};
 use crate::reject::Reject;
@@ -33,16 +34,24 @@ fn started<'a>(d: &Decision<'a>, call: CallKey) -> Result<(&'a Run, &'a Line), R
 pub(super) fn returned(
     d: &mut Decision<'_>,
     key: CallKey,
-    content: &[Block],
-    error: bool,
-    duration_ms: u64,
+    (content, error, duration_ms): (&[Block], bool, u64),
+    kept: Option<&Kept>,
 ) -> Result<(), Reject> {
     let (run, line) = started(d, key)?;
-    let call = &line.calls[key.index as usize];
-    let content = with_repair(call, content);
-    d.record(Fact::ToolFinished { call: key, outcome: Outcome::Returned, content, error, duration_ms });
+    let index = key.index as usize;
     let mut overlay = Overlay::of(run, line);
-    overlay.seats[key.index as usize].place = Place::Done;
+    if let Some(Kept { name, value }) = kept {
+        if d.state.kept.len() >= MAX_KEPT && !d.state.kept.contains_key(name) {
+            let text =
+                format!("Not kept: the thread keeps {MAX_KEPT} things, and `{name}` would be one more");
+            overlay.close(d, index, Outcome::Returned, text);
+            return after(d, run, overlay);
+        }
+        d.record(Fact::ToolKept { call: key, name: name.clone(), value: value.clone() });
+    }
+    let content = with_repair(&line.calls[index], content);
+    d.record(Fact::ToolFinished { call: key, outcome: Outcome::Returned, content, error, duration_ms });
+    overlay.seats[index].place = Place::Done;
     after(d, run, overlay)
 }
 
@@ -60,6 +69,9 @@ pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
     }));
     blocks
 }
+
+/// Things that tools keep with one thread: each is a name in a tool's code, of which a handful are enough.
+const MAX_KEPT: usize = 16;
 
 /// Outside replies that one call may ask for, approvals included; a tool that asks for more goes round in a circle.
 const MAX_ASKS: u32 = 64;

@@ -79,6 +79,8 @@ pub struct Run {
     pub raised: BTreeMap<String, u64>,
     /// Steps in a row with the same calls and the same results.
     pub streak: Streak,
+    /// What tools had kept with the thread before it, of what it has changed.
+    pub kept_before: BTreeMap<String, Option<Content>>,
 }
 
 /// Steps in a row that asked for the same calls and got the same results.
@@ -306,6 +308,7 @@ impl Run {
             | Fact::InterruptEscalated { .. }
             | Fact::InterruptClosed { .. }
             | Fact::ToolStarted { .. }
+            | Fact::ToolKept { .. }
             | Fact::ToolFinished { .. }
             | Fact::ToolInDoubt { .. }
             | Fact::WindowMoved { .. }

@@ -206,6 +206,10 @@ impl Reference {
                     self.watched.insert(id);
                 }
             }
+            Fact::ToolKept { call: key, name, value } => {
+                assert_eq!(open(run, *key).doing, Doing::Running, "kept by a call that does not run");
+                self.kept.insert(name.clone(), value.clone());
+            }
             Fact::ToolReconciling { call, attempt, .. } => {
                 let call = open(run, *call);
                 assert!(matches!(call.class, EffectClass::Reconcile { .. }) && call.asked.is_none());

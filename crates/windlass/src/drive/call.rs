@@ -10,7 +10,7 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Replied, Resumed, RunId,
+    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Kept, Replied, Resumed, RunId,
     ThreadId, ToolName, repair_arguments,
 };
 
@@ -19,6 +19,7 @@ use super::execute::{Place, followed};
 use super::fill::NewBlobs;
 use super::{Deps, Letter};
 use crate::port::bus::Signal;
+use crate::port::journal::StoreError;
 use crate::port::tool::{
     Ask, CallContext, Later, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolResumed,
 };
@@ -48,6 +49,8 @@ pub(super) struct ToolWork {
     pub timeout_ms: u64,
     pub reply: Option<Box<Replied>>,
     pub resumed: Option<Box<Resumed>>,
+    /// What the tool keeps with the thread.
+    pub kept: Option<Content>,
     pub cancel: CancellationToken,
 }
 
@@ -72,16 +75,27 @@ impl ToolWork {
                 class: _,
             } => {
                 let work = Work::Call(start);
-                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, cancel })
+                Some(Self {
+                    call,
+                    work,
+                    tool,
+                    effect,
+                    arguments,
+                    timeout_ms,
+                    reply,
+                    resumed,
+                    kept: None,
+                    cancel,
+                })
             }
             Command::PreviewTool { call, round, tool, arguments, timeout_ms } => {
                 let effect = EffectId::derive(place.0, place.1, call);
-                let (work, reply, resumed) = (Work::Preview(round), None, None);
-                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, cancel })
+                let (work, reply, resumed, kept) = (Work::Preview(round), None, None, None);
+                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, kept, cancel })
             }
             Command::Reconcile { call, attempt, tool, effect, arguments, timeout_ms } => {
-                let (work, reply, resumed) = (Work::Reconcile(attempt), None, None);
-                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, cancel })
+                let (work, reply, resumed, kept) = (Work::Reconcile(attempt), None, None, None);
+                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, kept, cancel })
             }
         }
     }
@@ -160,21 +174,45 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
                 Err(error) => Input::ToolStopped { call, reason: unstored(error) },
             }
         }
-        Ok(output) => {
-            for part in &output.parts {
-                if let OutputPart::Text(text) = part {
-                    tracing::trace!(text, "result");
-                }
-            }
-            let error = output.error;
-            match blobs.output(&place.deps, output).await {
-                Ok(content) => Input::ToolReturned { call, content, error, duration_ms },
-                Err(error) => Input::ToolStopped { call, reason: unstored(error) },
-            }
-        }
+        Ok(output) => match returned(place, &work.tool, output, &mut blobs).await {
+            Ok((content, error, kept)) => Input::ToolReturned { call, content, error, duration_ms, kept },
+            Err(error) => Input::ToolStopped { call, reason: unstored(error) },
+        },
         Err(reason) => Input::ToolStopped { call, reason },
     };
     Letter { blobs: blobs.0, ..Letter::plain(input) }
+}
+
+/// What a tool may keep with a thread: some hundred tasks with their descriptions.
+const KEPT_MAX_BYTES: usize = 256 * 1024;
+
+/// An answer as it is recorded, with what the tool keeps.
+async fn returned(
+    place: &Place,
+    tool: &ToolName,
+    mut output: ToolOutput,
+    blobs: &mut NewBlobs,
+) -> Result<(Vec<Block>, bool, Option<Box<Kept>>), StoreError> {
+    let name = place.deps.registry.get(tool.as_str()).and_then(|tool| tool.keeps().map(str::to_owned));
+    let keep = output.keep.take();
+    let too_long = keep.as_ref().map(String::len).filter(|size| *size > KEPT_MAX_BYTES);
+    if let Some(size) = too_long {
+        let text = format!("Not kept: {size} bytes are more than the {KEPT_MAX_BYTES} that may be kept");
+        output = ToolOutput::error(text);
+    }
+    for part in &output.parts {
+        if let OutputPart::Text(text) = part {
+            tracing::trace!(text, "result");
+        }
+    }
+    let kept = match (keep.filter(|_| too_long.is_none()), name) {
+        (Some(value), Some(name)) => {
+            Some(Box::new(Kept { name, value: blobs.text(&place.deps, value).await? }))
+        }
+        (Some(_), None) | (None, _) => None,
+    };
+    let error = output.error;
+    Ok((blobs.output(&place.deps, output).await?, error, kept))
 }
 
 async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
@@ -293,6 +331,7 @@ async fn context(
         folder,
         now: place.deps.clock.now(),
         utc_offset_minutes: place.utc_offset_minutes,
+        kept: wanted_back(place, work.kept.as_ref()).await?,
         reply,
         resumed,
         progress: progress(place, work.call),

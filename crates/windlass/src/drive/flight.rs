@@ -106,9 +106,12 @@ impl InFlight {
                         Some(ModelFlight { attempt, cancel, reply: call_model(place, work).boxed() });
                 }
                 command => {
-                    let Some(work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else {
+                    let Some(mut work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else {
                         continue;
                     };
+                    let tool = deps.registry.get(work.tool.as_str());
+                    let name = tool.as_ref().and_then(|tool| tool.keeps());
+                    work.kept = name.and_then(|name| machine.state().kept.get(name).cloned());
                     let (call, kind) = (work.call, work.work);
                     let task = self.begin(place, work);
                     self.tools.push(ToolFlight { call, work: kind, cancel, task });

@@ -197,6 +197,7 @@ fn tell(span: &Span, event: &Event) {
         | Fact::ToolStarted { .. }
         | Fact::ToolParked { .. }
         | Fact::ToolDeferred { .. }
+        | Fact::ToolKept { .. }
         | Fact::ToolReconciling { .. }
         | Fact::Note { .. } => {}
     }

@@ -34,6 +34,12 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// The name under which the tool keeps something with the thread, which all tools of that name share. It goes with
+    /// the thread's journal: forks have it, and a rollback takes it back.
+    fn keeps(&self) -> Option<&str> {
+        None
+    }
+
     /// What a call asks people, where asking is what the tool is for: it is asked at once, and the call starts with the
     /// reply in its context. Arguments that make no question give `None`: the call starts without one, and says why.
     fn asks(&self, _arguments: &Value) -> Option<Ask> {
@@ -76,6 +82,9 @@ pub struct CallContext {
     pub now: Timestamp,
     /// The time zone that the run is told the time in, as an offset from UTC in minutes.
     pub utc_offset_minutes: Option<i32>,
+    /// What the tool keeps with the thread, where it has kept anything. Nothing else changes it while the call runs,
+    /// unless the call is pure, and runs beside others.
+    pub kept: Option<String>,
     /// What people said to what the call asked; `None` at its first start.
     pub reply: Option<ToolReply>,
     /// What a call that was put off until now wanted back; `None` at its first start, and with a reply.
@@ -151,6 +160,9 @@ pub struct ToolOutput {
     /// When it goes on. The call then has no answer yet: it is started again at that time. A run that is cancelled
     /// meanwhile starts nothing: the call is then in doubt, unless it is pure.
     pub later: Option<Box<Later>>,
+    /// What the tool keeps with the thread from now on, at most 256 KiB; `None`: what it has kept before. It counts
+    /// together with the answer, or not at all, so that a call which does nothing else may be repeated.
+    pub keep: Option<String>,
 }
 
 /// A part of an answer.
@@ -188,6 +200,11 @@ impl ToolOutput {
     /// No answer yet: the call goes on at a time.
     pub fn later(later: Later) -> Self {
         Self { later: Some(Box::new(later)), ..Self::default() }
+    }
+    /// The same, and this is kept with the thread from now on.
+    pub fn keeping(mut self, value: impl Into<String>) -> Self {
+        self.keep = Some(value.into());
+        self
     }
     /// An error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {

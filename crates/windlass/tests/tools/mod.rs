@@ -96,6 +96,7 @@ fn context(folder: Option<Arc<WorkingFolder>>, cancel: CancellationToken) -> Cal
         folder,
         now: Timestamp(1_795_236_180_000),
         utc_offset_minutes: None,
+        kept: None,
         reply: None,
         resumed: None,
         progress: ProgressSender::default(),
