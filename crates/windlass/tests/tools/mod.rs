@@ -3,10 +3,13 @@
 mod edit;
 mod function;
 mod hostile;
+mod lists;
+mod notebook;
 mod preview;
 mod read;
 mod registry;
 mod search;
+mod time;
 mod write;
 
 use std::fs;
