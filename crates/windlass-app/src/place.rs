@@ -16,7 +16,7 @@ use windlass::port::clock::Clock;
 use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::port::observe::Observer;
-use windlass::tool::builtin::{file_tools, request_human_approval};
+use windlass::tool::builtin::{desk_tools, file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
 
@@ -273,7 +273,7 @@ impl Ground {
     /// The tools, with what the configuration says of them.
     fn tools(&self) -> anyhow::Result<Registry> {
         let ask = request_human_approval(self.settings.question_timeout_ms);
-        let registry = Registry::new().add_all(file_tools())?.add(Arc::new(ask))?;
+        let registry = Registry::new().add_all(file_tools())?.add_all(desk_tools())?.add(Arc::new(ask))?;
         let tools = self.settings.tools.iter();
         Ok(tools.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Answer, CallKey, EffectClass, EffectId, InterruptKind, RunId, Terms, ThreadId, ToolSpec,
+    Answer, CallKey, EffectClass, EffectId, InterruptKind, Rest, RunId, Terms, ThreadId, Timestamp, ToolSpec,
 };
 
 /// Something that a model can ask for.
@@ -31,6 +31,12 @@ pub trait Tool: Send + Sync {
 
     /// The server that the tool belongs to, where it is not the engine's own.
     fn server(&self) -> Option<&str> {
+        None
+    }
+
+    /// The name under which the tool keeps something with the thread, which all tools of that name share. It goes with
+    /// the thread's journal: forks have it, and a rollback takes it back.
+    fn keeps(&self) -> Option<&str> {
         None
     }
 
@@ -72,8 +78,17 @@ pub struct CallContext {
     pub cancel: CancellationToken,
     /// The folder that tools work in, where there is one.
     pub folder: Option<Arc<crate::tool::WorkingFolder>>,
+    /// When the call was started.
+    pub now: Timestamp,
+    /// The time zone that the run is told the time in, as an offset from UTC in minutes.
+    pub utc_offset_minutes: Option<i32>,
+    /// What the tool keeps with the thread, where it has kept anything. Nothing else changes it while the call runs,
+    /// unless the call is pure, and runs beside others.
+    pub kept: Option<String>,
     /// What people said to what the call asked; `None` at its first start.
     pub reply: Option<ToolReply>,
+    /// What a call that was put off until now wanted back; `None` at its first start, and with a reply.
+    pub resumed: Option<ToolResumed>,
     /// Progress for whoever watches; lost when nobody does, and never recorded.
     pub progress: ProgressSender,
 }
@@ -85,6 +100,28 @@ pub struct ToolReply {
     pub answer: Answer,
     /// What the tool wanted back.
     pub state: Option<String>,
+}
+
+/// What a call that was put off gets back when its time has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResumed {
+    /// How often it was put off.
+    pub times: u32,
+    /// What the tool wanted back.
+    pub state: Option<String>,
+}
+
+/// A call that goes on later. Until then nothing of it is held: no task, no memory, no process. It may be put off 10,000
+/// times, and for a year at once; a longer time is cut to that, and the tool finds itself early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// How long from now, in milliseconds.
+    pub after_ms: u64,
+    /// What the tool wants back; recorded.
+    pub state: Option<String>,
+    /// What may be done again of what is left, when its outcome is lost. A call that only looks after what has begun
+    /// elsewhere says [`Rest::Repeatable`], whatever its effect class says of the whole.
+    pub rest: Rest,
 }
 
 /// What a call asks people before it can go on.
@@ -112,7 +149,7 @@ impl ProgressSender {
 }
 
 /// What a call answered, for the model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
     /// The parts, in order; the driver leaves out the last ones of a result that has too many.
     pub parts: Vec<OutputPart>,
@@ -120,6 +157,12 @@ pub struct ToolOutput {
     pub error: bool,
     /// What has to be asked first. The call then has no answer yet: it is started again with the reply.
     pub ask: Option<Box<Ask>>,
+    /// When it goes on. The call then has no answer yet: it is started again at that time. A run that is cancelled
+    /// meanwhile starts nothing: the call is then in doubt, unless it is pure.
+    pub later: Option<Box<Later>>,
+    /// What the tool keeps with the thread from now on, at most 256 KiB; `None`: what it has kept before. It counts
+    /// together with the answer, or not at all, so that a call which does nothing else may be repeated.
+    pub keep: Option<String>,
 }
 
 /// A part of an answer.
@@ -148,14 +191,23 @@ pub enum OutputPart {
 impl ToolOutput {
     /// A text answer.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: false, ask: None }
+        Self { parts: vec![OutputPart::Text(text.into())], ..Self::default() }
     }
     /// No answer yet: people have to be asked first.
     pub fn ask(ask: Ask) -> Self {
-        Self { parts: Vec::new(), error: false, ask: Some(Box::new(ask)) }
+        Self { ask: Some(Box::new(ask)), ..Self::default() }
+    }
+    /// No answer yet: the call goes on at a time.
+    pub fn later(later: Later) -> Self {
+        Self { later: Some(Box::new(later)), ..Self::default() }
+    }
+    /// The same, and this is kept with the thread from now on.
+    pub fn keeping(mut self, value: impl Into<String>) -> Self {
+        self.keep = Some(value.into());
+        self
     }
     /// An error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: true, ask: None }
+        Self { parts: vec![OutputPart::Text(text.into())], error: true, ..Self::default() }
     }
 }
