@@ -15,6 +15,7 @@ mod gate;
 pub mod limits;
 mod messages;
 mod offer;
+pub mod outbound;
 mod outcome;
 pub mod port;
 mod prompt;
