@@ -2,6 +2,7 @@
 
 mod drive;
 mod gate;
+mod outbound;
 mod provider;
 #[cfg(unix)]
 mod store;

@@ -84,7 +84,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let vault = Vault::open(&place.ground.store())?;
     let records = place.engine.records().clone();
     let integrations =
-        Integrations::new(records, crate::place::clock(), vault, Reach::new(server.internal_hosts.clone()));
+        Integrations::new(records, crate::place::clock(), vault, Reach::new(server.internal_hosts.clone())?);
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
     let own = format!("{scheme}://{}", listening.address);

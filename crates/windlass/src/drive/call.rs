@@ -152,7 +152,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
                 Err(reason) => return Letter::plain(Input::ToolStopped { call, reason }),
             };
             let patience = patience(place, &work, &context);
-            attend(async move { tool.call(context, arguments).await }, patience).await
+            attend(async move { tool.attempt(context, arguments).await }, patience).await.flatten()
         }
         Err(reason) => Ok(ToolOutput::error(reason)),
     };
@@ -273,10 +273,11 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     let (_, lost) = prepare(&place.deps, work.tool.as_str(), &work.arguments).await?;
     let registered = registry.enabled(spec.tool.as_str());
     let registered = registered.ok_or_else(|| format!("the tool `{}` is not available", spec.tool))?;
-    if !matches!(registry.effect_class(registered), EffectClass::Pure | EffectClass::Idempotent) {
+    let arguments = spec.arguments_for(&lost, &work.effect)?;
+    let class = registry.adjusted(registered, registered.tool.conduct(&arguments).class);
+    if !matches!(class, EffectClass::Pure | EffectClass::Idempotent) {
         return Err(format!("`{}` is no tool that only reads", spec.tool));
     }
-    let arguments = spec.arguments_for(&lost, &work.effect)?;
     registry.check_arguments(spec.tool.as_str(), &arguments)?;
     let folder = place.folder.find(place, &work.cancel).await?;
     let (tool, context) = (registered.tool.clone(), context(place, work, folder).await?);

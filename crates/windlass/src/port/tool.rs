@@ -10,7 +10,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Answer, CallKey, EffectClass, EffectId, InterruptKind, Rest, RunId, Terms, ThreadId, Timestamp, ToolSpec,
+    Annotations, Answer, CallKey, Digest, EffectClass, EffectId, InterruptKind, Rest, RunId, Terms, ThreadId,
+    Timestamp, ToolSpec,
 };
 
 /// Something that a model can ask for.
@@ -22,6 +23,12 @@ pub trait Tool: Send + Sync {
     /// What may be done again when the outcome was lost. Annotations of built-in tools are trusted.
     fn effect_class(&self) -> EffectClass {
         EffectClass::from_annotations(self.spec().annotations)
+    }
+
+    /// What a call with these arguments does. It differs from what the tool's own shape says only for a tool that does
+    /// different things by its arguments, such as one that reads and writes. It reads nothing but what it is given.
+    fn conduct(&self, _arguments: &Value) -> Conduct {
+        Conduct { annotations: self.spec().annotations, class: self.effect_class(), added: Vec::new() }
     }
 
     /// Whether the hints are believed. A server's are where an administrator has said so.
@@ -61,6 +68,24 @@ pub trait Tool: Send + Sync {
     /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver. So is a call that
     /// blocks its thread, on a runtime of several threads; one that is killed then goes on until it next awaits.
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput;
+
+    /// Runs one call, for a tool that can tell when it does not know what became of it: a connection broke after a
+    /// request had left. The error says why; what follows, the call's effect class decides, as after a crash.
+    async fn attempt(&self, context: CallContext, arguments: Value) -> Result<ToolOutput, String> {
+        Ok(self.call(context, arguments).await)
+    }
+}
+
+/// What one call does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conduct {
+    /// Hints about it.
+    pub annotations: Annotations,
+    /// What may be done again when its outcome was lost.
+    pub class: EffectClass,
+    /// Names and digests of what decides about the call beside its arguments, such as the address that it goes to: an
+    /// approval holds for these and no others. Never of a secret.
+    pub added: Vec<(String, Digest)>,
 }
 
 /// What a call is given beside its arguments.

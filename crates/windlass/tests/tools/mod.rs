@@ -1,5 +1,6 @@
 //! Tools, called as the driver calls them.
 
+mod api;
 mod edit;
 mod function;
 mod hostile;
