@@ -57,6 +57,18 @@ pub trait Tool: Send + Sync {
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput;
 }
 
+/// Tools that come and go while the engine runs: those of servers, for example.
+///
+/// A name that another source or the engine itself has is left to whoever asks the source; a source gives each of its
+/// own names once.
+pub trait ToolSource: Send + Sync {
+    /// The tools at hand now, sorted by name. One that cannot be reached at the moment stays in it: its calls say why.
+    fn tools(&self) -> Arc<[Arc<dyn Tool>]>;
+
+    /// Another number says that [`ToolSource::tools`] gives others than before. It is cheap: it is read often.
+    fn version(&self) -> u64;
+}
+
 /// What a call is given beside its arguments.
 #[derive(Clone)]
 pub struct CallContext {
