@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
     Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Replied, RunId, ThreadId,
@@ -128,11 +129,11 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let ended = match ready(place, &work).await {
         Ok((tool, arguments, folder)) => {
             let arguments = with_key(&place.deps, &work, arguments);
-            let context = match context(place, &work, folder).await {
+            let (context, progressed) = match context(place, &work, folder).await {
                 Ok(context) => context,
                 Err(reason) => return Letter::plain(Input::ToolStopped { call, reason }),
             };
-            let patience = patience(place, &work, &context);
+            let patience = patience(place, &work, &context, progressed);
             attend(async move { tool.call(context, arguments).await }, patience).await
         }
         Err(reason) => Ok(ToolOutput::error(reason)),
@@ -152,6 +153,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
                 Err(error) => Input::ToolStopped { call, reason: unstored(error) },
             }
         }
+        Ok(ToolOutput { lost: Some(reason), .. }) => Input::ToolStopped { call, reason },
         Ok(output) => {
             for part in &output.parts {
                 if let OutputPart::Text(text) = part {
@@ -175,8 +177,8 @@ async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
         Ok((tool, arguments, folder)) => {
             let arguments = with_key(&place.deps, &work, arguments);
             match context(place, &work, folder).await {
-                Ok(context) => {
-                    let patience = patience(place, &work, &context);
+                Ok((context, progressed)) => {
+                    let patience = patience(place, &work, &context, progressed);
                     attend(async move { tool.preview(context, arguments).await }, patience).await.flatten()
                 }
                 Err(reason) => Err(reason),
@@ -233,15 +235,16 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     let arguments = spec.arguments_for(&lost, &work.effect)?;
     registry.check_arguments(spec.tool.as_str(), &arguments)?;
     let folder = place.folder.find(place, &work.cancel).await?;
-    let (tool, context) = (registered.tool.clone(), context(place, work, folder).await?);
-    let patience = patience(place, work, &context);
+    let (context, progressed) = context(place, work, folder).await?;
+    let tool = registered.tool.clone();
+    let patience = patience(place, work, &context, progressed);
     let output = attend(async move { tool.call(context, arguments).await }, patience).await?;
     let texts = output.parts.iter().filter_map(|part| match part {
         OutputPart::Text(text) => Some(text.as_str()),
         OutputPart::Image { .. } | OutputPart::File { .. } => None,
     });
     let text: String = texts.collect();
-    if !output.error && output.ask.is_none() && spec.is_found(&text) {
+    if !output.error && output.ask.is_none() && output.lost.is_none() && spec.is_found(&text) {
         return Ok(output);
     }
     let shown: String = text.chars().take(200).collect();
@@ -257,11 +260,12 @@ async fn ready(
     Ok((tool, arguments, place.folder.find(place, &work.cancel).await?))
 }
 
+/// What a call is given, and what is told of its progress.
 async fn context(
     place: &Place,
     work: &ToolWork,
     folder: Option<Arc<WorkingFolder>>,
-) -> Result<CallContext, String> {
+) -> Result<(CallContext, Arc<Notify>), String> {
     let reply = match &work.reply {
         None => None,
         Some(replied) => {
@@ -275,7 +279,8 @@ async fn context(
             Some(ToolReply { answer: replied.answer.clone(), state })
         }
     };
-    Ok(CallContext {
+    let progressed = Arc::new(Notify::new());
+    let context = CallContext {
         thread: place.thread.clone(),
         run: place.run.clone(),
         call: work.call,
@@ -283,13 +288,20 @@ async fn context(
         cancel: work.cancel.child_token(),
         folder,
         reply,
-        progress: progress(place, work.call),
-    })
+        progress: progress(place, work.call, progressed.clone()),
+    };
+    Ok((context, progressed))
 }
 
-fn patience<'a>(place: &'a Place, work: &'a ToolWork, context: &CallContext) -> Patience<'a> {
+fn patience<'a>(
+    place: &'a Place,
+    work: &'a ToolWork,
+    context: &CallContext,
+    progressed: Arc<Notify>,
+) -> Patience<'a> {
     Patience {
         timeout_ms: work.timeout_ms,
+        progressed,
         cancel: &work.cancel,
         signal: context.cancel.clone(),
         clock: &*place.deps.clock,
@@ -317,9 +329,10 @@ async fn prepare(deps: &Deps, name: &str, arguments: &Content) -> Result<(Arc<dy
     Ok((tool, value))
 }
 
-fn progress(place: &Place, call: CallKey) -> ProgressSender {
+fn progress(place: &Place, call: CallKey, progressed: Arc<Notify>) -> ProgressSender {
     let (bus, thread) = (place.deps.bus.clone(), place.thread.clone());
     ProgressSender(Some(Arc::new(move |text: String| {
+        progressed.notify_one();
         bus.publish(&thread, Signal::Progress { call, text: text.into() });
     })))
 }

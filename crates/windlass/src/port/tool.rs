@@ -86,7 +86,8 @@ pub struct CallContext {
     pub folder: Option<Arc<crate::tool::WorkingFolder>>,
     /// What people said to what the call asked; `None` at its first start.
     pub reply: Option<ToolReply>,
-    /// Progress for whoever watches; lost when nobody does, and never recorded.
+    /// Progress for whoever watches; lost when nobody does, and never recorded. It also gives the call its full time
+    /// again.
     pub progress: ProgressSender,
 }
 
@@ -132,6 +133,9 @@ pub struct ToolOutput {
     pub error: bool,
     /// What has to be asked first. The call then has no answer yet: it is started again with the reply.
     pub ask: Option<Box<Ask>>,
+    /// Why nobody knows what became of the call: it was sent, and no answer came. What that means is decided by its
+    /// effect class, as for a call that was killed.
+    pub lost: Option<String>,
 }
 
 /// A part of an answer.
@@ -160,14 +164,18 @@ pub enum OutputPart {
 impl ToolOutput {
     /// A text answer.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: false, ask: None }
+        Self { parts: vec![OutputPart::Text(text.into())], error: false, ask: None, lost: None }
     }
     /// No answer yet: people have to be asked first.
     pub fn ask(ask: Ask) -> Self {
-        Self { parts: Vec::new(), error: false, ask: Some(Box::new(ask)) }
+        Self { parts: Vec::new(), error: false, ask: Some(Box::new(ask)), lost: None }
+    }
+    /// No answer, and none will come: the call was sent, and what became of it is not known.
+    pub fn lost(reason: impl Into<String>) -> Self {
+        Self { parts: Vec::new(), error: false, ask: None, lost: Some(reason.into()) }
     }
     /// An error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: true, ask: None }
+        Self { parts: vec![OutputPart::Text(text.into())], error: true, ask: None, lost: None }
     }
 }
