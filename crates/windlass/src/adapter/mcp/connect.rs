@@ -3,6 +3,7 @@
 //! Both revisions are tried: a server that knows `server/discover` is spoken to without a session, an older one with
 //! `initialize`. Trying again is the supervisor's.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use rmcp::model::{ProtocolVersion, ServerPeerInfo};
@@ -146,10 +147,10 @@ fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
 
 /// What a failed handshake means.
 fn failed(error: &ClientInitializeError, lifecycle: Lifecycle) -> Failed {
-    if error.is_authorization_required() || caused_by(error, is_sign_in) {
+    if error.is_authorization_required() || refused_handshake(error) {
         return Failed::SignIn;
     }
-    let why = told(error);
+    let why = told_handshake(error);
     match error {
         ClientInitializeError::NoCompatibleProtocolVersion { .. }
         | ClientInitializeError::ConnectionClosed(_)
@@ -163,30 +164,55 @@ fn failed(error: &ClientInitializeError, lifecycle: Lifecycle) -> Failed {
     }
 }
 
-fn failed_service(error: &ServiceError) -> Failed {
-    if caused_by(error, is_sign_in) {
-        return Failed::SignIn;
+fn refused_handshake(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => caused_by(&*error.error, is_sign_in),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused_handshake(fallback),
+        _ => false,
     }
-    Failed::Unavailable(format!("its tools cannot be read: {}", told(error)))
 }
 
-fn failed_http(error: &StreamableHttpError<reqwest::Error>) -> Failed {
+fn told_handshake(error: &ClientInitializeError) -> String {
+    match error {
+        // The library names its own types there.
+        ClientInitializeError::TransportError { error, .. } => told(&*error.error),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => told_handshake(fallback),
+        other => told(other),
+    }
+}
+
+/// What a failed request says of a server.
+pub(super) fn failed_service(error: &ServiceError) -> Failed {
+    if failed_over_http(error, is_sign_in) {
+        return Failed::SignIn;
+    }
+    Failed::Unavailable(format!("its tools cannot be read: {}", told_service(error)))
+}
+
+fn failed_http(error: &HttpFailure) -> Failed {
     if is_sign_in(error) { Failed::SignIn } else { Failed::Unavailable(told(error)) }
 }
 
+/// A failure of the HTTP wire.
+pub(super) type HttpFailure = StreamableHttpError<reqwest::Error>;
+
 /// Whether a failure says that somebody has to sign in.
-pub(super) fn is_sign_in(error: &StreamableHttpError<reqwest::Error>) -> bool {
+pub(super) fn is_sign_in(error: &HttpFailure) -> bool {
     is_unauthorized(error) || matches!(error, StreamableHttpError::InsufficientScope(_))
 }
 
-/// Whether an HTTP failure of a kind stands behind an error.
-pub(super) fn caused_by(
-    error: &(dyn std::error::Error + 'static),
-    is: impl Fn(&StreamableHttpError<reqwest::Error>) -> bool,
-) -> bool {
-    let mut cause = Some(error);
+/// Whether a request failed over HTTP in such a way.
+pub(super) fn failed_over_http(error: &ServiceError, is: impl Fn(&HttpFailure) -> bool) -> bool {
+    match error {
+        ServiceError::TransportSend(error) => caused_by(&*error.error, is),
+        _ => false,
+    }
+}
+
+fn caused_by(error: &(dyn Error + Send + Sync + 'static), is: impl Fn(&HttpFailure) -> bool) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if error.downcast_ref::<StreamableHttpError<reqwest::Error>>().is_some_and(&is) {
+        if error.downcast_ref::<HttpFailure>().is_some_and(&is) {
             return true;
         }
         cause = error.source();
@@ -194,8 +220,17 @@ pub(super) fn caused_by(
     false
 }
 
+/// A failed request in plain words.
+pub(super) fn told_service(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(error) => told(&*error.error),
+        ServiceError::TransportClosed => "the connection broke".into(),
+        other => told(other),
+    }
+}
+
 /// An error with its causes, without what each repeats of the next, short enough for a line.
-pub(super) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+fn told(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -206,6 +241,9 @@ pub(super) fn told(error: &(dyn std::error::Error + 'static)) -> String {
         }
         cause = error.source();
     }
-    text.truncate(text.floor_char_boundary(500));
+    text.truncate(text.floor_char_boundary(MAX_TOLD_BYTES));
     text
 }
+
+/// An error may hold the whole page that a server answered with.
+const MAX_TOLD_BYTES: usize = 500;

@@ -15,7 +15,7 @@ use windlass_machine::Timestamp;
 
 use super::child::End;
 use super::config::{McpServer, Wanted};
-use super::connect::{Connection, Failed, Lifecycle, Opened, open, told};
+use super::connect::{Connection, Failed, Lifecycle, Opened, failed_service, open};
 use super::health::{Health, Log};
 use super::held::Held;
 use super::http::HttpClients;
@@ -190,8 +190,20 @@ impl Core {
         std::iter::once(why).chain(told).collect::<Vec<_>>().join("; ")
     }
 
+    /// Says that what kept the server away is over: whoever asks now waits for it.
+    pub fn comes_back(&self) {
+        self.link.send_if_modified(|link| {
+            let is_away = matches!(link, Link::SignIn { .. } | Link::Down { .. });
+            if is_away {
+                *link = Link::Starting;
+            }
+            is_away
+        });
+    }
+
     /// Connects anew, at once.
     pub fn restart(&self) {
+        self.comes_back();
         self.wants_restart.store(true, Ordering::Relaxed);
         self.kick.notify_one();
     }
@@ -402,8 +414,7 @@ async fn refreshed(core: &Core, connection: &Connection) -> Result<Option<Listed
     };
     match read {
         Ok(listed) => Ok(Some(listed)),
-        Err(error) if super::connect::caused_by(&error, super::connect::is_sign_in) => Err(Failed::SignIn),
-        Err(error) => Err(Failed::Unavailable(told(&error))),
+        Err(error) => Err(failed_service(&error)),
     }
 }
 

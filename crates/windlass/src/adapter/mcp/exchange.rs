@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::ask::{self, Known, Parked};
 use super::calls::{Came, InFlight, Midway};
-use super::connect::{Connection, caused_by, is_sign_in, told};
+use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
 use super::core::{Core, Link};
 use super::held::HeldCall;
 use crate::port::tool::{Ask, CallContext, ToolOutput};
@@ -338,17 +338,17 @@ impl Exchange<'_> {
             }
             Err(ref error @ ServiceError::TransportSend(_)) => {
                 self.core.kick.notify_one();
-                if caused_by(error, is_sign_in) {
+                if failed_over_http(error, is_sign_in) {
                     Outcome::SignIn
                 } else if was_not_carried_out(error) {
-                    Outcome::NotDone(format!("{} cannot be reached: {}", self.server(), told(error)))
+                    Outcome::NotDone(format!("{} cannot be reached: {}", self.server(), told_service(error)))
                 } else {
-                    Outcome::Lost(told(error))
+                    Outcome::Lost(told_service(error))
                 }
             }
             Err(error) => {
                 self.core.kick.notify_one();
-                Outcome::Lost(told(&error))
+                Outcome::Lost(told_service(&error))
             }
         }
     }
@@ -367,12 +367,13 @@ fn is_yes(answer: &windlass_machine::Answer) -> bool {
 
 /// Whether a failure to send proves that the server did nothing: no connection, no session, a refusal.
 fn was_not_carried_out(error: &ServiceError) -> bool {
-    let ServiceError::TransportSend(error) = error else { return false };
-    // A pipe that cannot be written to has nobody who read the whole line.
-    if error.error.downcast_ref::<std::io::Error>().is_some() {
+    if let ServiceError::TransportSend(error) = error
+        && error.error.downcast_ref::<std::io::Error>().is_some()
+    {
+        // A pipe that cannot be written to has nobody who read the whole line.
         return true;
     }
-    caused_by(error, |failure| match failure {
+    failed_over_http(error, |failure| match failure {
         StreamableHttpError::Client(error) => {
             error.is_connect()
                 || error.is_builder()

@@ -18,7 +18,7 @@ use super::http::{HttpClients, OpenHttp};
 use super::known::{KnownServer, KnownTool};
 use super::name::Names;
 use super::oauth::{MemoryTokens, SignIn, SignInPage, SignInReturn, TokenStore};
-use super::resource::ResourceTools;
+use super::resource::{ResourceTools, connected};
 use super::sampling::{Depths, Sampling, SamplingHandler};
 use super::tool::McpTool;
 use crate::adapter::clock::SystemClock;
@@ -239,7 +239,14 @@ impl McpHub {
 
     /// Ends a sign-in with what the browser brought back; the server is then reached at once.
     pub async fn finish_sign_in(&self, name: &str, back: &SignInReturn) -> Result<(), McpError> {
-        self.sign_in(name)?.finish(back).await
+        self.sign_in(name)?.finish(back).await?;
+        self.shared.core(name)?.comes_back();
+        Ok(())
+    }
+
+    /// Waits until a server answers, as long as a connection may take. The error says why it does not.
+    pub async fn ready(&self, name: &str) -> Result<(), McpError> {
+        connected(&*self.shared.core(name)?).await.map(drop)
     }
 
     /// Forgets the tokens of a server.

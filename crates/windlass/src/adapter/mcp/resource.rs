@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
-use super::connect::{Connection, told};
+use super::connect::{Connection, told_service};
 use super::core::{Core, Link};
 use super::error::McpError;
 use super::exchange::{Exchange, away};
@@ -90,7 +90,7 @@ pub(super) async fn within<T>(
             }
             error => {
                 core.kick.notify_one();
-                McpError::Unavailable { server, why: told(&error) }
+                McpError::Unavailable { server, why: told_service(&error) }
             }
         }),
         () = core.clock.sleep_ms(limit_ms) => {
