@@ -124,7 +124,7 @@ pub struct Limits {
     pub max_steps: u32,
     /// Wall time of the run in milliseconds, waits for people not counted. Default 2 h (ZE-X6).
     pub run_timeout_ms: u64,
-    /// Time of one tool call in milliseconds. Default 30 min (ZE-X7).
+    /// Time of one tool call in milliseconds; it begins anew whenever the tool reports progress. Default 30 min (ZE-X7).
     pub call_timeout_ms: u64,
     /// Calls of one step; those beyond it get an error result. Default 128.
     pub max_calls_per_step: u32,

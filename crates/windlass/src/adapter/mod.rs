@@ -4,6 +4,8 @@
 
 pub mod bus;
 pub mod clock;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod memory;
 pub mod model;
 pub mod node;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
     Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Kept, Replied, Resumed, RunId,
@@ -147,12 +148,12 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let ended = match ready(place, &work).await {
         Ok((tool, arguments, folder)) => {
             let arguments = with_key(&place.deps, &work, arguments);
-            let context = match context(place, &work, folder).await {
+            let (context, progressed) = match context(place, &work, folder).await {
                 Ok(context) => context,
                 Err(reason) => return Letter::plain(Input::ToolStopped { call, reason }),
             };
-            let patience = patience(place, &work, &context);
-            attend(async move { tool.attempt(context, arguments).await }, patience).await.flatten()
+            let patience = patience(place, &work, &context, progressed);
+            attend(async move { tool.call(context, arguments).await }, patience).await
         }
         Err(reason) => Ok(ToolOutput::error(reason)),
     };
@@ -174,6 +175,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
                 Err(error) => Input::ToolStopped { call, reason: unstored(error) },
             }
         }
+        Ok(ToolOutput { lost: Some(reason), .. }) => Input::ToolStopped { call, reason },
         Ok(output) => match returned(place, &work.tool, output, &mut blobs).await {
             Ok((content, error, kept)) => Input::ToolReturned { call, content, error, duration_ms, kept },
             Err(error) => Input::ToolStopped { call, reason: unstored(error) },
@@ -221,8 +223,8 @@ async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
         Ok((tool, arguments, folder)) => {
             let arguments = with_key(&place.deps, &work, arguments);
             match context(place, &work, folder).await {
-                Ok(context) => {
-                    let patience = patience(place, &work, &context);
+                Ok((context, progressed)) => {
+                    let patience = patience(place, &work, &context, progressed);
                     attend(async move { tool.preview(context, arguments).await }, patience).await.flatten()
                 }
                 Err(reason) => Err(reason),
@@ -280,15 +282,17 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     }
     registry.check_arguments(spec.tool.as_str(), &arguments)?;
     let folder = place.folder.find(place, &work.cancel).await?;
-    let (tool, context) = (registered.tool.clone(), context(place, work, folder).await?);
-    let patience = patience(place, work, &context);
+    let (context, progressed) = context(place, work, folder).await?;
+    let tool = registered.tool.clone();
+    let patience = patience(place, work, &context, progressed);
     let output = attend(async move { tool.call(context, arguments).await }, patience).await?;
     let texts = output.parts.iter().filter_map(|part| match part {
         OutputPart::Text(text) => Some(text.as_str()),
         OutputPart::Image { .. } | OutputPart::File { .. } => None,
     });
     let text: String = texts.collect();
-    if !output.error && output.ask.is_none() && output.later.is_none() && spec.is_found(&text) {
+    let is_answer = output.ask.is_none() && output.later.is_none() && output.lost.is_none();
+    if !output.error && is_answer && spec.is_found(&text) {
         return Ok(output);
     }
     let shown: String = text.chars().take(200).collect();
@@ -304,11 +308,12 @@ async fn ready(
     Ok((tool, arguments, place.folder.find(place, &work.cancel).await?))
 }
 
+/// What a call is given, and what is told of its progress.
 async fn context(
     place: &Place,
     work: &ToolWork,
     folder: Option<Arc<WorkingFolder>>,
-) -> Result<CallContext, String> {
+) -> Result<(CallContext, Arc<Notify>), String> {
     let reply = match &work.reply {
         Some(replied) => {
             let state = wanted_back(place, replied.state.as_ref()).await?;
@@ -323,7 +328,8 @@ async fn context(
         }
         None => None,
     };
-    Ok(CallContext {
+    let progressed = Arc::new(Notify::new());
+    let context = CallContext {
         thread: place.thread.clone(),
         run: place.run.clone(),
         call: work.call,
@@ -335,8 +341,9 @@ async fn context(
         kept: wanted_back(place, work.kept.as_ref()).await?,
         reply,
         resumed,
-        progress: progress(place, work.call),
-    })
+        progress: progress(place, work.call, progressed.clone()),
+    };
+    Ok((context, progressed))
 }
 
 async fn wanted_back(place: &Place, state: Option<&Content>) -> Result<Option<String>, String> {
@@ -345,9 +352,15 @@ async fn wanted_back(place: &Place, state: Option<&Content>) -> Result<Option<St
     text.map(Some).map_err(|error| format!("what the tool wanted back cannot be read: {error}"))
 }
 
-fn patience<'a>(place: &'a Place, work: &'a ToolWork, context: &CallContext) -> Patience<'a> {
+fn patience<'a>(
+    place: &'a Place,
+    work: &'a ToolWork,
+    context: &CallContext,
+    progressed: Arc<Notify>,
+) -> Patience<'a> {
     Patience {
         timeout_ms: work.timeout_ms,
+        progressed,
         cancel: &work.cancel,
         signal: context.cancel.clone(),
         clock: &*place.deps.clock,
@@ -375,9 +388,10 @@ async fn prepare(deps: &Deps, name: &str, arguments: &Content) -> Result<(Arc<dy
     Ok((tool, value))
 }
 
-fn progress(place: &Place, call: CallKey) -> ProgressSender {
+fn progress(place: &Place, call: CallKey, progressed: Arc<Notify>) -> ProgressSender {
     let (bus, thread) = (place.deps.bus.clone(), place.thread.clone());
     ProgressSender(Some(Arc::new(move |text: String| {
+        progressed.notify_one();
         bus.publish(&thread, Signal::Progress { call, text: text.into() });
     })))
 }

@@ -5,9 +5,11 @@
 
 use std::any::Any;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet, block_in_place};
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +20,10 @@ const GRACE_MS: u64 = 5_000;
 
 /// When a tool has to come to an end.
 pub(super) struct Patience<'a> {
+    /// How long it may take without a sign of progress. (ZE-X7)
     pub timeout_ms: u64,
+    /// Told whenever it shows some.
+    pub progressed: Arc<Notify>,
     /// The run no longer wants it.
     pub cancel: &'a CancellationToken,
     /// What the tool is told by.
@@ -33,7 +38,7 @@ pub(super) async fn attend<T: Send + 'static>(
     tool: impl Future<Output = T> + Send + 'static,
     patience: Patience<'_>,
 ) -> Result<T, String> {
-    let Patience { timeout_ms, cancel, signal, clock } = patience;
+    let Patience { timeout_ms, progressed, cancel, signal, clock } = patience;
     // The set aborts its task when it is dropped.
     let mut call = JoinSet::new();
     call.spawn(async move {
@@ -44,7 +49,7 @@ pub(super) async fn attend<T: Send + 'static>(
         biased;
         ended = call.join_next() => return contained(ended).await,
         () = cancel.cancelled() => "the run was stopped".to_owned(),
-        () = clock.sleep_ms(timeout_ms.max(1)) => format!("it took longer than {timeout_ms} ms"),
+        reason = silence(timeout_ms.max(1), &progressed, clock) => reason,
     };
     signal.cancel();
     // What has not ended by then is dropped where it stands.
@@ -52,6 +57,18 @@ pub(super) async fn attend<T: Send + 'static>(
         biased;
         ended = call.join_next() => contained(ended).await,
         () = clock.sleep_ms(GRACE_MS) => Err(reason),
+    }
+}
+
+/// Completes once a tool has shown no progress for too long, and says so.
+async fn silence(timeout_ms: u64, progressed: &Notify, clock: &dyn Clock) -> String {
+    let mut since = "";
+    loop {
+        tokio::select! {
+            biased;
+            () = progressed.notified() => since = " without progress",
+            () = clock.sleep_ms(timeout_ms) => return format!("it took longer than {timeout_ms} ms{since}"),
+        }
     }
 }
 

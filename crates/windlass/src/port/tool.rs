@@ -68,12 +68,6 @@ pub trait Tool: Send + Sync {
     /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver. So is a call that
     /// blocks its thread, on a runtime of several threads; one that is killed then goes on until it next awaits.
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput;
-
-    /// Runs one call, for a tool that can tell when it does not know what became of it: a connection broke after a
-    /// request had left. The error says why; what follows, the call's effect class decides, as after a crash.
-    async fn attempt(&self, context: CallContext, arguments: Value) -> Result<ToolOutput, String> {
-        Ok(self.call(context, arguments).await)
-    }
 }
 
 /// What one call does.
@@ -86,6 +80,18 @@ pub struct Conduct {
     /// Names and digests of what decides about the call beside its arguments, such as the address that it goes to: an
     /// approval holds for these and no others. Never of a secret.
     pub added: Vec<(String, Digest)>,
+}
+
+/// Tools that come and go while the engine runs: those of servers, for example.
+///
+/// A name that another source or the engine itself has is left to whoever asks the source; a source gives each of its
+/// own names once.
+pub trait ToolSource: Send + Sync {
+    /// The tools at hand now, sorted by name. One that cannot be reached at the moment stays in it: its calls say why.
+    fn tools(&self) -> Arc<[Arc<dyn Tool>]>;
+
+    /// Another number says that [`ToolSource::tools`] gives others than before. It is cheap: it is read often.
+    fn version(&self) -> u64;
 }
 
 /// What a call is given beside its arguments.
@@ -114,7 +120,8 @@ pub struct CallContext {
     pub reply: Option<ToolReply>,
     /// What a call that was put off until now wanted back; `None` at its first start, and with a reply.
     pub resumed: Option<ToolResumed>,
-    /// Progress for whoever watches; lost when nobody does, and never recorded.
+    /// Progress for whoever watches; lost when nobody does, and never recorded. It also gives the call its full time
+    /// again.
     pub progress: ProgressSender,
 }
 
@@ -188,6 +195,9 @@ pub struct ToolOutput {
     /// What the tool keeps with the thread from now on, at most 256 KiB; `None`: what it has kept before. It counts
     /// together with the answer, or not at all, so that a call which does nothing else may be repeated.
     pub keep: Option<String>,
+    /// Why nobody knows what became of the call: it was sent, and no answer came. What that means is decided by its
+    /// effect class, as for a call that was killed.
+    pub lost: Option<String>,
 }
 
 /// A part of an answer.
@@ -230,6 +240,10 @@ impl ToolOutput {
     pub fn keeping(mut self, value: impl Into<String>) -> Self {
         self.keep = Some(value.into());
         self
+    }
+    /// No answer, and none will come: the call was sent, and what became of it is not known.
+    pub fn lost(reason: impl Into<String>) -> Self {
+        Self { lost: Some(reason.into()), ..Self::default() }
     }
     /// An error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {

@@ -17,5 +17,7 @@ pub use folder::{Entry, EntryKind, FolderError, FolderPath, ProtectedPaths, Work
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
 pub(crate) use image::image_type;
 pub use reconcile::{Reconcile, Source};
+#[cfg(feature = "mcp")]
+pub(crate) use registry::check_schema;
 pub use registry::{Adjustment, Registry, RegistryError, key_of};
 pub(crate) use registry::{Registered, check_values};

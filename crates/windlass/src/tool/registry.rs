@@ -224,6 +224,14 @@ impl Registry {
     }
 }
 
+/// Says what is wrong with a schema of arguments that somebody else has written; it is refused when its tool is added.
+#[cfg(feature = "mcp")]
+pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
+    let mut schema = schema.clone();
+    without_key(&mut schema);
+    compile(&schema).map(drop)
+}
+
 /// Checks values against a schema that somebody else has written; the error names what does not fit.
 pub(crate) fn check_values(schema: &Value, values: &Value) -> Result<(), String> {
     let validator = compile(schema)?;

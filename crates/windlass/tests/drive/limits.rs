@@ -3,6 +3,7 @@
 //! Each run ends, and its figures are real.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass::adapter::model::{KnownModel, ProviderCatalog, ProviderConfig};
 use windlass::machine::{
@@ -12,7 +13,7 @@ use windlass::machine::{
 };
 use windlass::port::journal::RunQuery;
 use windlass::port::model::{ModelError, Reply};
-use windlass::port::tool::{OutputPart, ToolOutput};
+use windlass::port::tool::{CallContext, OutputPart, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry};
 use windlass::{AgentConfig, Engine, ErrorInfo, Outcome, Status, Task};
@@ -141,6 +142,45 @@ async fn a_tool_that_hangs_is_stopped() {
     // What may have changed the world is in doubt, and a person is asked.
     let once = hangs("bad", Annotations::default());
     let (_, outcome) = run(&echo_result("bad"), registry([once]), limited(limits)).await;
+    assert_eq!(outcome.status, Status::Paused);
+    assert!(matches!(outcome.meta.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
+}
+
+// rows: ZE-X7
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_reports_progress_has_its_time_again() {
+    let slow = |reports: u32, rest_ms: u64| {
+        FunctionTool::new("bad", "takes its time", move |context: CallContext, _: Text| async move {
+            for part in 0..reports {
+                tokio::time::sleep(Duration::from_millis(40)).await;
+                context.progress.report(format!("part {part}"));
+            }
+            tokio::time::sleep(Duration::from_millis(rest_ms)).await;
+            "done"
+        })
+        .annotations(Annotations { read_only_hint: true, ..Annotations::default() })
+    };
+    let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
+    let (_, outcome) = run(&echo_result("bad"), registry([slow(10, 40)]), limited(limits.clone())).await;
+    assert_eq!(outcome.data.as_deref(), Some("done"));
+    // Longer than the time that a stopped tool has to end by itself.
+    let (_, outcome) = run(&echo_result("bad"), registry([slow(2, 60_000)]), limited(limits)).await;
+    assert_eq!(outcome.data.as_deref(), Some("Stopped: it took longer than 50 ms without progress"));
+}
+
+// rows: SK-G13
+#[tokio::test]
+async fn a_call_whose_outcome_the_tool_does_not_know_is_judged_by_its_class() {
+    let lost = |hints| {
+        FunctionTool::new("bad", "loses its server", |_, _: Text| async {
+            ToolOutput::lost("the connection broke")
+        })
+        .annotations(hints)
+    };
+    let pure = Annotations { read_only_hint: true, ..Annotations::default() };
+    let (_, outcome) = run(&echo_result("bad"), registry([lost(pure)]), task("go")).await;
+    assert_eq!(outcome.data.as_deref(), Some("Stopped: the connection broke"));
+    let (_, outcome) = run(&echo_result("bad"), registry([lost(Annotations::default())]), task("go")).await;
     assert_eq!(outcome.status, Status::Paused);
     assert!(matches!(outcome.meta.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
 }

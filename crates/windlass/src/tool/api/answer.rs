@@ -69,7 +69,7 @@ pub(super) fn show(response: Response, left_out: &[String], mask: &Mask) -> Tool
     }
     text.push_str(&end);
     let parts = [OutputPart::Text(text)].into_iter().chain(image).collect();
-    ToolOutput { parts, error: status.is_client_error() || status.is_server_error(), ask: None }
+    ToolOutput { parts, error: status.is_client_error() || status.is_server_error(), ..ToolOutput::default() }
 }
 
 fn of_bytes(bytes: &[u8], headers: &HeaderMap, is_cut: bool, mask: &Mask) -> String {

@@ -159,13 +159,9 @@ impl Tool for ApiCall {
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
-        self.attempt(context, arguments).await.unwrap_or_else(ToolOutput::error)
-    }
-
-    async fn attempt(&self, context: CallContext, arguments: Value) -> Result<ToolOutput, String> {
         match serde_json::from_value::<Arguments>(arguments) {
-            Ok(arguments) => self.carry_out(&context, arguments).await,
-            Err(error) => Ok(ToolOutput::error(format!("Invalid arguments: {error}"))),
+            Ok(arguments) => self.carry_out(&context, arguments).await.unwrap_or_else(ToolOutput::lost),
+            Err(error) => ToolOutput::error(format!("Invalid arguments: {error}")),
         }
     }
 }

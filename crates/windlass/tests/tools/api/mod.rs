@@ -45,7 +45,11 @@ async fn call(tool: &Arc<ApiCall>, arguments: Value) -> Result<ToolOutput, Strin
     if let Err(problem) = registry.check_arguments("ApiCall", &arguments) {
         return Ok(ToolOutput::error(problem));
     }
-    tool.attempt(context(None, CancellationToken::new()), arguments).await
+    let output = tool.call(context(None, CancellationToken::new()), arguments).await;
+    match output.lost {
+        Some(why) => Err(why),
+        None => Ok(output),
+    }
 }
 
 /// The same, as text.

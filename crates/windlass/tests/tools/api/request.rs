@@ -315,8 +315,8 @@ async fn a_cancelled_read_ends_at_once() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let output =
-        tool.attempt(context(None, cancel), json!({"service": "a", "method": "GET", "path": "/"})).await;
-    assert_eq!(super::show(&output.unwrap()), "error: the call was cancelled");
+        tool.call(context(None, cancel), json!({"service": "a", "method": "GET", "path": "/"})).await;
+    assert_eq!(super::show(&output), "error: the call was cancelled");
     let output =
         call(&tool, json!({"service": "a", "method": "GET", "path": "/", "headers": {"a": 1}})).await;
     assert!(output.unwrap().error);

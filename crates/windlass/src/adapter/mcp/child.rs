@@ -1,0 +1,206 @@
+//! A server as a process: its own process group, a clean environment, bounded last words, and an end that takes the
+//! whole group along.
+//!
+//! It speaks the wire by the library's framing, whose lines are bounded at 16 MiB. It never restarts anything.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::config;
+use super::health::{LOG_MAX_LINE_BYTES, Log};
+use crate::port::clock::Clock;
+
+/// What of this process's environment a server gets: what programs need to find themselves, nothing that may be secret.
+const HANDED_DOWN: [&str; 11] =
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM"];
+
+/// How long a server may take to end once its input is closed, and once more after SIGTERM. (MCP, "Shutdown")
+const GRACE_MS: u64 = 2_000;
+
+/// A running server and its pipes.
+pub(super) struct ChildTransport {
+    io: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
+    group: Group,
+    end: Arc<End>,
+    clock: Arc<dyn Clock>,
+}
+
+/// How a server ended, once it has.
+#[derive(Default)]
+pub(super) struct End(Mutex<Option<ExitStatus>>);
+
+impl End {
+    /// In plain words, for example `it ended with exit status: 1`.
+    pub fn told(&self) -> Option<String> {
+        let status = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        status.map(|status| format!("it ended with {status}"))
+    }
+}
+
+/// A process with everything that it has started and not let go of.
+struct Group {
+    leader: Child,
+    id: Option<i32>,
+}
+
+impl ChildTransport {
+    /// Starts a server. Its last words go to `log`, and how it ends to `end`.
+    pub async fn start(
+        stdio: &config::Stdio,
+        log: Arc<Log>,
+        end: Arc<End>,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<Self> {
+        let mut leader = spawned(command(stdio)).await?;
+        let id = leader.id().and_then(|id| i32::try_from(id).ok());
+        let missing = || io::Error::other("the process has no pipes");
+        let input = leader.stdin.take().ok_or_else(missing)?;
+        let output = leader.stdout.take().ok_or_else(missing)?;
+        let errors = leader.stderr.take().ok_or_else(missing)?;
+        tokio::spawn(keep_last_words(errors, log));
+        let io = AsyncRwTransport::new(output, input);
+        Ok(Self { io, group: Group { leader, id }, end, clock })
+    }
+
+    async fn has_ended(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            status = self.group.leader.wait() => {
+                *self.end.0.lock().unwrap_or_else(PoisonError::into_inner) = status.ok();
+                true
+            }
+            () = self.clock.sleep_ms(GRACE_MS) => false,
+        }
+    }
+}
+
+impl Transport<RoleClient> for ChildTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.io.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.io.receive().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.io.close().await?;
+        if !self.has_ended().await {
+            self.group.signal(libc::SIGTERM);
+            self.has_ended().await;
+        }
+        self.group.signal(libc::SIGKILL);
+        Ok(())
+    }
+}
+
+impl Group {
+    /// Tells every process of the group. One that is gone is not told, and that is all right.
+    fn signal(&self, signal: i32) {
+        if let Some(id) = self.id {
+            // SAFETY: `kill` reads two numbers. A group's number is not given to others while it has a process.
+            unsafe { libc::kill(-id, signal) };
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(libc::SIGKILL);
+    }
+}
+
+fn command(stdio: &config::Stdio) -> Command {
+    let mut command = Command::new(&stdio.command);
+    command.args(&stdio.args).env_clear();
+    for name in HANDED_DOWN {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.envs(stdio.env.iter().map(|(name, value)| (name, value)));
+    if let Some(folder) = &stdio.cwd {
+        command.current_dir(folder);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.process_group(0).kill_on_drop(true);
+    #[cfg(target_os = "linux")]
+    {
+        let parent = std::process::id();
+        // SAFETY: between fork and exec only async-signal-safe calls are made, and nothing is allocated.
+        unsafe {
+            command.pre_exec(move || {
+                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                // The parent may have died before the signal was asked for.
+                if libc::getppid() as u32 != parent {
+                    libc::_exit(1);
+                }
+                Ok(())
+            });
+        }
+    }
+    command
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Starts a process on a thread that lives as long as this process: Linux sends the signal of a parent's death when the
+/// *thread* that forked ends, and a runtime's threads come and go.
+async fn spawned(mut command: Command) -> io::Result<Child> {
+    static THREAD: OnceLock<Option<Sender<Job>>> = OnceLock::new();
+    let thread = THREAD.get_or_init(|| {
+        let (jobs, job) = channel::<Job>();
+        let spawner = std::thread::Builder::new().name("mcp-spawn".into());
+        spawner.spawn(move || job.into_iter().for_each(|job| job())).ok().map(|_| jobs)
+    });
+    let (told, child) = oneshot::channel();
+    let runtime = Handle::current();
+    let job = Box::new(move || {
+        let _entered = runtime.enter();
+        // Whoever asked may be gone; the child is then dropped, which kills it.
+        let _ = told.send(command.spawn());
+    });
+    let ended = || io::Error::other("the thread that starts processes has ended");
+    thread.as_ref().ok_or_else(ended)?.send(job).map_err(|_| ended())?;
+    child.await.map_err(|_| ended())?
+}
+
+/// Reads what a server says for people until it ends. A line without an end is cut, so that nothing grows.
+async fn keep_last_words(mut errors: ChildStderr, log: Arc<Log>) {
+    let (mut chunk, mut line) = ([0_u8; 4096], Vec::new());
+    loop {
+        let read = match errors.read(&mut chunk).await {
+            Ok(0) | Err(_) => break,
+            Ok(read) => read,
+        };
+        for byte in &chunk[..read] {
+            if *byte == b'\n' {
+                log.push(&String::from_utf8_lossy(&line));
+                line.clear();
+            } else if line.len() < LOG_MAX_LINE_BYTES {
+                line.push(*byte);
+            }
+        }
+    }
+    if !line.is_empty() {
+        log.push(&String::from_utf8_lossy(&line));
+    }
+}

@@ -1,0 +1,249 @@
+//! Reaching a server once: its wire, the handshake in whichever revision it speaks, and its tools.
+//!
+//! Both revisions are tried: a server that knows `server/discover` is spoken to without a session, an older one with
+//! `initialize`. Trying again is the supervisor's.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use rmcp::model::{ProtocolVersion, ServerPeerInfo};
+use rmcp::service::{ClientInitializeError, Peer, RunningService, ServiceError};
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
+};
+use rmcp::{ClientCacheConfig, ClientLifecycleMode, RoleClient, serve_client_with_lifecycle};
+use tokio::sync::Notify;
+
+use super::calls::Calls;
+use super::child::{ChildTransport, End};
+use super::config::{Http, Transport};
+use super::core::Core;
+use super::handler::Handler;
+use super::http::{OwnHeaders, Redirects, ServerHttp, is_unauthorized};
+use super::list::{self, Listed};
+use super::sse::SseTransport;
+
+/// A server that answers.
+pub(super) struct Connection {
+    pub peer: Peer<RoleClient>,
+    pub calls: Arc<Calls>,
+    pub info: ServerPeerInfo,
+    /// Tells connections apart: a held call belongs to one.
+    pub number: u64,
+}
+
+/// A connection with what keeps it going.
+pub(super) struct Opened {
+    pub connection: Arc<Connection>,
+    pub service: RunningService<RoleClient, Handler>,
+    pub listed: Listed,
+    pub lists_changed: Arc<Notify>,
+    pub end: Arc<End>,
+}
+
+/// Why a server was not reached.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// Somebody has to sign in.
+    SignIn,
+    /// It may answer another time.
+    Unavailable(String),
+    /// It does not speak this revision; the other one is worth a try.
+    OtherLifecycle(String),
+}
+
+/// How a connection begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lifecycle {
+    /// `server/discover`, and `initialize` where that is not known.
+    Auto,
+    /// `initialize` alone.
+    Initialize,
+}
+
+/// Opens a connection and reads the tools, all in the time that a connection may take.
+pub(super) async fn open(core: &Core, lifecycle: Lifecycle) -> Result<Opened, Failed> {
+    let limit_ms = core.config.timeouts.connect_ms;
+    let end = Arc::new(End::default());
+    let opened = tokio::select! {
+        biased;
+        opened = opened(core, lifecycle, end.clone()) => opened,
+        () = core.clock.sleep_ms(limit_ms) => {
+            Err(Failed::Unavailable(format!("it did not answer within {limit_ms} ms")))
+        }
+    };
+    opened.map_err(|failed| match failed {
+        Failed::Unavailable(why) => Failed::Unavailable(core.with_last_words(why, &end)),
+        Failed::OtherLifecycle(why) => Failed::OtherLifecycle(core.with_last_words(why, &end)),
+        Failed::SignIn => Failed::SignIn,
+    })
+}
+
+async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Opened, Failed> {
+    let (calls, lists_changed) = (Arc::new(Calls::default()), Arc::new(Notify::new()));
+    let handler = Handler {
+        calls: calls.clone(),
+        log: core.log.clone(),
+        lists_changed: lists_changed.clone(),
+        sampling: core.sampling.clone(),
+    };
+    let mode = match lifecycle {
+        Lifecycle::Initialize => ClientLifecycleMode::Initialize,
+        Lifecycle::Auto => ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        },
+    };
+    let service = match &core.config.transport {
+        Transport::Stdio(stdio) => {
+            let started =
+                ChildTransport::start(stdio, core.log.clone(), end.clone(), core.clock.clone()).await;
+            let transport = started.map_err(|error| {
+                Failed::Unavailable(format!("`{}` cannot be started: {error}", stdio.command))
+            })?;
+            serve_client_with_lifecycle(handler, transport, mode).await
+        }
+        Transport::Http(http) => {
+            let mut config = StreamableHttpClientTransportConfig::with_uri(http.url.as_str());
+            // A call that is open for hours must not keep others out.
+            config.max_concurrent_requests = MAX_CONCURRENT_POSTS;
+            let transport = StreamableHttpClientTransport::with_client(client(core, http)?, config);
+            serve_client_with_lifecycle(handler, transport, mode).await
+        }
+        Transport::Sse(http) => {
+            let transport = SseTransport::open(client(core, http)?, &http.url).await;
+            let transport = transport.map_err(|error| failed_http(&error))?;
+            serve_client_with_lifecycle(handler, transport, ClientLifecycleMode::Initialize).await
+        }
+    };
+    let service = service.map_err(|error| failed(&error, lifecycle))?;
+    let peer = service.peer().clone();
+    let cache = ClientCacheConfig::default().with_serve_stale_on_error(false);
+    peer.set_response_cache_config(cache).await;
+    let info = peer.peer_info().ok_or_else(|| Failed::Unavailable("it does not say what it is".into()))?;
+    let listed = if info.capabilities.tools.is_some() {
+        list::tools(&peer).await.map_err(|error| failed_service(&error))?
+    } else {
+        Listed::default()
+    };
+    let info = Arc::unwrap_or_clone(info);
+    let connection = Arc::new(Connection { peer, calls, info, number: core.next_number() });
+    Ok(Opened { connection, service, listed, lists_changed, end })
+}
+
+/// Requests to one server at once: the calls of many runs.
+const MAX_CONCURRENT_POSTS: usize = 256;
+
+fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
+    let unavailable = |why: String| Failed::Unavailable(why);
+    Ok(ServerHttp {
+        // A redirect would carry the headers along.
+        http: core.clients.client(Redirects::Stop).map_err(unavailable)?,
+        own: Arc::new(OwnHeaders::new(http).map_err(unavailable)?),
+        sign_in: core.sign_in.clone(),
+        post_only: http.post_only,
+    })
+}
+
+/// What a failed handshake means.
+fn failed(error: &ClientInitializeError, lifecycle: Lifecycle) -> Failed {
+    if error.is_authorization_required() || refused_handshake(error) {
+        return Failed::SignIn;
+    }
+    let why = told_handshake(error);
+    match error {
+        ClientInitializeError::NoCompatibleProtocolVersion { .. }
+        | ClientInitializeError::ConnectionClosed(_)
+        | ClientInitializeError::ExpectedInitResult(_)
+        | ClientInitializeError::JsonRpcError(_)
+            if lifecycle == Lifecycle::Auto =>
+        {
+            Failed::OtherLifecycle(why)
+        }
+        _ => Failed::Unavailable(why),
+    }
+}
+
+fn refused_handshake(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => caused_by(&*error.error, is_sign_in),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused_handshake(fallback),
+        _ => false,
+    }
+}
+
+fn told_handshake(error: &ClientInitializeError) -> String {
+    match error {
+        // The library names its own types there.
+        ClientInitializeError::TransportError { error, .. } => told(&*error.error),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => told_handshake(fallback),
+        other => told(other),
+    }
+}
+
+/// What a failed request says of a server.
+pub(super) fn failed_service(error: &ServiceError) -> Failed {
+    if failed_over_http(error, is_sign_in) {
+        return Failed::SignIn;
+    }
+    Failed::Unavailable(format!("its tools cannot be read: {}", told_service(error)))
+}
+
+fn failed_http(error: &HttpFailure) -> Failed {
+    if is_sign_in(error) { Failed::SignIn } else { Failed::Unavailable(told(error)) }
+}
+
+/// A failure of the HTTP wire.
+pub(super) type HttpFailure = StreamableHttpError<reqwest::Error>;
+
+/// Whether a failure says that somebody has to sign in.
+pub(super) fn is_sign_in(error: &HttpFailure) -> bool {
+    is_unauthorized(error) || matches!(error, StreamableHttpError::InsufficientScope(_))
+}
+
+/// Whether a request failed over HTTP in such a way.
+pub(super) fn failed_over_http(error: &ServiceError, is: impl Fn(&HttpFailure) -> bool) -> bool {
+    match error {
+        ServiceError::TransportSend(error) => caused_by(&*error.error, is),
+        _ => false,
+    }
+}
+
+fn caused_by(error: &(dyn Error + Send + Sync + 'static), is: impl Fn(&HttpFailure) -> bool) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<HttpFailure>().is_some_and(&is) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// A failed request in plain words.
+pub(super) fn told_service(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(error) => told(&*error.error),
+        ServiceError::TransportClosed => "the connection broke".into(),
+        other => told(other),
+    }
+}
+
+/// An error with its causes, without what each repeats of the next, short enough for a line.
+fn told(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text.truncate(text.floor_char_boundary(MAX_TOLD_BYTES));
+    text
+}
+
+/// An error may hold the whole page that a server answered with.
+const MAX_TOLD_BYTES: usize = 500;

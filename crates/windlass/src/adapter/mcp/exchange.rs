@@ -1,0 +1,426 @@
+//! One request to a server, from sending to a result for the model: what may be sent again, what is lost, what people
+//! have to be asked first.
+//!
+//! A request that may have been carried out is sent again only where repeating it changes nothing more; else its outcome
+//! is unknown, and that is said. (Promise 2)
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    ClientRequest, ElicitResult, ErrorCode, InputRequiredResult, InputResponses, ServerResult,
+};
+use rmcp::service::{PeerRequestOptions, ServiceError};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use serde_json::{Value, json};
+
+use super::ask::{self, Known, Parked};
+use super::calls::{Came, InFlight, Midway};
+use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
+use super::core::{Core, Link};
+use super::held::HeldCall;
+use crate::port::tool::{Ask, CallContext, ToolOutput};
+
+/// What is asked of a server.
+pub(super) struct Exchange<'a> {
+    pub core: &'a Arc<Core>,
+    pub context: &'a CallContext,
+    /// Makes the request, with what the server wanted.
+    pub request: &'a (dyn Fn(Option<InputResponses>, Option<String>) -> ClientRequest + Send + Sync),
+    /// Whether repeating it changes nothing more.
+    pub repeats: bool,
+}
+
+/// What is sent next.
+#[derive(Clone, Default)]
+struct Next {
+    responses: Option<InputResponses>,
+    state: Option<String>,
+    /// Answers to questions of an older server that were given before.
+    known: Vec<Known>,
+}
+
+/// How a request came out.
+enum Outcome {
+    Result(ServerResult),
+    Input(InputRequiredResult),
+    /// People have to be asked in the middle of the call.
+    Ask(Value, Parked),
+    Pages(Vec<Value>),
+    SignIn,
+    /// It was not carried out, and the server or the wire says why.
+    NotDone(String),
+    /// Nobody knows whether it was.
+    Lost(String),
+}
+
+/// Rounds of inputs that people need not be asked for: a server that goes on for ever is not followed. (MRTR)
+const MAX_ROUNDS: u32 = 10;
+/// How long a server that asks for nothing but another try is left alone.
+const SHED_PAUSE_MS: u64 = 1_000;
+/// The error of 2025-11-25 that says which pages have to be opened first.
+const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
+
+impl Exchange<'_> {
+    /// Makes the request, or goes on with it where it waits. The error is the result for the model, or what is asked.
+    pub async fn made(&self) -> Result<ServerResult, ToolOutput> {
+        let resumed = self.resumed()?;
+        let connection = self.connection(!matches!(resumed, Resumed::First)).await?;
+        let (mut next, mut came) = match resumed {
+            Resumed::First => (Next::default(), None),
+            Resumed::Next(next) => (next, None),
+            Resumed::Held { ticket, known } => {
+                let came = self.held(ticket, &known).await;
+                (Next { known, ..Next::default() }, came)
+            }
+        };
+        let mut connection = connection;
+        let mut may_repeat = self.repeats;
+        for _ in 0..MAX_ROUNDS {
+            let now = match came.take() {
+                Some(came) => came,
+                None => self.sent(&connection, &next).await,
+            };
+            match now {
+                Outcome::Result(result) => return Ok(result),
+                Outcome::Ask(parameters, parked) => return Err(self.asked(&parameters, None, &parked)),
+                Outcome::SignIn => return Err(self.sign_in().await),
+                Outcome::Pages(pages) => return Err(self.page(pages)),
+                Outcome::NotDone(why) => return Err(ToolOutput::error(format!("Tool error: {why}"))),
+                Outcome::Lost(why) => {
+                    let again =
+                        if may_repeat { self.core.connection_after(connection.number).await } else { None };
+                    may_repeat = false;
+                    match again {
+                        Some(again) => connection = again,
+                        None => return Err(ToolOutput::lost(format!("{}: {why}", self.server()))),
+                    }
+                }
+                Outcome::Input(input) => {
+                    next = Next { known: std::mem::take(&mut next.known), ..self.answered(input).await? };
+                }
+            }
+        }
+        Err(ToolOutput::error(format!(
+            "Tool error: {} wants one input after another; given up",
+            self.server()
+        )))
+    }
+
+    fn server(&self) -> String {
+        format!("the server `{}`", self.core.config.name)
+    }
+
+    /// What the reply that has come means for the request.
+    fn resumed(&self) -> Result<Resumed, ToolOutput> {
+        let Some(reply) = &self.context.reply else { return Ok(Resumed::First) };
+        let parked = reply.state.as_deref().map(serde_json::from_str);
+        let Some(Ok(parked)) = parked else {
+            return Err(ToolOutput::lost("what the call was waiting with cannot be read"));
+        };
+        match parked {
+            Parked::SignIn if is_yes(&reply.answer) => Ok(Resumed::First),
+            Parked::Pages { left } if is_yes(&reply.answer) => {
+                if left.is_empty() {
+                    Ok(Resumed::First)
+                } else {
+                    Err(self.page(left))
+                }
+            }
+            Parked::SignIn | Parked::Pages { .. } => {
+                Err(ToolOutput::error(format!("Tool error: nobody signed in at {}", self.server())))
+            }
+            Parked::Held { ticket, asked, mut known } => match ask::result(&asked, &reply.answer) {
+                Ok(answer) => {
+                    known.push(Known { asked, answer });
+                    Ok(Resumed::Held { ticket, known })
+                }
+                Err(why) => {
+                    let parked = Parked::Held { ticket, asked: asked.clone(), known };
+                    Err(self.asked(&asked, Some(&why), &parked))
+                }
+            },
+            Parked::Input { state, requests, mut answers, asked } => {
+                let parameters = requests.get(&asked).and_then(ask::elicitation).cloned().unwrap_or_default();
+                match ask::result(&parameters, &reply.answer) {
+                    Ok(answer) => {
+                        answers.insert(asked, answer);
+                        self.input(state, requests, answers).map(Resumed::Next)
+                    }
+                    Err(why) => {
+                        let parked = Parked::Input { state, requests, answers, asked };
+                        Err(self.asked(&parameters, Some(&why), &parked))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks for the next input that is missing, or says what to send where none is.
+    fn input(
+        &self,
+        state: Option<String>,
+        requests: std::collections::BTreeMap<String, Value>,
+        answers: InputResponses,
+    ) -> Result<Next, ToolOutput> {
+        let open = requests.iter().find(|(name, _)| !answers.contains_key(*name));
+        let Some((asked, request)) = open.map(|(name, request)| (name.clone(), request.clone())) else {
+            let responses = Some(answers).filter(|answers| !answers.is_empty());
+            return Ok(Next { responses, state, known: Vec::new() });
+        };
+        let parameters = ask::elicitation(&request).cloned().unwrap_or_default();
+        Err(self.asked(&parameters, None, &Parked::Input { state, requests, answers, asked }))
+    }
+
+    /// Answers what a server wants where nobody has to be asked, and asks for the rest.
+    async fn answered(&self, input: InputRequiredResult) -> Result<Next, ToolOutput> {
+        let refuse = |why: String| ToolOutput::error(format!("Tool error: {} {why}", self.server()));
+        let requests = input.input_requests.unwrap_or_default();
+        let written =
+            ask::written(&requests).map_err(|why| refuse(format!("asks something unreadable: {why}")))?;
+        let mut answers = InputResponses::new();
+        for (name, request) in &written {
+            let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
+            match (method, &self.core.sampling) {
+                ("elicitation/create", _) => {}
+                ("sampling/createMessage", Some(sampling)) => {
+                    let params = request.get("params").cloned().unwrap_or_default();
+                    let params = serde_json::from_value(params).map_err(|error| {
+                        refuse(format!("asks for a completion that cannot be read: {error}"))
+                    })?;
+                    let completed = sampling.complete(params, self.context.run.clone()).await;
+                    let completed = completed.map_err(|why| refuse(format!("gets no completion: {why}")))?;
+                    answers.insert(name.clone(), json!(completed));
+                }
+                _ => return Err(refuse(format!("asks for `{method}`, which was not offered"))),
+            }
+        }
+        if requests.is_empty() {
+            self.core.clock.sleep_ms(SHED_PAUSE_MS).await;
+        }
+        self.input(input.request_state, written, answers)
+    }
+
+    fn asked(&self, parameters: &Value, again: Option<&str>, parked: &Parked) -> ToolOutput {
+        match ask::question(&self.core.config.name, parameters, again, parked) {
+            Ok(ask) => ToolOutput::ask(ask),
+            Err(why) => ToolOutput::error(format!(
+                "Tool error: {} asks for what cannot be asked: {why}",
+                self.server()
+            )),
+        }
+    }
+
+    /// Asks people to open the first of some pages.
+    fn page(&self, mut pages: Vec<Value>) -> ToolOutput {
+        let first = pages.remove(0);
+        self.asked(&first, None, &Parked::Pages { left: pages })
+    }
+
+    /// Asks somebody to sign in.
+    async fn sign_in(&self) -> ToolOutput {
+        match asked_to_sign_in(self.core).await {
+            Ok(ask) => ToolOutput::ask(ask),
+            Err(why) => ToolOutput::error(format!("Tool error: {why}")),
+        }
+    }
+
+    /// The connection, or what its absence means. A call that goes on waits for it a little.
+    async fn connection(&self, goes_on: bool) -> Result<Arc<Connection>, ToolOutput> {
+        let link = match self.core.connection().await {
+            Ok(connection) => return Ok(connection),
+            Err(link) => link,
+        };
+        if goes_on
+            && matches!(link, Link::Down { .. })
+            && let Some(connection) = self.core.connection_after(u64::MAX).await
+        {
+            return Ok(connection);
+        }
+        Err(match link {
+            Link::SignIn { .. } => self.sign_in().await,
+            other => ToolOutput::error(away(self.core, &other)),
+        })
+    }
+
+    /// Goes on with a call that an older server holds open; `None`: nobody has it any more, and it may be made again.
+    async fn held(&self, ticket: u64, known: &[Known]) -> Option<Outcome> {
+        let answer =
+            known.last().and_then(|known| serde_json::from_value::<ElicitResult>(known.answer.clone()).ok());
+        let sent = match (self.core.held.take(ticket), answer) {
+            (Some(HeldCall { call, answer: to }), Some(answer)) => {
+                call.goes_on();
+                to.send(answer).is_ok().then_some(call)
+            }
+            (Some(_), None) | (None, _) => None,
+        };
+        match sent {
+            Some(call) => Some(self.waited(call, known.to_vec()).await),
+            None if self.repeats => None,
+            None => {
+                Some(Outcome::Lost("the call that asked is gone, and with it the server's answer".into()))
+            }
+        }
+    }
+
+    async fn sent(&self, connection: &Arc<Connection>, next: &Next) -> Outcome {
+        let request = (self.request)(next.responses.clone(), next.state.clone());
+        let options = PeerRequestOptions::no_options();
+        match connection.peer.send_request_with_option(request, options).await {
+            Ok(request) => {
+                let call = connection.calls.take(request, self.context.run.clone());
+                self.waited(call, next.known.clone()).await
+            }
+            // It never left the queue. The task that keeps the connection is about to notice.
+            Err(error) => Outcome::NotDone(format!("{} is not connected: {error}", self.server())),
+        }
+    }
+
+    /// Waits for the answer. Each sign of progress gives the call its full time again.
+    async fn waited(&self, mut call: InFlight, mut known: Vec<Known>) -> Outcome {
+        let limit_ms = self.core.config.timeouts.call_ms;
+        let mut answered = Vec::new();
+        loop {
+            let came = tokio::select! {
+                biased;
+                () = self.context.cancel.cancelled() => return Outcome::Lost("the call was stopped".into()),
+                came = call.next() => came,
+                () = self.core.clock.sleep_ms(limit_ms) => {
+                    return Outcome::Lost(format!("no answer and no progress for {limit_ms} ms"));
+                }
+            };
+            match came {
+                Came::Answer(answer) => return self.read(answer),
+                Came::Midway(Midway::Progress(text)) => self.context.progress.report(text),
+                Came::Midway(Midway::Asked(elicited)) => {
+                    let asked = json!(elicited.params);
+                    // A call that is made again is asked again, and people are not.
+                    let before =
+                        known.iter().position(|known| known.asked == asked).map(|at| known.remove(at));
+                    let again = before.and_then(|before| {
+                        let answer = serde_json::from_value(before.answer.clone()).ok()?;
+                        answered.push(before);
+                        Some(answer)
+                    });
+                    if let Some(answer) = again {
+                        call.goes_on();
+                        // Whoever asked may be gone; the answer to the call will say so.
+                        let _ = elicited.answer.send(answer);
+                        continue;
+                    }
+                    answered.extend(known);
+                    let ticket = self.core.held.keep(HeldCall { call, answer: elicited.answer });
+                    return Outcome::Ask(asked.clone(), Parked::Held { ticket, asked, known: answered });
+                }
+            }
+        }
+    }
+
+    fn read(&self, answer: Result<ServerResult, ServiceError>) -> Outcome {
+        match answer {
+            Ok(ServerResult::InputRequiredResult(input)) => Outcome::Input(input),
+            Ok(result) => Outcome::Result(result),
+            Err(ServiceError::McpError(error)) if error.code == URL_ELICITATION_REQUIRED => {
+                let pages =
+                    error.data.as_ref().and_then(|data| data.get("elicitations")?.as_array().cloned());
+                match pages.filter(|pages| !pages.is_empty()) {
+                    Some(pages) => Outcome::Pages(pages),
+                    None => Outcome::NotDone(error.message.into_owned()),
+                }
+            }
+            // The library's own words for a session that ended under an open request.
+            Err(ServiceError::McpError(error))
+                if error.message.contains("session was re-initialized before") =>
+            {
+                Outcome::Lost(error.message.into_owned())
+            }
+            Err(ServiceError::McpError(error)) => {
+                Outcome::NotDone(format!("{} ({})", error.message, error.code.0))
+            }
+            Err(ref error @ ServiceError::TransportSend(_)) => {
+                self.core.kick.notify_one();
+                if failed_over_http(error, is_sign_in) {
+                    Outcome::SignIn
+                } else if was_not_carried_out(error) {
+                    Outcome::NotDone(format!("{} cannot be reached: {}", self.server(), told_service(error)))
+                } else {
+                    Outcome::Lost(told_service(error))
+                }
+            }
+            Err(error) => {
+                self.core.kick.notify_one();
+                Outcome::Lost(told_service(&error))
+            }
+        }
+    }
+}
+
+/// Where a call goes on.
+enum Resumed {
+    First,
+    Next(Next),
+    Held { ticket: u64, known: Vec<Known> },
+}
+
+fn is_yes(answer: &windlass_machine::Answer) -> bool {
+    matches!(answer, windlass_machine::Answer::Reply(_))
+}
+
+/// Whether a failure to send proves that the server did nothing: no connection, no session, a refusal.
+fn was_not_carried_out(error: &ServiceError) -> bool {
+    if let ServiceError::TransportSend(error) = error
+        && error.error.downcast_ref::<std::io::Error>().is_some()
+    {
+        // A pipe that cannot be written to has nobody who read the whole line.
+        return true;
+    }
+    failed_over_http(error, |failure| match failure {
+        StreamableHttpError::Client(error) => {
+            error.is_connect()
+                || error.is_builder()
+                || error.status().is_some_and(|status| status.is_client_error())
+        }
+        StreamableHttpError::HttpStatus(status) => status.status == 429,
+        StreamableHttpError::UnexpectedServerResponse(text) => text.starts_with("HTTP 4"),
+        StreamableHttpError::SessionExpired
+        | StreamableHttpError::ReinitializationFailed(_)
+        | StreamableHttpError::ReservedHeaderConflict(_)
+        | StreamableHttpError::Auth(_)
+        | StreamableHttpError::Io(_) => true,
+        _ => false,
+    })
+}
+
+/// What a person has to do to sign in. The error says why nobody can.
+pub(super) async fn asked_to_sign_in(core: &Core) -> Result<Ask, String> {
+    let name = &core.config.name;
+    let Some(sign_in) = &core.sign_in else {
+        return Err(format!(
+            "The server `{name}` refuses the credentials that it is given. Nothing was done. Give it others in the \
+             settings of `{name}`, or let people sign in there"
+        ));
+    };
+    let page = sign_in.begin().await.map_err(|error| format!("Nobody can sign in: {error}"))?;
+    Ok(ask::sign_in(name, page.url))
+}
+
+/// What a model reads of a server that is away: why, and how it comes back. (LM-B3)
+pub(super) fn away(core: &Core, link: &Link) -> String {
+    let name = &core.config.name;
+    let seconds = |from: u64, to: u64| to.saturating_sub(from).div_ceil(1_000);
+    match link {
+        Link::Down { why, since, retry_at, .. } => {
+            let now = core.clock.now().0;
+            let (away, again) = (seconds(since.0, now), seconds(now, retry_at.0));
+            format!(
+                "The server `{name}` is not available, for {away} s now: {why}. Nothing was done. It is tried again by \
+                 itself in {again} s; if it stays away, a person has to look at the settings and the log of `{name}`"
+            )
+        }
+        Link::Disabled => {
+            format!("The server `{name}` is switched off. Nothing was done. A person can switch it on")
+        }
+        Link::Starting | Link::SignIn { .. } | Link::Up { .. } => {
+            format!("The server `{name}` has not answered yet. Nothing was done. Try again in a minute")
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a server may say and ask on its own: progress, changed lists, log lines, questions, completions.
+//!
+//! It answers nothing by itself: a question goes to the call that it belongs to, and what was not offered is refused.
+
+use std::sync::Arc;
+
+use rmcp::ErrorData;
+use rmcp::handler::client::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode, FormElicitationCapability,
+    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProtocolVersion, SamplingCapability, UrlElicitationCapability,
+};
+use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
+use tokio::sync::{Notify, oneshot};
+
+use super::calls::{Calls, Elicited};
+use super::health::Log;
+use super::sampling::Sampling;
+
+/// The client's side of one connection.
+pub(super) struct Handler {
+    pub calls: Arc<Calls>,
+    pub log: Arc<Log>,
+    pub lists_changed: Arc<Notify>,
+    pub sampling: Option<Sampling>,
+}
+
+impl Handler {
+    /// What a message belongs to, where the wire tells. `None`: it does not.
+    fn origin(context: &RequestContext<RoleClient>) -> Option<Result<&rmcp::model::RequestId, ErrorData>> {
+        match context.extensions.get::<InboundStreamOrigin>()? {
+            InboundStreamOrigin::OutboundRequest(id) => Some(Ok(id)),
+            // A stream of its own belongs to no call; older servers ask there all the same.
+            InboundStreamOrigin::Unassociated => None,
+        }
+    }
+
+    fn capabilities(&self) -> ClientCapabilities {
+        let mut capabilities = ClientCapabilities::default();
+        let form = FormElicitationCapability::new().with_schema_validation(true);
+        let elicitation =
+            ElicitationCapability::new().with_form(form).with_url(UrlElicitationCapability::new());
+        capabilities.elicitation = Some(elicitation);
+        if self.sampling.is_some() {
+            capabilities.sampling = Some(SamplingCapability::default());
+        }
+        capabilities
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let software = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(self.capabilities(), software)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let origin = Self::origin(&context).transpose()?;
+        let (answer, answered) = oneshot::channel();
+        if let Err(why) = self.calls.ask(origin, Elicited { params, answer }).await {
+            self.log.push(&format!("[windlass] a question was not asked: {why}"));
+            return Ok(ElicitResult::new(ElicitationAction::Cancel));
+        }
+        tokio::select! {
+            answer = answered => Ok(answer.unwrap_or_else(|_| ElicitResult::new(ElicitationAction::Cancel))),
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        }
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let Some(sampling) = &self.sampling else {
+            let message = "completions are not offered to this server";
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
+        };
+        let refused = |why: String| ErrorData::new(ErrorCode::INVALID_REQUEST, why, None);
+        let origin = Self::origin(&context).transpose()?;
+        let run = self.calls.run(origin).await.map_err(refused)?;
+        sampling.complete(params, run).await.map_err(refused)
+    }
+
+    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "roots are not offered", None))
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let figure = match params.total {
+            Some(total) if total > 0.0 => format!("{:.0} %", 100.0 * params.progress / total),
+            Some(_) | None => format!("{}", params.progress),
+        };
+        let text = match params.message {
+            Some(message) => format!("{message} ({figure})"),
+            None => figure,
+        };
+        self.calls.progress(&params.progress_token, text);
+    }
+
+    async fn on_logging_message(
+        &self,
+        params: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.log.push(&format!("[{:?}] {}", params.level, params.data));
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.lists_changed.notify_one();
+    }
+}

@@ -1,0 +1,271 @@
+//! The HTTP under the wires: headers asked for before each request, one more try where the server answers 401, tokens
+//! of a sign-in, and the choice to do with POST alone.
+//!
+//! A request that may have reached the server is never sent again here: 401 says that it was not carried out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use reqwest::StatusCode;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+
+use super::config::{self, HeadersFor, HeadersProvider};
+use super::oauth::SignIn;
+
+/// Makes the clients that servers are reached with: whoever embeds the library decides which addresses count.
+pub trait HttpClients: Send + Sync {
+    /// A client; it follows redirects only where that is asked for. The error says what is missing.
+    fn client(&self, redirects: Redirects) -> Result<reqwest::Client, String>;
+}
+
+/// What a client does with an answer that points elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirects {
+    /// It goes there, a few times at most.
+    Follow,
+    /// It gives the answer back.
+    Stop,
+}
+
+/// Clients with the library's usual settings, which reach any address.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenHttp;
+
+impl HttpClients for OpenHttp {
+    fn client(&self, redirects: Redirects) -> Result<reqwest::Client, String> {
+        let policy = match redirects {
+            Redirects::Follow => reqwest::redirect::Policy::limited(5),
+            Redirects::Stop => reqwest::redirect::Policy::none(),
+        };
+        let builder = reqwest::Client::builder().redirect(policy).connect_timeout(CONNECT_TIMEOUT);
+        builder.build().map_err(|error| error.to_string())
+    }
+}
+
+/// A host that does not even accept a connection by then is down.
+const CONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
+type Failure = StreamableHttpError<reqwest::Error>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// The client of one server.
+#[derive(Clone)]
+pub(super) struct ServerHttp {
+    pub http: reqwest::Client,
+    pub own: Arc<OwnHeaders>,
+    pub sign_in: Option<Arc<SignIn>>,
+    pub post_only: bool,
+}
+
+/// The headers that a server's requests carry.
+pub(super) struct OwnHeaders {
+    fixed: Vec<(HeaderName, HeaderValue)>,
+    provider: Option<Arc<dyn HeadersProvider>>,
+}
+
+impl OwnHeaders {
+    /// Reads them; the error names the header, never its value.
+    pub fn new(http: &config::Http) -> Result<Self, String> {
+        Ok(Self { fixed: config::headers(&http.headers)?, provider: http.headers_provider.clone() })
+    }
+
+    /// Those of the next request.
+    pub async fn now(&self, why: HeadersFor) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+        let mut headers = self.fixed.clone();
+        if let Some(provider) = &self.provider {
+            let given = config::headers(&provider.headers(why).await?)?;
+            // What the provider says wins over what is fixed.
+            headers.retain(|(name, _)| given.iter().all(|(other, _)| other != name));
+            headers.extend(given);
+        }
+        Ok(headers)
+    }
+
+    pub fn can_refresh(&self) -> bool {
+        self.provider.is_some()
+    }
+}
+
+impl ServerHttp {
+    /// Makes a request, and once more with fresh headers or a fresh token where the server refused the first ones.
+    pub async fn reacting<T, F>(
+        &self,
+        headers: Headers,
+        request: impl Fn(Option<String>, Headers) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let token = match &self.sign_in {
+            Some(sign_in) => sign_in.token().await?,
+            None => None,
+        };
+        let first = request(token.clone(), self.with_own(headers.clone(), HeadersFor::Request).await?).await;
+        let Err(refused) = first else { return first };
+        if !is_unauthorized(&refused) {
+            return Err(refused);
+        }
+        let fresh = match (&self.sign_in, &token) {
+            (Some(sign_in), Some(sent)) => sign_in.fresh_token(sent).await?,
+            (Some(_), None) | (None, _) => None,
+        };
+        if fresh.is_none() && !self.own.can_refresh() {
+            if let (Some(sign_in), Failure::AuthRequired(challenge)) = (&self.sign_in, &refused) {
+                sign_in.challenged(&challenge.www_authenticate_header);
+            }
+            return Err(refused);
+        }
+        request(fresh.or(token), self.with_own(headers, HeadersFor::Refused).await?).await
+    }
+
+    async fn with_own(&self, mut headers: Headers, why: HeadersFor) -> Result<Headers, Failure> {
+        let own = self.own.now(why).await.map_err(|why| Failure::Io(std::io::Error::other(why)))?;
+        headers.extend(own);
+        if self.sign_in.is_some() {
+            headers.remove(&AUTHORIZATION);
+        }
+        Ok(headers)
+    }
+}
+
+/// Whether a server said 401, with or without what it wants.
+pub(super) fn is_unauthorized(failure: &Failure) -> bool {
+    match failure {
+        Failure::AuthRequired(_) => true,
+        Failure::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
+        Failure::UnexpectedServerResponse(text) => text.contains("HTTP 401"),
+        _ => false,
+    }
+}
+
+impl StreamableHttpClient for ServerHttp {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        auth: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.post_message_with_max_sse_event_size(uri, message, session, auth, headers, MAX_EVENT_BYTES).await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _auth: Option<String>,
+        headers: Headers,
+        max_event_bytes: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let session = session.filter(|_| !self.post_only);
+        let response = self
+            .reacting(headers, |token, headers| {
+                let (uri, message, session) = (uri.clone(), message.clone(), session.clone());
+                async move {
+                    let http = &self.http;
+                    http.post_message_with_max_sse_event_size(
+                        uri,
+                        message,
+                        session,
+                        token,
+                        headers,
+                        max_event_bytes,
+                    )
+                    .await
+                }
+            })
+            .await?;
+        if self.post_only { whole(response).await } else { Ok(response) }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        _auth: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Failure> {
+        self.reacting(headers, |token, headers| {
+            let (uri, session) = (uri.clone(), session.clone());
+            async move { self.http.delete_session(uri, session, token, headers).await }
+        })
+        .await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        auth: Option<String>,
+        headers: Headers,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        self.get_stream_with_max_sse_event_size(uri, session, last_event, auth, headers, MAX_EVENT_BYTES)
+            .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _auth: Option<String>,
+        headers: Headers,
+        max_event_bytes: usize,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        if self.post_only {
+            return Err(Failure::ServerDoesNotSupportSse);
+        }
+        self.reacting(headers, |token, headers| {
+            let (uri, session, last_event) = (uri.clone(), session.clone(), last_event.clone());
+            async move {
+                let http = &self.http;
+                http.get_stream_with_max_sse_event_size(
+                    uri,
+                    session,
+                    last_event,
+                    token,
+                    headers,
+                    max_event_bytes,
+                )
+                .await
+            }
+        })
+        .await
+    }
+}
+
+/// One event at most; the library's own bound for a line over stdio.
+pub(super) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// The answer to a POST by itself: of a stream, only the answer counts, and no session is kept.
+async fn whole(response: StreamableHttpPostResponse) -> Result<StreamableHttpPostResponse, Failure> {
+    match response {
+        StreamableHttpPostResponse::Json(message, _) => Ok(StreamableHttpPostResponse::Json(message, None)),
+        StreamableHttpPostResponse::Sse(mut events, _) => {
+            while let Some(event) = events.next().await {
+                let data = event?.data.unwrap_or_default();
+                if data.trim().is_empty() {
+                    continue;
+                }
+                let message: ServerJsonRpcMessage = serde_json::from_str(&data)?;
+                if matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)) {
+                    return Ok(StreamableHttpPostResponse::Json(message, None));
+                }
+            }
+            Err(Failure::UnexpectedEndOfStream)
+        }
+        other => Ok(other),
+    }
+}

@@ -1,0 +1,396 @@
+//! All servers together: their tools as one source, their states, and what people do with them.
+//!
+//! It holds no connection itself: each server has a task of its own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::config::{McpServer, Transport};
+use super::core::{Core, Link, REQUIRED_ATTEMPTS, Relist, supervise};
+use super::error::McpError;
+use super::health::{ListedTool, ServerStatus};
+use super::http::{HttpClients, OpenHttp};
+use super::known::{KnownServer, KnownTool};
+use super::name::Names;
+use super::oauth::{MemoryTokens, SignIn, SignInPage, SignInReturn, TokenStore};
+use super::resource::{ResourceTools, connected};
+use super::sampling::{Depths, Sampling, SamplingHandler};
+use super::tool::McpTool;
+use crate::adapter::clock::SystemClock;
+use crate::port::clock::Clock;
+use crate::port::tool::{Tool, ToolSource};
+
+/// What a hub works with.
+pub struct HubConfig {
+    /// The clock of pauses and time-outs.
+    pub clock: Arc<dyn Clock>,
+    /// The clients that servers are reached with.
+    pub clients: Arc<dyn HttpClients>,
+    /// Where tokens are kept.
+    pub tokens: Arc<dyn TokenStore>,
+    /// Who answers servers that may ask for completions. (LM-P4)
+    pub sampling: Option<Arc<dyn SamplingHandler>>,
+    /// Names of tools that are not the servers' to take.
+    pub reserved: Vec<String>,
+    /// What was known of servers in an earlier process.
+    pub known: Vec<KnownServer>,
+}
+
+impl Default for HubConfig {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(SystemClock::new()),
+            clients: Arc::new(OpenHttp),
+            tokens: Arc::new(MemoryTokens::default()),
+            sampling: None,
+            reserved: Vec::new(),
+            known: Vec::new(),
+        }
+    }
+}
+
+/// The servers and their tools. Dropped, it ends all of them.
+pub struct McpHub {
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+}
+
+pub(super) struct Shared {
+    config: HubConfig,
+    servers: Mutex<BTreeMap<String, Entry>>,
+    names: Mutex<Names>,
+    tools: RwLock<Arc<[Arc<dyn Tool>]>>,
+    version: watch::Sender<u64>,
+    order: AtomicU64,
+    depths: Arc<Depths>,
+    /// Itself, for the tools that ask every server.
+    me: Weak<Shared>,
+}
+
+/// A server and the task that keeps it.
+struct Entry {
+    core: Arc<Core>,
+    /// When it came: who comes first has the first choice of names.
+    order: u64,
+    task: Option<JoinHandle<()>>,
+}
+
+impl McpHub {
+    /// A hub without servers.
+    pub fn new(mut config: HubConfig) -> Self {
+        let names = Names::reserving(
+            std::mem::take(&mut config.reserved).into_iter().chain(ResourceTools::NAMES.map(str::to_owned)),
+        );
+        let shared = Arc::new_cyclic(|me| Shared {
+            config,
+            servers: Mutex::default(),
+            names: Mutex::new(names),
+            tools: RwLock::new(Arc::from([])),
+            version: watch::Sender::new(0),
+            order: AtomicU64::new(0),
+            depths: Arc::default(),
+            me: me.clone(),
+        });
+        Self { shared, stop: CancellationToken::new() }
+    }
+
+    /// Takes servers in and begins to reach them. Those that are required are waited for: five attempts, three seconds
+    /// apart, then the start is refused; the others may take their time. (SK-A12)
+    pub async fn start(&self, servers: Vec<McpServer>) -> Result<(), McpError> {
+        for (index, server) in servers.iter().enumerate() {
+            server.check()?;
+            if servers[..index].iter().any(|other| other.name == server.name) {
+                return Err(McpError::Duplicate(server.name.clone()));
+            }
+        }
+        let required: Vec<String> =
+            servers.iter().filter(|it| it.required && it.enabled).map(|it| it.name.clone()).collect();
+        for server in servers {
+            self.put(server)?;
+        }
+        for name in required {
+            self.required(&name).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes one server in, in the place of one with the same name, and begins to reach it.
+    pub fn put(&self, server: McpServer) -> Result<(), McpError> {
+        server.check()?;
+        let wanted = server.wanted()?;
+        let (name, enabled) = (server.name.clone(), server.enabled);
+        let shared = &self.shared;
+        let sign_in = match &server.transport {
+            Transport::Stdio(_) => None,
+            Transport::Http(http) | Transport::Sse(http) => http.oauth.clone().map(|oauth| {
+                let (clients, tokens) = (shared.config.clients.clone(), shared.config.tokens.clone());
+                Arc::new(SignIn::new(&name, &http.url, oauth, clients, tokens))
+            }),
+        };
+        let handler = shared.config.sampling.clone().filter(|_| server.allow_sampling);
+        let sampling =
+            handler.map(|handler| Sampling { server: name.clone(), handler, depths: shared.depths.clone() });
+        let (clock, clients) = (shared.config.clock.clone(), shared.config.clients.clone());
+        let stop = self.stop.child_token();
+        let core = Arc::new(Core::new(server, wanted, clock, clients, (sign_in, sampling), stop));
+        self.remember(&core);
+        let task = enabled.then(|| tokio::spawn(supervise(core.clone(), shared.relist())));
+        let before = {
+            let mut servers = shared.servers();
+            let order = match servers.get(&name) {
+                Some(entry) => entry.order,
+                None => shared.order.fetch_add(1, Ordering::Relaxed),
+            };
+            servers.insert(name, Entry { core, order, task })
+        };
+        if let Some(before) = before {
+            before.core.stop.cancel();
+        }
+        shared.rebuild();
+        Ok(())
+    }
+
+    /// Fills in what an earlier process knew of a server.
+    fn remember(&self, core: &Core) {
+        let known = self.shared.config.known.iter().find(|known| known.server == core.config.name);
+        let Some(known) = known else { return };
+        let mut names = self.shared.names();
+        let tools = known.tools.iter().filter(|tool| core.wanted.takes(&tool.tool.name));
+        core.known().listed.tools = tools
+            .map(|tool| {
+                names.restore(&known.server, &tool.tool.name, &tool.given);
+                tool.tool.clone()
+            })
+            .collect();
+    }
+
+    /// Lets go of a server.
+    pub fn remove(&self, name: &str) -> Result<(), McpError> {
+        let entry = self.shared.servers().remove(name);
+        let entry = entry.ok_or_else(|| McpError::Unknown(name.to_owned()))?;
+        entry.core.stop.cancel();
+        self.shared.rebuild();
+        Ok(())
+    }
+
+    async fn required(&self, name: &str) -> Result<(), McpError> {
+        let core = self.shared.core(name)?;
+        let mut link = core.link();
+        let settled = link.wait_for(|link| match link {
+            Link::Starting => false,
+            Link::Down { attempts, .. } => *attempts >= REQUIRED_ATTEMPTS,
+            Link::Up { .. } | Link::SignIn { .. } | Link::Disabled => true,
+        });
+        match settled.await.as_deref() {
+            Ok(Link::Down { why, attempts, .. }) => {
+                Err(McpError::Required { server: name.to_owned(), attempts: *attempts, why: why.clone() })
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Waits until every server has answered or failed for the first time, or the time is over.
+    pub async fn settled(&self, within_ms: u64) {
+        let links: Vec<_> = self.shared.servers().values().map(|entry| entry.core.link()).collect();
+        let all = async {
+            for mut link in links {
+                // An error says that the server was taken out.
+                let _ = link.wait_for(|link| !matches!(link, Link::Starting)).await;
+            }
+        };
+        tokio::select! {
+            () = all => {}
+            () = self.shared.config.clock.sleep_ms(within_ms) => {}
+        }
+    }
+
+    /// How every server is, by name.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
+        cores.iter().map(|core| self.shared.status_of(core)).collect()
+    }
+
+    /// How one server is.
+    pub fn server(&self, name: &str) -> Result<ServerStatus, McpError> {
+        let core = self.shared.core(name)?;
+        Ok(self.shared.status_of(&core))
+    }
+
+    /// The last lines that a server wrote for people.
+    pub fn logs(&self, name: &str) -> Result<Vec<String>, McpError> {
+        Ok(self.shared.core(name)?.log.lines())
+    }
+
+    /// Connects to a server anew, at once; a process is started anew.
+    pub fn restart(&self, name: &str) -> Result<(), McpError> {
+        self.shared.core(name)?.restart();
+        Ok(())
+    }
+
+    /// Begins a sign-in: where the browser has to go.
+    pub async fn begin_sign_in(&self, name: &str) -> Result<SignInPage, McpError> {
+        self.sign_in(name)?.begin().await
+    }
+
+    /// Ends a sign-in with what the browser brought back; the server is then reached at once.
+    pub async fn finish_sign_in(&self, name: &str, back: &SignInReturn) -> Result<(), McpError> {
+        self.sign_in(name)?.finish(back).await?;
+        self.shared.core(name)?.comes_back();
+        Ok(())
+    }
+
+    /// Waits until a server answers, as long as a connection may take. The error says why it does not.
+    pub async fn ready(&self, name: &str) -> Result<(), McpError> {
+        connected(&*self.shared.core(name)?).await.map(drop)
+    }
+
+    /// Forgets the tokens of a server.
+    pub async fn sign_out(&self, name: &str) -> Result<(), McpError> {
+        self.sign_in(name)?.sign_out().await?;
+        self.restart(name)
+    }
+
+    fn sign_in(&self, name: &str) -> Result<Arc<SignIn>, McpError> {
+        let core = self.shared.core(name)?;
+        let problem = || "people do not sign in there: `oauth` is not set".to_owned();
+        core.sign_in.clone().ok_or_else(|| McpError::Config { server: name.to_owned(), problem: problem() })
+    }
+
+    /// What is known of the servers' tools, to be handed to the next process.
+    pub fn known(&self) -> Vec<KnownServer> {
+        let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
+        let known = cores.iter().map(|core| {
+            let tools = core.known().listed.tools.clone();
+            let given = |tool: &super::list::RemoteTool| self.shared.name_of(core, &tool.name);
+            let tools = tools.into_iter().map(|tool| KnownTool { given: given(&tool), tool }).collect();
+            KnownServer { server: core.config.name.clone(), tools }
+        });
+        known.collect()
+    }
+
+    /// Told whenever the tools are others.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.shared.version.subscribe()
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Ends every server and waits until their processes are gone.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let tasks: Vec<_> =
+            self.shared.servers().values_mut().filter_map(|entry| entry.task.take()).collect();
+        for task in tasks {
+            // A task that was aborted has ended as well.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for McpHub {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl ToolSource for McpHub {
+    fn tools(&self) -> Arc<[Arc<dyn Tool>]> {
+        self.shared.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn version(&self) -> u64 {
+        *self.shared.version.borrow()
+    }
+}
+
+impl Shared {
+    fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        // Each change is one insertion or removal.
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names(&self) -> MutexGuard<'_, Names> {
+        // A name is taken and given in one go.
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn name_of(&self, core: &Core, tool: &str) -> String {
+        self.names().of(&core.config.name, tool, core.config.prefix)
+    }
+
+    pub fn core(&self, name: &str) -> Result<Arc<Core>, McpError> {
+        let core = self.servers().get(name).map(|entry| entry.core.clone());
+        core.ok_or_else(|| McpError::Unknown(name.to_owned()))
+    }
+
+    /// Every server, by name.
+    pub fn cores(&self) -> Vec<Arc<Core>> {
+        self.servers().values().map(|entry| entry.core.clone()).collect()
+    }
+
+    fn relist(&self) -> Relist {
+        let me = self.me.clone();
+        Arc::new(move |_| {
+            if let Some(shared) = me.upgrade() {
+                shared.rebuild();
+            }
+        })
+    }
+
+    /// Puts the list of tools together again.
+    fn rebuild(&self) {
+        let mut cores: Vec<_> =
+            self.servers().values().map(|entry| (entry.order, entry.core.clone())).collect();
+        cores.sort_by_key(|(order, _)| *order);
+        let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
+        let mut has_resources = false;
+        for (_, core) in cores.iter().filter(|(_, core)| core.config.enabled) {
+            let listed = core.known().listed.tools.clone();
+            for tool in &listed {
+                let name = self.name_of(core, &tool.name);
+                tools.insert(name.clone(), Arc::new(McpTool::new(core.clone(), &name, tool)));
+            }
+            has_resources |= core.has_resources();
+        }
+        if has_resources {
+            for (name, tool) in ResourceTools::new(self.me.clone()) {
+                tools.insert(name, tool);
+            }
+        }
+        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = tools.into_values().collect();
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    fn status_of(&self, core: &Core) -> ServerStatus {
+        let (tools, left_out) = {
+            let known = core.known();
+            (known.listed.tools.clone(), known.listed.left_out.clone())
+        };
+        let tools = tools.into_iter().map(|tool| ListedTool {
+            name: self.name_of(core, &tool.name),
+            remote: tool.name,
+            title: tool.title,
+            tag: tool.tag,
+        });
+        let info = core.info();
+        let software = info.as_ref().and_then(|info| info.server_info.as_ref());
+        ServerStatus {
+            name: core.config.name.clone(),
+            health: core.health(),
+            protocol: info.as_ref().map(|info| info.protocol_version.to_string()),
+            software: software.map(|it| format!("{} {}", it.name, it.version)),
+            instructions: info.as_ref().and_then(|info| info.instructions.clone()),
+            trusted: core.config.trusted,
+            required: core.config.required,
+            tools: tools.collect(),
+            left_out,
+        }
+    }
+}

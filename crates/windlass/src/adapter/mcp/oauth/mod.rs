@@ -1,0 +1,375 @@
+//! Signing in at a server: OAuth 2.1 with discovery, PKCE, a client that is registered, published or known, and tokens
+//! that are refreshed once however many requests need them.
+//!
+//! The protocol is the library's; here stand its order, what is kept, and what a person has to do. Tokens never appear
+//! in an error or a log.
+
+mod store;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig};
+use rmcp::transport::{
+    CredentialStore, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy,
+    OAuthHttpRequest,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use self::store::{Credentials, Keys, Pending};
+pub use self::store::{MemoryTokens, TokenStore};
+use super::error::McpError;
+use super::http::{HttpClients, Redirects};
+
+/// Who signs in, and how the authorization server knows this client.
+#[derive(Clone)]
+pub struct OAuth {
+    /// Where the browser comes back to.
+    pub redirect_uri: String,
+    /// An id that the authorization server has given out beforehand; it goes before the rest.
+    pub client_id: Option<String>,
+    /// The secret that goes with it.
+    pub client_secret: Option<String>,
+    /// Where this client's own description is published, https. (Client ID Metadata Document)
+    pub client_metadata_url: Option<String>,
+    /// The name to register under, where nothing else is known.
+    pub client_name: String,
+    /// What is asked for; empty: what the server names.
+    pub scopes: Vec<String>,
+    /// `native` or `web`, told at registration.
+    pub application_type: String,
+}
+
+impl OAuth {
+    /// A client that registers itself, and comes back to this address.
+    pub fn new(redirect_uri: impl Into<String>) -> Self {
+        Self {
+            redirect_uri: redirect_uri.into(),
+            client_id: None,
+            client_secret: None,
+            client_metadata_url: None,
+            client_name: "Windlass".into(),
+            scopes: Vec::new(),
+            application_type: "native".into(),
+        }
+    }
+}
+
+impl fmt::Debug for OAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuth")
+            .field("redirect_uri", &self.redirect_uri)
+            .field("client_id", &self.client_id)
+            .field("client_secret", &self.client_secret.as_ref().map(|_| "…"))
+            .field("client_metadata_url", &self.client_metadata_url)
+            .field("scopes", &self.scopes)
+            .finish()
+    }
+}
+
+/// A page on which somebody signs in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SignInPage {
+    /// Where the browser goes.
+    pub url: String,
+    /// What comes back with it, and names this sign-in.
+    pub state: String,
+}
+
+/// What a browser brings back.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+pub struct SignInReturn {
+    /// The code.
+    pub code: String,
+    /// Which sign-in it is.
+    pub state: String,
+    /// Who says so. (RFC 9207)
+    #[serde(default)]
+    pub iss: Option<String>,
+}
+
+/// The sign-in at one server.
+pub(super) struct SignIn {
+    server: String,
+    url: String,
+    config: OAuth,
+    clients: Arc<dyn HttpClients>,
+    tokens: Arc<dyn TokenStore>,
+    /// Held while a token is looked up or refreshed, so that one refresh serves all who wait.
+    manager: tokio::sync::Mutex<Option<AuthorizationManager>>,
+    /// What the server last wanted.
+    challenge: Mutex<Option<String>>,
+    /// Counts the sign-ins that came to an end.
+    finished: watch::Sender<u64>,
+}
+
+impl SignIn {
+    pub fn new(
+        server: &str,
+        url: &str,
+        config: OAuth,
+        clients: Arc<dyn HttpClients>,
+        tokens: Arc<dyn TokenStore>,
+    ) -> Self {
+        Self {
+            server: server.into(),
+            url: url.into(),
+            config,
+            clients,
+            tokens,
+            manager: tokio::sync::Mutex::new(None),
+            challenge: Mutex::new(None),
+            finished: watch::Sender::new(0),
+        }
+    }
+
+    /// Told whenever somebody has signed in.
+    pub fn finished(&self) -> watch::Receiver<u64> {
+        self.finished.subscribe()
+    }
+
+    /// Remembers what the server wants of the next sign-in.
+    pub fn challenged(&self, header: &str) {
+        *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(header.to_owned());
+    }
+
+    /// A token that counts now, refreshed where it is about to end; `None`: nobody has signed in.
+    pub async fn token(&self) -> Result<Option<String>, AuthError> {
+        let mut manager = self.manager.lock().await;
+        let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
+        usable(manager.get_access_token().await)
+    }
+
+    /// A token other than the one that the server refused; `None`: somebody has to sign in.
+    pub async fn fresh_token(&self, refused: &str) -> Result<Option<String>, AuthError> {
+        let mut manager = self.manager.lock().await;
+        let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
+        // Somebody else may have refreshed it while this waited.
+        if let Some(token) = usable(manager.get_access_token().await)?
+            && token != refused
+        {
+            return Ok(Some(token));
+        }
+        match manager.refresh_token().await {
+            Ok(_) => usable(manager.get_access_token().await),
+            Err(error) => usable(Err(error)),
+        }
+    }
+
+    /// The manager with its tokens, where there are any.
+    async fn ready<'a>(
+        &self,
+        manager: &'a mut Option<AuthorizationManager>,
+    ) -> Result<Option<&'a AuthorizationManager>, AuthError> {
+        if manager.is_none() {
+            let stored = self.credentials().load().await?;
+            let Some(stored) = stored.filter(|stored| stored.token_response.is_some()) else {
+                return Ok(None);
+            };
+            let (mut fresh, _) = self.manager(None).await?;
+            // Tokens of another issuer are not sent to this one; the library drops them.
+            if !fresh.initialize_from_store().await? {
+                return Ok(None);
+            }
+            let client = self.keys().client(&*self.tokens, stored.issuer.as_deref()).await?;
+            if let Some(client) = client.or_else(|| self.known_client()) {
+                fresh.configure_client(client.into())?;
+            }
+            *manager = Some(fresh);
+        }
+        Ok(manager.as_ref())
+    }
+
+    /// Begins a sign-in: where the browser has to go.
+    pub async fn begin(&self) -> Result<SignInPage, McpError> {
+        self.begun().await.map_err(|error| self.failed(&error))
+    }
+
+    async fn begun(&self) -> Result<SignInPage, AuthError> {
+        let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (mut manager, metadata) = self.manager(challenge.as_deref()).await?;
+        let mut scopes = self.config.scopes.clone();
+        if scopes.is_empty() {
+            scopes = manager.select_initial_scopes(&[]).await;
+        }
+        // What was granted before is asked for again, so that more never means less. (SEP-2350)
+        if let Some(stored) = self.credentials().load().await? {
+            let missing = stored.granted_scopes.into_iter().filter(|scope| !scopes.contains(scope));
+            scopes.extend(missing.collect::<Vec<_>>());
+        }
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let client = self.client(&mut manager, &metadata, &scopes).await?;
+        manager.configure_client(client.into())?;
+        let url = manager.get_authorization_url(&scopes).await?;
+        let parsed = reqwest::Url::parse(&url)?;
+        let state = parsed.query_pairs().find(|(name, _)| name == "state");
+        let state = state.map(|(_, value)| value.into_owned());
+        let state = state.ok_or_else(|| AuthError::InternalError("the sign-in has no state".into()))?;
+        Ok(SignInPage { url, state })
+    }
+
+    /// Ends a sign-in with what the browser brought back: from now on calls have a token.
+    pub async fn finish(&self, back: &SignInReturn) -> Result<(), McpError> {
+        self.ended(back).await.map_err(|error| self.failed(&error))
+    }
+
+    async fn ended(&self, back: &SignInReturn) -> Result<(), AuthError> {
+        let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (mut fresh, metadata) = self.manager(challenge.as_deref()).await?;
+        let client = self.keys().client(&*self.tokens, metadata.issuer.as_deref()).await?;
+        let client = client.or_else(|| self.known_client()).ok_or(AuthError::AuthorizationRequired)?;
+        fresh.configure_client(client.into())?;
+        fresh.exchange_code_for_token_with_issuer(&back.code, &back.state, back.iss.as_deref()).await?;
+        *self.manager.lock().await = Some(fresh);
+        *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.finished.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    /// Forgets the tokens.
+    pub async fn sign_out(&self) -> Result<(), McpError> {
+        *self.manager.lock().await = None;
+        self.credentials().clear().await.map_err(|error| self.failed(&error))
+    }
+
+    /// A manager that knows the authorization server, and what that says of itself.
+    async fn manager(
+        &self,
+        challenge: Option<&str>,
+    ) -> Result<(AuthorizationManager, AuthorizationMetadata), AuthError> {
+        let http = Arc::new(OAuthHttp::new(&*self.clients).map_err(AuthError::InternalError)?);
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(&self.url, http).await?;
+        manager.set_credential_store(self.credentials());
+        manager.set_state_store(Pending { keys: self.keys(), tokens: self.tokens.clone() });
+        let found = manager.resolve_metadata_from_challenge(challenge).await?;
+        manager.set_metadata(found.metadata.clone());
+        Ok((manager, found.metadata))
+    }
+
+    /// The client that the authorization server knows: configured, published, registered before, or registered now.
+    async fn client(
+        &self,
+        manager: &mut AuthorizationManager,
+        metadata: &AuthorizationMetadata,
+        scopes: &[&str],
+    ) -> Result<Client, AuthError> {
+        if let Some(client) = self.known_client() {
+            return Ok(client);
+        }
+        let issuer = metadata.issuer.as_deref();
+        let published = metadata.additional_fields.get("client_id_metadata_document_supported");
+        let takes_published = published.and_then(serde_json::Value::as_bool) == Some(true);
+        let client = match &self.config.client_metadata_url {
+            Some(url) if takes_published => Client { id: url.clone(), secret: None, ..self.bare_client() },
+            Some(_) | None => match self.keys().client(&*self.tokens, issuer).await? {
+                Some(client) if client.redirect_uri == self.config.redirect_uri => return Ok(client),
+                Some(_) | None => {
+                    let name = &self.config.client_name;
+                    let client = manager.register_client(name, &self.config.redirect_uri, scopes).await?;
+                    Client { id: client.client_id, secret: client.client_secret, ..self.bare_client() }
+                }
+            },
+        };
+        self.keys().save_client(&*self.tokens, issuer, &client).await?;
+        Ok(client)
+    }
+
+    fn known_client(&self) -> Option<Client> {
+        let id = self.config.client_id.clone()?;
+        Some(Client { id, secret: self.config.client_secret.clone(), ..self.bare_client() })
+    }
+
+    fn bare_client(&self) -> Client {
+        Client {
+            id: String::new(),
+            secret: None,
+            redirect_uri: self.config.redirect_uri.clone(),
+            application_type: self.config.application_type.clone(),
+        }
+    }
+
+    fn keys(&self) -> Keys {
+        Keys { server: self.server.clone() }
+    }
+
+    fn credentials(&self) -> Credentials {
+        Credentials { keys: self.keys(), tokens: self.tokens.clone() }
+    }
+
+    fn failed(&self, error: &AuthError) -> McpError {
+        McpError::SignInFailed { server: self.server.clone(), why: error.to_string() }
+    }
+}
+
+/// A token, or that somebody has to sign in; what may work later stays an error.
+fn usable(token: Result<String, AuthError>) -> Result<Option<String>, AuthError> {
+    match token {
+        Ok(token) => Ok(Some(token)),
+        Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A client as an authorization server knows it.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Client {
+    id: String,
+    secret: Option<String>,
+    redirect_uri: String,
+    application_type: String,
+}
+
+impl From<Client> for OAuthClientConfig {
+    fn from(client: Client) -> Self {
+        let config = Self::new(client.id, client.redirect_uri).with_application_type(client.application_type);
+        match client.secret {
+            Some(secret) => config.with_client_secret(secret),
+            None => config,
+        }
+    }
+}
+
+/// What signing in is done over: the clients that the host program allows.
+struct OAuthHttp {
+    follow: reqwest::Client,
+    stop: reqwest::Client,
+}
+
+/// Documents and tokens are small; more is not one.
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+/// How long one answer may take.
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+
+impl OAuthHttp {
+    fn new(clients: &dyn HttpClients) -> Result<Self, String> {
+        Ok(Self { follow: clients.client(Redirects::Follow)?, stop: clients.client(Redirects::Stop)? })
+    }
+}
+
+impl OAuthHttpClient for OAuthHttp {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move {
+            let boxed = |error: reqwest::Error| Box::new(error.without_url()) as OAuthHttpClientError;
+            let client = match request.redirect_policy {
+                OAuthHttpRedirectPolicy::Follow => &self.follow,
+                _ => &self.stop,
+            };
+            let mut sent = reqwest::Request::try_from(request.request).map_err(boxed)?;
+            *sent.timeout_mut() = Some(request.timeout.unwrap_or(TIMEOUT));
+            let mut answer = client.execute(sent).await.map_err(boxed)?;
+            let mut response = http::Response::builder().status(answer.status()).version(answer.version());
+            for (name, value) in answer.headers() {
+                response = response.header(name, value);
+            }
+            let mut body = Vec::new();
+            while let Some(chunk) = answer.chunk().await.map_err(boxed)? {
+                if chunk.len() > MAX_BODY_BYTES - body.len() {
+                    return Err(format!("the answer is longer than {MAX_BODY_BYTES} bytes").into());
+                }
+                body.extend_from_slice(&chunk);
+            }
+            Ok(response.body(body)?)
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! Where tokens, registered clients and begun sign-ins are kept: bytes under a name, which the host program seals.
+//!
+//! What the bytes mean is known here alone; nothing is ever printed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rmcp::transport::auth::AuthError;
+use rmcp::transport::{CredentialStore, StateStore, StoredAuthorizationState, StoredCredentials};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Client;
+
+/// Keeps secrets under names. The values are secret; the host program seals them before they reach a disk.
+#[async_trait]
+pub trait TokenStore: Send + Sync {
+    /// Reads a value. The error says what failed, without the value.
+    async fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String>;
+    /// Writes a value over whatever was there.
+    async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String>;
+    /// Deletes a value, if it is there.
+    async fn remove(&self, name: &str) -> Result<(), String>;
+}
+
+/// Keeps tokens as long as the process lives.
+#[derive(Default)]
+pub struct MemoryTokens(Mutex<HashMap<String, Vec<u8>>>);
+
+/// Names at most: sign-ins that nobody ended would else pile up.
+const MAX_NAMES: usize = 4_096;
+
+#[async_trait]
+impl TokenStore for MemoryTokens {
+    async fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
+    }
+
+    async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_NAMES && !kept.contains_key(name) {
+            return Err(format!("there are {MAX_NAMES} values already"));
+        }
+        kept.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        Ok(())
+    }
+}
+
+/// The names of what belongs to a server.
+#[derive(Clone)]
+pub(super) struct Keys {
+    pub server: String,
+}
+
+impl Keys {
+    fn tokens(&self) -> String {
+        format!("mcp/{}/tokens", self.server)
+    }
+
+    fn state(&self, state: &str) -> String {
+        format!("mcp/{}/sign-in/{state}", self.server)
+    }
+
+    /// A client belongs to the issuer that knows it: it is shown to no other.
+    fn of_client(&self, issuer: Option<&str>) -> String {
+        format!("mcp/{}/client/{}", self.server, issuer.unwrap_or("-"))
+    }
+
+    pub async fn client(
+        &self,
+        tokens: &dyn TokenStore,
+        issuer: Option<&str>,
+    ) -> Result<Option<Client>, AuthError> {
+        read(tokens, &self.of_client(issuer)).await
+    }
+
+    pub async fn save_client(
+        &self,
+        tokens: &dyn TokenStore,
+        issuer: Option<&str>,
+        client: &Client,
+    ) -> Result<(), AuthError> {
+        write(tokens, &self.of_client(issuer), client).await
+    }
+}
+
+async fn read<T: DeserializeOwned>(tokens: &dyn TokenStore, name: &str) -> Result<Option<T>, AuthError> {
+    let value = tokens.load(name).await.map_err(AuthError::CredentialStoreError)?;
+    let unreadable = |_| AuthError::CredentialStoreError(format!("what is kept as `{name}` cannot be read"));
+    value.map(|value| serde_json::from_slice(&value).map_err(unreadable)).transpose()
+}
+
+async fn write<T: Serialize>(tokens: &dyn TokenStore, name: &str, value: &T) -> Result<(), AuthError> {
+    let unwritable = |_| AuthError::CredentialStoreError(format!("`{name}` cannot be written down"));
+    let value = serde_json::to_vec(value).map_err(unwritable)?;
+    tokens.save(name, value).await.map_err(AuthError::CredentialStoreError)
+}
+
+/// A server's tokens, as the library wants them kept.
+pub(super) struct Credentials {
+    pub keys: Keys,
+    pub tokens: Arc<dyn TokenStore>,
+}
+
+#[async_trait]
+impl CredentialStore for Credentials {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        read(&*self.tokens, &self.keys.tokens()).await
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        write(&*self.tokens, &self.keys.tokens(), &credentials).await
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        self.tokens.remove(&self.keys.tokens()).await.map_err(AuthError::CredentialStoreError)
+    }
+}
+
+/// Sign-ins that have begun, as the library wants them kept: another process may end them.
+pub(super) struct Pending {
+    pub keys: Keys,
+    pub tokens: Arc<dyn TokenStore>,
+}
+
+#[async_trait]
+impl StateStore for Pending {
+    async fn save(&self, state: &str, begun: StoredAuthorizationState) -> Result<(), AuthError> {
+        write(&*self.tokens, &self.keys.state(state), &begun).await
+    }
+
+    async fn load(&self, state: &str) -> Result<Option<StoredAuthorizationState>, AuthError> {
+        // A name is made of what a browser brought: nothing but what this client drew can be one.
+        if state.is_empty() || state.len() > 128 || !state.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Ok(None);
+        }
+        read(&*self.tokens, &self.keys.state(state)).await
+    }
+
+    async fn delete(&self, state: &str) -> Result<(), AuthError> {
+        self.tokens.remove(&self.keys.state(state)).await.map_err(AuthError::CredentialStoreError)
+    }
+}

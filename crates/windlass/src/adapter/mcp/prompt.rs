@@ -1,0 +1,117 @@
+//! Prompts of servers: listed and filled in for people, who choose them. Models never do.
+
+use rmcp::model::{GetPromptRequestParams, GetPromptResponse, PaginatedRequestParams, Role};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::error::McpError;
+use super::hub::McpHub;
+use super::resource::{connected, within};
+use super::result;
+use crate::port::tool::OutputPart;
+
+/// A prompt of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpPrompt {
+    /// The server.
+    pub server: String,
+    /// Its name there.
+    pub name: String,
+    /// Its title for people.
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What has to be filled in.
+    pub arguments: Vec<PromptArgument>,
+}
+
+/// What has to be filled in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PromptArgument {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub description: Option<String>,
+    /// Whether the prompt makes no sense without it.
+    pub required: bool,
+}
+
+/// A message of a filled-in prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromptMessage {
+    /// Whether the assistant is made to say it; else the user.
+    pub from_assistant: bool,
+    /// What is said.
+    pub parts: Vec<OutputPart>,
+}
+
+/// Prompts of one server at most.
+const MAX_PROMPTS: usize = 1_000;
+
+impl McpHub {
+    /// Lists the prompts of a server.
+    pub async fn prompts(&self, server: &str) -> Result<Vec<McpPrompt>, McpError> {
+        let core = self.shared().core(server)?;
+        let connection = connected(&core).await?;
+        let mut found = Vec::new();
+        if connection.info.capabilities.prompts.is_none() {
+            return Ok(found);
+        }
+        let mut cursor = None;
+        while found.len() < MAX_PROMPTS {
+            let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+            let page = within(&core, connection.peer.list_prompts(params)).await?;
+            found.extend(page.prompts.into_iter().map(|prompt| McpPrompt {
+                server: server.to_owned(),
+                name: prompt.name,
+                title: prompt.title,
+                description: prompt.description,
+                arguments: prompt.arguments.unwrap_or_default().into_iter().map(argument).collect(),
+            }));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Fills a prompt in.
+    pub async fn prompt(
+        &self,
+        server: &str,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Vec<PromptMessage>, McpError> {
+        let core = self.shared().core(server)?;
+        let connection = connected(&core).await?;
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        match within(&core, connection.peer.get_prompt_once(params)).await? {
+            GetPromptResponse::Complete(prompt) => Ok(prompt
+                .messages
+                .into_iter()
+                .map(|message| PromptMessage {
+                    from_assistant: message.role == Role::Assistant,
+                    parts: serde_json::to_value(&message.content)
+                        .ok()
+                        .and_then(|content| result::part(&content))
+                        .into_iter()
+                        .collect(),
+                })
+                .collect()),
+            _ => {
+                let message =
+                    "the prompt asks for more before it is given, which only a call can answer".to_owned();
+                Err(McpError::Refused { server: server.to_owned(), code: 0, message })
+            }
+        }
+    }
+}
+
+fn argument(argument: rmcp::model::PromptArgument) -> PromptArgument {
+    PromptArgument {
+        name: argument.name,
+        description: argument.description,
+        required: argument.required == Some(true),
+    }
+}

@@ -1,0 +1,111 @@
+//! HTTP+SSE, the wire of protocol 2024-11-05: one stream of events from the server, and POST to the address that its
+//! first event names. (LM-P1)
+//!
+//! A stream that breaks is the end of the connection: nothing is resumed, and nothing sent again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError};
+use sse_stream::Sse;
+
+use super::http::{MAX_EVENT_BYTES, ServerHttp};
+
+type Failure = StreamableHttpError<reqwest::Error>;
+
+/// An open stream and where to answer.
+pub(super) struct SseTransport {
+    http: ServerHttp,
+    endpoint: Arc<str>,
+    events: BoxStream<'static, Result<Sse, SseError>>,
+}
+
+impl SseTransport {
+    /// Opens the stream and waits for the address.
+    pub async fn open(http: ServerHttp, url: &str) -> Result<Self, Failure> {
+        let uri: Arc<str> = Arc::from(url);
+        let mut events = http
+            .get_stream_with_max_sse_event_size(uri, None, None, None, HashMap::new(), MAX_EVENT_BYTES)
+            .await?;
+        while let Some(event) = events.next().await {
+            let event = event?;
+            if event.event.as_deref() == Some("endpoint") {
+                let endpoint = address(url, event.data.as_deref().unwrap_or_default().trim())?;
+                return Ok(Self { http, endpoint, events });
+            }
+        }
+        Err(Failure::UnexpectedEndOfStream)
+    }
+}
+
+/// The address that a server named, which must be its own: what is sent there holds its headers.
+fn address(url: &str, named: &str) -> Result<Arc<str>, Failure> {
+    let wrong = |why: String| Failure::UnexpectedServerResponse(why.into());
+    let own = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+    let address = own.join(named).map_err(|error| wrong(format!("the address `{named}`: {error}")))?;
+    if address.origin() != own.origin() {
+        return Err(wrong(format!("the server names an address of somebody else: `{named}`")));
+    }
+    Ok(Arc::from(address.as_str()))
+}
+
+impl Transport<RoleClient> for SseTransport {
+    type Error = Failure;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let (http, endpoint) = (self.http.clone(), self.endpoint.clone());
+        async move {
+            match http.post_message(endpoint, item, None, None, HashMap::new()).await {
+                // The answer comes over the stream; some servers say `Accepted` as text.
+                Ok(_) | Err(Failure::UnexpectedContentType(_)) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let event = match self.events.next().await? {
+                Ok(event) => event,
+                Err(error) => {
+                    tracing::debug!(%error, "the stream broke");
+                    return None;
+                }
+            };
+            if event.event.as_deref().is_some_and(|name| name != "message") {
+                continue;
+            }
+            match serde_json::from_str(&event.data.unwrap_or_default()) {
+                Ok(message) => return Some(message),
+                Err(error) => tracing::debug!(%error, "an event is no message"),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.events = futures::stream::empty().boxed();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_names_only_addresses_of_its_own() {
+        let own = "http://127.0.0.1:9/sse";
+        assert_eq!(&*address(own, "/messages?session=1").unwrap(), "http://127.0.0.1:9/messages?session=1");
+        for other in ["http://127.0.0.1:10/messages", "https://127.0.0.1:9/m", "//elsewhere/m"] {
+            assert!(address(own, other).is_err(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A server's tool as a tool of the engine.
+//!
+//! It stays while its server is away: a call then says how the server comes back. Whether a call may run, and whether a
+//! lost one may run again, is decided elsewhere, from hints that count only where the server is trusted.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult};
+use serde_json::Value;
+use windlass_machine::{EffectClass, ToolSpec};
+
+use super::core::Core;
+use super::exchange::Exchange;
+use super::list::RemoteTool;
+use super::result;
+use crate::port::tool::{CallContext, Tool, ToolOutput};
+
+/// A tool of a server.
+pub(super) struct McpTool {
+    core: Arc<Core>,
+    spec: ToolSpec,
+    /// The server's own name for it.
+    remote: String,
+    output_schema: Option<Value>,
+}
+
+impl McpTool {
+    pub fn new(core: Arc<Core>, name: &str, tool: &RemoteTool) -> Self {
+        let spec = ToolSpec {
+            name: name.into(),
+            description: tool.description.clone(),
+            input_schema: tool.input_schema.clone(),
+            annotations: tool.annotations,
+        };
+        Self { core, spec, remote: tool.name.clone(), output_schema: tool.output_schema.clone() }
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect_class(&self) -> EffectClass {
+        if self.core.config.trusted {
+            EffectClass::from_annotations(self.spec.annotations)
+        } else {
+            EffectClass::Once
+        }
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.core.config.trusted
+    }
+
+    fn server(&self) -> Option<&str> {
+        Some(&self.core.config.name)
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        let request = |responses, state| {
+            let mut params =
+                CallToolRequestParams::new(self.remote.clone()).with_arguments(arguments.clone());
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::CallToolRequest(CallToolRequest::new(params))
+        };
+        let repeats = matches!(self.effect_class(), EffectClass::Pure | EffectClass::Idempotent);
+        let exchange = Exchange { core: &self.core, context: &context, request: &request, repeats };
+        let answer = match exchange.made().await {
+            Ok(ServerResult::CallToolResult(answer)) => serde_json::to_value(answer).ok(),
+            // What the library cannot read whole: a block of a kind that it does not know, for example.
+            Ok(ServerResult::CustomResult(answer)) => Some(answer.0).filter(Value::is_object),
+            Ok(_) => None,
+            Err(output) => return output,
+        };
+        match answer {
+            Some(answer) => result::output(&answer, self.output_schema.as_ref()),
+            None => ToolOutput::error(
+                "Tool error: the server's answer is no result of a tool. It may have done its work",
+            ),
+        }
+    }
+}
