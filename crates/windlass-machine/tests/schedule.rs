@@ -54,7 +54,7 @@ fn tales_tell_of_everything() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-// rows: SK-G3, SK-G11, SK-G12, SK-C10, SK-C14, SK-C15
+// rows: SK-G3, SK-G11, SK-G12, SK-C10, SK-C14, SK-C15, ZE-P6
 #[test]
 fn random_crash_schedules() {
     let count =

@@ -165,7 +165,7 @@ fn leave_to_the_server(runs: &mut [Child]) {
     }
 }
 
-// rows: WT-X5
+// rows: WT-X5, ZE-P1, ZE-P2, ZE-P4, ZE-E12, OV-18, SK-P1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn however_often_a_stream_is_cut_its_client_ends_up_with_the_journal() {
     let seed = Seed(number_of("WINDLASS_SEED").unwrap_or(u64::from(std::process::id()) * 1000));

@@ -16,7 +16,7 @@ async fn answered(client: &Client<'_>, interrupt: &str, body: Value) -> super::A
     client.post(&format!("/interrupts/{interrupt}/answer"), body).await
 }
 
-// rows: SK-A9
+// rows: SK-A9, LM-R14
 #[tokio::test]
 async fn what_waits_is_seen_and_answered_by_its_owner_and_administrators() {
     let server = Server::start(&[]);

@@ -7,7 +7,7 @@ use super::client::each;
 use super::{Server, answer};
 use crate::cli::lines;
 
-// rows: SK-R6
+// rows: SK-R6, SK-P4
 #[tokio::test]
 async fn messages_come_newest_page_first() {
     let server = Server::start(&[]);

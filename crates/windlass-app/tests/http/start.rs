@@ -16,6 +16,7 @@ async fn it_says_that_it_lives_and_who_it_is() {
     assert!(document.body["paths"]["/api/v1/health"]["get"].is_object(), "{document:#?}");
 }
 
+// rows: SK-R13
 #[tokio::test]
 async fn every_answer_has_the_id_of_its_request() {
     let server = Server::start(&[]);

@@ -233,3 +233,28 @@ async fn a_server_that_stops_says_when_to_come_back() {
     assert_eq!(last.len(), 1);
     assert_eq!((last[0].name.as_str(), &last[0].data["retry_ms"]), ("server.stopping", &json!(1000)));
 }
+
+// rows: SK-ST5, CF-11
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_the_run_alone_unless_it_says_otherwise() {
+    let (_models, server) = super::skyflo::scripted("openai-chat/text-100-delay20ms", "").await;
+    let key = server.key(&[]);
+    for (query, status) in [("", "done"), ("?on_leave=keep", "done"), ("?on_leave=cancel", "cancelled")] {
+        let run = server.post("/api/v1/runs", &key, &json!({"message": "talk"})).await.body["run"].clone();
+        let path = format!("/api/v1/runs/{}", run.as_str().unwrap());
+        let mut events = Events::open(server.stream(&format!("{path}/stream{query}"), &key)).await;
+        while events.next().await.unwrap().name != "message.delta" {}
+        drop(events);
+        let ended = server.get(&format!("{path}/wait"), &key).await.is(StatusCode::OK).body;
+        assert_eq!(ended["status"], status, "{query}");
+        // A stream of a run that has ended stops nothing when it ends.
+        let told = Events::open(server.stream(&format!("{path}/stream{query}"), &key)).await.all().await;
+        assert_eq!(told.last().unwrap().name, "outcome");
+    }
+    let viewer = server.add_user("eve@example.com", &["--role", "viewer"]);
+    let key = server.key(&["--user", &viewer]);
+    let refused = server.stream("/api/v1/runs/run_0/stream?on_leave=cancel", &key);
+    answer(refused).await.is_problem(403, "forbidden");
+    let unknown = server.stream("/api/v1/runs/run_0/stream?on_leave=stop", &server.key(&[]));
+    answer(unknown).await.is_problem(400, "bad_request");
+}

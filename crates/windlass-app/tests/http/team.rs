@@ -69,6 +69,7 @@ async fn a_stale_change_is_refused() {
     change("Ann", &"*".parse().unwrap()).await.is(StatusCode::OK);
 }
 
+// rows: OV-17
 #[tokio::test]
 async fn nobody_sees_into_another_workspace() {
     let server = Server::start(&[]);

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::Server;
 
+// rows: OV-21
 #[tokio::test]
 async fn what_a_run_used_is_told_to_its_owner_and_to_administrators() {
     let server = Server::start(&[]);

@@ -49,7 +49,7 @@ async fn calls_are_rejected_modified_and_run_out_of_time() {
     assert!(told.contains("Say what you did not do"), "{told}");
 }
 
-// rows: ZE-S8
+// rows: ZE-S8, CF-7
 #[tokio::test]
 async fn the_names_of_the_reference() {
     check(&writer(), "zeus", "the_names_of_the_reference").await;
@@ -72,7 +72,7 @@ async fn sessions_of_one_name_do_not_meet() {
     check(&server, "zeus", "sessions_of_one_name_do_not_meet").await;
 }
 
-// rows: ZE-S5, ZE-X2, ZE-X3, ZE-X4
+// rows: ZE-S5, ZE-X2, ZE-X3, ZE-X4, ZE-X10
 #[tokio::test]
 async fn a_provider_that_fails_is_explained() {
     let provider = ProviderServer::start().await.unwrap();

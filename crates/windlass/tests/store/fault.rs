@@ -49,6 +49,7 @@ async fn an_unknown_append_that_happened_reserves_once() {
     assert_eq!(store.changes().await.unwrap(), 2);
 }
 
+// rows: ZE-P3
 #[tokio::test]
 async fn an_unknown_append_that_did_not_happen_leaves_nothing() {
     let store = MemoryStore::new(clock(1));

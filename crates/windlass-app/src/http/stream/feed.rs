@@ -123,6 +123,11 @@ impl Feed {
         Some(item)
     }
 
+    /// Whether it has ended by itself.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Where the client stands.
     pub fn position(&self) -> Position {
         self.position

@@ -9,10 +9,10 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::{Fact, RunId, Seq, ThreadId};
+use windlass::machine::{Fact, Principal, RunId, Seq, ThreadId};
 use windlass::port::journal::ThreadStatus;
 use windlass::{EngineError, Position, Status, Update};
 
@@ -37,6 +37,30 @@ pub fn routes() -> OpenApiRouter<Shared> {
 struct Begin {
     /// Tell what comes after this `id`; `0` begins with the thread. The header `Last-Event-ID` counts before it.
     after: Option<String>,
+}
+
+/// Where to begin, and what leaving means.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct BeginRun {
+    /// Tell what comes after this `id`; `0` begins with the thread. The header `Last-Event-ID` counts before it.
+    after: Option<String>,
+    /// What becomes of the run when the client goes away before it has ended.
+    #[serde(default)]
+    #[param(inline)]
+    on_leave: OnLeave,
+}
+
+/// What becomes of a run whose client goes away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum OnLeave {
+    /// It goes on.
+    #[default]
+    Keep,
+    /// It is stopped, as by `POST /runs/{run}/cancel`; for clients that nobody else answers for.
+    Cancel,
 }
 
 /// What happens in a conversation, from a position on, without an end
@@ -68,9 +92,9 @@ async fn thread(
 /// What happens in a run's conversation, until the run has ended or waits for a person
 ///
 /// It begins with the run unless a position is given, and its last event is `outcome`: how the run stands. Leaving it
-/// leaves the run alone.
+/// leaves the run alone, unless `on_leave` says otherwise.
 #[utoipa::path(get, path = "/runs/{run}/stream", tag = "streams",
-    params(("run" = String, Path, description = "the run's id"), Begin,
+    params(("run" = String, Path, description = "the run's id"), BeginRun,
         ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
     responses((status = 200, content_type = "text/event-stream", body = String,
             description = "events; with `Accept: application/x-ndjson` one JSON object a line, its `id` as `position`"),
@@ -81,9 +105,12 @@ async fn run(
     caller: Caller,
     headers: HeaderMap,
     Path(run): Path<RunId>,
-    Query(begin): Query<Begin>,
+    Query(begin): Query<BeginRun>,
 ) -> Result<Response, Problem> {
     caller.reads()?;
+    if begin.on_leave == OnLeave::Cancel {
+        caller.runs()?;
+    }
     let row = caller.run(&app, &run).await?;
     // Read after the run's row: where the run has ended, its end is not after this.
     let head = caller.thread(&app, &row.thread).await?.head;
@@ -95,7 +122,9 @@ async fn run(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let after = given.unwrap_or_else(|| Seq(row.view.from.0.saturating_sub(1)).into());
-    Ok(Live::open(&app, &headers, &row.thread, after, End::WithRun { run, last }).respond())
+    let mut live = Live::open(&app, &headers, &row.thread, after, End::WithRun { run, last });
+    live.stopped_by = (begin.on_leave == OnLeave::Cancel).then(|| caller.user().clone());
+    Ok(live.respond())
 }
 
 /// When a stream ends by itself.
@@ -116,6 +145,25 @@ struct Live {
     format: Format,
     end: End,
     is_over: bool,
+    /// In whose name the run is stopped when the client goes away.
+    stopped_by: Option<Principal>,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let has_left = !self.is_over && !self.feed.is_over();
+        let (Some(by), End::WithRun { run, last: None }, true) =
+            (self.stopped_by.take(), &self.end, has_left)
+        else {
+            return;
+        };
+        let (engine, run) = (self.app.engine.clone(), run.clone());
+        tokio::spawn(async move {
+            if let Err(error) = engine.cancel(&run, by).await {
+                tracing::warn!(%run, %error, "the run of a client that went away could not be stopped");
+            }
+        });
+    }
 }
 
 impl Live {
@@ -127,6 +175,7 @@ impl Live {
             format: wanted(headers),
             end,
             is_over: false,
+            stopped_by: None,
         }
     }
 

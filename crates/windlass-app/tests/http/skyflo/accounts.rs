@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{Answer, Server, answer};
 use super::play::API;
+use crate::cli::User;
 
 const EMAIL: &str = "ann@example.com";
 const PASSWORD: &str = "correct horse";
@@ -108,6 +109,33 @@ async fn a_password_is_changed_by_whoever_knows_it() {
     let raised =
         request(&server, Method::PATCH, "/auth/me").bearer_auth(&access).json(&json!({"role": "admin"}));
     answer(raised).await.is_problem(403, "forbidden");
+}
+
+// rows: SK-X14
+#[tokio::test]
+async fn whoever_registers_becomes_a_member_under_either_path() {
+    let user = User::new();
+    user.configure("[server]\nregistration = 'open'\n");
+    let server = Server::start_for(user, &[]);
+    let is_first = async || {
+        let asked = answer(request(&server, Method::GET, "/auth/is_admin_user")).await;
+        asked.is(StatusCode::OK).body["is_admin"].clone()
+    };
+    let register = async |path: &str, email: &str| {
+        let account = json!({"email": email, "password": PASSWORD, "full_name": "Ann", "role": "admin"});
+        answer(request(&server, Method::POST, path).json(&account)).await
+    };
+    assert_eq!(is_first().await, json!(true));
+    // Nobody wins a race for the first account, which is the administrator's.
+    assert_eq!(register("/auth/register", EMAIL).await.status, 403);
+    add(&server, &server.key(&[]), "first@example.com", PASSWORD).await.is(StatusCode::CREATED);
+    assert_eq!(is_first().await, json!(false));
+    for (path, email) in [("/auth/register", EMAIL), ("/auth/register/register", "bob@example.com")] {
+        let account = register(path, email).await.is(StatusCode::CREATED).body;
+        assert_eq!((&account["email"], &account["role"]), (&json!(email), &json!("member")), "{path}");
+        assert_eq!(register(path, email).await.status, 400, "{path}");
+    }
+    token(&server, PASSWORD).await;
 }
 
 // rows: SK-R8
