@@ -378,6 +378,11 @@ pub struct View {
 pub enum CallView {
     /// No such tool.
     Unknown,
+    /// The model was not shown the tool.
+    Withheld {
+        /// Why, and how it can be had: for the model.
+        reason: String,
+    },
     /// The tool exists.
     Known(Box<KnownCall>),
 }

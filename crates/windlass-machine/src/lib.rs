@@ -140,7 +140,7 @@ mod state;
 pub use agent::*;
 pub use command::{Command, Replied, Resumed};
 pub use context::{
-    EMPTY_RETRIES, ModelRequest, OVERRUN_RETRIES, Part, PartContent, PartKind, repair_arguments,
+    EMPTY_RETRIES, LOADED_TOOLS, ModelRequest, OVERRUN_RETRIES, Part, PartContent, PartKind, repair_arguments,
 };
 pub use event::*;
 pub use id::*;

@@ -10,7 +10,7 @@ use windlass_machine::{AutoRun, Policy, Principal, Rule, ThreadId};
 
 use crate::adapter::clock::SystemClock;
 use crate::drive::policy::PolicySource;
-use crate::drive::{BlobCache, CreditOf, Deps, FolderOf, Folders, Opening, RolesOf};
+use crate::drive::{BlobCache, CreditOf, Deps, FolderOf, Folders, Opening, RolesOf, Tools};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -22,7 +22,8 @@ use crate::port::journal::{Journal, StoreError};
 use crate::port::model::Models;
 use crate::port::observe::Observer;
 use crate::port::records::Records;
-use crate::tool::{Registry, WorkingFolder};
+use crate::port::tool::ToolSource;
+use crate::tool::{Registry, SHOWN_TOKENS, Toolset, WorkingFolder};
 
 /// Which threads an engine drives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,9 @@ pub struct Builder {
     clock: Option<Arc<dyn Clock>>,
     models: Option<Arc<dyn Models>>,
     registry: Registry,
+    sources: Vec<Arc<dyn ToolSource>>,
+    toolsets: Vec<Toolset>,
+    shown_tokens: Option<u64>,
     folder: Option<Arc<WorkingFolder>>,
     folders: Option<Arc<FolderOf>>,
     policy: Policy,
@@ -111,6 +115,26 @@ impl Builder {
     /// Offers these tools.
     pub fn tools(mut self, registry: Registry) -> Self {
         self.registry = registry;
+        self
+    }
+
+    /// Offers the tools of a source, too: those of servers, for example. They may change while the engine runs; a run
+    /// that has begun keeps being shown those of its beginning.
+    pub fn tool_source(mut self, source: Arc<dyn ToolSource>) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// Puts tools into groups. What a group does not show from the start is loaded by the model when it needs it.
+    pub fn toolsets(mut self, toolsets: Vec<Toolset>) -> Self {
+        self.toolsets = toolsets;
+        self
+    }
+
+    /// Shows the tools of servers that are in no toolset with every request while they take no more than so many tokens
+    /// together; else they are loaded by server. Default [`SHOWN_TOKENS`](crate::tool::SHOWN_TOKENS).
+    pub fn shown_tokens(mut self, tokens: u64) -> Self {
+        self.shown_tokens = Some(tokens);
         self
     }
 
@@ -220,8 +244,12 @@ impl Builder {
             bus,
             clock,
             models,
-            registry_digest: self.registry.digest(),
-            registry: Arc::new(self.registry),
+            tools: Tools::new(
+                self.registry,
+                self.sources,
+                self.toolsets,
+                self.shown_tokens.unwrap_or(SHOWN_TOKENS),
+            ),
             folders,
             policy: PolicySource::new(self.policy),
             budgets: self.budgets,

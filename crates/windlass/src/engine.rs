@@ -142,7 +142,7 @@ impl Engine {
     fn check(&self, agent: &AgentConfig) -> Result<(), EngineError> {
         let Some(name) = agent.models.first() else { return Ok(()) };
         let Ok(model) = self.deps.models.resolve(name) else { return Ok(()) };
-        let tools = !self.deps.registry.catalogue().is_empty();
+        let tools = !self.deps.tools.now().catalogue.is_empty();
         let needed =
             Ability::needed(&agent.settings).filter(|ability| tools || *ability != Ability::ToolCalls);
         match model.info().lacks(needed) {
@@ -210,8 +210,8 @@ impl Engine {
     }
 
     async fn catalogue(&self, blobs: &mut NewBlobs) -> Result<Option<BlobRef>, StoreError> {
-        let (bytes, _) = self.deps.registry.catalogue_json();
-        if self.deps.registry.catalogue().is_empty() {
+        let bytes = self.deps.tools.now().catalogue.clone();
+        if bytes.is_empty() {
             return Ok(None);
         }
         let tokens = windlass_machine::estimate_tokens(bytes.len() as u64);

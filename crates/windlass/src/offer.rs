@@ -18,6 +18,8 @@ pub struct OfferedTool {
     pub trusted: bool,
     /// The server that it belongs to, where it is not the engine's own.
     pub server: Option<String>,
+    /// The toolset that has to be loaded before a model can call it; none for one that every request carries.
+    pub toolset: Option<String>,
     /// Whether it can tell beforehand what a call would do.
     pub previews: bool,
 }
@@ -25,7 +27,8 @@ pub struct OfferedTool {
 impl Engine {
     /// The tools that runs are given, sorted by name.
     pub fn tools(&self) -> Vec<OfferedTool> {
-        let registry = &self.deps.registry;
+        let tools = self.deps.tools.now();
+        let registry = &tools.registry;
         let specs = registry.catalogue();
         let offered = specs.iter().filter_map(|spec| {
             let registered = registry.enabled(spec.name.as_str())?;
@@ -34,6 +37,7 @@ impl Engine {
                 class: registry.effect_class(registered),
                 trusted: registry.is_trusted(registered),
                 server: registered.tool.server().map(str::to_owned),
+                toolset: tools.shelf.get(spec.name.as_str()).map(|shelved| shelved.toolset.clone()),
                 previews: registered.tool.previews(),
             })
         });

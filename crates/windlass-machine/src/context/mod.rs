@@ -21,6 +21,10 @@ use crate::id::Digest;
 use crate::message::{Message, Role};
 use crate::state::{Run, State};
 
+/// The name under which a tool keeps with the thread what its model is shown beside the catalogue: a JSON object whose
+/// `specs` are tools.
+pub const LOADED_TOOLS: &str = "toolsets";
+
 /// Messages of the plain answer at the step limit. (WT-L11)
 const FALLBACK_MESSAGES: usize = 12;
 
@@ -41,6 +45,7 @@ pub(crate) fn request(state: &State) -> Option<ModelRequest> {
         model: run.step_model.clone(),
         system: run.agent.instructions.clone(),
         tools: run.agent.tools.clone().filter(|_| !fallback),
+        loaded: state.kept.get(LOADED_TOOLS).cloned().filter(|_| !fallback),
         messages,
         tail: tail(run),
         settings: run.agent.settings.clone(),
@@ -52,7 +57,8 @@ pub(crate) fn request(state: &State) -> Option<ModelRequest> {
 pub(crate) fn digest(state: &State) -> Digest {
     let Some(run) = &state.run else { return Digest::default() };
     let place = (state.history.start, state.history.end(), run.mode, &run.step_model, tail(run));
-    state.history.chain.chain(&place).chain(&*run.agent)
+    let pinned = state.history.chain.chain(&place).chain(&*run.agent);
+    state.kept.get(LOADED_TOOLS).map_or(pinned, |loaded| pinned.chain(loaded))
 }
 
 fn tail(run: &Run) -> Vec<String> {

@@ -57,6 +57,7 @@ impl ModelRequest {
             size_bytes: tools.size_bytes,
             tokens: tools.tokens,
         });
+        let loaded = self.loaded.iter().map(|loaded| of_text(PartKind::Tools, loaded.clone()));
         let history = self.messages.iter().map(|message| Part {
             kind: PartKind::History,
             content: PartContent::Message(message.clone()),
@@ -64,7 +65,7 @@ impl ModelRequest {
             tokens: message.blocks.iter().map(tokens).fold(0, u64::saturating_add),
         });
         let tail = self.tail.iter().map(|text| of_text(PartKind::Tail, text.as_str().into()));
-        system.chain(tools).chain(history).chain(tail).collect()
+        system.chain(tools).chain(loaded).chain(history).chain(tail).collect()
     }
 }
 

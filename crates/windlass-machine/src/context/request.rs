@@ -20,6 +20,8 @@ pub struct ModelRequest {
     pub system: Vec<Content>,
     /// The tool catalogue by digest. The second cache mark stands after it.
     pub tools: Option<BlobRef>,
+    /// The tools that the thread has loaded beside it, as they were then: a JSON object whose `specs` they are.
+    pub loaded: Option<Content>,
     /// The history, oldest first: valid by construction, newest message last.
     pub messages: Vec<Arc<Message>>,
     /// Texts rebuilt for each step (time, reminders, nudges), after the last cache mark; sent as user text.
@@ -35,7 +37,8 @@ impl ModelRequest {
         let tools = self.tools.iter().map(|tools| tools.tokens);
         let blocks = self.messages.iter().flat_map(|message| &message.blocks).map(tokens);
         let tail = self.tail.iter().map(|text| estimate_tokens(text.len() as u64));
-        system.chain(tools).chain(blocks).chain(tail).fold(0, u64::saturating_add)
+        let loaded = self.loaded.iter().map(Content::tokens);
+        system.chain(tools).chain(loaded).chain(blocks).chain(tail).fold(0, u64::saturating_add)
     }
 }
 

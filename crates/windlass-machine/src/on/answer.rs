@@ -365,7 +365,7 @@ fn takes(kind: &InterruptKind) -> &'static str {
 fn known(view: &View, index: usize) -> Option<&KnownCall> {
     match view.calls.get(index)? {
         CallView::Known(known) => Some(known),
-        CallView::Unknown => None,
+        CallView::Unknown | CallView::Withheld { .. } => None,
     }
 }
 

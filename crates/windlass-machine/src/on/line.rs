@@ -178,6 +178,10 @@ impl<'a> Overlay<'a> {
                     serde_json::json!({ "error": format!("Unknown tool: {}", self.seats[index].tool) });
                 return self.close(d, index, Outcome::Refused, error.to_string());
             }
+            CallView::Withheld { reason } => {
+                let error = serde_json::json!({ "error": reason });
+                return self.close(d, index, Outcome::Refused, error.to_string());
+            }
             CallView::Known(known) => known,
         };
         let sent = match &known.arguments {

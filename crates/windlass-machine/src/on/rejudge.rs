@@ -27,7 +27,9 @@ pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> 
         };
         match view.calls.get(index) {
             Some(CallView::Known(known)) if waits => rejudge(d, &mut overlay, (index, call), (known, view)),
-            Some(CallView::Unknown) if waits => gone(d, &mut overlay, (index, call)),
+            Some(CallView::Unknown | CallView::Withheld { .. }) if waits => {
+                gone(d, &mut overlay, (index, call))
+            }
             Some(_) | None => {}
         }
     }

@@ -195,7 +195,8 @@ async fn returned(
     mut output: ToolOutput,
     blobs: &mut NewBlobs,
 ) -> Result<(Vec<Block>, bool, Option<Box<Kept>>), StoreError> {
-    let name = place.deps.registry.get(tool.as_str()).and_then(|tool| tool.keeps().map(str::to_owned));
+    let known = place.deps.tools.now().registry.get(tool.as_str());
+    let name = known.and_then(|tool| tool.keeps().map(str::to_owned));
     let keep = output.keep.take();
     let too_long = keep.as_ref().map(String::len).filter(|size| *size > KEPT_MAX_BYTES);
     if let Some(size) = too_long {
@@ -269,7 +270,8 @@ async fn reconciled(place: &Place, work: ToolWork, attempt: u32) -> Letter {
 
 /// Makes the read that may tell a call's outcome. The error says what was read instead.
 async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
-    let registry = &place.deps.registry;
+    let tools = place.deps.tools.now();
+    let registry = &tools.registry;
     let spec = registry.reconcile(work.tool.as_str());
     let spec = spec.ok_or_else(|| format!("no read is configured for `{}`", work.tool))?;
     let (_, lost) = prepare(&place.deps, work.tool.as_str(), &work.arguments).await?;
@@ -369,7 +371,8 @@ fn patience<'a>(
 
 /// The arguments with the key that the far side recognises the call by, where the tool takes one.
 fn with_key(deps: &Deps, work: &ToolWork, mut arguments: Value) -> Value {
-    let registered = deps.registry.enabled(work.tool.as_str());
+    let tools = deps.tools.now();
+    let registered = tools.registry.enabled(work.tool.as_str());
     if let (Some(name), Some(members)) =
         (registered.and_then(|registered| registered.key_argument.clone()), arguments.as_object_mut())
     {
@@ -380,7 +383,7 @@ fn with_key(deps: &Deps, work: &ToolWork, mut arguments: Value) -> Value {
 
 /// Finds the tool and reads its arguments. The error is for the model.
 async fn prepare(deps: &Deps, name: &str, arguments: &Content) -> Result<(Arc<dyn Tool>, Value), String> {
-    let tool = deps.registry.get(name);
+    let tool = deps.tools.now().registry.get(name);
     let tool = tool.ok_or_else(|| format!("The tool `{name}` is no longer available"))?;
     let text = deps.text_of(arguments).await.map_err(|error| error.to_string())?;
     let (value, _) = repair_arguments(&text)?;

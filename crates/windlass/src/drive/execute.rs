@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use windlass_machine::{
     Arguments, Attempt, Block, CallView, Content, Digest, FailureClass, Input, ModelFailed, ModelReplied,
-    ModelRequest, RunId, Seq, ThreadId, View,
+    ModelRequest, RunId, Seq, ThreadId, ToolSpec, View,
 };
 
 use super::contain::panic_text;
@@ -97,7 +97,10 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
         None => Input::ModelStopped { attempt, partial },
         Some(Ok((model, reply))) => {
             let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
-            let calls = place.deps.known_of((&place.thread, &place.run), attempt.step, &reply.blocks).await;
+            let calls = {
+                let of = (&place.thread, &place.run);
+                place.deps.known_of(of, attempt.step, &reply.blocks, &heard.shown).await
+            };
             // The policy is looked up when the reply is taken.
             let view = View { calls, ..View::default() };
             match recorded(&place.deps, &mut blobs, reply, view).await {
@@ -167,6 +170,8 @@ struct Heard {
     bytes: usize,
     fragments: u64,
     ttft_ms: Option<u64>,
+    /// The tools that the model was shown.
+    shown: Arc<[ToolSpec]>,
 }
 
 async fn converse(
@@ -193,6 +198,7 @@ async fn converse(
     request.settings.max_output_tokens = request.settings.max_output_tokens.or(work.bounds.output_tokens);
     let call = deps.fill(request).await;
     let call = call.map_err(|error| unstored(&error))?;
+    heard.shown = call.tools.clone();
     let mut stream = model.stream(call);
     while let Some(event) = stream.next().await {
         match event? {

@@ -3,7 +3,7 @@
 //! Blobs are only moved here; the store keeps them and the machine names them.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use crate::port::blob::APPEND_MAX_BYTES;
 use crate::port::journal::StoreError;
 use crate::port::model::ModelCall;
 use crate::port::tool::{OutputPart, ToolOutput};
+use crate::tool::toolset::Loaded;
 
 /// Bytes of recently used blobs that are kept in memory.
 const CACHE_MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -230,7 +231,13 @@ impl Deps {
 
     /// A request with the bytes that it names.
     pub(crate) async fn fill(&self, request: ModelRequest) -> Result<ModelCall, StoreError> {
-        let tools = self.catalogue(request.tools.as_ref()).await?;
+        let mut tools = self.catalogue(request.tools.as_ref()).await?;
+        if let Some(loaded) = &request.loaded {
+            let loaded = Loaded::read(Some(&self.text_of(loaded).await?));
+            let own: HashSet<_> = tools.iter().map(|spec| &spec.name).collect();
+            let more = loaded.specs.iter().filter(|spec| !own.contains(&spec.name));
+            tools = tools.iter().chain(more).cloned().collect();
+        }
         let mut named = Vec::new();
         request.system.iter().for_each(|content| name(content, &mut named));
         for message in &request.messages {

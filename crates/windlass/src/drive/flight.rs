@@ -109,7 +109,7 @@ impl InFlight {
                     let Some(mut work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else {
                         continue;
                     };
-                    let tool = deps.registry.get(work.tool.as_str());
+                    let tool = deps.tools.now().registry.get(work.tool.as_str());
                     let name = tool.as_ref().and_then(|tool| tool.keeps());
                     work.kept = name.and_then(|name| machine.state().kept.get(name).cloned());
                     let (call, kind) = (work.call, work.work);

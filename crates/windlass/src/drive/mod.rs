@@ -20,6 +20,7 @@ mod prune;
 mod round;
 mod row;
 mod spend;
+mod tools;
 mod trace;
 mod view;
 pub(crate) mod watch;
@@ -42,12 +43,12 @@ use crate::port::journal::{Epoch, Journal, StoreError};
 use crate::port::model::Models;
 use crate::port::observe::Observer;
 use crate::port::records::Records;
-use crate::tool::Registry;
 
 pub(crate) use fill::{BlobCache, IMAGE_TOKENS, NewBlobs};
 pub(crate) use folder::{FolderOf, Folders};
 pub(crate) use owner::Opening;
 use policy::PolicySource;
+pub(crate) use tools::Tools;
 
 /// Mails that an actor takes before it appends, and that its mailbox holds: a burst of answers and results of one
 /// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
@@ -68,12 +69,10 @@ pub(crate) struct Deps {
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
     pub models: Arc<dyn Models>,
-    pub registry: Arc<Registry>,
+    pub tools: Tools,
     pub folders: Folders,
     pub policy: PolicySource,
     pub budgets: Vec<Budget>,
-    /// Digest of the tools and of what is said of them.
-    pub registry_digest: Digest,
     pub hook: Option<Arc<dyn Hook>>,
     pub observer: Option<Arc<dyn Observer>>,
     pub roles_of: Option<Arc<RolesOf>>,

@@ -40,6 +40,8 @@ pub(crate) struct PolicyNow {
     /// Differs where policy or tools do, the same in every process.
     pub version: u64,
     generation: u64,
+    /// The tools that it counts for.
+    tools: Digest,
     /// When one of its rules or grants begins or ceases to count.
     next_bound: Option<Timestamp>,
     /// Versions of the records of its grants: a use of one is written only where it is still that.
@@ -133,7 +135,7 @@ impl Deps {
     /// Whether a policy that was looked up may be out of date.
     pub(crate) fn is_stale(&self, policy: &PolicyNow) -> bool {
         let is_over = policy.next_bound.is_some_and(|bound| bound <= self.clock.now());
-        is_over || policy.generation != self.policy.generation()
+        is_over || policy.generation != self.policy.generation() || policy.tools != self.tools.now().digest
     }
 
     /// Notices what other processes have changed.
@@ -180,12 +182,14 @@ impl Deps {
             Some(roles_of) => roles_of(user.clone()).await?,
             None => Vec::new(),
         };
-        let version = version(&policy, past, &roles, self.registry_digest);
+        let tools = self.tools.now().digest;
+        let version = version(&policy, past, &roles, tools);
         Ok(PolicyNow {
             policy: Arc::new(policy),
             roles,
             version,
             generation,
+            tools,
             next_bound,
             grants: grants.into(),
         })

@@ -9,14 +9,14 @@ use futures::FutureExt;
 use serde_json::Value;
 use windlass_machine::{
     Answer, Arguments, Block, CallKey, CallStatus, CallView, Content, Digest, EffectId, Given, HookVerdict,
-    InterruptKind, KnownCall, Phase, RunId, State, ThreadId, Trust, View, repair_arguments,
+    InterruptKind, KnownCall, Phase, RunId, State, ThreadId, ToolSpec, Trust, View, repair_arguments,
 };
 
 use super::Deps;
 use super::policy::PolicyNow;
 use crate::port::clock::Clock;
 use crate::port::hook::{Hook, HookCall};
-use crate::tool::{Registered, key_of};
+use crate::tool::{Registered, Registry, key_of};
 
 /// A call that is looked up.
 struct Looked<'a> {
@@ -27,19 +27,21 @@ struct Looked<'a> {
 }
 
 impl Deps {
-    /// What is known of a reply's calls. The blocks still hold their texts inline.
+    /// What is known of a reply's calls, which may be of the tools that the model was shown. The blocks still hold their
+    /// texts inline.
     pub(crate) async fn known_of(
         &self,
         (thread, run): (&ThreadId, &RunId),
         step: u32,
         blocks: &[Block],
+        shown: &[ToolSpec],
     ) -> Vec<CallView> {
         let mut calls = Vec::new();
         for block in blocks {
             if let Block::ToolCall(call) = block {
                 let key = CallKey { step, index: calls.len() as u32 };
                 let looked = Looked { thread, run, call: key, tool: call.name.as_str() };
-                calls.push(self.call_view(looked, call.asked.inline().unwrap_or_default()).await);
+                calls.push(self.call_view(looked, call.asked.inline().unwrap_or_default(), shown).await);
             }
         }
         calls
@@ -74,16 +76,22 @@ impl Deps {
         policy.view(calls)
     }
 
-    async fn call_view(&self, looked: Looked<'_>, text: &str) -> CallView {
-        let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
-        let (arguments, value) = self.check(looked.tool, text);
-        self.known(looked, registered, arguments, value).await
+    async fn call_view(&self, looked: Looked<'_>, text: &str, shown: &[ToolSpec]) -> CallView {
+        let tools = self.tools.now();
+        let Some(registered) = tools.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let is_shown = || shown.iter().any(|spec| spec.name == registered.spec.name);
+        if let Some(reason) = tools.shelf.missing(looked.tool).filter(|_| !is_shown()) {
+            return CallView::Withheld { reason };
+        }
+        let (arguments, value) = self.check(&tools.registry, looked.tool, text);
+        self.known(&tools.registry, looked, registered, arguments, value).await
     }
 
     /// The view of a call whose arguments were checked before: its tool may have changed since. (A blob is named by the
     /// digest of its bytes.)
     async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
-        let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let tools = self.tools.now();
+        let Some(registered) = tools.registry.enabled(looked.tool) else { return CallView::Unknown };
         let digest = match arguments {
             Content::Inline(text) => Digest::of(text.as_bytes()),
             Content::Blob(blob) => blob.digest,
@@ -92,20 +100,21 @@ impl Deps {
             Ok(text) => repair_arguments(&text).ok().map(|(value, _)| Arc::new(value)),
             Err(_) => None,
         };
-        let checked = value.as_deref().map_or(Ok(()), |it| self.registry.check_arguments(looked.tool, it));
+        let checked = value.as_deref().map_or(Ok(()), |it| tools.registry.check_arguments(looked.tool, it));
         let arguments = match checked {
             Ok(()) => Arguments::AsAsked { digest },
             Err(reason) => Arguments::Invalid { reason },
         };
-        self.known(looked, registered, arguments, value).await
+        self.known(&tools.registry, looked, registered, arguments, value).await
     }
 
     /// The view of a call with a person's arguments, which are checked as the model's are, but not repaired.
     async fn edited_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
-        let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let tools = self.tools.now();
+        let Some(registered) = tools.registry.enabled(looked.tool) else { return CallView::Unknown };
         let (arguments, value) = match self.text_of(arguments).await {
             Err(error) => (Arguments::Invalid { reason: error.to_string() }, None),
-            Ok(text) => match self.check(looked.tool, &text) {
+            Ok(text) => match self.check(&tools.registry, looked.tool, &text) {
                 (Arguments::Repaired { .. }, _) => {
                     let reason = "they are not valid JSON".to_owned();
                     (Arguments::Invalid { reason }, None)
@@ -113,7 +122,7 @@ impl Deps {
                 checked => checked,
             },
         };
-        self.known(looked, registered, arguments, value).await
+        self.known(&tools.registry, looked, registered, arguments, value).await
     }
 
     /// The view of a call that asked for values, with those that came.
@@ -136,6 +145,7 @@ impl Deps {
 
     async fn known(
         &self,
+        registry: &Registry,
         looked: Looked<'_>,
         registered: &Registered,
         arguments: Arguments,
@@ -163,9 +173,9 @@ impl Deps {
             (Some(_), None) | (None, _) => None,
         };
         CallView::Known(Box::new(KnownCall {
-            class: self.registry.adjusted(registered, conduct.class),
+            class: registry.adjusted(registered, conduct.class),
             annotations: conduct.annotations,
-            trust: if self.registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted },
+            trust: if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted },
             server: registered.tool.server().map(str::to_owned),
             schema: registered.schema_digest,
             arguments,
@@ -178,12 +188,12 @@ impl Deps {
     }
 
     /// Parses, repairs and validates arguments.
-    fn check(&self, tool: &str, text: &str) -> (Arguments, Option<Arc<Value>>) {
+    fn check(&self, registry: &Registry, tool: &str, text: &str) -> (Arguments, Option<Arc<Value>>) {
         let (value, repaired) = match repair_arguments(text) {
             Ok(read) => read,
             Err(reason) => return (Arguments::Invalid { reason }, None),
         };
-        if let Err(reason) = self.registry.check_arguments(tool, &value) {
+        if let Err(reason) = registry.check_arguments(tool, &value) {
             return (Arguments::Invalid { reason }, None);
         }
         let arguments = if repaired {

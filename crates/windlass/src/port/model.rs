@@ -36,7 +36,7 @@ pub trait Models: Send + Sync {
 pub struct ModelCall {
     /// The request as the machine built it.
     pub request: ModelRequest,
-    /// The tool catalogue that `request.tools` names; empty without one.
+    /// The tools that `request.tools` and `request.loaded` name, in the order in which they are shown.
     pub tools: Arc<[ToolSpec]>,
     /// Every blob that the request names, catalogue excepted.
     pub blobs: HashMap<Digest, Bytes>,

@@ -47,6 +47,16 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// The group that it belongs to by its own word, where it has one.
+    fn toolset(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether the tool itself says what is wrong with arguments that do not fit its schema: they get to it, then.
+    fn checks_arguments(&self) -> bool {
+        false
+    }
+
     /// What a call asks people, where asking is what the tool is for: it is asked at once, and the call starts with the
     /// reply in its context. Arguments that make no question give `None`: the call starts without one, and says why.
     fn asks(&self, _arguments: &Value) -> Option<Ask> {

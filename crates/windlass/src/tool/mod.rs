@@ -12,6 +12,7 @@ mod function;
 mod image;
 mod reconcile;
 mod registry;
+pub(crate) mod toolset;
 
 pub use folder::{Entry, EntryKind, FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
@@ -21,3 +22,4 @@ pub use reconcile::{Reconcile, Source};
 pub(crate) use registry::check_schema;
 pub use registry::{Adjustment, Registry, RegistryError, key_of};
 pub(crate) use registry::{Registered, check_values};
+pub use toolset::{SHOWN_TOKENS, Shown, Toolset};

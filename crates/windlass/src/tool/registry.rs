@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use thiserror::Error;
@@ -37,9 +36,9 @@ pub enum RegistryError {
 }
 
 /// The tools at hand, by name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Registry {
-    tools: BTreeMap<ToolName, Registered>,
+    tools: BTreeMap<ToolName, Arc<Registered>>,
     disabled: BTreeSet<ToolName>,
     adjustments: BTreeMap<ToolName, Adjustment>,
 }
@@ -98,7 +97,20 @@ impl Registry {
 
     /// Adds a tool; refuses a name that is taken or invalid and a schema that cannot be used.
     #[allow(clippy::should_implement_trait, reason = "adding a tool can fail and is not a sum")]
-    pub fn add(mut self, tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
+    pub fn add(self, tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
+        match self.try_add(tool) {
+            (registry, Ok(())) => Ok(registry),
+            (_, Err(error)) => Err(error),
+        }
+    }
+
+    /// Adds a tool as [`Registry::add`] does; a refused one leaves the registry as it was.
+    pub(crate) fn try_add(mut self, tool: Arc<dyn Tool>) -> (Self, Result<(), RegistryError>) {
+        let added = self.insert(tool);
+        (self, added)
+    }
+
+    fn insert(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         let name = tool.spec().name.clone();
         if !is_tool_name(name.as_str()) {
             return Err(RegistryError::Name(shorten(name.as_str(), MAX_SHOWN_CHARS)));
@@ -111,8 +123,34 @@ impl Registry {
         let key_argument = without_key(&mut spec.input_schema);
         let validator = compile(&spec.input_schema)
             .map_err(|problem| RegistryError::Schema { tool: name.clone(), problem })?;
-        self.tools.insert(name, Registered { tool, spec, key_argument, schema_digest, validator });
-        Ok(self)
+        let registered = Registered { tool, spec, key_argument, schema_digest, validator };
+        self.tools.insert(name, Arc::new(registered));
+        Ok(())
+    }
+
+    /// Adds a tool that another registry has taken already.
+    pub(crate) fn add_known(&mut self, known: Arc<Registered>) {
+        self.tools.insert(known.spec.name.clone(), known);
+    }
+
+    /// A tool, also where its name is disabled.
+    pub(crate) fn known(&self, name: &ToolName) -> Option<&Arc<Registered>> {
+        self.tools.get(name)
+    }
+
+    /// Whether a name is taken out.
+    pub(crate) fn is_disabled(&self, name: &ToolName) -> bool {
+        self.disabled.contains(name)
+    }
+
+    /// Whether a name is taken, by a disabled tool too.
+    pub(crate) fn has(&self, name: &ToolName) -> bool {
+        self.tools.contains_key(name)
+    }
+
+    /// The enabled tools, sorted by name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Registered>> + Clone {
+        self.tools.iter().filter(|(name, _)| !self.disabled.contains(*name)).map(|(_, registered)| registered)
     }
 
     /// Adds several tools, as [`Registry::add`] does.
@@ -169,30 +207,15 @@ impl Registry {
 
     /// Lists the shapes of the enabled tools, sorted by name.
     pub fn catalogue(&self) -> Arc<[ToolSpec]> {
-        self.tools
-            .iter()
-            .filter(|(name, _)| !self.disabled.contains(*name))
-            .map(|(_, registered)| registered.spec.clone())
-            .collect()
+        self.all().map(|registered| registered.spec.clone()).collect()
     }
 
     /// A digest of the tools' shapes and of what is said of them: another one says that calls have to be judged again.
     pub(crate) fn digest(&self) -> Digest {
-        let enabled = self.tools.iter().filter(|(name, _)| !self.disabled.contains(*name));
-        enabled.fold(Digest::default(), |digest, (_, registered)| {
+        self.all().fold(Digest::default(), |digest, registered| {
             let (class, trusted) = (self.effect_class(registered), self.is_trusted(registered));
             digest.chain(&(&registered.spec, registered.schema_digest, class, trusted))
         })
-    }
-
-    /// Serialises the catalogue to the JSON array that an agent names by digest, with that digest.
-    ///
-    /// The same tools give the same bytes, in whatever order they were added.
-    pub fn catalogue_json(&self) -> (Bytes, Digest) {
-        // Invariant: a `ToolSpec` holds only strings, booleans and JSON, which always serialise.
-        let json = serde_json::to_vec(&*self.catalogue()).expect("a catalogue serialises");
-        let digest = Digest::of(&json);
-        (Bytes::from(json), digest)
     }
 
     /// Checks a call's arguments against its tool's schema.
@@ -202,6 +225,9 @@ impl Registry {
         let Some(registered) = self.enabled(name) else {
             return Err(format!("there is no tool named `{}`", shorten(name, MAX_SHOWN_CHARS)));
         };
+        if registered.tool.checks_arguments() {
+            return Ok(());
+        }
         let faults: Vec<String> = registered
             .validator
             .iter_errors(arguments)
@@ -218,7 +244,7 @@ impl Registry {
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 
-    pub(crate) fn enabled(&self, name: &str) -> Option<&Registered> {
+    pub(crate) fn enabled(&self, name: &str) -> Option<&Arc<Registered>> {
         let name = ToolName::from(name);
         if self.disabled.contains(&name) { None } else { self.tools.get(&name) }
     }

@@ -18,6 +18,7 @@ mod prompt;
 mod queue;
 mod store;
 mod stream;
+mod toolsets;
 
 use std::path::Path;
 use std::sync::Arc;

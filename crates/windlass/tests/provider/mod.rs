@@ -126,6 +126,7 @@ fn call(name: &str, messages: Vec<Message>) -> ModelCall {
             model: name.into(),
             system: vec![Content::from("Be brief.")],
             tools: None,
+            loaded: None,
             messages: messages.into_iter().map(Arc::new).collect(),
             tail: Vec::new(),
             settings: ModelSettings::default(),

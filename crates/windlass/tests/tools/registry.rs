@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass::port::tool::{CallContext, Tool, ToolOutput};
 use windlass::tool::{Registry, builtin};
-use windlass_machine::{Annotations, Digest, EffectClass, ToolSpec};
+use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
 struct Shape(ToolSpec);
 
@@ -91,10 +91,7 @@ fn disabled_wins_over_everything() {
 fn the_catalogue_does_not_depend_on_the_order_of_adding() {
     let one = Registry::new().add_all([plain("a"), plain("c"), plain("b")]).unwrap();
     let other = Registry::new().add_all([plain("c"), plain("b"), plain("a")]).unwrap();
-    let (json, digest) = one.catalogue_json();
-    assert_eq!((json.clone(), digest), other.catalogue_json());
-    assert_eq!(digest, Digest::of(&json));
-    assert_eq!(serde_json::from_slice::<Vec<ToolSpec>>(&json).unwrap(), one.catalogue().to_vec());
+    assert_eq!(one.catalogue(), other.catalogue());
 }
 
 // rows: WT-L7

@@ -199,6 +199,7 @@ mod tests {
                 model: ModelName::from("demo/script"),
                 system: Vec::new(),
                 tools: None,
+                loaded: None,
                 messages,
                 tail: Vec::new(),
                 settings: ModelSettings::default(),

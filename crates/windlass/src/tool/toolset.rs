@@ -1,0 +1,168 @@
+//! Toolsets: tools in groups, shown to the model from the start or loaded when it asks for them.
+//!
+//! A [`Shelf`] is what a registry's tools come to: a few that every request carries, and the others, which two tools
+//! bring. What a thread has loaded is kept with the thread; nothing here calls a tool.
+
+mod loaded;
+mod search;
+mod tools;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_machine::{Glob, ToolName, ToolSpec, estimate_tokens};
+
+pub(crate) use self::loaded::Loaded;
+use self::search::Index;
+pub(crate) use self::tools::shelf_tools;
+use super::Registry;
+use super::registry::Registered;
+
+/// Tokens of schemas that servers' tools may take in every request, unless something else is said: about a twentieth of
+/// the smallest window in use, and half of what a reference system found too many. (SK-C1)
+pub const SHOWN_TOKENS: u64 = 4_000;
+
+/// A group of tools. A tool belongs to the first that names it; one of a server that no group names belongs to the group
+/// of its own tag, or to one named after its server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Toolset {
+    /// What the model calls it.
+    pub name: String,
+    /// What it is for, for the model; may be empty.
+    pub description: String,
+    /// Names of its tools.
+    pub tools: Vec<Glob>,
+    /// Servers whose tools belong to it.
+    pub servers: Vec<String>,
+    /// Tags whose tools belong to it.
+    pub tags: Vec<String>,
+    /// What of it every request carries.
+    pub shown: Shown,
+}
+
+/// What of a toolset every request carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing: it is loaded when the model asks.
+    #[default]
+    Nothing,
+    /// The tools that only read.
+    Reads,
+    /// All of it.
+    All,
+}
+
+/// A tool on the shelf.
+#[derive(Clone, Debug)]
+pub(crate) struct Shelved {
+    pub spec: ToolSpec,
+    pub toolset: String,
+    /// Whether it only reads, by a hint that is believed.
+    pub reads: bool,
+}
+
+/// The tools of a registry, by how they get to a model.
+#[derive(Default)]
+pub(crate) struct Shelf {
+    /// What every request carries, sorted by name.
+    pub shown: Vec<ToolSpec>,
+    /// What is loaded, sorted by name.
+    tools: BTreeMap<ToolName, Shelved>,
+    /// Every toolset with its description, those that are shown whole too.
+    sets: BTreeMap<String, String>,
+    index: Index,
+}
+
+impl Toolset {
+    fn names(&self, registered: &Registered) -> bool {
+        let tool = &registered.tool;
+        self.tools.iter().any(|glob| glob.matches(registered.spec.name.as_str()))
+            || tool.server().is_some_and(|server| self.servers.iter().any(|named| named == server))
+            || tool.toolset().is_some_and(|tag| self.tags.iter().any(|named| named == tag))
+    }
+}
+
+impl Shelf {
+    /// Sorts a registry's tools. Those of servers that no toolset names are shown while they take no more than so many
+    /// tokens together.
+    pub fn of(registry: &Registry, toolsets: &[Toolset], shown_tokens: u64) -> Self {
+        let unnamed = |registered: &&Registered| {
+            registered.tool.server().is_some() && !toolsets.iter().any(|set| set.names(registered))
+        };
+        let all = registry.all().map(|registered| &**registered);
+        let tokens = all.clone().filter(unnamed).map(|registered| tokens_of(&registered.spec));
+        let fits = tokens.fold(0, u64::saturating_add) <= shown_tokens;
+        let mut shelf = Self::default();
+        for set in toolsets {
+            shelf.sets.insert(set.name.clone(), set.description.clone());
+        }
+        for registered in all {
+            let reads = registry.is_trusted(registered) && registered.spec.annotations.read_only_hint;
+            let (name, shown) = match toolsets.iter().find(|set| set.names(registered)) {
+                Some(set) => (Some(set.name.clone()), set.shown),
+                None => (implied(registered), if fits { Shown::All } else { Shown::Nothing }),
+            };
+            let on_shelf = match shown {
+                Shown::All => false,
+                Shown::Reads => !reads,
+                Shown::Nothing => true,
+            };
+            match name.filter(|_| on_shelf) {
+                Some(toolset) => {
+                    shelf.sets.entry(toolset.clone()).or_default();
+                    let shelved = Shelved { spec: registered.spec.clone(), toolset, reads };
+                    shelf.tools.insert(registered.spec.name.clone(), shelved);
+                }
+                None => shelf.shown.push(registered.spec.clone()),
+            }
+        }
+        shelf.index = Index::of(shelf.tools.values().map(|shelved| &shelved.spec));
+        shelf
+    }
+
+    /// Whether nothing has to be loaded.
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// A tool that has to be loaded.
+    pub fn get(&self, name: &str) -> Option<&Shelved> {
+        self.tools.get(&ToolName::from(name))
+    }
+
+    /// The toolsets that have something to load, with their descriptions.
+    fn toolsets(&self) -> impl Iterator<Item = (&str, &str)> {
+        let loadable: BTreeSet<&str> = self.tools.values().map(|shelved| &*shelved.toolset).collect();
+        self.sets
+            .iter()
+            .filter(move |(name, _)| loadable.contains(&***name))
+            .map(|(name, text)| (&**name, &**text))
+    }
+
+    /// The tools of a toolset; without those that write, unless they are wanted.
+    fn of_toolset(&self, name: &str, writes: bool) -> impl Iterator<Item = &ToolSpec> {
+        let of = self.tools.values().filter(move |shelved| shelved.toolset == name);
+        of.filter(move |shelved| writes || shelved.reads).map(|shelved| &shelved.spec)
+    }
+
+    /// Says why a tool that is not shown to the model cannot be called yet, and how it can.
+    pub fn missing(&self, name: &str) -> Option<String> {
+        let Shelved { toolset, reads, .. } = self.get(name)?;
+        let writes = if *reads { "false" } else { "true" };
+        Some(format!(
+            "`{name}` belongs to the toolset `{toolset}`, which is not loaded that far. Call load_toolset with toolset \
+             `{toolset}` and include_write_tools `{writes}`; it can be called in the next step"
+        ))
+    }
+}
+
+/// The group of a tool that no toolset names; none for the engine's own.
+fn implied(registered: &Registered) -> Option<String> {
+    let server = registered.tool.server()?;
+    Some(registered.tool.toolset().unwrap_or(server).to_owned())
+}
+
+/// Estimated tokens that a tool's shape takes in a request.
+fn tokens_of(spec: &ToolSpec) -> u64 {
+    let schema = spec.input_schema.to_string().len();
+    estimate_tokens((spec.name.as_str().len() + spec.description.len() + schema) as u64)
+}

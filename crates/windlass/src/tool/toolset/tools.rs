@@ -1,0 +1,226 @@
+//! `load_toolset` and `tool_search`: the model's way to tools that no request carries yet. (SK-C2..C6, LM-T12)
+//!
+//! Both read and change what is kept with the thread, and nothing else, so that nobody is asked. What they bring is
+//! shown from the next step on. A tool that is loaded is not let through thereby.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use windlass_machine::{Annotations, EffectClass, LOADED_TOOLS, ToolSpec};
+
+use super::Shelf;
+use super::loaded::Loaded;
+use crate::port::tool::{CallContext, Tool, ToolOutput};
+
+/// The names of these tools.
+const NAMES: [&str; 2] = ["load_toolset", "tool_search"];
+
+/// Tools on the shelf from which on they can be searched: fewer are seen at a glance in their toolsets.
+const SEARCH_FROM: usize = 20;
+/// Toolsets whose descriptions are shown with their names; with more, the names alone.
+const DESCRIBED: usize = 12;
+/// Characters of such a description.
+const DESCRIPTION_CHARS: usize = 100;
+/// Tools that a search brings at most, and unless it says.
+const FOUND_MAX: u64 = 20;
+const FOUND: u64 = 5;
+/// Characters of a tool's description in a search's answer: the whole is in what is loaded.
+const SHOWN_CHARS: usize = 160;
+/// What a thread keeps of its tools at most; a thread keeps no more under one name.
+const LOADED_MAX_BYTES: usize = 256 * 1024;
+
+/// The tools that a shelf needs: none where nothing has to be loaded.
+pub(crate) fn shelf_tools(shelf: &Arc<Shelf>) -> Vec<Arc<dyn Tool>> {
+    let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+    if !shelf.is_empty() {
+        tools.push(Arc::new(LoadToolset { spec: load_spec(shelf), shelf: shelf.clone() }));
+    }
+    if shelf.tools.len() >= SEARCH_FROM {
+        tools.push(Arc::new(ToolSearch { spec: search_spec(shelf), shelf: shelf.clone() }));
+    }
+    tools
+}
+
+struct LoadToolset {
+    spec: ToolSpec,
+    shelf: Arc<Shelf>,
+}
+
+struct ToolSearch {
+    spec: ToolSpec,
+    shelf: Arc<Shelf>,
+}
+
+#[async_trait]
+impl Tool for LoadToolset {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+    // Not pure: two of them beside each other would not know of each other.
+    fn effect_class(&self) -> EffectClass {
+        EffectClass::Idempotent
+    }
+    fn keeps(&self) -> Option<&str> {
+        Some(LOADED_TOOLS)
+    }
+    fn checks_arguments(&self) -> bool {
+        true
+    }
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        let toolset = arguments.get("toolset").map(shown).unwrap_or_default();
+        let names: Vec<&str> = self.shelf.toolsets().map(|(name, _)| name).collect();
+        if !names.contains(&&*toolset) {
+            return ToolOutput::error(format!(
+                "Unknown toolset '{toolset}'. Available: {}",
+                names.join(", ")
+            ));
+        }
+        let writes = match flag(&arguments) {
+            Ok(writes) => writes,
+            Err(problem) => return ToolOutput::error(problem),
+        };
+        let mut loaded = Loaded::read(context.kept.as_deref());
+        let before = loaded.clone();
+        let had = loaded.toolset(&toolset);
+        // What was loaded with its write tools keeps them. (SK-C4)
+        let writes = writes || had.unwrap_or_default();
+        loaded.note(&toolset, writes);
+        self.shelf.of_toolset(&toolset, writes).for_each(|spec| loaded.add(spec));
+        let how = if writes { "read and write" } else { "read-only" };
+        let text = match had {
+            Some(had) if had == writes => format!("Toolset '{toolset}' is already loaded ({how})."),
+            Some(_) | None => {
+                format!("Toolset '{toolset}' loaded ({how}). You can now use {toolset} tools.")
+            }
+        };
+        if loaded == before { ToolOutput::text(text) } else { keep(text, &loaded) }
+    }
+}
+
+#[async_trait]
+impl Tool for ToolSearch {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+    fn effect_class(&self) -> EffectClass {
+        EffectClass::Idempotent
+    }
+    fn keeps(&self) -> Option<&str> {
+        Some(LOADED_TOOLS)
+    }
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        let query = arguments["query"].as_str().unwrap_or_default();
+        let limit = arguments["limit"].as_u64().unwrap_or(FOUND).min(FOUND_MAX);
+        let writes = arguments["include_write_tools"].as_bool().unwrap_or_default();
+        let found = self.shelf.index.search(query, usize::try_from(limit).unwrap_or_default());
+        let mut loaded = Loaded::read(context.kept.as_deref());
+        let before = loaded.clone();
+        let mut lines = Vec::with_capacity(found.len());
+        for shelved in found.into_iter().filter_map(|name| self.shelf.get(name.as_str())) {
+            let held_back = !shelved.reads && !writes && !loaded.has(&shelved.spec.name);
+            if !held_back {
+                loaded.add(&shelved.spec);
+            }
+            let note = if held_back { " (not loaded: it may change things)" } else { "" };
+            let description = first_line(&shelved.spec.description, SHOWN_CHARS);
+            lines.push(format!("- {}{note} [{}]: {description}", shelved.spec.name, shelved.toolset));
+        }
+        if lines.is_empty() {
+            return ToolOutput::text(format!("No tool fits '{query}'. Try other words, or load_toolset."));
+        }
+        let text = format!("{}\n\nThose that are loaded can be called in the next step.", lines.join("\n"));
+        if loaded == before { ToolOutput::text(text) } else { keep(text, &loaded) }
+    }
+}
+
+fn keep(text: String, loaded: &Loaded) -> ToolOutput {
+    // Shapes of tools hold only what JSON takes.
+    let kept = serde_json::to_string(loaded).unwrap_or_default();
+    if kept.len() > LOADED_MAX_BYTES {
+        return ToolOutput::error(format!(
+            "Not loaded: the conversation's tools would take {} bytes, and {LOADED_MAX_BYTES} are the most. Load \
+             fewer of them by name with tool_search",
+            kept.len()
+        ));
+    }
+    ToolOutput::text(text).keeping(kept)
+}
+
+/// Whether write tools are wanted; models say it as a text, too. (SK-C5)
+fn flag(arguments: &Value) -> Result<bool, String> {
+    match arguments.get("include_write_tools") {
+        None | Some(Value::Null) => {
+            Err("Missing required argument 'include_write_tools' (boolean): true where you \
+             mean to change something, false for reading"
+                .into())
+        }
+        Some(Value::Bool(writes)) => Ok(*writes),
+        Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
+        Some(Value::String(text)) if text.eq_ignore_ascii_case("false") => Ok(false),
+        Some(other) => {
+            Err(format!("Invalid 'include_write_tools' value: {}; it is true or false", shown(other)))
+        }
+    }
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.chars().take(DESCRIPTION_CHARS).collect()
+}
+
+fn first_line(text: &str, chars: usize) -> String {
+    text.lines().next().unwrap_or_default().chars().take(chars).collect()
+}
+
+fn load_spec(shelf: &Shelf) -> ToolSpec {
+    let sets: Vec<(&str, &str)> = shelf.toolsets().collect();
+    let names: Vec<&str> = sets.iter().map(|(name, _)| *name).collect();
+    let mut description =
+        "Loads a toolset, whose tools can then be called from the next step on, for the rest of the \
+        conversation. Load one before you say that you cannot do something."
+            .to_owned();
+    for (name, text) in sets.iter().filter(|(_, text)| !text.is_empty() && sets.len() <= DESCRIBED) {
+        description += &format!("\n- {name}: {}", first_line(text, DESCRIPTION_CHARS));
+    }
+    let input_schema = json!({
+        "type": "object",
+        "properties": {
+            "toolset": {"type": "string", "enum": names},
+            "include_write_tools": {
+                "type": "boolean",
+                "description": "Whether to load the tools that change something as well.",
+            },
+        },
+        "required": ["toolset", "include_write_tools"],
+        "additionalProperties": false,
+    });
+    spec(NAMES[0], description, input_schema)
+}
+
+fn search_spec(shelf: &Shelf) -> ToolSpec {
+    let description = format!(
+        "Finds tools among {} that are not shown to you, by what their names and descriptions say, and loads those that \
+         fit best: they can be called from the next step on.",
+        shelf.tools.len()
+    );
+    let input_schema = json!({
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "maxLength": 400, "description": "What the tool should do."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": FOUND_MAX, "description": "How many; 5 unless told."},
+            "include_write_tools": {
+                "type": "boolean",
+                "description": "Whether to load tools that change something as well.",
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": false,
+    });
+    spec(NAMES[1], description, input_schema)
+}
+
+fn spec(name: &str, description: String, input_schema: Value) -> ToolSpec {
+    let annotations = Annotations { read_only_hint: true, idempotent_hint: true, ..Annotations::default() };
+    ToolSpec { name: name.into(), description, input_schema, annotations }
+}
