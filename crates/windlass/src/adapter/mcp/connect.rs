@@ -5,9 +5,11 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{ProtocolVersion, ServerPeerInfo};
 use rmcp::service::{ClientInitializeError, Peer, RunningService, ServiceError};
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
@@ -107,6 +109,7 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
             let mut config = StreamableHttpClientTransportConfig::with_uri(http.url.as_str());
             // A call that is open for hours must not keep others out.
             config.max_concurrent_requests = MAX_CONCURRENT_POSTS;
+            config.retry_config = Arc::new(resumptions());
             let transport = StreamableHttpClientTransport::with_client(client(core, http)?, config);
             serve_client_with_lifecycle(handler, transport, mode).await
         }
@@ -133,6 +136,13 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
 
 /// Requests to one server at once: the calls of many runs.
 const MAX_CONCURRENT_POSTS: usize = 256;
+
+/// How often a broken stream is taken up again where its server says how: half a minute in all, then it is lost.
+fn resumptions() -> ExponentialBackoff {
+    let mut resumptions = ExponentialBackoff::default();
+    (resumptions.max_times, resumptions.max_delay) = (Some(5), Some(Duration::from_secs(16)));
+    resumptions
+}
 
 fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
     let unavailable = |why: String| Failed::Unavailable(why);

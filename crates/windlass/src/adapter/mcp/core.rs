@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use rmcp::model::{ServerPeerInfo, SubscriptionFilter};
 use rmcp::service::Subscription;
 use tokio::sync::{Notify, watch};
@@ -162,10 +164,12 @@ impl Core {
         let found = async {
             loop {
                 let was_checked = checked.has_changed().unwrap_or(false);
-                if let Link::Up { connection, .. } = &*link.borrow_and_update()
-                    && (connection.number != failed || was_checked)
-                {
-                    return Some(connection.clone());
+                match &*link.borrow_and_update() {
+                    Link::Up { connection, .. } if connection.number != failed || was_checked => {
+                        return Some(connection.clone());
+                    }
+                    Link::Disabled => return None,
+                    Link::Up { .. } | Link::Starting | Link::Down { .. } | Link::SignIn { .. } => {}
                 }
                 tokio::select! {
                     changed = link.changed() => changed.ok()?,
@@ -201,9 +205,15 @@ impl Core {
         });
     }
 
-    /// Connects anew, at once.
+    /// Connects anew, at once; whoever asks now waits for that.
     pub fn restart(&self) {
-        self.comes_back();
+        self.link.send_if_modified(|link| {
+            let is_on = !matches!(link, Link::Disabled);
+            if is_on {
+                *link = Link::Starting;
+            }
+            is_on
+        });
         self.wants_restart.store(true, Ordering::Relaxed);
         self.kick.notify_one();
     }
@@ -218,13 +228,10 @@ const LONGEST_PAUSE_MS: u64 = 60_000;
 /// A connection that has lasted so long was a good one: the next failure is a new one.
 const GOOD_MS: u64 = 60_000;
 
-/// Keeps a server reachable until the hub ends.
+/// Keeps a server reachable until it is stopped; it is then ended in order.
 pub(super) async fn supervise(core: Arc<Core>, relist: Relist) {
-    let stop = core.stop.clone();
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = kept(&core, &relist) => {}
-    }
+    kept(&core, &relist).await;
+    core.link.send_replace(Link::Disabled);
 }
 
 async fn kept(core: &Arc<Core>, relist: &Relist) {
@@ -233,7 +240,12 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
     let mut down_since: Option<Timestamp> = None;
     loop {
         let began_ms = core.clock.monotonic_ms();
-        let ended = match reached(core, &mut lifecycle).await {
+        let reached = tokio::select! {
+            biased;
+            () = core.stop.cancelled() => return,
+            reached = reached(core, &mut lifecycle) => reached,
+        };
+        let ended = match reached {
             Ok(opened) => {
                 (has_been_up, down_since) = (true, None);
                 stay(core, opened, relist).await
@@ -245,6 +257,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
             attempts = 0;
         }
         let why = match ended {
+            Ended::Stopped => return,
             Ended::Broken(why) => why,
             Ended::SignIn => {
                 signed_in(core).await;
@@ -264,6 +277,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
         let retry_at = Timestamp(now.0 + pause_ms);
         core.link.send_replace(Link::Down { why, since, retry_at, attempts });
         tokio::select! {
+            () = core.stop.cancelled() => return,
             () = core.clock.sleep_ms(pause_ms) => {}
             () = core.kick.notified() => {}
         }
@@ -297,12 +311,14 @@ async fn signed_in(core: &Core) {
     let Some(mut finished) = core.sign_in.as_ref().map(|sign_in| sign_in.finished()) else {
         // No sign-in is configured: other headers may come with the time.
         tokio::select! {
+            () = core.stop.cancelled() => {}
             () = core.clock.sleep_ms(LONGEST_PAUSE_MS) => {}
             () = core.kick.notified() => {}
         }
         return;
     };
     tokio::select! {
+        () = core.stop.cancelled() => {}
         _ = finished.changed() => {}
         () = core.kick.notified() => {}
     }
@@ -313,6 +329,7 @@ enum Ended {
     Broken(String),
     SignIn,
     Restart,
+    Stopped,
 }
 
 /// How long a list of tools is taken as it is: what the server says within these, or the usual time.
@@ -329,10 +346,11 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     tracing::info!(server = core.config.name, "a tool server is ready");
     let stopper = service.cancellation_token();
     let mut running = Box::pin(service.waiting());
-    let mut changes = Changes::of(&connection).await;
+    let mut changes = Changes::of(&connection);
     let ended = loop {
         tokio::select! {
             biased;
+            () = core.stop.cancelled() => break Ended::Stopped,
             _ = &mut running => {
                 let why = core.with_last_words("the connection is closed".into(), &end);
                 break Ended::Broken(why);
@@ -419,27 +437,40 @@ async fn refreshed(core: &Core, connection: &Connection) -> Result<Option<Listed
 }
 
 /// A newer server's word that its lists have changed.
-struct Changes(Option<Subscription>);
+enum Changes {
+    /// It is being asked to tell.
+    Asking(BoxFuture<'static, Option<Subscription>>),
+    /// It tells.
+    Told(Box<Subscription>),
+    /// It does not: the list is read again when its time is up.
+    Untold,
+}
 
 impl Changes {
-    async fn of(connection: &Connection) -> Self {
+    fn of(connection: &Connection) -> Self {
         let info = &connection.info;
         let tells = info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
         if info.protocol_version.has_initialize() || !tells {
-            return Self(None);
+            return Self::Untold;
         }
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        let listening = tokio::time::timeout(Duration::from_secs(10), connection.peer.listen(filter)).await;
-        Self(listening.ok().and_then(Result::ok))
+        let (peer, filter) = (connection.peer.clone(), SubscriptionFilter::builder().tools_list_changed());
+        Self::Asking(async move { peer.listen(filter.build()).await.ok() }.boxed())
     }
 
-    /// Completes at a change; never where the server does not tell.
+    /// Completes whenever the list may be another; never where the server does not tell. May be dropped and called again.
     async fn next(&mut self) {
-        let Some(subscription) = &mut self.0 else { return std::future::pending().await };
-        match subscription.next().await {
-            Ok(Some(_)) => {}
-            // Its end may have hidden a change; from now on the list is read when its time is up.
-            Ok(None) | Err(_) => self.0 = None,
+        match self {
+            Self::Asking(asking) => {
+                let told = asking.await;
+                // A change may have come before the server began to tell.
+                *self = told.map_or(Self::Untold, |told| Self::Told(Box::new(told)));
+            }
+            Self::Told(subscription) => {
+                if !matches!(subscription.next().await, Ok(Some(_))) {
+                    *self = Self::Untold;
+                }
+            }
+            Self::Untold => std::future::pending().await,
         }
     }
 }

@@ -417,7 +417,9 @@ pub(super) fn away(core: &Core, link: &Link) -> String {
             )
         }
         Link::Disabled => {
-            format!("The server `{name}` is switched off. Nothing was done. A person can switch it on")
+            format!(
+                "The server `{name}` is switched off or was taken out. Nothing was done. A person can bring it back"
+            )
         }
         Link::Starting | Link::SignIn { .. } | Link::Up { .. } => {
             format!("The server `{name}` has not answered yet. Nothing was done. Try again in a minute")

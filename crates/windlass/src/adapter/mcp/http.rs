@@ -108,21 +108,32 @@ impl ServerHttp {
             None => None,
         };
         let first = request(token.clone(), self.with_own(headers.clone(), HeadersFor::Request).await?).await;
-        let Err(refused) = first else { return first };
-        if !is_unauthorized(&refused) {
-            return Err(refused);
-        }
+        let refused = match first {
+            Err(refused) if is_unauthorized(&refused) => refused,
+            other => return self.remembering(other),
+        };
         let fresh = match (&self.sign_in, &token) {
             (Some(sign_in), Some(sent)) => sign_in.fresh_token(sent).await?,
             (Some(_), None) | (None, _) => None,
         };
         if fresh.is_none() && !self.own.can_refresh() {
-            if let (Some(sign_in), Failure::AuthRequired(challenge)) = (&self.sign_in, &refused) {
-                sign_in.challenged(&challenge.www_authenticate_header);
-            }
-            return Err(refused);
+            return self.remembering(Err(refused));
         }
-        request(fresh.or(token), self.with_own(headers, HeadersFor::Refused).await?).await
+        let again = request(fresh.or(token), self.with_own(headers, HeadersFor::Refused).await?).await;
+        self.remembering(again)
+    }
+
+    /// Remembers what the server wants of a sign-in, where that is why it refused.
+    fn remembering<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        let challenge = match &answer {
+            Err(Failure::AuthRequired(refused)) => Some(&refused.www_authenticate_header),
+            Err(Failure::InsufficientScope(refused)) => Some(&refused.www_authenticate_header),
+            Ok(_) | Err(_) => None,
+        };
+        if let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) {
+            sign_in.challenged(challenge);
+        }
+        answer
     }
 
     async fn with_own(&self, mut headers: Headers, why: HeadersFor) -> Result<Headers, Failure> {
