@@ -5,6 +5,7 @@
 //! part of the product.
 
 pub mod drive;
+pub mod http;
 pub mod machine;
 pub mod server;
 pub mod table;

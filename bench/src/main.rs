@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use windlass_bench::drive::{self, Load, Open, Peer, Program, Settings};
+use windlass_bench::http::{self, Http};
 use windlass_bench::server::ModelServer;
 use windlass_bench::{machine, table};
 
@@ -28,6 +29,8 @@ enum Command {
     Drive(Drive),
     /// Open the engine on a store in this process and tell what that takes, as a JSON line
     Open(Open),
+    /// Start `windlass serve`, load it with clients and tell what that takes, as a JSON line
+    Http(Http),
     /// Play Windlass for a harness from outside, which tells in the environment what to play
     Peer(Peer),
     /// Measure every program with every workload and print the table
@@ -67,6 +70,13 @@ fn main() -> Result<()> {
         }
         Command::Open(open) => {
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&drive::open(&open)?)?)?;
+            Ok(())
+        }
+        Command::Http(options) => {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            let served = runtime.block_on(http::measure(&options))?;
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&served)?)?;
             Ok(())
         }
         Command::Peer(peer) => {

@@ -14,6 +14,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if !process::root().join(FOLDER).join("Cargo.toml").is_file() {
         bail!("there is no package at `{FOLDER}/`, so there is nothing to measure");
     }
+    // The program that is measured as a server.
+    process::run(process::cargo().args(["build", "--release", "--package", "windlass-app"]))?;
     let release = ["run", "--release", "--package", "windlass-bench", "--", "run"];
     process::run(process::cargo().args(release).args(arguments))
 }

@@ -205,7 +205,7 @@ fn milliseconds_since(start_ns: u64) -> f64 {
 }
 
 /// The value below which this share of the values lies.
-pub(super) fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
+pub(crate) fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let index = (share * values.len() as f64) as usize;
     values.get(index.min(values.len().saturating_sub(1))).copied()

@@ -19,6 +19,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+pub(crate) use self::load::quantile;
 pub use self::load::{Figures, Load};
 pub use self::open::{Open, Opened};
 pub use self::peer::Peer;

@@ -60,7 +60,11 @@ pub(super) async fn start(settings: &Settings) -> Result<Box<dyn Driver>> {
         .store(settings.folder.join("store"))
         .build()
         .await?;
-    let mut limits = Limits { max_steps: 100_000, ..Limits::default() };
+    let mut limits = Limits::default();
+    // Other scripts stay within the default, and their journals then say nothing of limits.
+    if settings.model.contains("loop") {
+        limits.max_steps = 100_000;
+    }
     if settings.window == Window::Off {
         limits.window_messages = 0;
     }

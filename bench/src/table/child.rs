@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::drive::{Figures, Opened};
+use crate::http::Served;
 use crate::machine;
 
 /// How often a running program is looked at; short beside every workload.
@@ -97,6 +98,11 @@ pub(super) fn drive(arguments: &[OsString], time_limit: Duration) -> Result<Driv
 /// Opens the engine on the store in a folder, in a process of its own.
 pub(super) fn open(folder: &Path, time_limit: Duration) -> Result<Opened> {
     Ok(told(&["open".into(), "--folder".into(), folder.into()], time_limit)?.0)
+}
+
+/// Starts the server, loads it, and ends it, from a process of its own.
+pub(super) fn serve(arguments: &[OsString], time_limit: Duration) -> Result<Served> {
+    Ok(told(arguments, time_limit)?.0)
 }
 
 /// What this binary tells in a process of its own, and when that was started.

@@ -95,6 +95,18 @@ fn measure(
     std::fs::create_dir_all(folder)?;
     server.reset()?;
     let arguments = workload.arguments(program, server.base_url(), folder, is_quick);
+    if workload == Workload::Serve {
+        let served = child::serve(&arguments, TIME_LIMIT);
+        std::fs::remove_dir_all(folder)?;
+        match served {
+            Ok(served) => {
+                eprintln!("serve            windlass {served}");
+                samples.add(workload, program, Sample::of_server(served));
+            }
+            Err(error) => eprintln!("serve            windlass failed: {error:#}"),
+        }
+        return Ok(());
+    }
     let before = Busy::now(server)?;
     let outcome = child::drive(&arguments, TIME_LIMIT);
     let after = Busy::now(server)?;
@@ -111,6 +123,7 @@ fn measure(
                 first_request_ms: first_ns.map(|first| first.saturating_sub(driven.started_ns) as f64 / 1e6),
                 others_share: after.others_share_since(&before, driven.figures.cpu_total_s),
                 opened,
+                served: None,
                 figures: driven.figures,
             };
             eprintln!("{label} {}", sample.summary());

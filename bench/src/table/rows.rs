@@ -6,6 +6,7 @@ use super::budget::{Budget, grouped};
 use super::samples::{Sample, Samples};
 use super::workload::{SLOW_IDEAL_S, SLOW_RUNS, SLOW_TOKEN_MS, Workload};
 use crate::drive::Program;
+use crate::http::Served;
 
 /// What stands where nothing was measured.
 const NOTHING: &str = "–";
@@ -26,7 +27,14 @@ pub(super) fn markdown(samples: &Samples, sync_ms: f64, is_whole: bool) -> Strin
     text += &format!("| disk: `fdatasync` after an append of 4 KiB, ms | | | | {sync_ms:.2} | |\n");
     let others = samples.others_share().map_or(NOTHING.to_owned(), |share| format!("{:.0}", share * 100.0));
     text += &format!("| machine: share that other processes used meanwhile, % | | | | {others} | |\n");
-    let rows = [steps(samples, sync_ms), long(samples), loads(samples), process(samples), slow(samples)];
+    let rows = [
+        steps(samples, sync_ms),
+        long(samples),
+        loads(samples),
+        process(samples),
+        slow(samples),
+        serve(samples),
+    ];
     for row in rows.into_iter().flatten() {
         if is_whole || row.figures.iter().any(Option::is_some) {
             text += &row.markdown();
@@ -139,6 +147,52 @@ fn slow(samples: &Samples) -> Vec<Row> {
     ]
 }
 
+fn serve(samples: &Samples) -> Vec<Row> {
+    let of = |figure: fn(&Served) -> f64| {
+        medians(samples, Workload::Serve, |sample| sample.served.as_ref().map(figure))
+    };
+    let name = |what: &str| format!("server: {what}");
+    vec![
+        Row::new(name("resident when idle, MB"), of(|served| served.resident_kib as f64 * 1024.0 / 1e6), 1)
+            .budget(Budget::AtMost(40.0)),
+        Row::new(name("`GET /threads/{id}`, per second"), of(|served| served.requests_per_s), 0)
+            .budget(Budget::AtLeast(2_000.0)),
+        Row::new(
+            name("200 streams, added time to first token, p50, ms"),
+            of(|served| served.added_ttft_ms),
+            1,
+        ),
+        Row::new(
+            name("200 streams, added time to first token, p99, ms"),
+            of(|served| served.added_ttft_p99_ms),
+            1,
+        )
+        .budget(Budget::AtMost(50.0)),
+        Row::new(name("1,000 runs at once, completed"), of(|served| served.completed as f64), 0)
+            .budget(Budget::AtLeast(SLOW_RUNS as f64)),
+        Row::new(name("1,000 runs at once, wall time ÷ ideal"), of(|served| served.wall_s / SLOW_IDEAL_S), 2),
+        Row::new(
+            name("1,000 runs at once, resident for each with its reader, KiB"),
+            of(|served| served.run_kib),
+            0,
+        )
+        .budget(Budget::AtMost(130.0)),
+        Row::new(
+            name("1,000 readers of one run, completed"),
+            of(|served| served.readers_completed as f64),
+            0,
+        )
+        .budget(Budget::AtLeast(SLOW_RUNS as f64)),
+        Row::new(name("1,000 readers of one run, resident for each, KiB"), of(|served| served.reader_kib), 1)
+            .budget(Budget::AtMost(30.0)),
+        Row::new(
+            name("1,000 readers who come at once, until the head of the answer, p99, ms"),
+            of(|served| served.attach_p99_ms),
+            0,
+        ),
+    ]
+}
+
 fn completed(sample: &Sample) -> Option<f64> {
     Some(sample.figures.completed as f64)
 }
@@ -147,8 +201,12 @@ fn runs_per_second(sample: &Sample) -> Option<f64> {
     Some(sample.figures.completed as f64 / sample.figures.wall_s)
 }
 
-fn medians(samples: &Samples, workload: Workload, figure: fn(&Sample) -> Option<f64>) -> [Option<f64>; 3] {
-    by_program(|program| samples.median(workload, program, figure))
+fn medians(
+    samples: &Samples,
+    workload: Workload,
+    figure: impl Fn(&Sample) -> Option<f64>,
+) -> [Option<f64>; 3] {
+    by_program(|program| samples.median(workload, program, &figure))
 }
 
 fn by_program(figure: impl Fn(Program) -> Option<f64>) -> [Option<f64>; 3] {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::workload::Workload;
 use crate::drive::{Figures, Opened, Program};
+use crate::http::Served;
 
 /// One repetition.
 pub(super) struct Sample {
@@ -15,6 +16,8 @@ pub(super) struct Sample {
     pub(super) first_request_ms: Option<f64>,
     /// What opening the engine on an empty store takes, and on the one that the runs have left.
     pub(super) opened: Option<(Opened, Opened)>,
+    /// What serving took.
+    pub(super) served: Option<Served>,
     /// The share of the machine that neither the program nor the server used.
     pub(super) others_share: Option<f64>,
 }
@@ -45,6 +48,17 @@ impl Samples {
 }
 
 impl Sample {
+    /// One of the server, which plays no run itself.
+    pub(super) fn of_server(served: Served) -> Self {
+        Self {
+            figures: Figures::default(),
+            first_request_ms: None,
+            opened: None,
+            served: Some(served),
+            others_share: None,
+        }
+    }
+
     /// Milliseconds of CPU for a step.
     pub(super) fn cpu_ms_per_step(&self) -> Option<f64> {
         self.per_step(self.figures.cpu_s * 1e3)

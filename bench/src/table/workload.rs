@@ -40,6 +40,8 @@ pub enum Workload {
     Waiting,
     /// From the start of the process to its first request
     Cold,
+    /// `windlass serve` and its clients: 200 and 1,000 streams, 1,000 readers of one run, one resource over and over
+    Serve,
 }
 
 /// A load as it stands on the command line.
@@ -51,7 +53,7 @@ struct Shape {
 }
 
 impl Workload {
-    pub(super) const ALL: [Workload; 8] = [
+    pub(super) const ALL: [Workload; 9] = [
         Workload::Steps,
         Workload::Long,
         Workload::LongUnwindowed,
@@ -60,6 +62,7 @@ impl Workload {
         Workload::Slow,
         Workload::Waiting,
         Workload::Cold,
+        Workload::Serve,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -72,6 +75,7 @@ impl Workload {
             Workload::Slow => "slow",
             Workload::Waiting => "waiting",
             Workload::Cold => "cold",
+            Workload::Serve => "serve",
         }
     }
 
@@ -80,18 +84,19 @@ impl Workload {
             (Workload::Cold, true) => 3,
             (_, true) => 1,
             (Workload::Cold, false) => 15,
-            (Workload::Slow | Workload::Waiting, false) => 3,
+            (Workload::Slow | Workload::Waiting | Workload::Serve, false) => 3,
             (_, false) => 7,
         }
     }
 
-    /// The bare client and rig have no window, so they play the long run once, under the other name; and nobody to
-    /// wait for.
+    /// The bare client and rig have no window, so they play the long run once, under the other name; nobody to wait for;
+    /// and no server.
     pub(super) fn concerns(self, program: Program) -> bool {
-        !matches!(self, Workload::Long | Workload::Waiting) || program == Program::Windlass
+        !matches!(self, Workload::Long | Workload::Waiting | Workload::Serve) || program == Program::Windlass
     }
 
-    fn shape(self, is_quick: bool) -> Shape {
+    /// The load that one program plays in its process; the server's is another module's.
+    fn shape(self, is_quick: bool) -> Option<Shape> {
         let few = |many: usize| if is_quick { many.div_ceil(4) } else { many };
         let (model, runs, concurrency, warmup) = match self {
             Workload::Steps => ("loop-20", few(20), 1, 3),
@@ -101,8 +106,9 @@ impl Workload {
             Workload::Slow => ("delay20ms-200", SLOW_RUNS, SLOW_RUNS, 1),
             Workload::Waiting => ("loop-20", few(WAITING_RUNS), 8, 1),
             Workload::Cold => ("stream-1", 1, 1, 0),
+            Workload::Serve => return None,
         };
-        Shape { model, runs, concurrency, warmup }
+        Some(Shape { model, runs, concurrency, warmup })
     }
 
     /// The command line that has this program play this workload.
@@ -113,7 +119,9 @@ impl Workload {
         folder: &Path,
         is_quick: bool,
     ) -> Vec<OsString> {
-        let shape = self.shape(is_quick);
+        let Some(shape) = self.shape(is_quick) else {
+            return serve_arguments(base_url, folder, is_quick);
+        };
         let mut arguments: Vec<OsString> = vec!["drive".into(), program.name().into(), "--folder".into()];
         arguments.push(folder.into());
         let mut add = |name: &str, value: &str| arguments.extend([name.into(), value.into()]);
@@ -127,7 +135,19 @@ impl Workload {
             Workload::Chunks => add("--core", CORE),
             Workload::Waiting => arguments.push("--waits".into()),
             Workload::Steps | Workload::Long | Workload::AtOnce | Workload::Slow | Workload::Cold => {}
+            Workload::Serve => {}
         }
         arguments
     }
+}
+
+/// The command line that loads the program `windlass` beside this one.
+fn serve_arguments(base_url: &str, folder: &Path, is_quick: bool) -> Vec<OsString> {
+    let binary = std::env::current_exe().unwrap_or_default().with_file_name("windlass");
+    let mut arguments: Vec<OsString> = vec!["http".into(), "--binary".into(), binary.into()];
+    arguments.extend(["--folder".into(), folder.into(), "--base-url".into(), base_url.into()]);
+    if is_quick {
+        arguments.push("--quick".into());
+    }
+    arguments
 }

@@ -26,7 +26,7 @@ pub use file::{AgentFile, ConfigFile, ProviderFile};
 pub use files::FilesFile;
 use gate::ToolFile;
 pub use money::Dollars;
-pub use operate::{Internal, Range, ServerLimits, TlsFile};
+pub use operate::{Range, ServerLimits, TlsFile};
 pub use reference::Reference;
 pub use server::ServerFile;
 

@@ -6,11 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{StatusCode, Url};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use windlass::machine::Timestamp;
+use windlass::outbound::{Request, Url};
 use windlass::port::clock::Clock;
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, Record, RecordChange, RecordError, Records};
@@ -293,22 +297,23 @@ impl Integrations {
     pub async fn check(&self, workspace: &str, id: &str) -> Result<Checked, IntegrationError> {
         let (it, _) = self.find(workspace, id).await?;
         let mut url = self.checked(&it.provider, &it.name, &it.metadata)?;
-        let Some(client) = self.reach.client(&url, CHECK_WITHIN).await else {
-            return Ok(Said::Unreachable.into());
-        };
         url.set_path(&format!("{}/api/json", url.path().trim_end_matches('/')));
         url.set_query(Some("tree=mode"));
-        let mut request = client.get(url);
+        let mut request = Request::new(Method::GET, url);
+        request.limits.within = CHECK_WITHIN;
         if let Some(credential) = self.credential(&it).await? {
             let said: Map<String, Value> = serde_json::from_str(credential.expose()).unwrap_or_default();
-            let text = |name: &str| said.get(name).and_then(Value::as_str);
-            let user = text("username").unwrap_or_default();
-            request = request.basic_auth(user, text("api_token").or(text("password")));
+            let text = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
+            let word = if said.contains_key("api_token") { text("api_token") } else { text("password") };
+            let pair = STANDARD.encode(format!("{}:{word}", text("username")));
+            let basic =
+                HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| IntegrationError::Sealed)?;
+            request.credentials.insert(AUTHORIZATION, basic);
         }
-        let said = match request.send().await.map(|answer| answer.status()) {
-            Ok(status) if status.is_success() => Said::Ok,
-            Ok(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Said::Refused,
-            Ok(_) | Err(_) => Said::Unreachable,
+        let said = match self.reach.ask(request).await {
+            Some(status) if status.is_success() => Said::Ok,
+            Some(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Said::Refused,
+            Some(_) | None => Said::Unreachable,
         };
         Ok(said.into())
     }

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use tokio::sync::SetOnce;
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
@@ -15,10 +16,11 @@ use windlass::port::clock::Clock;
 use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::port::observe::Observer;
-use windlass::tool::builtin::{file_tools, request_human_approval};
+use windlass::tool::builtin::{desk_tools, file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
 
+use crate::account::Accounts;
 use crate::account::user::People;
 use crate::cli::{ModelFlags, PlaceFlags};
 use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
@@ -204,24 +206,35 @@ impl Ground {
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
     pub async fn open(self, used: &[ModelName], consent: Consent) -> anyhow::Result<Place> {
         let rules = consent.over(self.rules.clone());
-        self.open_with(used, |builder| builder.rules(rules).roles_of(|_| local().roles)).await
+        self.open_with(used, |builder| builder.rules(rules).roles_of(|_| async { Ok(local().roles) })).await
     }
 
     /// Opens the store for a server: it also drives what nobody drives, and people have the roles of their accounts.
     pub async fn open_server(
         self,
         used: &[ModelName],
-        people: Arc<People>,
         observer: Arc<dyn Observer>,
-    ) -> anyhow::Result<Place> {
+    ) -> anyhow::Result<(Place, Accounts)> {
         let rules = self.rules.clone();
+        let people = Arc::new(People::default());
         let creditors = people.clone();
         let credit = move |workspace: &str, user: &Principal| creditors.credit(workspace, user);
-        let roles = move |principal: &Principal| people.roles(principal);
-        self.open_with(used, |builder| {
-            builder.rules(rules).roles_of(roles).credit_of(credit).observer(observer).attend(Attend::All)
-        })
-        .await
+        // The accounts are in the store that is being opened: whoever asks before they are there waits for them.
+        let opened = Arc::new(SetOnce::<Accounts>::new());
+        let asked = opened.clone();
+        let roles = move |principal: Principal| {
+            let asked = asked.clone();
+            async move { Ok(asked.wait().await.refresh().await?.roles(&principal)) }
+        };
+        let place = self
+            .open_with(used, |builder| {
+                builder.rules(rules).roles_of(roles).credit_of(credit).observer(observer).attend(Attend::All)
+            })
+            .await?;
+        let accounts = Accounts::new(place.engine.records().clone(), clock(), people);
+        // It was made above and is set nowhere else.
+        let _ = opened.set(accounts.clone());
+        Ok((place, accounts))
     }
 
     async fn open_with(
@@ -260,7 +273,7 @@ impl Ground {
     /// The tools, with what the configuration says of them.
     fn tools(&self) -> anyhow::Result<Registry> {
         let ask = request_human_approval(self.settings.question_timeout_ms);
-        let registry = Registry::new().add_all(file_tools())?.add(Arc::new(ask))?;
+        let registry = Registry::new().add_all(file_tools())?.add_all(desk_tools())?.add(Arc::new(ask))?;
         let tools = self.settings.tools.iter();
         Ok(tools.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }

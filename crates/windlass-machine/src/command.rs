@@ -38,6 +38,8 @@ pub enum Command {
         timeout_ms: u64,
         /// What people said to what the call asked, with what the tool wanted back.
         reply: Option<Box<Replied>>,
+        /// What a call that was put off until now gets back.
+        resumed: Option<Box<Resumed>>,
     },
     /// A look at what a call would do, without doing it.
     PreviewTool {
@@ -74,6 +76,16 @@ pub enum Command {
 pub struct Replied {
     /// What was said.
     pub answer: Answer,
+    /// What the tool wanted back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Content>,
+}
+
+/// What a call that was put off gets back when its time has come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// How often it was put off.
+    pub times: u32,
     /// What the tool wanted back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Content>,

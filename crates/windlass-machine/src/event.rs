@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::ask::{Answer, InterruptKind, LimitAsked, Next, Question, Refused, Reply};
-pub use self::call::{CancelReason, Outcome, Verdict};
+pub use self::call::{CancelReason, Outcome, Rest, Verdict};
 pub use self::run::{
     AtLimit, Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode, Surface, Totals,
 };
@@ -377,6 +377,33 @@ pub enum Fact {
         /// What the tool wants back with the reply.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Content>,
+    },
+    /// A dispatched call goes on later: until then nothing of it is in flight.
+    #[serde(rename = "tool.deferred")]
+    ToolDeferred {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// When it is started again.
+        until: Timestamp,
+        /// What the tool wants back then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<Content>,
+        /// What may be done again of what is left of it.
+        #[serde(default, skip_serializing_if = "Rest::is_as_the_call")]
+        rest: Rest,
+    },
+    /// A tool keeps something with the thread, in place of what it kept there under that name; the call's result
+    /// follows. It is copied by a fork, and taken back where the run is withdrawn.
+    #[serde(rename = "tool.kept")]
+    ToolKept {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// What it is: `tasks`, `todos`.
+        name: String,
+        /// All of it.
+        value: Content,
     },
     /// A dispatched call's outcome is unknown, and a read is about to be made that may tell it.
     #[serde(rename = "tool.reconciling")]

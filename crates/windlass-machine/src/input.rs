@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::agent::{Agent, Annotations, EffectClass};
 use crate::command::Command;
-use crate::event::{Answer, InterruptKind, Refused, RunOptions};
+use crate::event::{Answer, InterruptKind, Refused, Rest, RunOptions};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId};
 use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{FailureClass, Grant, Policy, Terms, Trust};
@@ -106,6 +106,9 @@ pub enum Input {
         error: bool,
         /// From dispatch to the end, in milliseconds.
         duration_ms: u64,
+        /// What it keeps with the thread from now on, where that has changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<Box<Kept>>,
     },
     /// A tool cannot go on without an outside reply: its call is parked, and started again with the reply.
     ToolAsked {
@@ -117,6 +120,17 @@ pub enum Input {
         terms: Terms,
         /// What the tool wants back.
         state: Option<Content>,
+    },
+    /// A tool goes on later: its call holds nothing until then, and is started again with what the tool wants back.
+    ToolDeferred {
+        /// Which call.
+        call: CallKey,
+        /// How long, in milliseconds; a year at most.
+        after_ms: u64,
+        /// What the tool wants back.
+        state: Option<Content>,
+        /// What may be done again of what is left.
+        rest: Rest,
     },
     /// What a call would do is known.
     Previewed {
@@ -187,6 +201,7 @@ impl Input {
             | Self::ToolReturned { .. }
             | Self::ToolStopped { .. }
             | Self::ToolAsked { .. }
+            | Self::ToolDeferred { .. }
             | Self::Previewed { .. }
             | Self::Reconciled { .. }
             | Self::LimitRefused { .. }
@@ -204,6 +219,15 @@ impl Input {
             | Self::Note { .. } => false,
         }
     }
+}
+
+/// What a tool keeps with a thread: a list of tasks, for example. It stands and falls with the call's result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The name that all calls find it by.
+    pub name: String,
+    /// All of it.
+    pub value: Content,
 }
 
 /// A thread that is to begin with the history of another one.

@@ -138,7 +138,7 @@ mod reject;
 mod state;
 
 pub use agent::*;
-pub use command::{Command, Replied};
+pub use command::{Command, Replied, Resumed};
 pub use context::{
     EMPTY_RETRIES, ModelRequest, OVERRUN_RETRIES, Part, PartContent, PartKind, repair_arguments,
 };

@@ -4,7 +4,7 @@
 //! folds them in with `apply`; `wants` says what should be in flight; `deadline` says when to send
 //! [`Input::Tick`]. Nothing here does I/O, reads a clock or draws a random number.
 
-use crate::command::{Command, Replied};
+use crate::command::{Command, Replied, Resumed};
 use crate::context::{self, ModelRequest};
 use crate::event::Event;
 use crate::id::{CallKey, Digest, EffectId, Seq, ThreadId, Timestamp};
@@ -103,6 +103,14 @@ impl Machine {
             return vec![Command::CallModel { attempt: run.attempt, model: run.step_model.clone() }];
         }
         let started = self.calls(run).filter(|(_, call)| call.status == CallStatus::Started);
+        let replied = |call: &Call| {
+            let answer = call.reply.clone().filter(|_| !call.resumes)?;
+            Some(Box::new(Replied { answer, state: call.parked.clone() }))
+        };
+        let resumed = |call: &Call| {
+            let resumed = Resumed { times: call.deferrals, state: call.parked.clone() };
+            call.resumes.then(|| Box::new(resumed))
+        };
         let commands = started.map(|(key, call)| Command::CallTool {
             call: key,
             start: call.starts,
@@ -111,7 +119,8 @@ impl Machine {
             class: call.class,
             arguments: call.arguments.clone(),
             timeout_ms: run.agent.limits.call_timeout_ms,
-            reply: call.reply.clone().map(|answer| Box::new(Replied { answer, state: call.parked.clone() })),
+            reply: replied(call),
+            resumed: resumed(call),
         });
         commands.collect()
     }

@@ -23,11 +23,11 @@ use crate::id::{
     Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
     Timestamp,
 };
-use crate::message::{Block, Message, MicroUsd, Role};
+use crate::message::{Block, Content, Message, MicroUsd, Role};
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 4;
+pub const FOLD: u32 = 5;
 
 /// A thread, folded from its journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,8 @@ pub struct State {
     pub last: Option<Finished>,
     /// The model that a person chose for the thread; it goes before the agent's own.
     pub model: Option<ModelName>,
+    /// What tools keep with the thread, by name.
+    pub kept: BTreeMap<String, Content>,
     /// A budget that has no room for the next step, until somebody is asked about it or the run ends.
     pub refused: Option<(String, u64, Refused)>,
 }
@@ -82,6 +84,8 @@ pub struct Finished {
     pub from: u64,
     /// Calls that were dispatched and are not pure.
     pub effects: Vec<EffectId>,
+    /// What tools had kept before it, of what it has changed.
+    pub kept_before: BTreeMap<String, Option<Content>>,
 }
 
 /// The part of the history that requests are made of.
@@ -170,8 +174,10 @@ impl State {
             | Fact::CallPreviewing { call, .. }
             | Fact::CallPreviewed { call, .. }
             | Fact::ToolParked { call, .. }
+            | Fact::ToolDeferred { call, .. }
             | Fact::ToolReconciling { call, .. }
             | Fact::ToolUnresolved { call, .. } => self.with_run(|run| run.call_changed(*call, &event.fact)),
+            Fact::ToolKept { name, value, call: _ } => self.keep(name, value),
             Fact::InterruptOpened { interrupt, kind, call, terms } => {
                 self.open_interrupt(*call, Asked::new(interrupt, kind, terms, event.at));
             }
@@ -266,20 +272,34 @@ impl State {
             is_overtime: false,
             raised: BTreeMap::new(),
             streak: Streak::default(),
+            kept_before: BTreeMap::new(),
         });
     }
 
     fn finish_run(&mut self, status: RunStatus) {
         self.refused = None;
         if let Some(run) = self.run.take() {
-            self.last = Some(Finished { run: run.id, status, from: run.first_message, effects: run.effects });
+            let Run { id, first_message: from, effects, kept_before, .. } = run;
+            self.last = Some(Finished { run: id, status, from, effects, kept_before });
         }
     }
 
     fn withdraw_run(&mut self) {
-        if let Some(last) = &self.last {
-            self.history.truncate(last.from);
+        let Some(last) = &mut self.last else { return };
+        self.history.truncate(last.from);
+        for (name, before) in std::mem::take(&mut last.kept_before) {
+            match before {
+                Some(before) => self.kept.insert(name, before),
+                None => self.kept.remove(&name),
+            };
         }
+    }
+
+    fn keep(&mut self, name: &str, value: &Content) {
+        let before = self.kept.insert(name.to_owned(), value.clone());
+        self.with_run(|run| {
+            run.kept_before.entry(name.to_owned()).or_insert(before);
+        });
     }
 
     fn switch_model(&mut self, model: &ModelName) {

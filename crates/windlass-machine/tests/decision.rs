@@ -233,7 +233,13 @@ impl Case {
                 }
                 if let Some(Command::CallTool { call, .. }) = self.machine.wants().first() {
                     let content = vec![Block::text("one")];
-                    self.take(&Input::ToolReturned { call: *call, content, error: false, duration_ms: 1 });
+                    self.take(&Input::ToolReturned {
+                        call: *call,
+                        content,
+                        error: false,
+                        duration_ms: 1,
+                        kept: None,
+                    });
                 }
             }
             _ => self.answer(dice),

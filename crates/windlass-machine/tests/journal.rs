@@ -28,12 +28,13 @@ kinds! {
     ThreadCreated, ThreadForked, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, MessageEdited, MessagePromoted, RunStarted,
     RunFinished, RunWithdrawn, StepStarted, StepReplied, StepFailed, CallJudged, GrantUsed, CallEdited,
     CallPreviewing, CallPreviewed, InterruptOpened, InterruptVoted, InterruptReminded, InterruptEscalated,
-    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
+    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolDeferred, ToolKept, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
 }
 
-/// Each kind with its fields filled, then with those left out that may be.
+/// Each kind with its fields filled, then with those left out that may be. What is new goes to the end.
 fn samples() -> Vec<Event> {
-    let facts = [thread_facts(), run_facts(), step_facts(), call_facts(), interrupt_facts()].concat();
+    let facts =
+        [thread_facts(), run_facts(), step_facts(), call_facts(), interrupt_facts(), later_facts()].concat();
     let stamped = facts.into_iter().zip(1u64..).map(|(fact, n)| Event {
         at: Timestamp(1_795_236_180_000 + n),
         run: (n > 1).then(|| "r1".into()),
@@ -310,6 +311,16 @@ fn call_facts() -> Vec<Fact> {
         finished(Outcome::InDoubt, true),
         finished(Outcome::Told, false),
         finished(Outcome::Reconciled, false),
+    ]
+}
+
+fn later_facts() -> Vec<Fact> {
+    let (call, until) = (CALL, Timestamp(1_795_236_190_000));
+    vec![
+        Fact::ToolDeferred { call, until, state: Some("task 7".into()), rest: Rest::Repeatable },
+        Fact::ToolDeferred { call, until, state: None, rest: Rest::AsTheCall },
+        Fact::ToolKept { call, name: "tasks".into(), value: "[]".into() },
+        Fact::ToolKept { call, name: "todos".into(), value: Content::Blob(blob()) },
     ]
 }
 

@@ -21,7 +21,7 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
         call.step = number(dice);
     }
     let text = any_text;
-    match dice.below(22) {
+    match dice.below(23) {
         0 => any_message(dice),
         1 => Input::Withdraw { id: any_id(dice, machine), by: any_sender(dice) },
         19 => {
@@ -29,6 +29,12 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             let message = Arc::new(Message { role, blocks: some_blocks(dice) });
             Input::EditQueued { id: any_id(dice, machine), message, by: any_sender(dice) }
         }
+        22 => Input::ToolDeferred {
+            call,
+            after_ms: [0, 1_000, u64::MAX][dice.below(3) as usize],
+            state: dice.one_in(2).then(|| text(dice).into()),
+            rest: if dice.one_in(2) { Rest::Repeatable } else { Rest::AsTheCall },
+        },
         20 => Input::SendNow { id: any_id(dice, machine), by: any_sender(dice) },
         2 => Input::Cancel { run: dice.one_in(2).then(|| text(dice).into()), by },
         3 | 4 => any_answers(dice, machine, call),
@@ -56,6 +62,9 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             content: some_blocks(dice),
             error: dice.one_in(2),
             duration_ms: u64::MAX,
+            kept: dice
+                .one_in(2)
+                .then(|| Box::new(Kept { name: text(dice).into(), value: text(dice).into() })),
         },
         13 => Input::ToolStopped { call, reason: text(dice).into() },
         14 => {

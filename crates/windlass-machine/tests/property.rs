@@ -77,7 +77,7 @@ proptest! {
                     let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]);
                     take(&mut machine, &reply(attempt, blocks, StopReason::ToolCalls, view));
                     let call = CallKey { step: attempt.step, index: 0 };
-                    take(&mut machine, &Input::ToolReturned { call, content: vec![Block::text("one")], error: false, duration_ms: 1 });
+                    take(&mut machine, &Input::ToolReturned { call, content: vec![Block::text("one")], error: false, duration_ms: 1, kept: None });
                 }
             }
             if machine.state().run.is_none() {
@@ -213,7 +213,10 @@ fn five_hundred_calls_at_once_are_bounded() {
     assert_eq!(machine.wants().len(), 16);
     while let Some(Command::CallTool { call, .. }) = machine.wants().first() {
         let content = vec![Block::text("one")];
-        take(&mut machine, &Input::ToolReturned { call: *call, content, error: false, duration_ms: 1 });
+        take(
+            &mut machine,
+            &Input::ToolReturned { call: *call, content, error: false, duration_ms: 1, kept: None },
+        );
     }
     let request = machine.request().unwrap();
     check_pairs(&request.messages);

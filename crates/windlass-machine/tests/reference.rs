@@ -72,9 +72,14 @@ pub struct Reference {
     pub starts: HashMap<EffectId, u32>,
     /// How often a person said that an effect is to be repeated.
     pub retries: HashMap<EffectId, u32>,
-    /// How often an effect was started again because its tool had asked something.
+    /// How often an effect was started again because its tool had asked something, or had put it off.
     pub replies: HashMap<EffectId, u32>,
+    /// Effects of which what is left may be repeated.
+    pub watched: HashSet<EffectId>,
     pub doubts: u32,
+    /// What tools keep with the thread; and before its newest run, where that can be taken back.
+    pub kept: HashMap<String, Content>,
+    pub kept_before: HashMap<String, Content>,
     /// The model that a person chose for the thread.
     pub model: Option<ModelName>,
 }
@@ -82,7 +87,18 @@ pub struct Reference {
 impl ReferenceRun {
     pub fn is_waiting(&self) -> bool {
         let asks = self.calls.iter().any(|call| call.asked.is_some());
-        self.parked.is_some() || asks && self.calls.iter().all(|call| call.doing == Doing::Nothing)
+        self.parked.is_some() || asks && self.rests()
+    }
+
+    /// Whether only a time makes it go on.
+    pub fn is_sleeping(&self) -> bool {
+        let waits = |call: &ReferenceCall| matches!(call.doing, Doing::Sleeping(_));
+        let asks = self.calls.iter().any(|call| call.asked.is_some());
+        self.calls.iter().any(waits) && !asks && self.rests()
+    }
+
+    fn rests(&self) -> bool {
+        self.calls.iter().all(|call| matches!(call.doing, Doing::Nothing | Doing::Sleeping(_)))
     }
 
     /// A figure that people may have raised.
@@ -95,7 +111,7 @@ impl ReferenceRun {
     }
 
     /// Whether a call's place in the line has come, and it may be dispatched.
-    fn may_start(&self, index: usize) -> bool {
+    fn may_start(&self, index: usize, now: Timestamp) -> bool {
         let call = &self.calls[index];
         let pure = |call: &ReferenceCall| call.class == EffectClass::Pure;
         let earlier = self.calls[..index].iter().all(|before| {
@@ -107,8 +123,9 @@ impl ReferenceRun {
         let leave = match call.doing {
             Doing::Running => {
                 let again = call.may_be_repeated() && !call.is_approved_as_shown();
-                again && call.starts < self.agent.limits.max_call_starts
+                again && call.tries < self.agent.limits.max_call_starts
             }
+            Doing::Sleeping(until) => until <= now && !call.is_approved_as_shown(),
             Doing::Nothing | Doing::Looking { again: true } => call.has_leave(),
             Doing::Looking { again: false } | Doing::Reading(_) | Doing::Unresolved => false,
         };
@@ -133,7 +150,7 @@ impl Reference {
         let looks = all().filter_map(|(index, call)| match call.doing {
             Doing::Looking { .. } => Some(format!("preview {step}/{index}#{}", call.looks)),
             Doing::Reading(attempt) => Some(format!("read {step}/{index}#{attempt}")),
-            Doing::Nothing | Doing::Running | Doing::Unresolved => None,
+            Doing::Nothing | Doing::Running | Doing::Sleeping(_) | Doing::Unresolved => None,
         });
         running.chain(looks).collect()
     }
@@ -195,6 +212,7 @@ impl Reference {
             Fact::RunStarted { agent, options, by } => self.run_started(event, (agent, options), by),
             Fact::RunFinished { status, output, totals, .. } => self.run_finished(*status, output, totals),
             Fact::RunWithdrawn { .. } => {
+                self.kept = self.kept_before.clone();
                 let (run, from) = self.last.clone().expect("a run ended");
                 assert_eq!(Some(run), event.run);
                 assert!(self.run.is_none());
@@ -233,6 +251,8 @@ impl Reference {
             | Fact::ToolStarted { .. }
             | Fact::ToolFinished { .. }
             | Fact::ToolParked { .. }
+            | Fact::ToolDeferred { .. }
+            | Fact::ToolKept { .. }
             | Fact::ToolReconciling { .. }
             | Fact::ToolUnresolved { .. }
             | Fact::ToolInDoubt { .. } => self.see_call(&event.fact),
@@ -263,6 +283,7 @@ impl Reference {
 
     fn run_started(&mut self, event: &Event, (agent, options): (&Arc<Agent>, &RunOptions), by: &Principal) {
         assert!(self.run.is_none(), "two runs at once");
+        self.kept_before = self.kept.clone();
         let id = event.run.clone().expect("a run's event names its run");
         assert!(self.runs.insert(id.clone()), "run {id} twice");
         self.run = Some(ReferenceRun {

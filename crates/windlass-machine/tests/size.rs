@@ -181,3 +181,45 @@ fn a_tool_asks_so_often_and_no_more() {
     let Fact::ToolFinished { content, error: true, .. } = &events[0].fact else { panic!("{events:?}") };
     assert_eq!(*content, [Block::text("Given up: the tool has asked 64 times")]);
 }
+
+fn put_off(after_ms: u64) -> Input {
+    let call = CallKey { step: 1, index: 0 };
+    Input::ToolDeferred { call, after_ms, state: None, rest: Rest::Repeatable }
+}
+
+// rows: LM-T11
+#[test]
+fn a_call_is_put_off_so_often_and_no_more() {
+    for (class, given_up) in [(EffectClass::Pure, "finished"), (EffectClass::Once, "in doubt")] {
+        let mut machine = asking_about(fixture::view(vec![known(class, true, as_asked("{}"))]));
+        for _ in 0..10_000 {
+            take(&mut machine, &put_off(0));
+            take(&mut machine, &Input::Tick);
+        }
+        let events = machine.handle(&put_off(0), Timestamp(2_000)).unwrap();
+        let how = match &events[0].fact {
+            Fact::ToolFinished { content, error: true, .. } => {
+                assert_eq!(*content, [Block::text("Given up: the call was put off 10000 times")]);
+                "finished"
+            }
+            Fact::ToolInDoubt { reason, .. } => {
+                assert_eq!(reason, "the call was put off 10000 times without an end");
+                "in doubt"
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(how, given_up);
+    }
+}
+
+#[test]
+fn a_call_is_put_off_for_a_year_at_most() {
+    let year_ms = 366 * 24 * 3_600_000;
+    for (asked_ms, put_off_ms) in [(0, 0), (year_ms, year_ms), (year_ms + 1, year_ms), (u64::MAX, year_ms)] {
+        let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]);
+        let machine = asking_about(view);
+        let events = machine.handle(&put_off(asked_ms), Timestamp(2_000)).unwrap();
+        let Fact::ToolDeferred { until, .. } = events[0].fact else { panic!("{events:?}") };
+        assert_eq!(until.since(Timestamp(2_000)), put_off_ms);
+    }
+}

@@ -107,6 +107,8 @@ pub fn told(fact: &Fact) -> String {
         | Fact::ToolStarted { .. }
         | Fact::ToolFinished { .. }
         | Fact::ToolParked { .. }
+        | Fact::ToolDeferred { .. }
+        | Fact::ToolKept { .. }
         | Fact::ToolReconciling { .. }
         | Fact::ToolUnresolved { .. }
         | Fact::ToolInDoubt { .. } => told_of_call(fact),
@@ -161,6 +163,14 @@ fn told_of_call(fact: &Fact) -> String {
         Fact::ToolParked { call, state } => {
             let state = state.as_ref().map(|state| format!(" keeps {:?}", shown(state))).unwrap_or_default();
             format!("tool.parked {}{state}", at(call))
+        }
+        Fact::ToolDeferred { call, until, state, rest } => {
+            let state = state.as_ref().map(|state| format!(" keeps {:?}", shown(state))).unwrap_or_default();
+            let rest = if *rest == Rest::Repeatable { " repeatable" } else { "" };
+            format!("tool.deferred {} until {}{state}{rest}", at(call), time(*until))
+        }
+        Fact::ToolKept { call, name, value } => {
+            format!("tool.kept {} {name} {:?}", at(call), shown(value))
         }
         Fact::ToolReconciling { call, attempt, until } => {
             format!("tool.reconciling {} read {attempt} until {}", at(call), time(*until))

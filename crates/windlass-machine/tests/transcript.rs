@@ -105,14 +105,17 @@ impl Stage {
                 Command::CallModel { attempt, model } => {
                     format!("model {}.{} {model}", attempt.step, attempt.attempt)
                 }
-                Command::CallTool { call, start, tool, class, arguments, reply, .. } => {
+                Command::CallTool { call, start, tool, class, arguments, reply, resumed, .. } => {
                     let class = match class {
                         EffectClass::Reconcile { .. } => "reconcile".into(),
                         class => text(&class),
                     };
                     let reply = reply.map(|reply| serde_json::to_string(&reply).unwrap());
                     let reply = reply.map(|reply| format!(" replied {reply}")).unwrap_or_default();
-                    format!("tool {} start {start} {tool} {class} {}{reply}", at(call), shown(&arguments))
+                    let resumed = resumed.map(|resumed| serde_json::to_string(&resumed).unwrap());
+                    let resumed = resumed.map(|it| format!(" resumed {it}")).unwrap_or_default();
+                    let sent = shown(&arguments);
+                    format!("tool {} start {start} {tool} {class} {sent}{reply}{resumed}", at(call))
                 }
                 Command::PreviewTool { call, round, tool, arguments, .. } => {
                     format!("preview {} round {round} {tool} {}", at(call), shown(&arguments))
@@ -125,6 +128,9 @@ impl Stage {
         }
         if self.run().is_some_and(Run::is_waiting) {
             writeln!(out, "~ waits for people").unwrap();
+        }
+        if self.run().is_some_and(Run::is_sleeping) {
+            writeln!(out, "~ sleeps").unwrap();
         }
         if let Some(deadline) = self.machine.deadline() {
             writeln!(out, "~ due at {}", time(deadline)).unwrap();
@@ -216,6 +222,10 @@ impl Stage {
                 content: vec![Block::text(words[2].as_str())],
                 error: has(words, "error"),
                 duration_ms: 40,
+                kept: option(words, "keeps").map(|value| {
+                    let (name, value) = value.split_once(':').expect("a name and a value");
+                    Box::new(Kept { name: name.into(), value: value.into() })
+                }),
             },
             "killed" => Input::ToolStopped { call: key(&words[1], self.run()), reason: words[2].clone() },
             "answer" => self.answer(words),
@@ -241,6 +251,12 @@ impl Stage {
                     state: option(words, "keeps").map(Into::into),
                 }
             }
+            "defers" => Input::ToolDeferred {
+                call: key(&words[1], self.run()),
+                after_ms: 1000 * words[2].parse::<u64>().unwrap(),
+                state: option(words, "keeps").map(Into::into),
+                rest: if has(words, "repeatable") { Rest::Repeatable } else { Rest::AsTheCall },
+            },
             "preview" => {
                 let call = key(&words[1], self.run());
                 let round = number(words, "round")

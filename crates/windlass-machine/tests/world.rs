@@ -66,6 +66,34 @@ fn fold(journal: &[Event]) -> Machine {
     Machine::restore("t".into(), None, journal.iter().cloned()).expect("the journal of `t`")
 }
 
+/// What a tool wants back: how often it has asked, and how often it has put its call off.
+#[derive(Clone, Copy, Default)]
+struct Wants {
+    asked: u64,
+    deferred: u64,
+}
+
+impl Wants {
+    fn of(reply: Option<&Replied>, resumed: Option<&Resumed>) -> Self {
+        let state = match (reply, resumed) {
+            (Some(Replied { state, .. }), _) | (None, Some(Resumed { state, .. })) => state.as_ref(),
+            (None, None) => None,
+        };
+        let state = state.and_then(Content::inline).and_then(|state| state.split_once('.'));
+        match state {
+            Some((asked, deferred)) => {
+                Self { asked: asked.parse().unwrap(), deferred: deferred.parse().unwrap() }
+            }
+            // It was asked at once what the call is for.
+            None => Self { asked: u64::from(reply.is_some()), deferred: 0 },
+        }
+    }
+
+    fn state(self) -> Content {
+        format!("{}.{}", self.asked, self.deferred).into()
+    }
+}
+
 impl World {
     fn new(seed: u64, tale: Tale) -> Self {
         let mut dice = dice(&[seed, tale as u64]);
@@ -257,16 +285,19 @@ impl World {
                 fresh || changes_nothing,
                 "{command:?} is wanted, not in flight, and was not just recorded"
             );
-            if let Command::CallTool { effect, class, reply, .. } = &command {
+            if let Command::CallTool { effect, class, reply, resumed, .. } = &command {
                 let count = self.dispatched.entry(effect.clone()).or_default();
                 *count += 1;
                 let said = |times: &HashMap<EffectId, u32>| times.get(effect).copied().unwrap_or(0);
                 assert!(*count <= said(&self.reference.starts), "more dispatches than recorded starts");
                 let again = said(&self.reference.retries) + said(&self.reference.replies);
-                let repeats = !matches!(class, EffectClass::Once | EffectClass::Reconcile { .. });
+                let repeats = !matches!(class, EffectClass::Once | EffectClass::Reconcile { .. })
+                    || self.reference.watched.contains(effect);
                 assert!(repeats || *count <= 1 + again, "{effect} repeated unasked");
                 // A tool that only asks has not done anything yet.
-                if self.dice.one_in(2) && self.will_ask(effect, reply.as_deref()).is_none() {
+                let kept = Wants::of(reply.as_deref(), resumed.as_deref());
+                let does = self.will_ask(effect, kept).is_none() && self.will_defer(effect, kept).is_none();
+                if self.dice.one_in(2) && does {
                     let found = result_of(effect, reply.as_ref().map(|reply| &reply.answer));
                     self.done.insert(effect.clone(), found);
                 }
@@ -286,7 +317,8 @@ impl World {
             (
                 Input::ToolReturned { call: ended, .. }
                 | Input::ToolStopped { call: ended, .. }
-                | Input::ToolAsked { call: ended, .. },
+                | Input::ToolAsked { call: ended, .. }
+                | Input::ToolDeferred { call: ended, .. },
                 Command::CallTool { call, .. },
             )
             | (Input::Previewed { call: ended, .. }, Command::PreviewTool { call, .. })
@@ -319,7 +351,9 @@ impl World {
         let command = self.flying.remove(self.dice.below(self.flying.len() as u64) as usize);
         let input = match command {
             Command::CallModel { attempt, .. } => self.model_ends(attempt),
-            Command::CallTool { call, effect, reply, .. } => self.tool_ends(call, &effect, reply.as_deref()),
+            Command::CallTool { call, effect, reply, resumed, .. } => {
+                self.tool_ends(call, &effect, (reply.as_deref(), resumed.as_deref()))
+            }
             Command::PreviewTool { call, round, arguments, .. } => {
                 // The world may have changed since the last look.
                 let now = if self.tale == Tale::Wild && self.dice.one_in(4) { round } else { 0 };
@@ -335,31 +369,48 @@ impl World {
         self.mail.push_back(input);
     }
 
-    fn tool_ends(&mut self, call: CallKey, effect: &EffectId, reply: Option<&Replied>) -> Input {
+    fn tool_ends(
+        &mut self,
+        call: CallKey,
+        effect: &EffectId,
+        (reply, resumed): (Option<&Replied>, Option<&Resumed>),
+    ) -> Input {
+        let kept = Wants::of(reply, resumed);
         let killed = self.stopping && self.dice.one_in(2) || self.tale == Tale::Wild && self.dice.one_in(20);
         if killed {
             return Input::ToolStopped { call, reason: "it hung".into() };
         }
-        if let Some(asked) = self.will_ask(effect, reply) {
+        if let Some(after_ms) = self.will_defer(effect, kept) {
+            let state = Some(Wants { deferred: kept.deferred + 1, ..kept }.state());
+            let rest = if after_ms % 2 == 0 { Rest::Repeatable } else { Rest::AsTheCall };
+            return Input::ToolDeferred { call, after_ms, state, rest };
+        }
+        if let Some(asked) = self.will_ask(effect, kept) {
             let kind = match asked {
                 0 => InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into() },
                 _ => InterruptKind::Handoff { runner: "clerk".into() },
             };
-            let state = Some((asked + 1).to_string().into());
+            let state = Some(Wants { asked: asked + 1, ..kept }.state());
             return Input::ToolAsked { call, kind: Box::new(kind), terms: Terms::default(), state };
         }
         let content = result_of(effect, reply.map(|reply| &reply.answer));
-        Input::ToolReturned { call, content, error: false, duration_ms: 3 }
+        // Some tools keep something: who has written last.
+        let keeps = fixture::dice(&[self.seed, hash(effect.as_str()), 200]).one_in(3);
+        let kept = || Box::new(Kept { name: "tasks".into(), value: effect.to_string().into() });
+        Input::ToolReturned { call, content, error: false, duration_ms: 3, kept: keeps.then(kept) }
     }
 
-    /// Whether a tool asks something before it does anything; one that was replied to may ask once more. What it
-    /// wants back says how often it has asked.
-    fn will_ask(&self, effect: &EffectId, reply: Option<&Replied>) -> Option<u64> {
-        let asked: u64 = reply.map_or(0, |reply| {
-            reply.state.as_ref().and_then(Content::inline).map_or(1, |state| state.parse().unwrap_or(1))
-        });
-        let asks = fixture::dice(&[self.seed, hash(effect.as_str()), asked]).one_in(10);
-        (asked < 2 && asks).then_some(asked)
+    /// Whether a tool asks something before it does anything; one that was replied to may ask once more.
+    fn will_ask(&self, effect: &EffectId, kept: Wants) -> Option<u64> {
+        let asks = fixture::dice(&[self.seed, hash(effect.as_str()), kept.asked]).one_in(10);
+        (kept.asked < 2 && asks).then_some(kept.asked)
+    }
+
+    /// How long a tool puts its call off, where it does.
+    fn will_defer(&self, effect: &EffectId, kept: Wants) -> Option<u64> {
+        let mut dice = fixture::dice(&[self.seed, hash(effect.as_str()), 100 + kept.deferred]);
+        let defers = kept.deferred < 3 && dice.one_in(6);
+        defers.then(|| [0, 1, 1_000, 60_001, 8_000_000][dice.below(5) as usize])
     }
 
     fn model_ends(&mut self, attempt: Attempt) -> Input {

@@ -168,7 +168,11 @@ async fn call(tool: &dyn Tool, arguments: Value, reply: Option<ToolReply>) -> Re
         call,
         cancel: tokio_util::sync::CancellationToken::new(),
         folder: None,
+        now: windlass::machine::Timestamp(0),
+        utc_offset_minutes: None,
+        kept: None,
         reply,
+        resumed: None,
         progress: ProgressSender::default(),
     };
     Ok(tokio::time::timeout(Duration::from_secs(25), tool.call(context, arguments)).await?)

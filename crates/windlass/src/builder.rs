@@ -18,7 +18,7 @@ use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
 use crate::port::hook::Hook;
-use crate::port::journal::Journal;
+use crate::port::journal::{Journal, StoreError};
 use crate::port::model::Models;
 use crate::port::observe::Observer;
 use crate::port::records::Records;
@@ -156,9 +156,13 @@ impl Builder {
         self
     }
 
-    /// Tells the roles of whom a run works for, which rules may name. Without it nobody has any.
-    pub fn roles_of(mut self, roles_of: impl Fn(&Principal) -> Vec<String> + Send + Sync + 'static) -> Self {
-        self.roles_of = Some(Arc::new(roles_of));
+    /// Tells the roles of whom a run works for, which rules may name. Without it nobody has any. It is asked again
+    /// whenever a record of the store has changed, so that a role which was taken away counts for calls that wait.
+    pub fn roles_of<F>(mut self, roles_of: impl Fn(Principal) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Vec<String>, StoreError>> + Send + 'static,
+    {
+        self.roles_of = Some(Arc::new(move |user| Box::pin(roles_of(user))));
         self
     }
 

@@ -220,8 +220,12 @@ impl Engine {
 
     /// Makes sure that somebody drives a thread whose run goes on.
     pub async fn tend(&self, thread: &ThreadId) -> Result<(), EngineError> {
-        if self.thread(thread).await?.view.status == ThreadStatus::Running {
-            self.deps.open(thread).await?;
+        let view = self.thread(thread).await?.view;
+        let is_due = || view.deadline.is_some_and(|at| at <= self.deps.clock.now());
+        match view.status {
+            ThreadStatus::Running => drop(self.deps.open(thread).await?),
+            ThreadStatus::Sleeping if is_due() => drop(self.deps.open(thread).await?),
+            ThreadStatus::Sleeping | ThreadStatus::Waiting | ThreadStatus::Idle => {}
         }
         Ok(())
     }

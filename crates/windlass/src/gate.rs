@@ -79,18 +79,19 @@ impl Engine {
         self.give(thread, answers, by, Vec::new()).await
     }
 
-    /// Answers as [`answer_all`](Self::answer_all) does, and writes a grant with it: both, or neither. The next call like
-    /// the one that was approved finds the grant. What the answers approve uses nothing of it up.
+    /// Answers as [`answer_all`](Self::answer_all) does, and writes grants with it: all of it, or nothing. The next call
+    /// like one that was approved finds its grant. What the answers approve uses nothing of them up.
     pub async fn answer_and_grant(
         &self,
         thread: &ThreadId,
         answers: Vec<Given>,
-        draft: GrantDraft,
+        drafts: Vec<GrantDraft>,
         by: Party,
-    ) -> Result<(Seq, Grant), EngineError> {
-        let (user, grant) = self.drafted(draft);
-        let new = vec![NewGrant { user, grant: grant.clone() }];
-        Ok((self.give(thread, answers, by, new).await?, grant))
+    ) -> Result<(Seq, Vec<Grant>), EngineError> {
+        let drafted = drafts.into_iter().map(|draft| self.drafted(draft));
+        let new: Vec<_> = drafted.map(|(user, grant)| NewGrant { user, grant }).collect();
+        let grants = new.iter().map(|new| new.grant.clone()).collect();
+        Ok((self.give(thread, answers, by, new).await?, grants))
     }
 
     async fn give(

@@ -15,10 +15,12 @@ mod gate;
 pub mod limits;
 mod messages;
 mod offer;
+pub mod outbound;
 mod outcome;
 pub mod port;
 mod prompt;
 mod queue;
+pub mod secret;
 mod status;
 #[cfg(feature = "testing")]
 pub mod testing;

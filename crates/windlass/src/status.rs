@@ -117,7 +117,9 @@ impl Engine {
             return self.not_active(row).await;
         };
         let now = self.deps.clock.now();
-        let status = if run.waiting_since.is_some() { Status::Paused } else { Status::Running };
+        // A run that sleeps needs nobody.
+        let waits = run.waiting_since.is_some() && !run.is_sleeping();
+        let status = if waits { Status::Paused } else { Status::Running };
         let interrupts = self.asked(run).await?;
         let mut meta = meta(&row, &run.totals, now.since(run.started_at));
         let first = interrupts.first().filter(|_| status == Status::Paused);

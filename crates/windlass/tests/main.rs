@@ -4,6 +4,7 @@ mod drive;
 mod gate;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod outbound;
 mod provider;
 #[cfg(unix)]
 mod store;

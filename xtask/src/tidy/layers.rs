@@ -15,6 +15,7 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/windlass/src/drive/", unknown: &["adapter"] },
     Layer { folder: "crates/windlass/src/adapter/", unknown: &["drive"] },
     Layer { folder: "crates/windlass/src/port/", unknown: &["drive", "adapter"] },
+    Layer { folder: "crates/windlass/src/outbound/", unknown: &["drive", "adapter", "tool"] },
     Layer { folder: "crates/windlass/src/tool/", unknown: &["drive", "adapter"] },
     Layer { folder: "crates/windlass/src/skill/", unknown: &["drive", "adapter"] },
     Layer { folder: "crates/windlass/src/memory/", unknown: &["drive", "adapter"] },

@@ -323,7 +323,7 @@ async fn open_threads(store: &SqliteStore) -> Result<Vec<Check>, StoreError> {
         for thread in &threads {
             match thread.view.status {
                 ThreadStatus::Idle => {}
-                ThreadStatus::Running => running += 1,
+                ThreadStatus::Running | ThreadStatus::Sleeping => running += 1,
                 ThreadStatus::Waiting => waiting += 1,
             }
         }

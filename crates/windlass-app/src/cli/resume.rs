@@ -58,6 +58,7 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
         let verb = match (place.engine.drives(&row.thread), thread.view.status) {
             (_, ThreadStatus::Waiting) | (true, _) | (false, ThreadStatus::Idle) => "going on with",
             (false, ThreadStatus::Running) => "another process drives; following",
+            (false, ThreadStatus::Sleeping) => "waiting for its time with",
         };
         console.note(&console.paint.dim(&format!("{verb} run {} ({})", row.view.run, row.view.model)));
     }

@@ -13,7 +13,7 @@ use windlass::machine::Principal;
 
 use super::{ModelFlags, PlaceFlags};
 use crate::account::link::LinkUse;
-use crate::account::user::{LOCAL, People};
+use crate::account::user::LOCAL;
 use crate::account::{Accounts, Role};
 use crate::console::Console;
 use crate::http::limit::Limiter;
@@ -68,14 +68,12 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     for model in &models {
         ground.reach(console, model)?;
     }
-    let people = Arc::new(People::default());
     let certificate = server.tls.as_ref().map(Certificate::load).transpose()?;
     let scrape =
         server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()?;
     let metrics = Arc::new(Metrics::new());
-    let place = ground.open_server(&models, people.clone(), metrics.clone()).await?;
+    let (place, accounts) = ground.open_server(&models, metrics.clone()).await?;
     let agent = place.agent(console)?;
-    let accounts = Accounts::new(place.engine.records().clone(), crate::place::clock(), people);
     accounts.local().await?;
     place.engine.recover().await?;
 
@@ -86,7 +84,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let vault = Vault::open(&place.ground.store())?;
     let records = place.engine.records().clone();
     let integrations =
-        Integrations::new(records, crate::place::clock(), vault, Reach::new(server.internal_hosts.clone()));
+        Integrations::new(records, crate::place::clock(), vault, Reach::new(server.internal_hosts.clone())?);
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
     let own = format!("{scheme}://{}", listening.address);

@@ -143,6 +143,7 @@ fn thread_word(status: ThreadStatus) -> &'static str {
         ThreadStatus::Idle => "idle",
         ThreadStatus::Running => "running",
         ThreadStatus::Waiting => "waiting",
+        ThreadStatus::Sleeping => "sleeping",
     }
 }
 

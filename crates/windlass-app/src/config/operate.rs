@@ -115,31 +115,6 @@ impl Range {
     }
 }
 
-/// A system inside that the server may call: an address, a range of them, or a host's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Internal {
-    /// Addresses.
-    Range(Range),
-    /// A name, in lower case.
-    Name(String),
-}
-
-impl<'de> Deserialize<'de> for Internal {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?.to_ascii_lowercase();
-        let range = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-        if let Ok(range) = range {
-            return Ok(Self::Range(Range(range)));
-        }
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if !text.is_empty() && text.bytes().all(plain) {
-            return Ok(Self::Name(text));
-        }
-        let wanted = "write a host such as `jenkins.local` or a range such as `10.0.0.0/8`";
-        Err(serde::de::Error::custom(format!("`{text}` is no host; {wanted}")))
-    }
-}
-
 impl<'de> Deserialize<'de> for Range {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 
 use http::Uri;
 use serde::Deserialize;
+use windlass::outbound::Host;
 
-use super::operate::{Internal, Range, ServerLimits, TlsFile};
+use super::operate::{Range, ServerLimits, TlsFile};
 use super::reference::Reference;
 use crate::account::{Registration, Role};
 use crate::trouble::Trouble;
@@ -24,7 +25,7 @@ pub struct ServerFile {
     /// Proxies whose word counts on who asks and by which scheme.
     pub proxies: Vec<Range>,
     /// Systems inside that integrations may call, beside what is public and speaks https.
-    pub internal_hosts: Vec<Internal>,
+    pub internal_hosts: Vec<Host>,
     /// The certificate, where the server speaks TLS itself.
     pub tls: Option<TlsFile>,
     /// What reads the metrics from elsewhere, beside administrators.

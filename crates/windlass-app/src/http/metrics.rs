@@ -160,7 +160,12 @@ impl Metrics {
 
     /// Looks up what stands in the store, and writes everything.
     async fn text(&self, app: &super::App) -> Result<String, Problem> {
-        for (status, word) in [(ThreadStatus::Running, "running"), (ThreadStatus::Waiting, "waiting")] {
+        let counted = [
+            (ThreadStatus::Running, "running"),
+            (ThreadStatus::Waiting, "waiting"),
+            (ThreadStatus::Sleeping, "sleeping"),
+        ];
+        for (status, word) in counted {
             let query = ThreadQuery { status: Some(status), limit: COUNTED, ..ThreadQuery::default() };
             let count = app.engine.threads(&query).await?.len();
             self.threads.get_or_create(&vec![("status", word.to_owned())]).set(count as i64);

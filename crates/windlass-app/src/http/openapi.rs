@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
@@ -76,6 +76,8 @@ pub fn routes(document: utoipa::openapi::OpenApi) -> Router<Shared> {
         false => tag.on(([(header::CONTENT_TYPE, "application/json")], json.to_string())),
     };
     Router::new()
+        // Whoever types the server's address finds out what it does.
+        .route("/", get(async || Redirect::to("/api/docs")))
         .route("/api/v1/openapi.json", get(served))
         .route("/api/docs", get(async || page(Html(include_str!("docs/page.html")))))
         .route("/api/docs/page.js", get(async || asset("text/javascript", include_str!("docs/page.js"))))

@@ -17,7 +17,7 @@ use super::problem::Problem;
 /// The addresses that a server answers at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins {
-    /// Those of them by which only programs on this machine reach the listener.
+    /// Those of them by which only programs on this machine reach the listener; none where it has a public address.
     loopback: Vec<String>,
     /// Hosts with ports, in lower case, as `Host` names them.
     hosts: Vec<String>,
@@ -35,7 +35,9 @@ impl Origins {
         if listener.ip().is_loopback() {
             hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}")));
         }
-        let loopback = if listener.ip().is_loopback() { hosts.clone() } else { Vec::new() };
+        // Where people reach it by another name, a proxy is in between, and some hand on the listener's own.
+        let is_here_alone = listener.ip().is_loopback() && public.is_empty();
+        let loopback = if is_here_alone { hosts.clone() } else { Vec::new() };
         let mut own: Vec<String> = hosts.iter().map(|host| format!("{scheme}://{host}")).collect();
         for uri in public {
             let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { continue };
@@ -50,8 +52,7 @@ impl Origins {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// Whether a host is this machine's own name for the listener. A proxy beside it hands on the name that it is
-    /// reached by.
+    /// Whether a host is this machine's own name for a listener that only this machine reaches.
     pub fn is_loopback(&self, host: &str) -> bool {
         self.loopback.iter().any(|known| known.eq_ignore_ascii_case(host))
     }

@@ -44,6 +44,8 @@ pub enum Doing {
     Running,
     /// A run is parked on an outside reply.
     Waiting,
+    /// A run goes on at a time, and nothing of it is in flight until then.
+    Sleeping,
 }
 
 impl From<ThreadStatus> for Doing {
@@ -52,6 +54,7 @@ impl From<ThreadStatus> for Doing {
             ThreadStatus::Idle => Self::Idle,
             ThreadStatus::Running => Self::Running,
             ThreadStatus::Waiting => Self::Waiting,
+            ThreadStatus::Sleeping => Self::Sleeping,
         }
     }
 }
@@ -62,6 +65,7 @@ impl From<Doing> for ThreadStatus {
             Doing::Idle => Self::Idle,
             Doing::Running => Self::Running,
             Doing::Waiting => Self::Waiting,
+            Doing::Sleeping => Self::Sleeping,
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::cli::{User, lines};
 use crate::kill::{Dice, Seed, number_of};
 
 /// A text of 200 tokens, three seconds long.
-const MODEL: &str = "openai-chat/stream-200-delay15ms";
+pub const MODEL: &str = "openai-chat/stream-200-delay15ms";
 
 const RUNS: usize = 8;
 const CLIENTS_OF_A_RUN: u64 = 8;
@@ -61,7 +61,8 @@ fn in_setting(mut command: Command, base_url: &str) -> Command {
     command
 }
 
-fn serve(user: User, base_url: &str) -> Server {
+/// A server whose model tells [`MODEL`].
+pub fn serve(user: User, base_url: &str) -> Server {
     let command = in_setting(user.command(&["serve", "--listen", "127.0.0.1:0"]), base_url);
     Server::spawn(user, command)
 }
@@ -146,8 +147,8 @@ impl Setting {
     }
 }
 
-/// Kills the server and starts it again, several times; returns the user of the last one.
-async fn kill_and_start(mut server: Server, base_url: String, address: watch::Sender<String>) -> Server {
+/// Kills the server and starts it again, several times; returns the last one.
+pub async fn kill_and_start(mut server: Server, base_url: String, address: watch::Sender<String>) -> Server {
     for after_ms in KILLS_AFTER_MS {
         tokio::time::sleep(Duration::from_millis(after_ms)).await; // tidy: sleep the kills are to come at some time, not at some event
         let base_url = base_url.clone();

@@ -82,10 +82,12 @@ async fn figures_are_for_this_machine_for_administrators_and_for_whoever_has_the
     let member = server.add_user("m@example.com", &[]);
     answer(ask().bearer_auth(server.key(&["--user", &member]))).await.is_problem(403, "forbidden");
 
-    let plain = Server::start(&["--public-url", "http://agents.example.com"]);
-    // A proxy on this machine that says nothing of itself hands on the name that it is reached by.
-    let beside = plain.request(Method::GET, "/metrics").header("host", "agents.example.com");
+    // A proxy on this machine that says nothing of itself hands on either name.
+    let known = Server::start(&["--public-url", "http://agents.example.com"]);
+    let beside = known.request(Method::GET, "/metrics").header("host", "agents.example.com");
     answer(beside).await.is_problem(401, "unauthenticated");
+    answer(known.request(Method::GET, "/metrics")).await.is_problem(401, "unauthenticated");
+    let plain = Server::start(&[]);
     answer(plain.request(Method::GET, "/metrics")).await.is(StatusCode::OK);
     let through = plain.request(Method::GET, "/metrics").header("x-forwarded-for", "127.0.0.1");
     answer(through).await.is_problem(401, "unauthenticated");

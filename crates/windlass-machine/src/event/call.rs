@@ -43,6 +43,23 @@ impl Outcome {
     }
 }
 
+/// What may be done again of what is left of a call that was put off, when its outcome is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rest {
+    /// What its effect class says of the whole of it.
+    #[default]
+    AsTheCall,
+    /// It only looks after what has begun elsewhere: it is repeated, whatever the class.
+    Repeatable,
+}
+
+impl Rest {
+    pub(super) fn is_as_the_call(&self) -> bool {
+        *self == Self::AsTheCall
+    }
+}
+
 /// Why a run is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

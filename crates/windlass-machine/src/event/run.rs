@@ -150,6 +150,7 @@ pub struct Totals {
     /// Steps that were started.
     pub steps: u32,
     /// Tool calls that were dispatched.
+    #[serde(skip_serializing_if = "is_zero")]
     pub calls: u32,
     /// Tokens of all replies.
     pub usage: Usage,

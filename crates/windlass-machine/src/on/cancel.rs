@@ -108,12 +108,14 @@ fn close_calls(d: &mut Decision<'_>, mut line: Overlay<'_>, reason: CancelReason
         match line.seats[index].place {
             Place::Done | Place::Started => continue,
             Place::Asking => line.take_back(d, index),
-            Place::New | Place::Ready | Place::Previewing { .. } | Place::Reconciling => {}
+            Place::New | Place::Ready | Place::Previewing { .. } | Place::Deferred | Place::Reconciling => {}
         }
         let seat = &line.seats[index];
         if seat.starts > 0 && seat.class != EffectClass::Pure {
             let text = "Outcome unknown: the run ended before anyone said whether it was done";
             line.close(d, index, Outcome::InDoubt, text.into());
+        } else if seat.place == Place::Deferred {
+            line.close(d, index, Outcome::Cancelled, "Stopped while it waited: the run ended".into());
         } else {
             line.close(d, index, Outcome::Cancelled, not_run(reason).into());
         }

@@ -27,6 +27,8 @@ pub(super) enum Place {
     Asking,
     Ready,
     Started,
+    /// It goes on at a time.
+    Deferred,
     /// Its outcome is being looked for.
     Reconciling,
     Done,
@@ -40,6 +42,7 @@ impl Place {
             CallStatus::Asking(_) => Self::Asking,
             CallStatus::Ready => Self::Ready,
             CallStatus::Started => Self::Started,
+            CallStatus::Deferred { .. } => Self::Deferred,
             CallStatus::Reconciling { .. } | CallStatus::Unresolved { .. } => Self::Reconciling,
             CallStatus::Done => Self::Done,
         }
@@ -416,7 +419,10 @@ impl<'a> Overlay<'a> {
             let ready = match seat.place {
                 Place::Done => continue,
                 Place::New | Place::Asking | Place::Previewing { recheck: false } => break,
-                Place::Started | Place::Reconciling | Place::Previewing { recheck: true } => false,
+                Place::Started
+                | Place::Deferred
+                | Place::Reconciling
+                | Place::Previewing { recheck: true } => false,
                 Place::Ready => true,
             };
             let pure = seat.class == EffectClass::Pure;

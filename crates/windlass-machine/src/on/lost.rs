@@ -54,12 +54,7 @@ fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32, view: &View) -> Res
         return Err(Reject::Stale { what: format!("start {start} of call {}/{}", key.step, key.index) });
     }
     let mut overlay = Overlay::of(run, line);
-    let again = match call.class {
-        EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed => {
-            call.starts < run.agent.limits.max_call_starts
-        }
-        EffectClass::Reconcile { .. } | EffectClass::Once => false,
-    };
+    let again = call.is_repeatable() && call.tries < run.agent.limits.max_call_starts;
     let reason = "the process that ran it is gone";
     if run.cancel.is_some() {
         if call.class == EffectClass::Pure {

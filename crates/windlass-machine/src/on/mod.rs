@@ -61,11 +61,14 @@ pub(crate) fn decide(
         Input::ModelReplied(replied) => model::replied(d, replied),
         Input::ModelFailed(failed) => model::failed(d, failed),
         Input::ModelStopped { attempt, partial } => model::stopped(d, *attempt, partial.as_ref()),
-        Input::ToolReturned { call, content, error, duration_ms } => {
-            tool::returned(d, *call, content, *error, *duration_ms)
+        Input::ToolReturned { call, content, error, duration_ms, kept } => {
+            tool::returned(d, *call, (content, *error, *duration_ms), kept.as_deref())
         }
         Input::ToolStopped { call, reason } => tool::stopped(d, *call, reason),
         Input::ToolAsked { call, kind, terms, state } => tool::asked(d, *call, (kind, terms), state.as_ref()),
+        Input::ToolDeferred { call, after_ms, state, rest } => {
+            tool::deferred(d, *call, (*after_ms, *rest), state.as_ref())
+        }
         Input::Previewed { call, round, preview, digest } => {
             tool::previewed(d, *call, *round, (preview, *digest))
         }
@@ -191,6 +194,8 @@ impl<'a> Decision<'a> {
                 | Fact::InterruptEscalated { .. }
                 | Fact::InterruptClosed { .. }
                 | Fact::ToolParked { .. }
+                | Fact::ToolDeferred { .. }
+                | Fact::ToolKept { .. }
                 | Fact::ToolReconciling { .. }
                 | Fact::ToolUnresolved { .. }
                 | Fact::ToolStarted { .. }

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Decision, answer, cancel, lost, message};
+use super::line::Overlay;
+use super::{Decision, answer, cancel, lost, message, tool};
 use crate::agent::Agent;
 use crate::context::nudge::{self, LAST_RESORT};
 use crate::context::window;
@@ -293,7 +294,7 @@ fn promoted(fact: &Fact) -> Option<&InputId> {
     if let Fact::MessagePromoted { id, .. } = fact { Some(id) } else { None }
 }
 
-/// A time has come: a retry or a read is due, the run's time is up, or nobody has answered.
+/// A time has come: a retry, a read or a call that was put off is due, the run's time is up, or nobody has answered.
 pub(super) fn ticked(d: &mut Decision<'_>) -> Result<(), Reject> {
     let Some(run) = d.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return Ok(()) };
     if run.deadline().is_some_and(|deadline| deadline <= d.now) {
@@ -304,9 +305,11 @@ pub(super) fn ticked(d: &mut Decision<'_>) -> Result<(), Reject> {
             try_again(d, run, &run.model);
             Ok(())
         }
-        Phase::Calls(_) => {
+        Phase::Calls(ref line) => {
+            let mut overlay = Overlay::of(run, line);
             lost::look_again(d, run);
-            answer::overdue(d, run)
+            tool::resume_due(d, line, &mut overlay);
+            answer::overdue(d, run, overlay)
         }
         Phase::Retrying(_) | Phase::Ready | Phase::Calling | Phase::Parked(_) => Ok(()),
     }

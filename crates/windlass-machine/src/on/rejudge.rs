@@ -21,6 +21,8 @@ pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> 
     for (index, call) in line.calls.iter().enumerate() {
         let waits = match overlay.seats[index].place {
             Place::Asking | Place::Ready | Place::Previewing { .. } => call.view != view.version,
+            // What may have changed by the time to which it was put off counts then, and not before.
+            Place::Deferred => call.status.is_due(d.now) && call.view != view.version,
             Place::New | Place::Started | Place::Reconciling | Place::Done => false,
         };
         match view.calls.get(index) {
@@ -61,7 +63,7 @@ fn rejudge(
         (Verdict::Allow, place) => {
             let stands = || still_stands(d, call, &judged, (known, view));
             match place {
-                Place::Ready => same && (judged.grant.is_none() || stands()),
+                Place::Ready | Place::Deferred => same && (judged.grant.is_none() || stands()),
                 // People approved it, and what they approved is looked at once more: a grant that came with their
                 // answer is for the next ones.
                 Place::Previewing { recheck: true } => same && judged.grant.is_some() && stands(),

@@ -2,11 +2,12 @@
 //!
 //! What a lost call means is `lost`'s; here somebody still had it in hand, or saw it crash.
 
-use super::line::Overlay;
+use super::line::{Overlay, Place};
 use super::{Decision, cancel, line_of};
 use crate::agent::EffectClass;
-use crate::event::{Fact, InterruptKind, Outcome};
+use crate::event::{Fact, InterruptKind, Outcome, Rest};
 use crate::id::{CallKey, Digest};
+use crate::input::Kept;
 use crate::message::{Block, Content};
 use crate::policy::{Terms, shorten_failure};
 use crate::reject::Reject;
@@ -21,6 +22,7 @@ fn started<'a>(d: &Decision<'a>, call: CallKey) -> Result<(&'a Run, &'a Line), R
         | CallStatus::Previewing { .. }
         | CallStatus::Asking(_)
         | CallStatus::Ready
+        | CallStatus::Deferred { .. }
         | CallStatus::Reconciling { .. }
         | CallStatus::Unresolved { .. }
         | CallStatus::Done => {
@@ -32,16 +34,24 @@ fn started<'a>(d: &Decision<'a>, call: CallKey) -> Result<(&'a Run, &'a Line), R
 pub(super) fn returned(
     d: &mut Decision<'_>,
     key: CallKey,
-    content: &[Block],
-    error: bool,
-    duration_ms: u64,
+    (content, error, duration_ms): (&[Block], bool, u64),
+    kept: Option<&Kept>,
 ) -> Result<(), Reject> {
     let (run, line) = started(d, key)?;
-    let call = &line.calls[key.index as usize];
-    let content = with_repair(call, content);
-    d.record(Fact::ToolFinished { call: key, outcome: Outcome::Returned, content, error, duration_ms });
+    let index = key.index as usize;
     let mut overlay = Overlay::of(run, line);
-    overlay.seats[key.index as usize].place = super::line::Place::Done;
+    if let Some(Kept { name, value }) = kept {
+        if d.state.kept.len() >= MAX_KEPT && !d.state.kept.contains_key(name) {
+            let text =
+                format!("Not kept: the thread keeps {MAX_KEPT} things, and `{name}` would be one more");
+            overlay.close(d, index, Outcome::Returned, text);
+            return after(d, run, overlay);
+        }
+        d.record(Fact::ToolKept { call: key, name: name.clone(), value: value.clone() });
+    }
+    let content = with_repair(&line.calls[index], content);
+    d.record(Fact::ToolFinished { call: key, outcome: Outcome::Returned, content, error, duration_ms });
+    overlay.seats[index].place = Place::Done;
     after(d, run, overlay)
 }
 
@@ -59,6 +69,9 @@ pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
     }));
     blocks
 }
+
+/// Things that tools keep with one thread: each is a name in a tool's code, of which a handful are enough.
+const MAX_KEPT: usize = 16;
 
 /// Outside replies that one call may ask for, approvals included; a tool that asks for more goes round in a circle.
 const MAX_ASKS: u32 = 64;
@@ -95,6 +108,49 @@ pub(super) fn asked(
         overlay.open(d, index, kind.clone(), terms.clone());
     }
     after(d, run, overlay)
+}
+
+/// How often one call may be put off: looked after once a minute for a week, or each five seconds for half a day. Each
+/// time takes two events, so that a call which does nothing else fills no more than some megabytes of journal.
+const MAX_DEFERRALS: u32 = 10_000;
+
+/// How long a call may be put off at once; longer is cut to it. A year is longer than anybody plans for, and a time that
+/// far away is more often a mistake than a wish.
+const MAX_DEFERRAL_MS: u64 = 366 * 24 * 3_600_000;
+
+/// A tool goes on later.
+pub(super) fn deferred(
+    d: &mut Decision<'_>,
+    key: CallKey,
+    (after_ms, rest): (u64, Rest),
+    state: Option<&Content>,
+) -> Result<(), Reject> {
+    let (run, line) = started(d, key)?;
+    let index = key.index as usize;
+    if run.cancel.is_some() {
+        return stopped(d, key, "the run was stopped while the call was put off");
+    }
+    let mut overlay = Overlay::of(run, line);
+    if line.calls[index].deferrals < MAX_DEFERRALS {
+        let until = d.now.plus_ms(after_ms.min(MAX_DEFERRAL_MS));
+        d.record(Fact::ToolDeferred { call: key, until, state: state.cloned(), rest });
+        overlay.seats[index].place = Place::Deferred;
+    } else if line.calls[index].class == EffectClass::Pure {
+        let text = format!("Given up: the call was put off {MAX_DEFERRALS} times");
+        overlay.close(d, index, Outcome::Returned, text);
+    } else {
+        overlay.doubt(d, index, format!("the call was put off {MAX_DEFERRALS} times without an end"));
+    }
+    after(d, run, overlay)
+}
+
+/// Starts the calls whose time has come. A policy that has changed was told before.
+pub(super) fn resume_due(d: &mut Decision<'_>, line: &Line, overlay: &mut Overlay<'_>) {
+    for (index, call) in line.calls.iter().enumerate() {
+        if call.status.is_due(d.now) {
+            overlay.begin(d, index);
+        }
+    }
 }
 
 /// What a call would do is known.
@@ -142,14 +198,18 @@ pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Resul
     let reason = &*shorten_failure(reason);
     let index = key.index as usize;
     let mut overlay = Overlay::of(run, line);
-    match (line.calls[index].class, run.cancel.is_some()) {
+    let call = &line.calls[index];
+    let has_tries = call.tries < run.agent.limits.max_call_starts;
+    match (call.class, run.cancel.is_some()) {
+        // It only looked after what goes on elsewhere: that it was stopped there says nothing of it here.
+        (_, false) if call.rest == Rest::Repeatable && has_tries => overlay.begin(d, index),
         (EffectClass::Pure, cancelling) => {
             let outcome = if cancelling { Outcome::Cancelled } else { Outcome::Returned };
             overlay.close(d, index, outcome, format!("Stopped: {reason}"));
         }
         // The model's own repeat would be another effect with another key, done twice on the far side.
         (EffectClass::Keyed, false) => {
-            if line.calls[index].starts < run.agent.limits.max_call_starts {
+            if has_tries {
                 overlay.begin(d, index);
             } else {
                 overlay.doubt(d, index, reason.into());

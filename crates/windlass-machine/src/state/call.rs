@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::{Approval, Asked};
 use crate::agent::EffectClass;
-use crate::event::{Answer, Fact, Verdict};
+use crate::event::{Answer, Fact, Rest, Verdict};
 use crate::id::{Digest, Timestamp, ToolName};
 use crate::message::{Content, ToolResult};
 use crate::policy::Terms;
@@ -37,8 +37,12 @@ pub struct Call {
     pub view: u64,
     /// How often it was started.
     pub starts: u32,
+    /// How often it was started since it was last put off: what crashes and hangs have cost it.
+    pub tries: u32,
     /// How often an outside reply was asked for.
     pub asks: u32,
+    /// How often it was put off.
+    pub deferrals: u32,
     /// How the arguments came to differ from what the model asked.
     pub changed: Option<Changed>,
     /// What an approval of it is bound to.
@@ -57,10 +61,14 @@ pub struct Call {
     pub looks: u32,
     /// What it would do, as people were shown it.
     pub preview: Option<Digest>,
-    /// What was said to what it asked, for the tool.
+    /// What was said to what it asked, for the tool; one that was put off since has had it.
     pub reply: Option<Answer>,
-    /// What the tool wants back with that.
+    /// What the tool wants back with that, or when a time has come.
     pub parked: Option<Content>,
+    /// Whether its next start, or the one at hand, is that of a call that was put off.
+    pub resumes: bool,
+    /// What may be done again of what is left of it.
+    pub rest: Rest,
 }
 
 /// How a call's arguments came to differ from what the model asked.
@@ -90,6 +98,11 @@ pub enum CallStatus {
     Ready,
     /// Dispatched.
     Started,
+    /// Dispatched before, and nothing of it is in flight: it goes on at a time.
+    Deferred {
+        /// When.
+        until: Timestamp,
+    },
     /// Dispatched, its outcome lost, and a read that may tell it is on its way.
     Reconciling {
         /// Which try.
@@ -111,6 +124,11 @@ pub enum CallStatus {
 }
 
 impl CallStatus {
+    /// Whether the time has come to which the call was put off.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        matches!(self, Self::Deferred { until } if *until <= now)
+    }
+
     /// The interrupt that is open about the call.
     pub fn asked(&self) -> Option<&Asked> {
         match self {
@@ -119,6 +137,7 @@ impl CallStatus {
             | Self::Previewing { .. }
             | Self::Ready
             | Self::Started
+            | Self::Deferred { .. }
             | Self::Reconciling { .. }
             | Self::Unresolved { .. }
             | Self::Done => None,
@@ -132,6 +151,26 @@ impl Line {
         self.calls.iter().filter(|call| call.status.asked().is_some()).count()
     }
 
+    /// Whether something of it is in flight, or is looked after by the clock until it ends.
+    pub(super) fn goes_on(&self) -> bool {
+        self.calls.iter().any(|call| match call.status {
+            CallStatus::Previewing { .. }
+            | CallStatus::Started
+            | CallStatus::Reconciling { .. }
+            | CallStatus::Unresolved { .. } => true,
+            CallStatus::New
+            | CallStatus::Asking(_)
+            | CallStatus::Ready
+            | CallStatus::Deferred { .. }
+            | CallStatus::Done => false,
+        })
+    }
+
+    /// How many calls wait for a time.
+    pub fn deferred(&self) -> usize {
+        self.calls.iter().filter(|call| matches!(call.status, CallStatus::Deferred { .. })).count()
+    }
+
     /// Whether every call has its result.
     pub fn is_done(&self) -> bool {
         self.calls.iter().all(|call| call.status == CallStatus::Done)
@@ -139,6 +178,22 @@ impl Line {
 }
 
 impl Call {
+    /// Whether it may be started again without anybody's word when its outcome was lost.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        match self.class {
+            EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed => true,
+            EffectClass::Reconcile { .. } | EffectClass::Once => self.rest == Rest::Repeatable,
+        }
+    }
+
+    pub(super) fn deferred(&mut self, until: Timestamp, state: &Option<Content>, rest: Rest) {
+        self.status = CallStatus::Deferred { until };
+        // What people have said before stays said; the tool has had it.
+        self.parked = state.clone();
+        (self.resumes, self.rest) = (true, rest);
+        (self.deferrals, self.tries) = (self.deferrals + 1, 0);
+    }
+
     pub(super) fn new(call: &crate::message::ToolCall) -> Self {
         Self {
             id: call.id.clone(),
@@ -148,7 +203,9 @@ impl Call {
             class: EffectClass::Once,
             view: 0,
             starts: 0,
+            tries: 0,
             asks: 0,
+            deferrals: 0,
             changed: None,
             approval: Digest::default(),
             approved: false,
@@ -160,6 +217,8 @@ impl Call {
             preview: None,
             reply: None,
             parked: None,
+            resumes: false,
+            rest: Rest::default(),
         }
     }
 

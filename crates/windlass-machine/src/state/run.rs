@@ -13,7 +13,7 @@ use serde_json::Value;
 pub use self::asked::{Approval, Asked};
 use super::call::{Call, CallStatus, Changed, Line};
 use crate::agent::{Agent, EffectClass};
-use crate::event::{CancelReason, Fact, RunOptions, StepMode, Totals};
+use crate::event::{CancelReason, Fact, Rest, RunOptions, StepMode, Totals};
 use crate::id::{
     Attempt, CallKey, Digest, EffectId, InterruptId, ModelName, Principal, RunId, Seq, Timestamp, ToolName,
 };
@@ -33,7 +33,7 @@ pub struct Run {
     pub by: Principal,
     /// When it began.
     pub started_at: Timestamp,
-    /// Milliseconds that it has waited for people.
+    /// Milliseconds that it has waited for people, or for nothing but a time.
     pub waited_ms: u64,
     /// Since when it waits.
     pub waiting_since: Option<Timestamp>,
@@ -79,6 +79,8 @@ pub struct Run {
     pub raised: BTreeMap<String, u64>,
     /// Steps in a row with the same calls and the same results.
     pub streak: Streak,
+    /// What tools had kept with the thread before it, of what it has changed.
+    pub kept_before: BTreeMap<String, Option<Content>>,
 }
 
 /// Steps in a row that asked for the same calls and got the same results.
@@ -117,17 +119,16 @@ impl Run {
     pub fn is_waiting(&self) -> bool {
         match &self.phase {
             Phase::Parked(_) => true,
-            Phase::Calls(line) => {
-                let goes_on = |call: &Call| match call.status {
-                    CallStatus::Previewing { .. }
-                    | CallStatus::Started
-                    | CallStatus::Reconciling { .. }
-                    | CallStatus::Unresolved { .. } => true,
-                    CallStatus::New | CallStatus::Asking(_) | CallStatus::Ready | CallStatus::Done => false,
-                };
-                line.asking() > 0 && !line.calls.iter().any(goes_on)
-            }
+            Phase::Calls(line) => line.asking() > 0 && !line.goes_on(),
             Phase::Ready | Phase::Calling | Phase::Retrying(_) => false,
+        }
+    }
+
+    /// Whether nothing but a time makes the run go on: calls wait for it, nobody is asked, and nothing is in flight.
+    pub fn is_sleeping(&self) -> bool {
+        match &self.phase {
+            Phase::Calls(line) => line.deferred() > 0 && line.asking() == 0 && !line.goes_on(),
+            Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => false,
         }
     }
 
@@ -157,20 +158,21 @@ impl Run {
         parked.map(|asked| (None, asked)).into_iter().chain(asking)
     }
 
-    /// When an open interrupt or a read has something to say by the clock.
+    /// When an open interrupt, a read or a call that was put off has something to say by the clock.
     pub fn next_look(&self) -> Option<Timestamp> {
         let asked = self.open().filter_map(|(_, asked)| asked.deadline());
         let line = match &self.phase {
             Phase::Calls(line) => line.calls.as_slice(),
             Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => &[],
         };
-        let reads = line.iter().filter_map(|call| {
-            if let CallStatus::Unresolved { retry_at, .. } = call.status { Some(retry_at) } else { None }
+        let timers = line.iter().filter_map(|call| match call.status {
+            CallStatus::Unresolved { retry_at: at, .. } | CallStatus::Deferred { until: at } => Some(at),
+            _ => None, // tidy: the others wait for no time of their own
         });
-        asked.chain(reads).min()
+        asked.chain(timers).min()
     }
 
-    /// When the run's time is up; `None` while it waits for people, and once that was recorded.
+    /// When the run's time is up; `None` while it waits for people or sleeps, and once that was recorded.
     pub fn deadline(&self) -> Option<Timestamp> {
         if self.waiting_since.is_some() || self.agent.limits.run_timeout_ms == 0 || self.is_overtime {
             return None;
@@ -272,8 +274,10 @@ impl Run {
             Fact::CallPreviewed { digest, .. } => call.preview = Some(*digest),
             Fact::ToolParked { state, .. } => {
                 // An interrupt follows in the same batch.
-                (call.parked, call.reply) = (state.clone(), None);
+                (call.parked, call.reply, call.resumes) = (state.clone(), None, false);
+                call.rest = Rest::default();
             }
+            Fact::ToolDeferred { until, state, rest, .. } => call.deferred(*until, state, *rest),
             Fact::ToolReconciling { attempt, until, .. } => {
                 call.status = CallStatus::Reconciling { attempt: *attempt, until: *until };
             }
@@ -304,6 +308,7 @@ impl Run {
             | Fact::InterruptEscalated { .. }
             | Fact::InterruptClosed { .. }
             | Fact::ToolStarted { .. }
+            | Fact::ToolKept { .. }
             | Fact::ToolFinished { .. }
             | Fact::ToolInDoubt { .. }
             | Fact::WindowMoved { .. }
@@ -317,7 +322,7 @@ impl Run {
     pub(super) fn tool_started(&mut self, key: CallKey, effect: &EffectId) {
         let Some(call) = self.call_mut(key) else { return };
         call.status = CallStatus::Started;
-        call.starts += 1;
+        (call.starts, call.tries) = (call.starts + 1, call.tries + 1);
         let (first, class, tool) = (call.starts == 1, call.class, call.tool.clone());
         let by_people = call.approved && !call.approvals.is_empty();
         if first {
@@ -363,7 +368,7 @@ impl Run {
     }
 
     pub(super) fn count_waiting(&mut self, now: Timestamp) {
-        match (self.waiting_since, self.is_waiting()) {
+        match (self.waiting_since, self.is_waiting() || self.is_sleeping()) {
             (None, true) => self.waiting_since = Some(now),
             (Some(since), false) => {
                 self.waited_ms += now.since(since);

@@ -24,6 +24,8 @@ pub enum Leave {
 pub enum Doing {
     Nothing,
     Running,
+    /// Put off until then.
+    Sleeping(Timestamp),
     /// Its preview is looked up, the second time after an approval.
     Looking {
         again: bool,
@@ -46,6 +48,10 @@ pub struct ReferenceCall {
     pub parked: bool,
     pub doing: Doing,
     pub starts: u32,
+    /// Starts since it was put off.
+    pub tries: u32,
+    /// Whether what is left of it may be repeated, whatever its class.
+    pub watches: bool,
     pub looks: u32,
     /// What an approval is bound to.
     pub approval: Digest,
@@ -68,6 +74,8 @@ impl ReferenceCall {
             parked: false,
             doing: Doing::Nothing,
             starts: 0,
+            tries: 0,
+            watches: false,
             looks: 0,
             approval: Digest::default(),
             previews: false,
@@ -79,13 +87,13 @@ impl ReferenceCall {
 
     /// Whether it stands in its place of the line, and is not over.
     pub(super) fn holds_its_place(&self) -> bool {
-        matches!(self.doing, Doing::Running | Doing::Looking { again: true })
+        matches!(self.doing, Doing::Running | Doing::Sleeping(_) | Doing::Looking { again: true })
     }
 
     pub(super) fn may_be_repeated(&self) -> bool {
         match self.class {
             EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed => true,
-            EffectClass::Reconcile { .. } | EffectClass::Once => false,
+            EffectClass::Reconcile { .. } | EffectClass::Once => self.watches,
         }
     }
 
@@ -103,6 +111,11 @@ impl ReferenceCall {
         }
     }
 
+    /// Whether the time to which it was put off is still to come.
+    fn sleeps(&self, now: Timestamp) -> bool {
+        matches!(self.doing, Doing::Sleeping(until) if until > now)
+    }
+
     /// Whether people have approved it beside a preview.
     pub(super) fn is_approved_as_shown(&self) -> bool {
         self.previews && self.approved_preview.is_some()
@@ -116,6 +129,7 @@ impl ReferenceCall {
 
 impl Reference {
     pub(super) fn see_call(&mut self, fact: &Fact) {
+        let now = self.at;
         let run = self.run.as_mut().expect("a run is active");
         match fact {
             Fact::CallJudged { call, verdict, class, approval, previews, .. } => {
@@ -123,6 +137,7 @@ impl Reference {
                 assert!(call.asked.is_none(), "judged while somebody is asked");
                 // A repeat that the policy does not let through any more: what was lost stays lost.
                 let lost = call.doing == Doing::Running;
+                assert!(!call.sleeps(now), "judged while it sleeps");
                 assert!(
                     !lost || *verdict != Verdict::Allow && call.may_be_repeated(),
                     "judged while it runs"
@@ -141,7 +156,9 @@ impl Reference {
             Fact::CallPreviewing { call, recheck, .. } => {
                 let call = open(run, *call);
                 let repeats = call.doing == Doing::Running && call.may_be_repeated() && *recheck;
-                assert!((call.doing == Doing::Nothing || repeats) && call.asked.is_none() && call.previews);
+                let wakes = matches!(call.doing, Doing::Sleeping(_)) && !call.sleeps(now) && *recheck;
+                let rests = call.doing == Doing::Nothing || repeats || wakes;
+                assert!(rests && call.asked.is_none() && call.previews);
                 let approved = matches!(call.leave, Some(Leave::Approved(_))) || call.is_approved_as_shown();
                 assert!(!recheck || approved);
                 call.leave = recheck.then_some(Leave::Approved(call.approval));
@@ -159,7 +176,7 @@ impl Reference {
             Fact::ToolStarted { call, effect: id, .. } => {
                 self.refused = false;
                 let index = call.index as usize;
-                assert!(run.may_start(index), "{call:?} may not start: {:?}", run.calls);
+                assert!(run.may_start(index, now), "{call:?} may not start: {:?}", run.calls);
                 assert_eq!(*id, effect(&run.id, *call));
                 let call = &mut run.calls[index];
                 let approved = matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;
@@ -169,13 +186,29 @@ impl Reference {
                     *self.replies.entry(id.clone()).or_default() += 1;
                 }
                 (call.doing, call.starts, call.parked) = (Doing::Running, call.starts + 1, false);
+                call.tries += 1;
                 run.dispatched += u32::from(call.starts == 1);
                 *self.starts.entry(id.clone()).or_default() += 1;
             }
             Fact::ToolParked { call, .. } => {
                 let call = open(run, *call);
                 assert_eq!(call.doing, Doing::Running);
-                (call.doing, call.parked) = (Doing::Nothing, true);
+                (call.doing, call.parked, call.watches) = (Doing::Nothing, true, false);
+            }
+            Fact::ToolDeferred { call: key, until, rest, .. } => {
+                let id = effect(&run.id, *key);
+                assert!(run.cancel.is_none(), "put off while the run is being stopped");
+                let call = open(run, *key);
+                assert_eq!(call.doing, Doing::Running);
+                (call.doing, call.parked, call.tries) = (Doing::Sleeping(*until), true, 0);
+                call.watches = *rest == Rest::Repeatable;
+                if call.watches {
+                    self.watched.insert(id);
+                }
+            }
+            Fact::ToolKept { call: key, name, value } => {
+                assert_eq!(open(run, *key).doing, Doing::Running, "kept by a call that does not run");
+                self.kept.insert(name.clone(), value.clone());
             }
             Fact::ToolReconciling { call, attempt, .. } => {
                 let call = open(run, *call);

@@ -1,5 +1,7 @@
 //! What has to hold in a tale, after each turn and at its end: the machine and the reference say the same.
 
+use std::collections::HashMap;
+
 use windlass_machine::*;
 
 use super::{World, fold};
@@ -27,9 +29,12 @@ impl World {
         assert_eq!(state.at, self.reference.at);
         let waiting = state.queue.iter().map(|waiting| (waiting.id.clone(), waiting.queued.clone()));
         assert_eq!(waiting.collect::<Vec<_>>(), self.reference.queue);
+        let kept: HashMap<String, Content> = state.kept.clone().into_iter().collect();
+        assert_eq!(kept, self.reference.kept);
         assert_eq!(state.run.as_ref().map(|run| &run.id), self.reference.run.as_ref().map(|run| &run.id));
         let Some((run, expected)) = state.run.as_ref().zip(self.reference.run.as_ref()) else { return };
         assert_eq!(run.is_waiting(), expected.is_waiting());
+        assert_eq!(run.is_sleeping(), expected.is_sleeping());
         let flies = !self.machine.unfinished().is_empty() || !self.machine.wants().is_empty();
         let moves = flies || self.machine.deadline().is_some() || run.is_waiting();
         assert!(moves, "the run is stuck: {:?}", run.phase);

@@ -28,6 +28,10 @@ const SNAPSHOT_MIN_BYTES: usize = 64 * 1024;
 /// The wall clock may be set ahead while an actor sleeps, so it is looked at this often.
 const LONGEST_SLEEP_MS: u64 = 30_000;
 
+/// A run that sleeps no longer keeps its driver: to give it back and take it up again costs more than so many seconds of
+/// a few kilobytes, and whoever looks after rows does so once a second.
+const SHORT_SLEEP_MS: u64 = 10_000;
+
 /// One thread's driver.
 pub(super) struct Actor {
     pub deps: Arc<Deps>,
@@ -273,10 +277,16 @@ impl Actor {
     }
 
     fn is_idle(&self) -> bool {
-        // What waits for people is a row: where threads are looked after, it is taken up again when its time has come.
-        let waits = self.deps.attends && row::status(self.machine.state()) == ThreadStatus::Waiting;
         let due_in_ms = self.machine.due_in_ms(self.now());
-        let is_due = due_in_ms.is_some_and(|ms| ms == 0 || !waits);
+        // What waits for people or sleeps is a row: where threads are looked after, it is taken up again when its time
+        // has come.
+        let is_row = self.deps.attends
+            && match row::status(self.machine.state()) {
+                ThreadStatus::Waiting => true,
+                ThreadStatus::Sleeping => due_in_ms.is_none_or(|ms| ms > SHORT_SLEEP_MS),
+                ThreadStatus::Idle | ThreadStatus::Running => false,
+            };
+        let is_due = due_in_ms.is_some_and(|ms| ms == 0 || !is_row);
         self.in_flight.is_empty() && !is_due && self.machine.wants().is_empty()
     }
 

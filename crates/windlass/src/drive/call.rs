@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Replied, RunId, ThreadId,
-    ToolName, repair_arguments,
+    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Kept, Replied, Resumed, RunId,
+    ThreadId, ToolName, repair_arguments,
 };
 
 use super::contain::{Patience, attend, panic_text};
@@ -20,7 +20,10 @@ use super::execute::{Place, followed};
 use super::fill::NewBlobs;
 use super::{Deps, Letter};
 use crate::port::bus::Signal;
-use crate::port::tool::{Ask, CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply};
+use crate::port::journal::StoreError;
+use crate::port::tool::{
+    Ask, CallContext, Later, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolResumed,
+};
 use crate::tool::{WorkingFolder, key_of};
 
 /// Text of a preview at most: what a person can look through.
@@ -46,6 +49,9 @@ pub(super) struct ToolWork {
     pub arguments: Content,
     pub timeout_ms: u64,
     pub reply: Option<Box<Replied>>,
+    pub resumed: Option<Box<Resumed>>,
+    /// What the tool keeps with the thread.
+    pub kept: Option<Content>,
     pub cancel: CancellationToken,
 }
 
@@ -58,26 +64,39 @@ impl ToolWork {
     ) -> Option<Self> {
         match command {
             Command::CallModel { .. } => None,
-            Command::CallTool { call, start, tool, effect, arguments, timeout_ms, reply, class: _ } => {
+            Command::CallTool {
+                call,
+                start,
+                tool,
+                effect,
+                arguments,
+                timeout_ms,
+                reply,
+                resumed,
+                class: _,
+            } => {
+                let work = Work::Call(start);
                 Some(Self {
                     call,
-                    work: Work::Call(start),
+                    work,
                     tool,
                     effect,
                     arguments,
                     timeout_ms,
                     reply,
+                    resumed,
+                    kept: None,
                     cancel,
                 })
             }
             Command::PreviewTool { call, round, tool, arguments, timeout_ms } => {
                 let effect = EffectId::derive(place.0, place.1, call);
-                let work = Work::Preview(round);
-                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply: None, cancel })
+                let (work, reply, resumed, kept) = (Work::Preview(round), None, None, None);
+                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, kept, cancel })
             }
             Command::Reconcile { call, attempt, tool, effect, arguments, timeout_ms } => {
-                let work = Work::Reconcile(attempt);
-                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply: None, cancel })
+                let (work, reply, resumed, kept) = (Work::Reconcile(attempt), None, None, None);
+                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, kept, cancel })
             }
         }
     }
@@ -144,31 +163,58 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let input = match ended {
         Ok(ToolOutput { ask: Some(ask), .. }) => {
             let Ask { kind, terms, state } = *ask;
-            let state = match state {
-                Some(state) => blobs.text(&place.deps, state).await.map(Some),
-                None => Ok(None),
-            };
-            match state {
+            match blobs.text_if(&place.deps, state).await {
                 Ok(state) => Input::ToolAsked { call, kind: Box::new(kind), terms, state },
                 Err(error) => Input::ToolStopped { call, reason: unstored(error) },
             }
         }
-        Ok(ToolOutput { lost: Some(reason), .. }) => Input::ToolStopped { call, reason },
-        Ok(output) => {
-            for part in &output.parts {
-                if let OutputPart::Text(text) = part {
-                    tracing::trace!(text, "result");
-                }
-            }
-            let error = output.error;
-            match blobs.output(&place.deps, output).await {
-                Ok(content) => Input::ToolReturned { call, content, error, duration_ms },
+        Ok(ToolOutput { later: Some(later), .. }) => {
+            let Later { after_ms, state, rest } = *later;
+            match blobs.text_if(&place.deps, state).await {
+                Ok(state) => Input::ToolDeferred { call, after_ms, state, rest },
                 Err(error) => Input::ToolStopped { call, reason: unstored(error) },
             }
         }
+        Ok(ToolOutput { lost: Some(reason), .. }) => Input::ToolStopped { call, reason },
+        Ok(output) => match returned(place, &work.tool, output, &mut blobs).await {
+            Ok((content, error, kept)) => Input::ToolReturned { call, content, error, duration_ms, kept },
+            Err(error) => Input::ToolStopped { call, reason: unstored(error) },
+        },
         Err(reason) => Input::ToolStopped { call, reason },
     };
     Letter { blobs: blobs.0, ..Letter::plain(input) }
+}
+
+/// What a tool may keep with a thread: some hundred tasks with their descriptions.
+const KEPT_MAX_BYTES: usize = 256 * 1024;
+
+/// An answer as it is recorded, with what the tool keeps.
+async fn returned(
+    place: &Place,
+    tool: &ToolName,
+    mut output: ToolOutput,
+    blobs: &mut NewBlobs,
+) -> Result<(Vec<Block>, bool, Option<Box<Kept>>), StoreError> {
+    let name = place.deps.registry.get(tool.as_str()).and_then(|tool| tool.keeps().map(str::to_owned));
+    let keep = output.keep.take();
+    let too_long = keep.as_ref().map(String::len).filter(|size| *size > KEPT_MAX_BYTES);
+    if let Some(size) = too_long {
+        let text = format!("Not kept: {size} bytes are more than the {KEPT_MAX_BYTES} that may be kept");
+        output = ToolOutput::error(text);
+    }
+    for part in &output.parts {
+        if let OutputPart::Text(text) = part {
+            tracing::trace!(text, "result");
+        }
+    }
+    let kept = match (keep.filter(|_| too_long.is_none()), name) {
+        (Some(value), Some(name)) => {
+            Some(Box::new(Kept { name, value: blobs.text(&place.deps, value).await? }))
+        }
+        (Some(_), None) | (None, _) => None,
+    };
+    let error = output.error;
+    Ok((blobs.output(&place.deps, output).await?, error, kept))
 }
 
 async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
@@ -229,10 +275,11 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     let (_, lost) = prepare(&place.deps, work.tool.as_str(), &work.arguments).await?;
     let registered = registry.enabled(spec.tool.as_str());
     let registered = registered.ok_or_else(|| format!("the tool `{}` is not available", spec.tool))?;
-    if !matches!(registry.effect_class(registered), EffectClass::Pure | EffectClass::Idempotent) {
+    let arguments = spec.arguments_for(&lost, &work.effect)?;
+    let class = registry.adjusted(registered, registered.tool.conduct(&arguments).class);
+    if !matches!(class, EffectClass::Pure | EffectClass::Idempotent) {
         return Err(format!("`{}` is no tool that only reads", spec.tool));
     }
-    let arguments = spec.arguments_for(&lost, &work.effect)?;
     registry.check_arguments(spec.tool.as_str(), &arguments)?;
     let folder = place.folder.find(place, &work.cancel).await?;
     let (context, progressed) = context(place, work, folder).await?;
@@ -244,7 +291,8 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
         OutputPart::Image { .. } | OutputPart::File { .. } => None,
     });
     let text: String = texts.collect();
-    if !output.error && output.ask.is_none() && output.lost.is_none() && spec.is_found(&text) {
+    let is_answer = output.ask.is_none() && output.later.is_none() && output.lost.is_none();
+    if !output.error && is_answer && spec.is_found(&text) {
         return Ok(output);
     }
     let shown: String = text.chars().take(200).collect();
@@ -267,17 +315,18 @@ async fn context(
     folder: Option<Arc<WorkingFolder>>,
 ) -> Result<(CallContext, Arc<Notify>), String> {
     let reply = match &work.reply {
-        None => None,
         Some(replied) => {
-            let state = match &replied.state {
-                Some(state) => {
-                    let text = place.deps.text_of(state).await;
-                    Some(text.map_err(|error| format!("what the tool wanted back cannot be read: {error}"))?)
-                }
-                None => None,
-            };
+            let state = wanted_back(place, replied.state.as_ref()).await?;
             Some(ToolReply { answer: replied.answer.clone(), state })
         }
+        None => None,
+    };
+    let resumed = match &work.resumed {
+        Some(resumed) => {
+            let state = wanted_back(place, resumed.state.as_ref()).await?;
+            Some(ToolResumed { times: resumed.times, state })
+        }
+        None => None,
     };
     let progressed = Arc::new(Notify::new());
     let context = CallContext {
@@ -287,10 +336,20 @@ async fn context(
         effect_id: work.effect.clone(),
         cancel: work.cancel.child_token(),
         folder,
+        now: place.deps.clock.now(),
+        utc_offset_minutes: place.utc_offset_minutes,
+        kept: wanted_back(place, work.kept.as_ref()).await?,
         reply,
+        resumed,
         progress: progress(place, work.call, progressed.clone()),
     };
     Ok((context, progressed))
+}
+
+async fn wanted_back(place: &Place, state: Option<&Content>) -> Result<Option<String>, String> {
+    let Some(state) = state else { return Ok(None) };
+    let text = place.deps.text_of(state).await;
+    text.map(Some).map_err(|error| format!("what the tool wanted back cannot be read: {error}"))
 }
 
 fn patience<'a>(

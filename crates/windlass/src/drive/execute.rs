@@ -36,6 +36,8 @@ pub(super) struct Place {
     pub run: RunId,
     /// Where the thread's tools work.
     pub folder: Arc<ThreadFolder>,
+    /// The time zone that the run is told the time in.
+    pub utc_offset_minutes: Option<i32>,
     /// What a log shows of the command.
     pub span: Span,
 }

@@ -95,6 +95,18 @@ impl NewBlobs {
         Ok(Content::Blob(self.keep(deps, "text/plain", tokens, Bytes::from(text)).await?))
     }
 
+    /// The same of a text that may be missing.
+    pub(crate) async fn text_if(
+        &mut self,
+        deps: &Deps,
+        text: Option<String>,
+    ) -> Result<Option<Content>, StoreError> {
+        match text {
+            Some(text) => self.text(deps, text).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// A content as it is recorded.
     pub(crate) async fn content(&mut self, deps: &Deps, content: Content) -> Result<Content, StoreError> {
         match content {

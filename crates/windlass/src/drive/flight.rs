@@ -85,8 +85,14 @@ impl InFlight {
             let span = trace::command_span(span, run, &command);
             let folder =
                 self.folder.get_or_insert_with(|| ThreadFolder::new(machine.state().folder.clone())).clone();
-            let place =
-                Place { deps: deps.clone(), thread: thread.clone(), run: run.id.clone(), folder, span };
+            let place = Place {
+                deps: deps.clone(),
+                thread: thread.clone(),
+                run: run.id.clone(),
+                folder,
+                utc_offset_minutes: run.options.utc_offset_minutes,
+                span,
+            };
             let cancel = CancellationToken::new();
             match command {
                 Command::CallModel { attempt, .. } => {
@@ -100,9 +106,12 @@ impl InFlight {
                         Some(ModelFlight { attempt, cancel, reply: call_model(place, work).boxed() });
                 }
                 command => {
-                    let Some(work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else {
+                    let Some(mut work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else {
                         continue;
                     };
+                    let tool = deps.registry.get(work.tool.as_str());
+                    let name = tool.as_ref().and_then(|tool| tool.keeps());
+                    work.kept = name.and_then(|name| machine.state().kept.get(name).cloned());
                     let (call, kind) = (work.call, work.work);
                     let task = self.begin(place, work);
                     self.tools.push(ToolFlight { call, work: kind, cancel, task });
@@ -133,7 +142,8 @@ impl InFlight {
         match input {
             Input::ToolReturned { call, .. }
             | Input::ToolStopped { call, .. }
-            | Input::ToolAsked { call, .. } => {
+            | Input::ToolAsked { call, .. }
+            | Input::ToolDeferred { call, .. } => {
                 self.tools.retain(|flight| flight.call != *call || !matches!(flight.work, Work::Call(_)));
             }
             Input::Previewed { call, round, .. } => self.forget(*call, Work::Preview(*round)),

@@ -27,6 +27,7 @@ pub(crate) mod watch;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{BlobRef, Digest, Input, InputId, Principal, Reject, Seq, ThreadId, ToolSpec};
@@ -37,7 +38,7 @@ use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
 use crate::port::hook::Hook;
-use crate::port::journal::{Epoch, Journal};
+use crate::port::journal::{Epoch, Journal, StoreError};
 use crate::port::model::Models;
 use crate::port::observe::Observer;
 use crate::port::records::Records;
@@ -55,8 +56,9 @@ pub(crate) const MAILBOX: usize = 64;
 /// Tells how much a user of a workspace may spend altogether, in millionths of a dollar.
 pub(crate) type CreditOf = dyn Fn(&str, &Principal) -> Option<u64> + Send + Sync;
 
-/// Tells the roles of a principal.
-pub(crate) type RolesOf = dyn Fn(&Principal) -> Vec<String> + Send + Sync;
+/// Tells the roles of a principal as they are now.
+pub(crate) type RolesOf =
+    dyn Fn(Principal) -> BoxFuture<'static, Result<Vec<String>, StoreError>> + Send + Sync;
 
 /// What every actor of an engine shares.
 pub(crate) struct Deps {

@@ -176,8 +176,11 @@ impl Deps {
         }
         let now = self.clock.now();
         let (past, next_bound) = bounds(&policy, now);
-        let version = version(&policy, past, self.registry_digest);
-        let roles = self.roles_of.as_ref().map(|roles_of| roles_of(user)).unwrap_or_default();
+        let roles = match &self.roles_of {
+            Some(roles_of) => roles_of(user.clone()).await?,
+            None => Vec::new(),
+        };
+        let version = version(&policy, past, &roles, self.registry_digest);
         Ok(PolicyNow {
             policy: Arc::new(policy),
             roles,
@@ -233,9 +236,9 @@ fn bounds(policy: &Policy, now: Timestamp) -> (usize, Option<Timestamp>) {
     (past, all.into_iter().filter(|bound| *bound > now).min())
 }
 
-/// A number that differs where policy or tools do; never 0, which stands for no policy.
-fn version(policy: &Policy, past: usize, tools: Digest) -> u64 {
-    let digest = policy.digest().chain(&(past, tools));
+/// A number that differs where policy, roles or tools do; never 0, which stands for no policy.
+fn version(policy: &Policy, past: usize, roles: &[String], tools: Digest) -> u64 {
+    let digest = policy.digest().chain(&(past, roles, tools));
     let mut first = [0; 8];
     first.copy_from_slice(&digest.as_bytes()[..8]);
     // Journals are JSON, whose readers may keep numbers as floats.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use windlass_machine::{
     Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Refused, Reject, Seq,
+    Timestamp,
 };
 
 use super::actor::{Actor, Ended};
@@ -22,6 +23,8 @@ use crate::port::records::{RecordChange, RecordWrite};
 /// What one round has decided.
 #[derive(Default)]
 pub(super) struct Round {
+    /// The thread's time when it began. All of it is decided at that time: what is due in it was judged in it.
+    at: Timestamp,
     events: Vec<Event>,
     blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
     consumed: Vec<(InputId, InboxOutcome)>,
@@ -111,7 +114,7 @@ impl Actor {
         no_room: &[NoRoom],
         letters: &mut [Letter],
     ) -> Result<Option<Again>, Ended> {
-        let mut round = Round::default();
+        let mut round = Round { at: self.now(), ..Round::default() };
         self.uses_grants = false;
         round.consumed.extend(self.refused.iter().map(|(id, what)| {
             tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
@@ -245,14 +248,14 @@ impl Actor {
 
     /// A policy that changed since calls were judged counts before any of them starts.
     async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
-        if waiting(&self.machine).next().is_none() {
+        if waiting(&self.machine, round.at).next().is_none() {
             return Ok(());
         }
         // What another process has changed counts as well, and at once.
         self.look_at_changes().await?;
         let Some(policy) = self.policy().await? else { return Ok(()) };
         let (step, now) = (self.step_seq, policy.version);
-        let older = waiting(&self.machine).filter(|(_, call)| call.view != now);
+        let older = waiting(&self.machine, round.at).filter(|(_, call)| call.view != now);
         let older: Vec<Rejudged> =
             older.map(|(index, call)| Rejudged::of((step, index), call, now)).collect();
         // A rejudgement that changes nothing records nothing: once for each call, as it stands, and policy is enough.
@@ -269,7 +272,7 @@ impl Actor {
     fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Accepted {
         let Letter { input: _, blobs, row, reply: _, asked } = letter;
         let first = self.machine.state().seq.next();
-        let outcome = match self.machine.handle(input, self.now()) {
+        let outcome = match self.machine.handle(input, round.at) {
             Ok(events) => {
                 round.blobs.extend(blobs.iter().cloned());
                 for event in events {
@@ -398,14 +401,20 @@ impl Actor {
     }
 }
 
-/// The calls that were judged and have not started, with their places.
-fn waiting(machine: &Machine) -> impl Iterator<Item = (usize, &Call)> {
+/// The calls that were judged and have not started, with their places; those that were put off once their time has come.
+fn waiting(machine: &Machine, now: Timestamp) -> impl Iterator<Item = (usize, &Call)> {
     let calls = match machine.state().run.as_ref().map(|run| &run.phase) {
         Some(Phase::Calls(line)) => line.calls.as_slice(),
         Some(Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_)) | None => &[],
     };
-    let waits = |status: &CallStatus| {
-        matches!(status, CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready)
+    let waits = move |status: &CallStatus| match status {
+        CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready => true,
+        CallStatus::Deferred { .. } => status.is_due(now),
+        CallStatus::New
+        | CallStatus::Started
+        | CallStatus::Reconciling { .. }
+        | CallStatus::Unresolved { .. }
+        | CallStatus::Done => false,
     };
     calls.iter().enumerate().filter(move |(_, call)| call.view != 0 && waits(&call.status))
 }

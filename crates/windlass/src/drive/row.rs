@@ -10,6 +10,7 @@ use crate::port::journal::{RunView, ThreadStatus, ThreadView};
 pub(super) fn status(state: &State) -> ThreadStatus {
     match &state.run {
         None => ThreadStatus::Idle,
+        Some(run) if run.is_sleeping() => ThreadStatus::Sleeping,
         Some(run) if run.waiting_since.is_some() => ThreadStatus::Waiting,
         Some(_) => ThreadStatus::Running,
     }

@@ -117,6 +117,7 @@ pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
         Input::ToolReturned { error: false, .. } => "returned",
         Input::ToolReturned { error: true, .. } => "error",
         Input::ToolAsked { .. } => "asked",
+        Input::ToolDeferred { .. } => "deferred",
         Input::Previewed { .. } => "previewed",
         Input::Reconciled { found: Some(_), .. } => "found",
         Input::Reconciled { found: None, .. } => "not_found",
@@ -195,6 +196,8 @@ fn tell(span: &Span, event: &Event) {
         | Fact::CallPreviewed { .. }
         | Fact::ToolStarted { .. }
         | Fact::ToolParked { .. }
+        | Fact::ToolDeferred { .. }
+        | Fact::ToolKept { .. }
         | Fact::ToolReconciling { .. }
         | Fact::Note { .. } => {}
     }

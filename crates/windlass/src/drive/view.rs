@@ -144,13 +144,16 @@ impl Deps {
         let tool = &registered.tool;
         // A tool that panics here would take the thread's driver down each time it is opened.
         let told = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            (value.as_deref().and_then(|value| tool.asks(value)), tool.previews())
+            let asks = value.as_deref().and_then(|value| tool.asks(value));
+            // Arguments that cannot be read start nothing.
+            (asks, tool.previews(), tool.conduct(value.as_deref().unwrap_or(&Value::Null)))
         }));
-        let Ok((ask, previews)) = told else { return CallView::Unknown };
+        let Ok((ask, previews, conduct)) = told else { return CallView::Unknown };
         let asks = ask.map(|ask| (ask.kind, ask.terms));
         let Looked { thread, run, call, .. } = looked;
         let key = |_: &String| Digest::of(key_of(&EffectId::derive(thread, run, call)).as_bytes());
-        let added = registered.key_argument.iter().map(|name| (name.clone(), key(name))).collect();
+        let filled = registered.key_argument.iter().map(|name| (name.clone(), key(name)));
+        let added = filled.chain(conduct.added).collect();
         let hook = match (&self.hook, &value) {
             (Some(hook), Some(arguments)) => {
                 let spec = &registered.spec;
@@ -160,8 +163,8 @@ impl Deps {
             (Some(_), None) | (None, _) => None,
         };
         CallView::Known(Box::new(KnownCall {
-            class: self.registry.effect_class(registered),
-            annotations: registered.spec.annotations,
+            class: self.registry.adjusted(registered, conduct.class),
+            annotations: conduct.annotations,
             trust: if self.registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted },
             server: registered.tool.server().map(str::to_owned),
             schema: registered.schema_digest,

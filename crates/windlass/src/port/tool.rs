@@ -10,7 +10,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Answer, CallKey, EffectClass, EffectId, InterruptKind, RunId, Terms, ThreadId, ToolSpec,
+    Annotations, Answer, CallKey, Digest, EffectClass, EffectId, InterruptKind, Rest, RunId, Terms, ThreadId,
+    Timestamp, ToolSpec,
 };
 
 /// Something that a model can ask for.
@@ -24,6 +25,12 @@ pub trait Tool: Send + Sync {
         EffectClass::from_annotations(self.spec().annotations)
     }
 
+    /// What a call with these arguments does. It differs from what the tool's own shape says only for a tool that does
+    /// different things by its arguments, such as one that reads and writes. It reads nothing but what it is given.
+    fn conduct(&self, _arguments: &Value) -> Conduct {
+        Conduct { annotations: self.spec().annotations, class: self.effect_class(), added: Vec::new() }
+    }
+
     /// Whether the hints are believed. A server's are where an administrator has said so.
     fn is_trusted(&self) -> bool {
         true
@@ -31,6 +38,12 @@ pub trait Tool: Send + Sync {
 
     /// The server that the tool belongs to, where it is not the engine's own.
     fn server(&self) -> Option<&str> {
+        None
+    }
+
+    /// The name under which the tool keeps something with the thread, which all tools of that name share. It goes with
+    /// the thread's journal: forks have it, and a rollback takes it back.
+    fn keeps(&self) -> Option<&str> {
         None
     }
 
@@ -55,6 +68,18 @@ pub trait Tool: Send + Sync {
     /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver. So is a call that
     /// blocks its thread, on a runtime of several threads; one that is killed then goes on until it next awaits.
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput;
+}
+
+/// What one call does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conduct {
+    /// Hints about it.
+    pub annotations: Annotations,
+    /// What may be done again when its outcome was lost.
+    pub class: EffectClass,
+    /// Names and digests of what decides about the call beside its arguments, such as the address that it goes to: an
+    /// approval holds for these and no others. Never of a secret.
+    pub added: Vec<(String, Digest)>,
 }
 
 /// Tools that come and go while the engine runs: those of servers, for example.
@@ -84,8 +109,17 @@ pub struct CallContext {
     pub cancel: CancellationToken,
     /// The folder that tools work in, where there is one.
     pub folder: Option<Arc<crate::tool::WorkingFolder>>,
+    /// When the call was started.
+    pub now: Timestamp,
+    /// The time zone that the run is told the time in, as an offset from UTC in minutes.
+    pub utc_offset_minutes: Option<i32>,
+    /// What the tool keeps with the thread, where it has kept anything. Nothing else changes it while the call runs,
+    /// unless the call is pure, and runs beside others.
+    pub kept: Option<String>,
     /// What people said to what the call asked; `None` at its first start.
     pub reply: Option<ToolReply>,
+    /// What a call that was put off until now wanted back; `None` at its first start, and with a reply.
+    pub resumed: Option<ToolResumed>,
     /// Progress for whoever watches; lost when nobody does, and never recorded. It also gives the call its full time
     /// again.
     pub progress: ProgressSender,
@@ -98,6 +132,28 @@ pub struct ToolReply {
     pub answer: Answer,
     /// What the tool wanted back.
     pub state: Option<String>,
+}
+
+/// What a call that was put off gets back when its time has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResumed {
+    /// How often it was put off.
+    pub times: u32,
+    /// What the tool wanted back.
+    pub state: Option<String>,
+}
+
+/// A call that goes on later. Until then nothing of it is held: no task, no memory, no process. It may be put off 10,000
+/// times, and for a year at once; a longer time is cut to that, and the tool finds itself early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// How long from now, in milliseconds.
+    pub after_ms: u64,
+    /// What the tool wants back; recorded.
+    pub state: Option<String>,
+    /// What may be done again of what is left, when its outcome is lost. A call that only looks after what has begun
+    /// elsewhere says [`Rest::Repeatable`], whatever its effect class says of the whole.
+    pub rest: Rest,
 }
 
 /// What a call asks people before it can go on.
@@ -130,7 +186,7 @@ impl ProgressSender {
 }
 
 /// What a call answered, for the model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
     /// The parts, in order; the driver leaves out the last ones of a result that has too many.
     pub parts: Vec<OutputPart>,
@@ -138,6 +194,12 @@ pub struct ToolOutput {
     pub error: bool,
     /// What has to be asked first. The call then has no answer yet: it is started again with the reply.
     pub ask: Option<Box<Ask>>,
+    /// When it goes on. The call then has no answer yet: it is started again at that time. A run that is cancelled
+    /// meanwhile starts nothing: the call is then in doubt, unless it is pure.
+    pub later: Option<Box<Later>>,
+    /// What the tool keeps with the thread from now on, at most 256 KiB; `None`: what it has kept before. It counts
+    /// together with the answer, or not at all, so that a call which does nothing else may be repeated.
+    pub keep: Option<String>,
     /// Why nobody knows what became of the call: it was sent, and no answer came. What that means is decided by its
     /// effect class, as for a call that was killed.
     pub lost: Option<String>,
@@ -169,18 +231,27 @@ pub enum OutputPart {
 impl ToolOutput {
     /// A text answer.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: false, ask: None, lost: None }
+        Self { parts: vec![OutputPart::Text(text.into())], ..Self::default() }
     }
     /// No answer yet: people have to be asked first.
     pub fn ask(ask: Ask) -> Self {
-        Self { parts: Vec::new(), error: false, ask: Some(Box::new(ask)), lost: None }
+        Self { ask: Some(Box::new(ask)), ..Self::default() }
+    }
+    /// No answer yet: the call goes on at a time.
+    pub fn later(later: Later) -> Self {
+        Self { later: Some(Box::new(later)), ..Self::default() }
+    }
+    /// The same, and this is kept with the thread from now on.
+    pub fn keeping(mut self, value: impl Into<String>) -> Self {
+        self.keep = Some(value.into());
+        self
     }
     /// No answer, and none will come: the call was sent, and what became of it is not known.
     pub fn lost(reason: impl Into<String>) -> Self {
-        Self { parts: Vec::new(), error: false, ask: None, lost: Some(reason.into()) }
+        Self { lost: Some(reason.into()), ..Self::default() }
     }
     /// An error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { parts: vec![OutputPart::Text(text.into())], error: true, ask: None, lost: None }
+        Self { parts: vec![OutputPart::Text(text.into())], error: true, ..Self::default() }
     }
 }

@@ -37,6 +37,7 @@ pub struct FunctionTool {
     effect_class: Option<EffectClass>,
     function: Box<Function>,
     preview: Option<Box<Preview>>,
+    keeps: Option<&'static str>,
 }
 
 type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
@@ -64,7 +65,7 @@ impl FunctionTool {
             Ok(arguments) => function(context, arguments).map(O::into_tool_output).boxed(),
             Err(problem) => ready(ToolOutput::error(format!("Invalid arguments: {problem}"))).boxed(),
         };
-        Self { spec, effect_class: None, function: Box::new(function), preview: None }
+        Self { spec, effect_class: None, function: Box::new(function), preview: None, keeps: None }
     }
 
     /// Sets the hints; without [`FunctionTool::effect_class`] the class follows from them.
@@ -88,6 +89,12 @@ impl FunctionTool {
         self
     }
 
+    /// Names what the tool keeps with the thread; tools of the same name share it.
+    pub fn keeps(mut self, name: &'static str) -> Self {
+        self.keeps = Some(name);
+        self
+    }
+
     /// Sets what may be done again when a call's outcome was lost, whatever the hints say.
     pub fn effect_class(mut self, class: EffectClass) -> Self {
         self.effect_class = Some(class);
@@ -103,6 +110,10 @@ impl Tool for FunctionTool {
 
     fn effect_class(&self) -> EffectClass {
         self.effect_class.unwrap_or_else(|| EffectClass::from_annotations(self.spec.annotations))
+    }
+
+    fn keeps(&self) -> Option<&str> {
+        self.keeps
     }
 
     fn previews(&self) -> bool {

@@ -3,8 +3,10 @@
 //! Whether a call may run is the gate's business, and when it runs is the driver's; nothing here
 //! asks, waits for an answer or retries.
 
+pub mod api;
 pub mod builtin;
 
+mod charset;
 mod folder;
 mod function;
 mod image;

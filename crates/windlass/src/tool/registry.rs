@@ -126,13 +126,18 @@ impl Registry {
         self
     }
 
-    /// What may be done again when the outcome of a tool's call was lost.
+    /// What may be done again when the outcome of a tool's call was lost, as far as the tool alone tells it.
     pub(crate) fn effect_class(&self, registered: &Registered) -> EffectClass {
+        self.adjusted(registered, registered.tool.effect_class())
+    }
+
+    /// What an administrator says of a class that the tool itself has given.
+    pub(crate) fn adjusted(&self, registered: &Registered, own: EffectClass) -> EffectClass {
         let adjusted = self.adjustments.get(&registered.spec.name);
         if let Some(reconcile) = adjusted.and_then(|adjusted| adjusted.reconcile.as_ref()) {
             return EffectClass::Reconcile { wait_ms: reconcile.wait_ms };
         }
-        match (adjusted.and_then(|adjusted| adjusted.effect_class), registered.tool.effect_class()) {
+        match (adjusted.and_then(|adjusted| adjusted.effect_class), own) {
             (Some(class), _) => class,
             // The far side recognises a repeat.
             (None, EffectClass::Once) if registered.key_argument.is_some() => EffectClass::Keyed,

@@ -205,7 +205,7 @@ async fn a_result_of_fifty_megabytes_is_shortened() {
 async fn a_result_of_a_hundred_parts_is_shortened_as_one() {
     let tool = FunctionTool::new("big", "answers much", |_, _: Text| async {
         let part = |n: usize| OutputPart::Text(format!("<{n}>{}", "x".repeat(RESULT_MAX_CHARS)));
-        ToolOutput { parts: (0..100).map(part).collect(), error: false, ask: None, lost: None }
+        ToolOutput { parts: (0..100).map(part).collect(), ..ToolOutput::default() }
     });
     let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
     let data = outcome.data.unwrap();
@@ -227,7 +227,7 @@ async fn a_result_of_a_hundred_thousand_parts_is_cut_and_says_so() {
             0 => OutputPart::Text(format!("<{n}>")),
             _ => OutputPart::Image { media_type: "image/png".into(), bytes: n.to_be_bytes().to_vec().into() },
         };
-        ToolOutput { parts: (0..100_000).map(part).collect(), error: false, ask: None, lost: None }
+        ToolOutput { parts: (0..100_000).map(part).collect(), ..ToolOutput::default() }
     });
     let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
     let data = outcome.data.unwrap();

@@ -7,6 +7,7 @@ mod control;
 mod crash;
 mod folders;
 mod fork;
+mod kept;
 mod leave;
 mod limits;
 mod live;

@@ -7,6 +7,7 @@ mod budget;
 mod effect;
 mod grant;
 mod hook;
+mod later;
 mod line;
 mod listing;
 mod policy;
@@ -64,7 +65,7 @@ fn plan(steps: &[&[(&str, &str)]]) -> ScriptedModels {
 }
 
 /// The texts of the newest results.
-fn told(call: &ModelCall) -> String {
+pub fn told(call: &ModelCall) -> String {
     let tool = call.request.messages.iter().rev().find(|message| message.role == Role::Tool);
     let mut texts = Vec::new();
     for block in tool.iter().flat_map(|message| &message.blocks) {

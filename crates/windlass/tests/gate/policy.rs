@@ -1,5 +1,7 @@
 //! Rules, modes and grants that change while calls wait, and grants that are counted.
 
+use std::sync::{Arc, Mutex};
+
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
@@ -363,8 +365,29 @@ async fn a_rule_that_names_a_role_counts_for_those_who_have_it() {
         let tools = registry([counter.tool("write", EffectClass::Once)]);
         let deny = Rule { roles: vec!["ops".into()], ..rule(Verdict::Deny, "write") };
         let engine = asking(&store, &models, tools).rules(vec![deny]).auto_run(AutoRun::Everything);
-        let engine = engine.roles_of(move |_| vec![role.to_owned()]).build().await.unwrap();
+        let engine =
+            engine.roles_of(move |_| async move { Ok(vec![role.to_owned()]) }).build().await.unwrap();
         engine.run(task_in("t", "go")).await.unwrap();
         assert_eq!(counter.count(), written, "{role}");
     }
+}
+
+/// Records of the program's own say who has which role, and another process may change them.
+#[tokio::test]
+async fn a_role_that_was_taken_away_counts_for_a_call_that_waits_for_its_place() {
+    let (store, counter) = (store(), Counter::default());
+    let tools = registry([counter.tool("ask", EffectClass::Once), counter.tool("write", EffectClass::Once)]);
+    let allow = Rule { roles: vec!["ops".into()], ..rule(Verdict::Allow, "write") };
+    let roles = Arc::new(Mutex::new(vec!["ops".to_owned()]));
+    let now = roles.clone();
+    let engine = asking(&store, &plan(&[&[("ask", "a"), ("write", "b")]]), tools)
+        .rules(vec![allow])
+        .roles_of(move |_| std::future::ready(Ok(now.lock().unwrap().clone())));
+    let engine = engine.build().await.unwrap();
+    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    assert_eq!(open(&waits).len(), 1);
+    roles.lock().unwrap().clear();
+    engine.answer(&"t".into(), &open(&waits)[0], Answer::Approve, party("ann")).await.unwrap();
+    let waits = engine.wait(&waits.run_id).await.unwrap();
+    assert_eq!((open(&waits).len(), counter.count()), (1, 1));
 }

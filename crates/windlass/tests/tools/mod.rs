@@ -1,12 +1,16 @@
 //! Tools, called as the driver calls them.
 
+mod api;
 mod edit;
 mod function;
 mod hostile;
+mod lists;
+mod notebook;
 mod preview;
 mod read;
 mod registry;
 mod search;
+mod time;
 mod write;
 
 use std::fs;
@@ -19,7 +23,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use windlass::port::tool::{CallContext, OutputPart, ProgressSender, Tool, ToolOutput};
 use windlass::tool::{Registry, WorkingFolder, builtin};
-use windlass_machine::{CallKey, EffectId};
+use windlass_machine::{CallKey, EffectId, Timestamp};
 
 /// A working folder beside a folder that no tool may reach.
 struct Desk {
@@ -94,7 +98,11 @@ fn context(folder: Option<Arc<WorkingFolder>>, cancel: CancellationToken) -> Cal
         effect_id,
         cancel,
         folder,
+        now: Timestamp(1_795_236_180_000),
+        utc_offset_minutes: None,
+        kept: None,
         reply: None,
+        resumed: None,
         progress: ProgressSender::default(),
     }
 }

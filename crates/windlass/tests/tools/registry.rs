@@ -129,6 +129,7 @@ fn the_file_tools_say_what_may_be_repeated() {
         ("Edit", EffectClass::Once),
         ("Glob", EffectClass::Pure),
         ("Grep", EffectClass::Pure),
+        ("NotebookEdit", EffectClass::Once),
         ("Read", EffectClass::Pure),
         ("Write", EffectClass::Idempotent),
     ];

@@ -76,6 +76,7 @@ impl Script {
                 "idle" => ThreadStatus::Idle,
                 "running" => ThreadStatus::Running,
                 "waiting" => ThreadStatus::Waiting,
+                "sleeping" => ThreadStatus::Sleeping,
                 other => panic!("no status: {other}"),
             }),
             "stopped" => Update::Stopped { why: rest.into() },

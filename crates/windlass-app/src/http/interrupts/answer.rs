@@ -266,7 +266,7 @@ async fn whom(app: &Shared, caller: &Caller, row: &RunRow) -> Result<Principal, 
     Ok(run.by.clone())
 }
 
-/// Gives answers to interrupts of one thread: all of them count, or none; the grants that go with them are written after.
+/// Gives answers to interrupts of one thread, with the grants that go with them: all of it counts, or nothing.
 pub async fn give(
     app: &Shared,
     caller: &Caller,
@@ -283,13 +283,10 @@ pub async fn give(
             drafts.push(draft);
         }
     }
-    let seq = app.engine.answer_all(&row.thread, given, caller.party()).await?;
-    // After the answer: the call that it approves must not use the grant up.
-    let mut grants: Vec<(InterruptId, Grant)> = Vec::new();
-    for ((interrupt, user), draft) in granted.into_iter().zip(drafts) {
-        let grant = app.engine.grant(draft).await?;
-        grants.push((interrupt, Grant::from((user, grant))));
-    }
+    let (seq, written) = app.engine.answer_and_grant(&row.thread, given, drafts, caller.party()).await?;
+    let written = granted.into_iter().zip(written);
+    let mut grants: Vec<(InterruptId, Grant)> =
+        written.map(|((interrupt, user), grant)| (interrupt, Grant::from((user, grant)))).collect();
     tracing::info!(thread = %row.thread, by = %caller.user(), answers = wishes.len(), "answered");
     for (id, _) in &wishes {
         let grant = grants.iter().find(|(of, _)| of == id);

@@ -195,7 +195,7 @@ impl Live {
             Update::Status(ThreadStatus::Waiting) => stands().await? == Status::Paused,
             // The run before it did not end well, and nothing sends its message.
             Update::Status(ThreadStatus::Idle) => stands().await? == Status::Queued,
-            Update::Status(ThreadStatus::Running) => false,
+            Update::Status(ThreadStatus::Running | ThreadStatus::Sleeping) => false,
             Update::Delta { .. }
             | Update::Snapshot { .. }
             | Update::Progress { .. }

@@ -1,5 +1,6 @@
-//! Clients whose streams are cut at random moments: whatever they have seen, each ends up with the journal's text. What
-//! a client knows is not streamed to it again, and no event has the same id twice.
+//! Clients whose streams are cut at random moments, while the server is killed and started again: whatever they have
+//! seen, each ends up with the journal's text. What a client knows is not streamed to it again, and no event has the
+//! same id twice.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,12 +9,12 @@ use std::time::Duration;
 
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use windlass_bench::server::ModelServer;
 
-use crate::http::skyflo::scripted;
+use crate::cli::User;
+use crate::http::cuts::{kill_and_start, serve};
 use crate::kill::{Dice, Seed, number_of};
-
-/// A text of 200 tokens, three seconds long.
-const MODEL: &str = "openai-chat/stream-200-delay15ms";
 
 const RUNS: u64 = 4;
 const CLIENTS_OF_A_RUN: u64 = 4;
@@ -24,7 +25,7 @@ const FRAMES_MAX: u64 = 30;
 
 struct Setting {
     client: Client,
-    address: String,
+    address: watch::Receiver<String>,
     key: String,
     streams: AtomicU64,
 }
@@ -39,6 +40,8 @@ struct Heard {
     open: HashSet<String>,
     /// Messages that this stream's snapshots had.
     shown: HashSet<String>,
+    /// Messages that have ended. A server that dies makes void what was told of the others.
+    whole: HashSet<String>,
     has_ended: bool,
 }
 
@@ -57,7 +60,7 @@ impl Heard {
                     (text("id"), text("content"))
                 };
                 let shown: HashMap<_, _> = event["messages"].as_array().unwrap().iter().map(of).collect();
-                for (id, text) in &self.messages {
+                for (id, text) in self.messages.iter().filter(|(id, _)| self.whole.contains(*id)) {
                     let now = shown.get(id).unwrap_or_else(|| panic!("`{id}` is lost: {event}"));
                     assert!(now.starts_with(text), "`{text}` is no beginning of `{now}`");
                 }
@@ -74,7 +77,10 @@ impl Heard {
                 assert!(self.open.contains(&id), "`{id}` is not open");
                 self.messages.get_mut(&id).unwrap().push_str(event["delta"].as_str().unwrap());
             }
-            "TEXT_MESSAGE_END" => assert!(self.open.remove(&id), "`{id}` is not open"),
+            "TEXT_MESSAGE_END" => {
+                assert!(self.open.remove(&id), "`{id}` is not open");
+                self.whole.insert(id);
+            }
             "RUN_FINISHED" => {
                 assert_eq!(event["outcome"], json!({"type": "success"}));
                 assert!(self.open.is_empty());
@@ -94,19 +100,25 @@ impl Setting {
         let (thread, run) = (format!("t{number}"), format!("r{number}"));
         let message = json!({"id": format!("m{number}"), "role": "user", "content": "go"});
         heard.messages.insert(format!("m{number}"), "go".into());
+        heard.whole.insert(format!("m{number}"));
         let input = json!({"threadId": thread, "runId": run, "messages": [message]});
         while !heard.has_ended {
-            let is_first = self.streams.fetch_add(1, Ordering::Relaxed) < RUNS * CLIENTS_OF_A_RUN;
+            let address = self.address.borrow().clone();
+            let is_first = self.streams.load(Ordering::Relaxed) < RUNS * CLIENTS_OF_A_RUN;
             let request = match is_first || dice.below(2) == 0 {
-                true => self.client.post(format!("{}/agui", self.address)).json(&input),
-                false => self.client.get(format!("{}/agui/threads/{thread}", self.address)),
+                true => self.client.post(format!("{address}/agui")).json(&input),
+                false => self.client.get(format!("{address}/agui/threads/{thread}")),
             };
-            let mut response = request.bearer_auth(&self.key).send().await.unwrap();
+            let Ok(mut response) = request.bearer_auth(&self.key).send().await else {
+                tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep a dead server says nothing; the next one is asked in a moment
+                continue;
+            };
+            self.streams.fetch_add(1, Ordering::Relaxed);
             assert_eq!(response.status(), StatusCode::OK);
             (heard.open, heard.shown) = (HashSet::new(), HashSet::new());
             let (mut rest, mut left) = (String::new(), 4 + dice.below(FRAMES_MAX));
             while left > 0 && !heard.has_ended {
-                let Some(bytes) = response.chunk().await.unwrap() else { break };
+                let Ok(Some(bytes)) = response.chunk().await else { break };
                 rest.push_str(std::str::from_utf8(&bytes).unwrap());
                 while let Some((frame, more)) = rest.split_once("\n\n") {
                     heard.take(frame);
@@ -123,10 +135,14 @@ impl Setting {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn however_often_a_stream_is_cut_its_client_ends_up_with_the_journals_text() {
     let seed = Seed(number_of("WINDLASS_SEED").unwrap_or(u64::from(std::process::id()) * 1000));
-    let (_models, server) = scripted(MODEL, "").await;
+    let model = ModelServer::start(0).await.unwrap();
+    let user = User::new();
+    user.configure("[server.limits]\nrequests_per_minute = 1000000\n");
+    let server = serve(user, &model.base_url());
+    let (sender, address) = watch::channel(server.address.clone());
     let setting = Arc::new(Setting {
         client: Client::builder().no_proxy().build().unwrap(),
-        address: server.address.clone(),
+        address,
         key: server.key(&[]),
         streams: AtomicU64::default(),
     });
@@ -137,6 +153,7 @@ async fn however_often_a_stream_is_cut_its_client_ends_up_with_the_journals_text
             tokio::spawn(async move { setting.read(number % RUNS, dice).await })
         })
         .collect();
+    let server = kill_and_start(server, model.base_url(), sender).await;
     let mut texts = Vec::new();
     for client in clients {
         let client = tokio::time::timeout(Duration::from_secs(40), client).await;

@@ -6,13 +6,17 @@ use super::{close, tool};
 use crate::event::{Answer, Fact, InterruptKind, Outcome};
 use crate::input::Party;
 use crate::on::Decision;
-use crate::on::line::{Overlay, Place, overlay};
+use crate::on::line::{Overlay, Place};
 use crate::policy::Expiry;
 use crate::reject::Reject;
 use crate::state::{Asked, POLICY, Run};
 
 /// Time has passed over open interrupts: somebody is reminded, others may reply, or silence is taken for an answer.
-pub(in crate::on) fn overdue(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
+pub(in crate::on) fn overdue(
+    d: &mut Decision<'_>,
+    run: &Run,
+    mut overlay: Overlay<'_>,
+) -> Result<(), Reject> {
     let due = |at: Option<crate::id::Timestamp>| at.is_some_and(|at| at <= d.now);
     let open: Vec<_> = run
         .open()
@@ -21,12 +25,11 @@ pub(in crate::on) fn overdue(d: &mut Decision<'_>, run: &Run) -> Result<(), Reje
             (index, asked, reminds, escalates, due(asked.expires_at()))
         })
         .collect();
-    let mut overlay = overlay(run);
     let mut expired = false;
     for (index, asked, reminds, escalates, expires) in open {
         let interrupt = || asked.interrupt.clone();
-        if expires && let (Some(index), Some(overlay)) = (index, &mut overlay) {
-            expire(d, overlay, index, asked);
+        if expires && let Some(index) = index {
+            expire(d, &mut overlay, index, asked);
             expired = true;
             continue;
         }
@@ -40,10 +43,7 @@ pub(in crate::on) fn overdue(d: &mut Decision<'_>, run: &Run) -> Result<(), Reje
             });
         }
     }
-    match overlay {
-        Some(overlay) if expired => tool::after(d, run, overlay),
-        Some(_) | None => Ok(()),
-    }
+    if expired { tool::after(d, run, overlay) } else { Ok(()) }
 }
 
 fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: &Asked) {

@@ -148,6 +148,7 @@ impl Run {
                 answer,
             ) => {
                 (call.status, call.reply) = (CallStatus::Ready, Some(answer.clone()));
+                call.resumes = false;
             }
             (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { .. }) => {
                 // The call's result follows in the same batch.

@@ -263,7 +263,7 @@ impl Tool for ReadResource {
                 if parts.is_empty() {
                     return ToolOutput::text("(The resource is empty)");
                 }
-                ToolOutput { parts, error: false, ask: None, lost: None }
+                ToolOutput { parts, ..ToolOutput::default() }
             }
             Ok(_) => ToolOutput::error("Tool error: the server's answer is no resource"),
             Err(output) => output,

@@ -12,7 +12,7 @@ use crate::port::tool::{OutputPart, ToolOutput};
 /// Reads the result of a call, as the protocol has it in JSON. `schema` is what the tool says of its structured result.
 pub(super) fn output(result: &Value, schema: Option<&Value>) -> ToolOutput {
     let failed = result.get("isError").and_then(Value::as_bool) == Some(true);
-    let mut output = ToolOutput { error: failed, parts: Vec::new(), ask: None, lost: None };
+    let mut output = ToolOutput { error: failed, ..ToolOutput::default() };
     let blocks = result.get("content").and_then(Value::as_array);
     for block in blocks.into_iter().flatten() {
         output.parts.extend(part(block));

@@ -3,31 +3,16 @@
 //! The product reads its own files and hands this over.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::port::model::Price;
+pub use crate::secret::Secret;
 
 /// How long a stream may be silent before it counts as dead. (SK-L2)
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// A key or another value that must not be shown: it has neither `Debug` nor `Serialize`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<str>);
-
-impl Secret {
-    /// Wraps a value.
-    pub fn new(value: impl Into<Arc<str>>) -> Self {
-        Self(value.into())
-    }
-    /// Shows the value, for the edge where a request leaves.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
 
 /// The protocol that an endpoint speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -51,6 +51,7 @@ impl ThreadColumns {
             0 => ThreadStatus::Idle,
             1 => ThreadStatus::Running,
             2 => ThreadStatus::Waiting,
+            3 => ThreadStatus::Sleeping,
             other => return Err(damaged(&format!("thread `{}` has status {other}", self.thread))),
         };
         Ok(ThreadRow {
@@ -83,7 +84,7 @@ pub(super) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Ve
         (None, Some(ThreadStatus::Waiting), _) | (None, _, true) => {
             ("threads_asking", "?5 IS NULL AND (status = 2 OR interrupts > 0)")
         }
-        (None, Some(ThreadStatus::Idle | ThreadStatus::Running) | None, false) => {
+        (None, Some(ThreadStatus::Idle | ThreadStatus::Running | ThreadStatus::Sleeping) | None, false) => {
             ("threads_by_minute", "?5 IS NULL")
         }
     };

@@ -439,6 +439,7 @@ pub(super) fn thread_status_code(status: ThreadStatus) -> i64 {
         ThreadStatus::Idle => 0,
         ThreadStatus::Running => 1,
         ThreadStatus::Waiting => 2,
+        ThreadStatus::Sleeping => 3,
     }
 }
 

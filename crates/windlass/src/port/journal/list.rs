@@ -19,6 +19,8 @@ pub enum ThreadStatus {
     Running,
     /// A run is parked on an outside reply.
     Waiting,
+    /// A run goes on at the row's deadline, and nothing of it is in flight until then.
+    Sleeping,
 }
 
 /// A thread's columns in lists, written with each append.

@@ -1,6 +1,6 @@
-//! Built-in tools that work on files: Read, Write, Edit, Glob and Grep.
+//! Built-in tools: those that work on files, and those that keep time and lists.
 //!
-//! Each works in the call's working folder and nowhere else. Looking blocks a thread of the
+//! A file tool works in the call's working folder and nowhere else. Looking blocks a thread of the
 //! blocking pool and checks the cancel signal as it goes; a write is always let finish, because
 //! its outcome would be unknown otherwise.
 
@@ -9,8 +9,12 @@ mod difference;
 mod edit;
 mod glob;
 mod grep;
+mod notebook;
 mod pdf;
 mod read;
+mod tasks;
+mod time;
+mod todos;
 mod walk;
 mod write;
 
@@ -24,15 +28,29 @@ pub use ask::{RequestHumanApproval, request_human_approval};
 pub use edit::edit;
 pub use glob::glob;
 pub use grep::grep;
+pub use notebook::notebook_edit;
 pub use read::read;
+pub use tasks::task_tools;
+pub use time::{current_time, sleep};
+pub use todos::{read_todos, write_todos};
 pub use write::write;
 
 use super::{FolderError, WorkingFolder};
 use crate::port::tool::{CallContext, OutputPart, Tool, ToolOutput};
 
-/// The file tools: `Read`, `Write`, `Edit`, `Glob` and `Grep`.
+/// The file tools: `Read`, `Write`, `Edit`, `NotebookEdit`, `Glob` and `Grep`.
 pub fn file_tools() -> Vec<Arc<dyn Tool>> {
-    vec![Arc::new(read()), Arc::new(write()), Arc::new(edit()), Arc::new(glob()), Arc::new(grep())]
+    let changing: [Arc<dyn Tool>; 3] = [Arc::new(write()), Arc::new(edit()), Arc::new(notebook_edit())];
+    let looking: [Arc<dyn Tool>; 3] = [Arc::new(read()), Arc::new(glob()), Arc::new(grep())];
+    [changing, looking].concat()
+}
+
+/// The tools that keep time and lists: `Sleep`, `CurrentTime`, the tasks and the todos.
+pub fn desk_tools() -> Vec<Arc<dyn Tool>> {
+    let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(sleep()), Arc::new(current_time())];
+    tools.extend(task_tools().into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>));
+    tools.extend([Arc::new(write_todos()) as Arc<dyn Tool>, Arc::new(read_todos())]);
+    tools
 }
 
 /// Why a built-in tool gave no answer, in words for the model.

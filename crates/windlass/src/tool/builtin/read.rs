@@ -106,7 +106,7 @@ fn show_image(file: File, size_bytes: u64, path: &FolderPath, media_type: &str) 
         )));
     };
     let image = OutputPart::Image { media_type: media_type.to_owned(), bytes: Bytes::from(bytes) };
-    Ok(ToolOutput { parts: vec![image], error: false, ask: None, lost: None })
+    Ok(ToolOutput { parts: vec![image], ..ToolOutput::default() })
 }
 
 /// Reads a whole file; `None` where it has more bytes than that.

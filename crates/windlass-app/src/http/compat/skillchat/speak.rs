@@ -198,7 +198,9 @@ impl Speaker for SkillChat {
                 let words = "The message waits: the run before it has not ended well. It is kept.";
                 self.says_instead("ERR_QUEUED", words)
             }
-            Update::Status(ThreadStatus::Waiting | ThreadStatus::Idle | ThreadStatus::Running) => Vec::new(),
+            Update::Status(
+                ThreadStatus::Waiting | ThreadStatus::Idle | ThreadStatus::Running | ThreadStatus::Sleeping,
+            ) => Vec::new(),
             Update::Stopped { why } => {
                 self.is_over = true;
                 self.breaks(why)

@@ -111,7 +111,9 @@ impl Speaker {
                 words.extend(self.reply.snapshot(&self.scene, parts, now));
                 words
             }
-            Update::Progress { .. } | Update::Status(ThreadStatus::Running) => Vec::new(),
+            Update::Progress { .. } | Update::Status(ThreadStatus::Running | ThreadStatus::Sleeping) => {
+                Vec::new()
+            }
             Update::Status(ThreadStatus::Waiting) => self.waits(now),
             Update::Status(ThreadStatus::Idle) if self.queued.is_some() => {
                 let why = "the run before it ended without taking the message, which still waits";

@@ -204,7 +204,9 @@ impl Speaker for Zeus {
                 "the run before it ended without taking the message",
                 "the message is kept; send it with the queue of `/api/v1`, or send another one",
             ),
-            Update::Status(ThreadStatus::Waiting | ThreadStatus::Idle | ThreadStatus::Running) => Vec::new(),
+            Update::Status(
+                ThreadStatus::Waiting | ThreadStatus::Idle | ThreadStatus::Running | ThreadStatus::Sleeping,
+            ) => Vec::new(),
             Update::Stopped { why } => {
                 self.is_over = true;
                 self.breaks(why)

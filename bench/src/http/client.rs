@@ -1,0 +1,218 @@
+//! A client with one connection: it starts a run, and reads its stream of server-sent events with the least parsing.
+
+use std::borrow::Cow;
+
+use anyhow::{Context, Result, bail};
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use crate::machine;
+
+/// Where the server is, and who asks.
+pub(super) struct Client {
+    address: String,
+    authorization: String,
+}
+
+/// One connection, kept between requests.
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+    authorization: String,
+}
+
+/// A run as its start is answered.
+#[derive(Deserialize)]
+pub(super) struct Started {
+    pub(super) run: String,
+    pub(super) thread: String,
+}
+
+/// What a stream told.
+#[derive(Default)]
+pub(super) struct Told {
+    /// The fragments, one after another; a snapshot takes the place of those before it.
+    pub(super) text: String,
+    /// What the run ended with.
+    pub(super) answer: String,
+    /// Milliseconds until the head of the stream was there.
+    pub(super) head_ms: f64,
+    /// Milliseconds until its first fragment.
+    pub(super) first_ms: f64,
+}
+
+#[derive(Deserialize)]
+struct Fragment<'a> {
+    #[serde(borrow, default)]
+    text: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    outcome: Outcome,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    status: String,
+    data: Option<String>,
+}
+
+impl Client {
+    pub(super) fn new(address: String, key: String) -> Self {
+        Self { address, authorization: format!("Bearer {key}") }
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection> {
+        let stream = TcpStream::connect(&self.address).await.context("cannot connect")?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        let (host, authorization) = (self.address.clone(), self.authorization.clone());
+        Ok(Connection { sender, host, authorization })
+    }
+}
+
+impl Connection {
+    /// Starts a run in a thread of its own.
+    pub(super) async fn start(&mut self, model: &str) -> Result<Started> {
+        let body = json!({"message": "Go on until you are done.", "model": model}).to_string();
+        let response = self.send(Method::POST, "/api/v1/runs", body).await?;
+        Ok(serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?)
+    }
+
+    /// Reads an answer and forgets it.
+    pub(super) async fn get(&mut self, path: &str) -> Result<()> {
+        self.send(Method::GET, path, String::new()).await?.into_body().collect().await?;
+        Ok(())
+    }
+
+    /// Reads a run's stream to its end.
+    pub(super) async fn read(&mut self, run: &str, started: u64) -> Result<Told> {
+        let response = self.send(Method::GET, &format!("/api/v1/runs/{run}/stream"), String::new()).await?;
+        let mut told = Told { head_ms: ms_since(started), ..Told::default() };
+        let (mut body, mut unread) = (response.into_body(), BytesMut::new());
+        let mut is_over = false;
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            unread.extend_from_slice(&data);
+            let mut start = 0;
+            while let Some(length) = unread[start..].windows(2).position(|pair| pair == b"\n\n") {
+                is_over |= told.take(&unread[start..start + length], started)?;
+                start += length + 2;
+            }
+            let _ = unread.split_to(start);
+        }
+        if !is_over {
+            bail!("the stream of `{run}` ended before the run");
+        }
+        Ok(told)
+    }
+
+    async fn send(&mut self, method: Method, path: &str, body: String) -> Result<Response<Incoming>> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, &self.host)
+            .header(AUTHORIZATION, &self.authorization)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))?;
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        bail!("`{path}` was answered with {status}: {}", String::from_utf8_lossy(&body));
+    }
+}
+
+impl Told {
+    /// Takes one event; tells whether it is the last.
+    fn take(&mut self, event: &[u8], started: u64) -> Result<bool> {
+        let (mut kind, mut data) = (&b""[..], &b""[..]);
+        for line in event.split(|byte| *byte == b'\n') {
+            if let Some(value) = line.strip_prefix(b"event: ") {
+                kind = value;
+            } else if let Some(value) = line.strip_prefix(b"data: ") {
+                data = value;
+            }
+        }
+        match kind {
+            b"message.delta" => {
+                if self.first_ms == 0.0 {
+                    self.first_ms = ms_since(started);
+                }
+                self.text.push_str(&serde_json::from_slice::<Fragment<'_>>(data)?.text);
+            }
+            b"message.snapshot" => {
+                if self.first_ms == 0.0 {
+                    self.first_ms = ms_since(started);
+                }
+                self.text = snapshot(data)?;
+            }
+            // The fragments of a failed attempt are void.
+            b"step.failed" => self.text.clear(),
+            // It has the whole, and ends what a client that is behind was told of it.
+            b"step.replied" => {
+                let whole = replied(data)?;
+                if !whole.starts_with(&self.text) {
+                    bail!("fragments of {} bytes are not how the reply begins", self.text.len());
+                }
+                if self.first_ms == 0.0 {
+                    self.first_ms = ms_since(started);
+                }
+                self.text = whole;
+            }
+            b"outcome" => {
+                let outcome = serde_json::from_slice::<Ended>(data)?.outcome;
+                if outcome.status != "done" {
+                    bail!("the run ended as {}", outcome.status);
+                }
+                self.answer = outcome.data.unwrap_or_default();
+                return Ok(true);
+            }
+            _ => {}
+        }
+        Ok(false)
+    }
+}
+
+fn replied(data: &[u8]) -> Result<String> {
+    #[derive(Deserialize)]
+    struct Replied<'a> {
+        #[serde(borrow)]
+        message: Message<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        blocks: Vec<Fragment<'a>>,
+    }
+    let replied: Replied<'_> = serde_json::from_slice(data)?;
+    Ok(replied.message.blocks.into_iter().map(|block| block.text).collect())
+}
+
+fn snapshot(data: &[u8]) -> Result<String> {
+    #[derive(Deserialize)]
+    struct Snapshot<'a> {
+        #[serde(borrow)]
+        parts: Vec<Fragment<'a>>,
+    }
+    let snapshot: Snapshot<'_> = serde_json::from_slice(data)?;
+    Ok(snapshot.parts.into_iter().map(|part| part.text).collect())
+}
+
+/// Milliseconds since a moment of the monotonic clock.
+fn ms_since(start_ns: u64) -> f64 {
+    (machine::monotonic_ns() - start_ns) as f64 / 1e6
+}

@@ -1,0 +1,117 @@
+//! `windlass serve` as a child process: started with settings of its own, weighed, and ended.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// Every request comes from one address and one user here, which a server otherwise takes for an attack.
+const SETTINGS: &str = "[server.limits]
+requests_per_minute = 0
+runs_per_user = 100000
+connections = 20000
+connections_per_address = 20000
+";
+
+/// A server.
+pub(super) struct Process {
+    child: Child,
+    /// Held, so that what the server says later has somewhere to go.
+    _out: BufReader<ChildStdout>,
+    /// Where it listens.
+    pub(super) address: String,
+    /// A key of its administrator.
+    pub(super) key: String,
+}
+
+impl Process {
+    /// Starts one on a new store in a folder.
+    pub(super) async fn start(binary: &Path, folder: &Path, base_url: &str, model: &str) -> Result<Self> {
+        // The server works in another folder than this process.
+        let folder = std::path::absolute(folder)?;
+        let settings = folder.join("config/windlass");
+        let work = folder.join("work");
+        std::fs::create_dir_all(&settings)?;
+        std::fs::create_dir_all(&work)?;
+        std::fs::write(settings.join("windlass.toml"), SETTINGS)?;
+        let command = |arguments: &[&str]| {
+            let mut command = Command::new(binary);
+            command
+                .args(arguments)
+                .current_dir(&work)
+                .env("XDG_CONFIG_HOME", folder.join("config"))
+                .env("XDG_DATA_HOME", folder.join("data"))
+                .env("OPENAI_API_KEY", "none")
+                .stdin(Stdio::null())
+                .stderr(Stdio::inherit())
+                .kill_on_drop(true);
+            command
+        };
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--model", model, "--base-url", base_url];
+        let mut child = command(&serve)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start `{}`", binary.display()))?;
+        let mut out = BufReader::new(child.stdout.take().context("the output of the server is a pipe")?);
+        let mut line = String::new();
+        out.read_line(&mut line).await?;
+        let Some((_, address)) = line.trim().split_once("http://") else {
+            bail!("`{} serve` said `{}`", binary.display(), line.trim());
+        };
+        let made = command(&["admin", "add-key", "bench"]).output().await?;
+        if !made.status.success() {
+            bail!("`windlass admin add-key` ended with {}", made.status);
+        }
+        let key = String::from_utf8(made.stdout)?.trim().to_owned();
+        Ok(Self { child, _out: out, address: address.to_owned(), key })
+    }
+
+    /// KiB that are resident now.
+    pub(super) fn resident_kib(&self) -> Result<u64> {
+        self.status_kib("VmRSS:")
+    }
+
+    /// KiB that were resident at most since [`Process::forget_peak`].
+    pub(super) fn resident_peak_kib(&self) -> Result<u64> {
+        self.status_kib("VmHWM:")
+    }
+
+    /// Counts the peak from now on. (proc_pid_clear_refs(5))
+    pub(super) fn forget_peak(&self) -> Result<()> {
+        Ok(std::fs::write(self.proc("clear_refs")?, "5")?)
+    }
+
+    /// Seconds of CPU, user and system, with all threads. (proc_pid_stat(5))
+    pub(super) fn cpu_seconds(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(self.proc("stat")?)?;
+        // What stands before the last parenthesis is the program's name, which may hold anything.
+        let (_, fields) = stat.rsplit_once(')').context("the kernel's line has no name")?;
+        let ticks: f64 =
+            fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+        // SAFETY: asks for a constant of the system.
+        Ok(ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64)
+    }
+
+    /// Ends it as an operator would.
+    pub(super) async fn end(mut self) -> Result<()> {
+        let pid = i32::try_from(self.child.id().context("the server has ended")?)?;
+        // SAFETY: the child has not been waited for, so the number is still its own.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
+        self.child.wait().await?;
+        Ok(())
+    }
+
+    fn status_kib(&self, key: &str) -> Result<u64> {
+        let status = std::fs::read_to_string(self.proc("status")?)?;
+        let line = status.lines().find(|line| line.starts_with(key));
+        line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+            .with_context(|| format!("the kernel does not tell `{key}`"))
+    }
+
+    fn proc(&self, file: &str) -> Result<String> {
+        Ok(format!("/proc/{}/{file}", self.child.id().context("the server has ended")?))
+    }
+}

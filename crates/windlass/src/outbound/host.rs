@@ -1,0 +1,147 @@
+//! Hosts as settings name them: a name, everything under a name, an address, a range of addresses.
+//!
+//! It resolves nothing.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use reqwest::Url;
+use serde::{Deserialize, Deserializer};
+
+/// A host, or several, as a setting names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// `docs.example.com`: this name and no other.
+    Name(String),
+    /// `*.example.com`: every name under this one, but not itself.
+    Under(String),
+    /// `10.0.0.7` or `10.0.0.0/8`: addresses, however a host of theirs is called.
+    Range(IpNet),
+}
+
+impl Host {
+    /// Whether a host's name is meant, written as [`plain`] has it.
+    pub fn names(&self, host: &str) -> bool {
+        match self {
+            Self::Name(name) => name == host,
+            Self::Under(name) => {
+                host.strip_suffix(name.as_str()).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+            }
+            Self::Range(_) => false,
+        }
+    }
+
+    /// Whether an address is meant. An address of version 4 that is written as one of version 6 is that address.
+    pub fn has(&self, address: IpAddr) -> bool {
+        match self {
+            Self::Range(range) => range.contains(&address.to_canonical()),
+            Self::Name(_) | Self::Under(_) => false,
+        }
+    }
+}
+
+/// The host of an address as it is compared: in lower case, an IPv6 address without brackets, no dot at the end.
+pub fn plain(url: &Url) -> Option<String> {
+    let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    (!host.is_empty()).then(|| host.to_ascii_lowercase())
+}
+
+impl FromStr for Host {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let range = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        if let Ok(range) = range {
+            return Ok(Self::Range(range));
+        }
+        let (is_under, name) = match text.strip_prefix("*.") {
+            Some(name) => (true, name),
+            None => (false, text),
+        };
+        // The address parser knows what a host's name is, and writes it as requests will have it.
+        let parsed = Url::parse(&format!("http://{name}/")).ok();
+        let known = parsed.filter(|_| !name.contains([':', '/', '\\', '@', '?', '#', '%', '[']));
+        let name = known.and_then(|url| plain(&url));
+        let is_name = |name: &String| {
+            !name.contains('*')
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        match name.filter(is_name) {
+            // `0x7f.1` and the like are addresses for whoever requests them.
+            Some(name) if name.parse::<IpAddr>().is_ok() => Err(unreadable(text)),
+            Some(name) if is_under => Ok(Self::Under(name)),
+            Some(name) => Ok(Self::Name(name)),
+            None => Err(unreadable(text)),
+        }
+    }
+}
+
+fn unreadable(text: &str) -> String {
+    format!("`{text}` is no host; write `docs.example.com`, `*.example.com` or a range such as `10.0.0.0/8`")
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Under(name) => write!(f, "*.{name}"),
+            Self::Range(range) => range.fmt(f),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Host {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_names_names_and_ranges() {
+        let read = |text: &str| text.parse::<Host>().map(|host| host.to_string());
+        for (text, shown) in [
+            ("Docs.Example.com", "docs.example.com"),
+            ("example.com.", "example.com"),
+            ("*.Example.com", "*.example.com"),
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("10.0.0.7", "10.0.0.7/32"),
+            ("fd00::/8", "fd00::/8"),
+            ("my_host", "my_host"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(shown), "{text}");
+        }
+        for text in [
+            "",
+            "*",
+            "*.",
+            "a.*.b",
+            "https://a",
+            "a/b",
+            "a:80",
+            "u@a",
+            "a?b",
+            "a b",
+            "0x7f.1",
+            "[::1]",
+            "10.0.0.0/33",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn under_a_name_is_not_beside_it() {
+        let under: Host = "*.example.com".parse().unwrap();
+        assert!(under.names("a.example.com") && under.names("a.b.example.com"));
+        for other in ["example.com", "badexample.com", ".example.com", "example.com.evil.org"] {
+            assert!(!under.names(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Which systems may be called. Judges addresses as they are typed and as names resolve; calls nobody.
+//!
+//! The default is every public address at the usual ports.
+
+use std::net::IpAddr;
+
+use reqwest::Url;
+
+use super::address::not_public;
+use super::error::Refusal;
+use super::host::{Host, plain};
+
+/// Which systems may be called. The default is every public one, at the usual ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// The only hosts that are called; none named: every one that nothing else refuses.
+    pub allow_hosts: Vec<Host>,
+    /// Hosts that are never called. It wins over everything else.
+    pub deny_hosts: Vec<Host>,
+    /// Hosts that may be called although their addresses are not public: private, loopback, link-local and the like.
+    pub internal_hosts: Vec<Host>,
+    /// The ports that may be called.
+    pub ports: Ports,
+}
+
+/// Which ports may be called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ports {
+    /// 80 and 443.
+    #[default]
+    Usual,
+    /// These.
+    Only(Vec<u16>),
+    /// Any.
+    Any,
+}
+
+impl Ports {
+    fn has(&self, port: u16) -> bool {
+        match self {
+            Self::Usual => [80, 443].contains(&port),
+            Self::Only(ports) => ports.contains(&port),
+            Self::Any => true,
+        }
+    }
+}
+
+impl Reach {
+    /// Judges an address as far as it says by itself where it leads. `named` is a port that whoever configured the
+    /// system has written down, which is as good as one of [`Reach::ports`].
+    pub fn judge(&self, url: &Url, named: Option<u16>) -> Result<(), Refusal> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Refusal::Scheme { scheme: url.scheme().to_owned() });
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Refusal::Credentials);
+        }
+        let (Some(host), Some(port)) = (plain(url), url.port_or_known_default()) else {
+            return Err(Refusal::NoHost);
+        };
+        if named != Some(port) && !self.ports.has(port) {
+            return Err(Refusal::Port { host, port });
+        }
+        if self.deny_hosts.iter().any(|denied| denied.names(&host)) {
+            return Err(Refusal::Denied { host });
+        }
+        match host.parse() {
+            Ok(address) => self.judge_address(&host, address),
+            // A range may still mean the addresses that the name resolves to.
+            Err(_) if self.is_listed(&host) || self.allow_hosts.iter().any(is_range) => Ok(()),
+            Err(_) => Err(Refusal::NotAllowed { host }),
+        }
+    }
+
+    /// Judges an address that a host has.
+    pub fn judge_address(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
+        if self.deny_hosts.iter().any(|denied| denied.has(address)) {
+            return Err(Refusal::Denied { host: host.to_owned() });
+        }
+        if !self.is_listed(host) && !self.allow_hosts.iter().any(|allowed| allowed.has(address)) {
+            return Err(Refusal::NotAllowed { host: host.to_owned() });
+        }
+        match not_public(address) {
+            Some(kind) if !self.has_inside(host, Some(address)) => {
+                Err(Refusal::Internal { host: host.to_owned(), address, kind })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether an address is named as one inside, where things may go over the wire in clear.
+    pub fn is_inside(&self, url: &Url) -> bool {
+        plain(url).is_some_and(|host| self.has_inside(&host, host.parse().ok()))
+    }
+
+    fn has_inside(&self, host: &str, address: Option<IpAddr>) -> bool {
+        let mut inside = self.internal_hosts.iter();
+        inside.any(|inside| inside.names(host) || address.is_some_and(|address| inside.has(address)))
+    }
+
+    /// Whether the list of allowed hosts lets a name through.
+    fn is_listed(&self, host: &str) -> bool {
+        self.allow_hosts.is_empty() || self.allow_hosts.iter().any(|allowed| allowed.names(host))
+    }
+}
+
+fn is_range(host: &Host) -> bool {
+    matches!(host, Host::Range(_))
+}

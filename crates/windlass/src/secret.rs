@@ -1,0 +1,215 @@
+//! Secrets: values that must not be shown, where they come from, and the mask that takes them out of texts.
+//!
+//! A secret is read where a request is about to leave, and by nobody else. The mask is the second line, for what the
+//! other side echoes; it does not replace the first, which is that nothing else ever holds one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+/// A key or another value that must not be shown: it has neither `Debug` nor `Serialize`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// Wraps a value.
+    pub fn new(value: impl Into<Arc<str>>) -> Self {
+        Self(value.into())
+    }
+    /// Shows the value, for the edge where a request leaves.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Tells the value that a reference stands for, each time that it is needed: a changed one counts at once.
+pub trait SecretSource: Send + Sync {
+    /// Reads the secret; the error names the reference and says how to mend it, and never holds a value.
+    fn secret(&self, reference: &str) -> Result<Secret, String>;
+}
+
+impl SecretSource for BTreeMap<String, Secret> {
+    fn secret(&self, reference: &str) -> Result<Secret, String> {
+        self.get(reference).cloned().ok_or_else(|| format!("there is no secret named `{reference}`"))
+    }
+}
+
+/// What stands where a secret was.
+pub const MASKED: &str = "[masked]";
+
+/// The shortest value that is masked. A shorter one is no secret that would last, and stands in many an honest text.
+const MIN_BYTES: usize = 6;
+
+/// The shortest piece of a value that is masked at the end of a text that was cut.
+const MIN_PIECE_BYTES: usize = 4;
+
+/// Takes secrets out of texts: as they are, and as base64, percent-encoding, hexadecimal and JSON have them, also
+/// where they stand in the middle of what was encoded. Letters count in either case.
+#[derive(Clone)]
+pub struct Mask {
+    forms: Option<Arc<Forms>>,
+}
+
+struct Forms {
+    search: AhoCorasick,
+    texts: Vec<Vec<u8>>,
+}
+
+impl Mask {
+    /// A mask for these values. Those shorter than six bytes are left alone.
+    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
+        let mut texts = BTreeSet::new();
+        for secret in secrets {
+            let value = secret.expose().trim();
+            if value.len() >= MIN_BYTES {
+                forms_of(value, &mut texts);
+            }
+        }
+        let texts: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).collect();
+        if texts.is_empty() {
+            return Self { forms: None };
+        }
+        let search = AhoCorasickBuilder::new()
+            .match_kind(MatchKind::LeftmostLongest)
+            .ascii_case_insensitive(true)
+            .build(&texts);
+        // Invariant: a search fails to be built only beyond 2³¹ states; a header holds far less.
+        let search = search.expect("a mask of a few values can be built");
+        Self { forms: Some(Arc::new(Forms { search, texts })) }
+    }
+
+    /// The text without secrets.
+    pub fn text(&self, text: &str) -> String {
+        match &self.forms {
+            None => text.to_owned(),
+            // Invariant: every form is whole characters, and so is what stands between them.
+            Some(_) => String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned(),
+        }
+    }
+
+    /// The bytes without secrets.
+    pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let Some(forms) = &self.forms else { return bytes.to_vec() };
+        let mut masked = Vec::with_capacity(bytes.len());
+        forms.search.replace_all_with_bytes(bytes, &mut masked, |_, _, masked| {
+            masked.extend_from_slice(MASKED.as_bytes());
+            true
+        });
+        masked
+    }
+
+    /// The same for bytes that were cut somewhere: what a secret begins with at their end goes too.
+    pub fn cut_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut masked = self.bytes(bytes);
+        let Some(forms) = &self.forms else { return masked };
+        let begins = |text: &Vec<u8>| {
+            let most = text.len().saturating_sub(1).min(masked.len());
+            (MIN_PIECE_BYTES..=most)
+                .rev()
+                .find(|count| masked[masked.len() - count..].eq_ignore_ascii_case(&text[..*count]))
+        };
+        if let Some(count) = forms.texts.iter().filter_map(begins).max() {
+            masked.truncate(masked.len() - count);
+            masked.extend_from_slice(MASKED.as_bytes());
+        }
+        masked
+    }
+}
+
+/// The forms in which a value comes back.
+fn forms_of(value: &str, forms: &mut BTreeSet<String>) {
+    let bytes = value.as_bytes();
+    let hex = |separator: &str, only_odd: bool| -> String {
+        let plain = |byte: u8| only_odd && (byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte));
+        let one = |byte: &u8| match plain(*byte) {
+            true => char::from(*byte).to_string(),
+            false => format!("{separator}{byte:02x}"),
+        };
+        bytes.iter().map(one).collect()
+    };
+    let json = serde_json::Value::from(value).to_string();
+    let quoted = json.trim_matches('"').to_owned();
+    forms.extend([
+        value.to_owned(),
+        hex("%", true),
+        hex("%", true).replace("%20", "+"),
+        hex("%", false),
+        hex("", false),
+        quoted.replace('/', "\\/"),
+        quoted,
+        value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;"),
+        STANDARD.encode(bytes),
+    ]);
+    // In base64 a value looks different by what stands before it. The characters that it alone decides are the same
+    // whatever surrounds it.
+    for before in 0..3 {
+        let padded = [&[0; 2][..before], bytes].concat();
+        let (first, end) = ([0, 2, 3][before], padded.len() * 8 / 6);
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            let encoded = engine.encode(&padded);
+            if end.saturating_sub(first) >= MIN_BYTES {
+                forms.insert(encoded[first..end].to_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "sk-TOKEN/with+odd=chars&more";
+
+    fn mask() -> Mask {
+        Mask::new(&[Secret::new(TOKEN), Secret::new("short"), Secret::new("")])
+    }
+
+    #[test]
+    fn a_secret_goes_in_every_form_that_it_comes_back_in() {
+        let wrapped = |text: &str| STANDARD.encode(text);
+        let percent: String = TOKEN.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let hex: String = TOKEN.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let rows = [
+            TOKEN.to_owned(),
+            TOKEN.to_ascii_uppercase(),
+            "sk-TOKEN%2Fwith%2Bodd%3Dchars%26more".to_owned(),
+            "sk-TOKEN%2fwith%2bodd%3dchars%26more".to_owned(),
+            percent,
+            hex,
+            wrapped(TOKEN),
+            wrapped(&format!("u:{TOKEN}")),
+            wrapped(&format!("user:{TOKEN}")),
+            wrapped(&format!("{{\"token\":\"{TOKEN}\"}}")),
+            URL_SAFE_NO_PAD.encode(format!("x{TOKEN}yz")),
+            "sk-TOKEN\\/with+odd=chars&more".to_owned(),
+            "sk-TOKEN/with+odd=chars&amp;more".to_owned(),
+        ];
+        for row in rows {
+            let masked = mask().text(&format!("before {row} after"));
+            let longest = masked.split(MASKED).map(str::len).max().unwrap();
+            assert!(masked.contains(MASKED) && longest < 24, "{row}: {masked}");
+            assert!(masked.starts_with("before ") && masked.ends_with(" after"), "{masked}");
+        }
+        for honest in ["short", "", "sk-TOKEN/with", "nothing of it"] {
+            assert_eq!(mask().text(honest), honest);
+        }
+        assert_eq!(mask().bytes(b"\xff\xfe"), b"\xff\xfe");
+    }
+
+    #[test]
+    fn what_is_left_of_a_secret_where_a_text_was_cut_goes_too() {
+        for (text, expected) in [
+            ("body sk-TOKEN/with", "body [masked]"),
+            ("body sk-T", "body [masked]"),
+            ("body sk-", "body sk-"),
+            ("body sk-TOKEN/with+odd=chars&more", "body [masked]"),
+            ("body sk-TOKEN!", "body sk-TOKEN!"),
+            ("", ""),
+        ] {
+            assert_eq!(mask().cut_bytes(text.as_bytes()), expected.as_bytes(), "{text}");
+        }
+    }
+}

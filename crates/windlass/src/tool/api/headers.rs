@@ -1,0 +1,159 @@
+//! The headers that a model may set, and those that it may not, however they are written.
+//!
+//! What says who asks, where a request goes, how it is framed, or which method it really is, is not the model's to say.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value};
+
+/// Headers that decide about the request itself.
+const RESERVED: &[&str] = &[
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "idempotency-key",
+    "keep-alive",
+    "origin",
+    "referer",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+    "x-real-ip",
+    "x-rewrite-url",
+];
+
+/// What a header's name begins with that is not the model's to set.
+const RESERVED_STARTS: &[&str] = &["proxy-", "sec-", "x-forwarded-", ":"];
+
+/// What stands in the names of headers that say who asks.
+const SIGNING: &[&str] = &[
+    "authorization",
+    "cookie",
+    "api-key",
+    "apikey",
+    "auth-token",
+    "access-token",
+    "secret",
+    "credential",
+    "password",
+];
+
+/// Headers of one call; servers take some 100.
+const MAX_HEADERS: usize = 32;
+
+/// Longest value; servers take some 8 KiB for all of them together.
+const MAX_VALUE_BYTES: usize = 4096;
+
+/// The headers of a call.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub headers: HeaderMap,
+    /// Those that were left out.
+    pub left_out: Vec<String>,
+}
+
+/// Reads the headers that a model asks for. `own` are those that the service's definition sets.
+pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Result<Said, String> {
+    if asked.len() > MAX_HEADERS {
+        return Err(format!("{} headers are too many; at most {MAX_HEADERS} are sent", asked.len()));
+    }
+    let mut said = Said::default();
+    for (name, value) in asked {
+        let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+        let known = HeaderName::from_bytes(name.trim().as_bytes());
+        let Ok(known) = known else { return Err(format!("`{shown}` is no name of a header")) };
+        if is_reserved(known.as_str()) || own.contains(&known) {
+            said.left_out.push(shown);
+            continue;
+        }
+        let value = value.as_str().ok_or_else(|| format!("the header `{shown}` is no text"))?;
+        if value.len() > MAX_VALUE_BYTES {
+            return Err(format!(
+                "the header `{shown}` has {} bytes; at most {MAX_VALUE_BYTES} are sent",
+                value.len()
+            ));
+        }
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| format!("the header `{shown}` has characters that no header can hold"))?;
+        said.headers.insert(known, value);
+    }
+    Ok(said)
+}
+
+/// Whether a header, written in lower case, is not the model's to set.
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+        || RESERVED_STARTS.iter().any(|start| name.starts_with(start))
+        || SIGNING.iter().any(|word| name.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // rows: LM-I8
+    #[test]
+    fn a_model_sets_no_header_that_says_who_asks_or_where() {
+        let own = [HeaderName::from_static("x-tenant")];
+        for name in [
+            "Authorization",
+            "AUTHORIZATION",
+            "aUtHoRiZaTiOn",
+            " authorization ",
+            "Proxy-Authorization",
+            "Cookie",
+            "Set-Cookie",
+            "X-API-Key",
+            "x-apikey",
+            "X-Auth-Token",
+            "X-Goog-Api-Key",
+            "X-Amz-Security-Secret",
+            "Host",
+            "Content-Length",
+            "Transfer-Encoding",
+            "Connection",
+            "Upgrade",
+            "X-Forwarded-For",
+            "X-HTTP-Method-Override",
+            "Idempotency-Key",
+            "X-Tenant",
+            "Sec-Fetch-Site",
+        ] {
+            let asked = json!({ name: "x", "Accept": "text/plain" });
+            let said = sanitised(asked.as_object().unwrap(), &own).unwrap();
+            assert_eq!((said.headers.len(), said.left_out.len()), (1, 1), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_no_header_can_hold_is_refused() {
+        let long = "x".repeat(5000);
+        for asked in [
+            json!({ "X-A": "a\r\nAuthorization: Bearer x" }),
+            json!({ "X-A": "a\nb" }),
+            json!({ "X-A": "\u{0}" }),
+            json!({ "X-A": "caf\u{7f}" }),
+            json!({ "X-A\r\nAuthorization": "x" }),
+            json!({ "X A": "x" }),
+            json!({ "": "x" }),
+            json!({ "X-A": 5 }),
+            json!({ "X-A": long }),
+        ] {
+            assert!(sanitised(asked.as_object().unwrap(), &[]).is_err(), "{asked}");
+        }
+        let many: Map<String, Value> = (0..33).map(|n| (format!("x-{n}"), json!("x"))).collect();
+        assert!(sanitised(&many, &[]).is_err());
+    }
+}

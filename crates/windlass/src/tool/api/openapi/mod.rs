@@ -1,0 +1,174 @@
+//! A service's description as OpenAPI 3: which operations there are, and what a call of one must look like.
+//!
+//! It is read once, bounded, and never fetches anything: a reference that leaves the document is refused. What a
+//! description says of security and servers does not count; the service's own settings do.
+
+mod operation;
+mod schema;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use operation::Operation;
+use schema::Schemas;
+
+/// Largest description; those of the largest public APIs have some 10 MB, of which a model could use nothing.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Operations that are read; the list is walked at each call.
+const MAX_OPERATIONS: usize = 2000;
+/// Deepest nesting; honest descriptions have some 30 levels.
+const MAX_DEPTH: usize = 96;
+/// Bytes of the list that a model is shown: it goes with every model call.
+const MAX_SUMMARY_BYTES: usize = 4096;
+
+/// How much of a call is compared with the operations that there are.
+const MAX_COMPARED_BYTES: usize = 200;
+
+/// A description that was read.
+pub(super) struct Document {
+    operations: Vec<Operation>,
+    schemas: Schemas,
+}
+
+/// A call, as it is checked.
+pub(super) struct Asked<'a> {
+    pub method: &'a Method,
+    pub path: &'a str,
+    pub query: Option<&'a str>,
+    /// Names of the headers that are sent, in lower case.
+    pub headers: &'a [&'a str],
+    pub media_type: Option<&'a str>,
+    pub body: Option<&'a Value>,
+    /// Whether the body is sent as it stands.
+    pub raw: bool,
+}
+
+impl Document {
+    /// Reads a description, JSON or YAML.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_BYTES {
+            return Err(format!(
+                "the OpenAPI description has {} bytes; at most {MAX_BYTES} are read",
+                text.len()
+            ));
+        }
+        let value: Value = match text.trim_start().starts_with('{') {
+            true => serde_json::from_str(text).map_err(|error| unreadable(&error))?,
+            false => serde_saphyr::from_str(text).map_err(|error| unreadable(&error))?,
+        };
+        let version = value.get("openapi").and_then(Value::as_str).unwrap_or_default();
+        let is_old = match version.split('.').collect::<Vec<_>>()[..] {
+            ["3", "0", ..] => true,
+            ["3", "1" | "2", ..] => false,
+            _ => {
+                let said = value.get("openapi").or(value.get("swagger")).unwrap_or(&Value::Null);
+                return Err(format!("the OpenAPI description is of version {said}; 3.0 to 3.2 are read"));
+            }
+        };
+        refuse_remote(&value, MAX_DEPTH)?;
+        let schemas = Schemas::new(value, is_old);
+        let operations = operations(&schemas)?;
+        Ok(Self { operations, schemas })
+    }
+
+    /// Checks a call; the error is for the model.
+    pub(super) fn check(&self, asked: &Asked<'_>) -> Result<(), String> {
+        let fitting = self.operations.iter().filter(|operation| operation.method == *asked.method);
+        let found = fitting.filter_map(|operation| Some((operation, operation.parameters_of(asked.path)?)));
+        // `/users/me` before `/users/{id}`.
+        let best = found.min_by_key(|(operation, parameters)| (parameters.len(), operation.template.len()));
+        match best {
+            Some((operation, parameters)) => operation.check(asked, parameters, &self.schemas),
+            None => Err(self.unknown(asked)),
+        }
+    }
+
+    fn unknown(&self, asked: &Asked<'_>) -> String {
+        let line = format!("{} {}", asked.method, asked.path);
+        let same = self.operations.iter().filter(|operation| operation.parameters_of(asked.path).is_some());
+        let same: Vec<_> = same.map(|operation| operation.method.as_str()).collect();
+        if !same.is_empty() {
+            return format!("there is no operation `{line}`; this path takes {}", same.join(", "));
+        }
+        // What is longer is like none of them, and would take long to compare.
+        let shown = &line[..line.floor_char_boundary(MAX_COMPARED_BYTES)];
+        let lines: Vec<String> = self.operations.iter().map(Operation::line).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let near = similar::get_close_matches::<str>(shown, &lines, 3, 0.5);
+        let near: Vec<String> = near.into_iter().map(|line| format!("`{line}`")).collect();
+        match near.is_empty() {
+            true => format!("there is no operation `{line}`, nor one like it"),
+            false => format!("there is no operation `{line}`; the nearest: {}", near.join(", ")),
+        }
+    }
+
+    /// The operations that a call can get at, one to a line, as many as fit.
+    pub(super) fn summary(&self, reachable: impl Fn(&Method, &str) -> bool) -> String {
+        let mut text = String::new();
+        let mut more = 0;
+        for operation in self.operations.iter().filter(|it| reachable(&it.method, &it.template)) {
+            let line = operation.summary();
+            if text.len() + line.len() > MAX_SUMMARY_BYTES {
+                more += 1;
+                continue;
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+        if more > 0 {
+            text.push_str(&format!("(and {more} more; a call that is none names the nearest)\n"));
+        }
+        text
+    }
+}
+
+fn unreadable(error: &dyn std::error::Error) -> String {
+    let shown: String = error.to_string().chars().take(300).collect();
+    format!("the OpenAPI description cannot be read: {shown}")
+}
+
+fn operations(schemas: &Schemas) -> Result<Vec<Operation>, String> {
+    let none = Map::new();
+    let paths = schemas.root().get("paths").and_then(Value::as_object).unwrap_or(&none);
+    let mut operations = Vec::new();
+    for (template, item) in paths {
+        let item = schemas.follow(item)?;
+        for method in super::service::METHODS {
+            let Some(operation) = item.get(method.as_str().to_ascii_lowercase()) else { continue };
+            if operations.len() == MAX_OPERATIONS {
+                return Err(format!("the OpenAPI description has more than {MAX_OPERATIONS} operations"));
+            }
+            operations.push(Operation::read(method, template, (item, operation), schemas)?);
+        }
+    }
+    if operations.is_empty() {
+        return Err("the OpenAPI description has no operations".to_owned());
+    }
+    Ok(operations)
+}
+
+/// Refuses references that leave the document, and what is nested too deeply to be walked.
+fn refuse_remote(value: &Value, depth_left: usize) -> Result<(), String> {
+    if depth_left == 0 {
+        return Err(format!("the OpenAPI description is nested more than {MAX_DEPTH} levels deep"));
+    }
+    match value {
+        Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+            let target = member.as_str().filter(|_| name == "$ref" || name == "$dynamicRef");
+            match target.filter(|target| !target.starts_with('#')) {
+                Some(target) => {
+                    let shown: String = target.chars().take(200).collect();
+                    Err(format!("the OpenAPI description refers to `{shown}`; only `#/…` is followed"))
+                }
+                None => refuse_remote(member, depth_left - 1),
+            }
+        }),
+        Value::Array(items) => items.iter().try_for_each(|item| refuse_remote(item, depth_left - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+/// What a call is checked as: its parameters and its body under one roof.
+fn roof(properties: Map<String, Value>, required: &[&str]) -> Value {
+    json!({ "type": "object", "properties": properties, "required": required })
+}

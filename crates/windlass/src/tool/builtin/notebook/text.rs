@@ -1,0 +1,202 @@
+//! A notebook as text: where its cells stand in the file, how it is written, and changes of pieces of it.
+//!
+//! It knows nothing of what an edit means.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// Another text for a piece of a file.
+pub(super) struct Splice {
+    range: Range<usize>,
+    text: String,
+}
+
+/// The cells of a notebook, as they stand in its text.
+pub(super) struct Cells<'a> {
+    text: &'a str,
+    /// The array.
+    raw: &'a str,
+    pub cells: Vec<Cell<'a>>,
+    /// Whether cells have ids. (nbformat 4.5)
+    pub has_ids: bool,
+}
+
+/// A cell, as it stands in the text.
+pub(super) struct Cell<'a> {
+    pub raw: &'a str,
+    pub kind: String,
+    pub id: Option<Cow<'a, str>>,
+    pub source: &'a str,
+    pub outputs: Option<&'a str>,
+    pub execution_count: Option<&'a str>,
+}
+
+#[derive(Deserialize)]
+struct RawNotebook<'a> {
+    nbformat: u64,
+    #[serde(default)]
+    nbformat_minor: u64,
+    #[serde(borrow)]
+    cells: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct RawCell<'a> {
+    cell_type: String,
+    #[serde(borrow, default)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    source: &'a RawValue,
+    #[serde(borrow, default)]
+    outputs: Option<&'a RawValue>,
+    // An `Option` would take its `null` for missing.
+    #[serde(borrow, default)]
+    execution_count: Present<'a>,
+}
+
+/// A member that may be there and be `null`.
+#[derive(Default)]
+struct Present<'a>(Option<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Present<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&'a RawValue>::deserialize(deserializer).map(|raw| Self(Some(raw)))
+    }
+}
+
+impl<'a> Cells<'a> {
+    /// Finds the cells; the error goes on after the file's name.
+    pub(super) fn read(text: &'a str) -> Result<Self, String> {
+        let bad = |error: serde_json::Error| format!("is no notebook: {error}");
+        let notebook: RawNotebook<'a> = serde_json::from_str(text).map_err(bad)?;
+        if notebook.nbformat != 4 {
+            let found = notebook.nbformat;
+            return Err(format!(
+                "is of nbformat {found}; only 4 can be edited, `jupyter nbconvert` lifts it"
+            ));
+        }
+        let raws: Vec<&'a RawValue> = serde_json::from_str(notebook.cells.get()).map_err(bad)?;
+        let cells: Result<Vec<Cell<'a>>, String> = raws
+            .into_iter()
+            .enumerate()
+            .map(|(at, raw)| {
+                let cell: RawCell<'a> = serde_json::from_str(raw.get())
+                    .map_err(|error| format!("has a cell {at} that is none: {error}"))?;
+                Ok(Cell {
+                    raw: raw.get(),
+                    kind: cell.cell_type,
+                    id: cell.id,
+                    source: cell.source.get(),
+                    outputs: cell.outputs.map(RawValue::get),
+                    execution_count: cell.execution_count.0.map(RawValue::get),
+                })
+            })
+            .collect();
+        let has_ids = notebook.nbformat_minor >= 5;
+        Ok(Self { text, raw: notebook.cells.get(), cells: cells?, has_ids })
+    }
+
+    /// Where a piece of the text stands in it.
+    fn range(&self, piece: &str) -> Range<usize> {
+        let start = piece.as_ptr() as usize - self.text.as_ptr() as usize;
+        start..start + piece.len()
+    }
+
+    /// Takes a cell out, with the comma and the blanks that held it.
+    pub(super) fn without(&self, at: usize) -> Splice {
+        let of = |at: usize| self.range(self.cells[at].raw);
+        let range = match (at, self.cells.len()) {
+            (_, 1) => return Splice { range: self.range(self.raw), text: "[]".into() },
+            (at, count) if at + 1 < count => of(at).start..of(at + 1).start,
+            (at, _) => of(at - 1).end..of(at).end,
+        };
+        Splice { range, text: String::new() }
+    }
+}
+
+/// How a notebook is written: Jupyter's own way is one blank for each level.
+pub(super) struct Style {
+    /// The blanks of one level; `None`: all in one line.
+    indent: Option<String>,
+    newline: &'static str,
+}
+
+impl Style {
+    /// The style of a text.
+    pub(super) fn of(text: &str) -> Self {
+        let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        let first = text.trim_start().strip_prefix('{').unwrap_or_default();
+        let blanks: String = first.chars().take_while(|c| c.is_ascii_whitespace()).collect();
+        let indent = blanks.rsplit_once('\n').map(|(_, indent)| indent.to_owned());
+        Self { indent: indent.map(|indent| if indent.is_empty() { " ".into() } else { indent }), newline }
+    }
+
+    /// A source as it is kept: in lines, or as one text where the one before was.
+    pub(super) fn source(&self, source: &str, as_text: bool) -> Value {
+        match as_text {
+            true => source.into(),
+            false => json!(source.split_inclusive('\n').collect::<Vec<_>>()),
+        }
+    }
+
+    /// Another value for a piece of the text, indented as the line that it stands in.
+    pub(super) fn splice(&self, cells: &Cells<'_>, piece: &str, value: &Value) -> Splice {
+        let range = cells.range(piece);
+        let line = cells.text[..range.start].rsplit('\n').next().unwrap_or_default();
+        let base: String = line.chars().take_while(|c| c.is_ascii_whitespace()).collect();
+        Splice { text: self.write(value, &base), range }
+    }
+
+    /// A new cell at a place, set apart as the others are.
+    pub(super) fn insert(&self, cells: &Cells<'_>, at: usize, value: &Value) -> Splice {
+        let array = cells.range(cells.raw);
+        let (Some(first), Some(last)) = (cells.cells.first(), cells.cells.last()) else {
+            let Some(indent) = &self.indent else {
+                return Splice { range: array, text: format!("[{}]", self.write(value, "")) };
+            };
+            let (base, newline) = (indent.repeat(2), self.newline);
+            let text = format!("[{newline}{base}{}{newline}{indent}]", self.write(value, &base));
+            return Splice { range: array, text };
+        };
+        let (first, last) = (cells.range(first.raw), cells.range(last.raw));
+        let apart = &cells.text[array.start + 1..first.start];
+        let base = apart.rsplit('\n').next().filter(|_| apart.contains('\n')).unwrap_or_default();
+        let written = self.write(value, base);
+        match cells.cells.get(at) {
+            Some(next) => {
+                let start = cells.range(next.raw).start;
+                Splice { range: start..start, text: format!("{written},{apart}") }
+            }
+            None => Splice { range: last.end..last.end, text: format!(",{apart}{written}") },
+        }
+    }
+
+    /// Writes a value; lines after the first begin with `base`.
+    fn write(&self, value: &Value, base: &str) -> String {
+        let Some(indent) = &self.indent else { return value.to_string() };
+        let mut bytes = Vec::new();
+        let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+        let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+        // A JSON value is always written, into memory, and as UTF-8.
+        let written = value.serialize(&mut serializer).ok().and_then(|()| String::from_utf8(bytes).ok());
+        let written = written.unwrap_or_else(|| value.to_string());
+        written.replace('\n', &format!("{}{base}", self.newline))
+    }
+}
+
+/// A text with pieces of it changed; they do not overlap.
+pub(super) fn apply(text: &str, mut splices: Vec<Splice>) -> String {
+    splices.sort_by_key(|splice| splice.range.start);
+    let mut new = String::with_capacity(text.len());
+    let mut at = 0;
+    for Splice { range, text: piece } in splices {
+        new.push_str(&text[at..range.start]);
+        new.push_str(&piece);
+        at = range.end;
+    }
+    new + &text[at..]
+}

@@ -1,0 +1,177 @@
+//! Calls that go on later: nothing of them is held meanwhile, also by no process, and they go on once.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use windlass::adapter::clock::ManualClock;
+use windlass::machine::{AutoRun, EffectClass, Fact, Glob, Outcome, Policy, Rest, Rule, Timestamp, Verdict};
+use windlass::port::journal::ThreadStatus;
+use windlass::port::tool::{CallContext, Later, ToolOutput};
+use windlass::tool::FunctionTool;
+use windlass::{Attend, Builder, Engine, Status};
+
+use super::{facts, plan, put_down, runtime, task_in};
+use crate::drive::{Text, registry, stored};
+
+const DAY_MS: u64 = 24 * 3_600_000;
+
+/// What a tool has seen of its starts: how often it was put off, and what it got back.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    fn starts(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// A tool that puts its call off for a time, so often, and then answers.
+    fn tool(&self, class: EffectClass, (after_ms, often): (u64, u32)) -> FunctionTool {
+        let seen = self.clone();
+        let tool = FunctionTool::new("later", "waits", move |context: CallContext, _: Text| {
+            let seen = seen.clone();
+            async move {
+                let times = context.resumed.as_ref().map_or(0, |resumed| resumed.times);
+                let state = context.resumed.and_then(|resumed| resumed.state).unwrap_or_default();
+                seen.0.lock().unwrap().push(format!("{times} {state}").trim().to_owned());
+                if times == often {
+                    return ToolOutput::text(format!("came back with {state}"));
+                }
+                let state = Some(format!("page {}", times + 1));
+                ToolOutput::later(Later { after_ms, state, rest: Rest::AsTheCall })
+            }
+        });
+        tool.effect_class(class)
+    }
+}
+
+fn built(folder: &Path, clock: &Arc<ManualClock>, tool: FunctionTool) -> Builder {
+    stored(folder, &plan(&[&[("later", "a")]]), registry([tool])).clock(clock.clone())
+}
+
+/// Lets whatever is due happen.
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+        std::thread::yield_now();
+    }
+}
+
+/// Moves the time on, a little after the other, until something holds.
+async fn pass(clock: &ManualClock, mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..1_000 {
+        if holds().await {
+            return;
+        }
+        clock.advance_ms(1_000);
+        settle().await;
+    }
+    panic!("it never comes to pass");
+}
+
+async fn status(engine: &Engine) -> ThreadStatus {
+    engine.thread(&"t".into()).await.unwrap().view.status
+}
+
+// rows: LM-T11
+#[test]
+fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let seen = Seen::default();
+    let tool = || seen.tool(EffectClass::Once, (100 * DAY_MS, 2));
+    let first = runtime();
+    let run = first.block_on(async {
+        let engine = built(folder.path(), &clock, tool()).attend(Attend::All).build().await.unwrap();
+        let started = engine.start(task_in("t", "go")).await.unwrap();
+        pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
+        // Nobody holds it, and nobody is asked.
+        put_down(&engine, &started.thread).await;
+        let row = engine.thread(&started.thread).await.unwrap();
+        assert!(row.view.deadline.unwrap().since(Timestamp(1_000)) >= 100 * DAY_MS);
+        assert_eq!(row.view.interrupts, 0);
+        let outcome = engine.status(&started.run).await.unwrap();
+        assert_eq!((outcome.status, outcome.data), (Status::Running, None));
+        started.run
+    });
+    drop(first);
+    let next = runtime();
+    let ended = next.block_on(async {
+        let engine = built(folder.path(), &clock, tool()).attend(Attend::All).build().await.unwrap();
+        clock.advance_ms(99 * DAY_MS);
+        settle().await;
+        assert_eq!((seen.starts(), status(&engine).await), (vec!["0".to_owned()], ThreadStatus::Sleeping));
+        assert!(!engine.drives(&"t".into()));
+        clock.advance_ms(2 * DAY_MS);
+        pass(&clock, async || seen.starts().len() == 2 && status(&engine).await == ThreadStatus::Sleeping)
+            .await;
+        clock.advance_ms(100 * DAY_MS);
+        pass(&clock, async || status(&engine).await == ThreadStatus::Idle).await;
+        engine.status(&run).await.unwrap()
+    });
+    assert_eq!(seen.starts(), ["0", "1 page 1", "2 page 2"]);
+    // Two hundred days are more than a run may take; asleep it takes none of it.
+    assert_eq!((ended.status, ended.data.as_deref()), (Status::Done, Some("came back with page 2")));
+    assert_eq!(ended.meta.tool_calls, 1);
+}
+
+#[tokio::test]
+async fn whoever_drives_only_its_own_stays_with_a_call_that_is_put_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let seen = Seen::default();
+    let tool = seen.tool(EffectClass::Pure, (DAY_MS, 1));
+    let engine = built(folder.path(), &clock, tool).build().await.unwrap();
+    let started = engine.start(task_in("t", "go")).await.unwrap();
+    pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
+    assert!(engine.drives(&"t".into()), "nobody else would wake it");
+    clock.advance_ms(DAY_MS);
+    let ended = engine.wait(&started.run).await.unwrap();
+    assert_eq!((ended.status, seen.starts().len()), (Status::Done, 2));
+}
+
+#[tokio::test]
+async fn a_run_is_cancelled_in_its_sleep() {
+    for (class, wanted) in [(EffectClass::Pure, Outcome::Cancelled), (EffectClass::Once, Outcome::InDoubt)] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+        let seen = Seen::default();
+        let tool = seen.tool(class, (DAY_MS, 1));
+        let engine = built(folder.path(), &clock, tool).attend(Attend::All).build().await.unwrap();
+        let started = engine.start(task_in("t", "go")).await.unwrap();
+        pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
+        put_down(&engine, &started.thread).await;
+        engine.cancel(&started.run, "ann".into()).await.unwrap();
+        assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Cancelled);
+        let facts = facts(&engine, &started.thread).await;
+        let told = facts.iter().find_map(|fact| match fact {
+            Fact::ToolFinished { outcome, .. } => Some(*outcome),
+            _ => None,
+        });
+        assert_eq!((told, seen.starts().len()), (Some(wanted), 1));
+    }
+}
+
+#[tokio::test]
+async fn the_policy_of_the_time_at_which_a_call_goes_on_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let seen = Seen::default();
+    let tool = seen.tool(EffectClass::Pure, (DAY_MS, 1));
+    let engine = built(folder.path(), &clock, tool).attend(Attend::All).build().await.unwrap();
+    let started = engine.start(task_in("t", "go")).await.unwrap();
+    pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
+    let deny = Rule { name: Some("r".into()), tools: vec![Glob::new("later")], ..Rule::new(Verdict::Deny) };
+    engine.set_policy(Policy { rules: vec![deny], auto_run: AutoRun::Everything, ..Policy::default() });
+    clock.advance_ms(DAY_MS);
+    let ended = engine.wait(&started.run);
+    tokio::pin!(ended);
+    let ended = loop {
+        tokio::select! {
+            biased;
+            ended = &mut ended => break ended.unwrap(),
+            () = settle() => clock.advance_ms(1_000),
+        }
+    };
+    assert!(ended.data.unwrap().starts_with("Tool call was denied by policy"));
+    assert_eq!(seen.starts().len(), 1);
+}

@@ -1,0 +1,99 @@
+//! `ApiCall` as the driver calls it, against a system that says what it was asked.
+
+mod echo;
+mod openapi;
+mod request;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use windlass::adapter::clock::SystemClock;
+use windlass::port::tool::{Tool, ToolOutput};
+use windlass::secret::Secret;
+use windlass::tool::Registry;
+use windlass::tool::api::{
+    Api, ApiCall, ApiObserver, ApiRequest, ApiResponse, AuthCall, ResolveAuth, Service,
+};
+
+use super::{context, show};
+use crate::outbound::{Far, Reply, inside, way};
+
+const TOKEN: &str = "sk-SENTINEL/9+x=";
+
+/// The tool over these services, which lie inside.
+fn tool(services: Vec<Service>) -> Arc<ApiCall> {
+    let env = [("t", TOKEN), ("u", "ann"), ("p", "pass-SENTINEL")];
+    let env: BTreeMap<_, _> = env.map(|(name, value)| (name.to_owned(), Secret::new(value))).into();
+    of(Api::new(services, env))
+}
+
+fn of(api: Api) -> Arc<ApiCall> {
+    let outbound = way(inside(&["127.0.0.1"]), &[]);
+    Arc::new(ApiCall::new(api, outbound, Arc::new(SystemClock::new())).unwrap().unwrap())
+}
+
+fn service(json: Value) -> Service {
+    serde_json::from_value(json).unwrap()
+}
+
+/// Calls it as the driver does: arguments that do not fit its schema do not get there.
+async fn call(tool: &Arc<ApiCall>, arguments: Value) -> Result<ToolOutput, String> {
+    let registry = Registry::new().add(tool.clone()).unwrap();
+    if let Err(problem) = registry.check_arguments("ApiCall", &arguments) {
+        return Ok(ToolOutput::error(problem));
+    }
+    let output = tool.call(context(None, CancellationToken::new()), arguments).await;
+    match output.lost {
+        Some(why) => Err(why),
+        None => Ok(output),
+    }
+}
+
+/// The same, as text.
+async fn said(tool: &Arc<ApiCall>, arguments: Value) -> String {
+    call(tool, arguments).await.map_or_else(|why| format!("lost: {why}"), |output| show(&output))
+}
+
+/// Says what it was asked, with the header that says who asks.
+async fn mirror() -> Far {
+    Far::start(|asked| {
+        let who = asked.header("authorization").or(asked.header("x-key")).unwrap_or("nobody");
+        let kind = asked.header("content-type").unwrap_or("-");
+        let key = if asked.header("idempotency-key").is_some() { " keyed" } else { "" };
+        let masked = if who == "nobody" { "nobody" } else { "somebody" };
+        Reply::ok("text/plain", format!("{} by {masked} {kind}{key}: {}", asked.line(), asked.body))
+    })
+    .await
+}
+
+/// Notes all that it is told.
+#[derive(Default)]
+struct Noted(Mutex<Vec<String>>);
+
+impl ApiObserver for Noted {
+    fn on_request(&self, request: &ApiRequest<'_>) {
+        self.0.lock().unwrap().push(format!("{request:?}"));
+    }
+    fn on_response(&self, response: &ApiResponse<'_>) {
+        let ApiResponse { request, status, bytes_in, .. } = response;
+        self.0.lock().unwrap().push(format!("{} {status:?} {bytes_in}", request.path));
+    }
+}
+
+/// Signs with what it was told of the call.
+struct Signer;
+
+#[async_trait]
+impl ResolveAuth for Signer {
+    async fn resolve(&self, id: &str, call: &AuthCall<'_>) -> Result<Vec<(String, Secret)>, String> {
+        if id != "hmac" {
+            return Err(format!("the scheme `{id}` is not known"));
+        }
+        let AuthCall { service, method, path, body } = call;
+        let signature = format!("{service}|{method}|{path}|{}|SENTINEL", body.len());
+        Ok(vec![("Authorization".to_owned(), Secret::new(signature))])
+    }
+}

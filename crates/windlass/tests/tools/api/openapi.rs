@@ -1,0 +1,188 @@
+//! Services with a description: what the model is told, and which calls fit it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass::adapter::clock::SystemClock;
+use windlass::port::tool::Tool;
+use windlass::tool::api::{Api, ApiCall};
+
+use super::{mirror, said, service, tool};
+use crate::outbound::{inside, way};
+
+const WIDGETS: &str = r##"
+openapi: 3.0.3
+info: {title: Widgets, version: "1"}
+servers: [{url: "https://evil.example"}]
+paths:
+  /widgets:
+    get:
+      summary: Lists widgets
+      parameters:
+        - {name: status, in: query, schema: {type: string, enum: [new, old]}}
+        - {name: limit, in: query, required: true, schema: {type: integer, minimum: 1, maximum: 100}}
+        - {name: tags, in: query, schema: {type: array, items: {type: integer}}}
+        - {name: X-Trace, in: header, required: true, schema: {type: string}}
+      responses: {200: {description: OK}}
+    post:
+      summary: Makes a widget
+      requestBody: {$ref: "#/components/requestBodies/Widget"}
+      responses: {"201": {description: Made}}
+  /widgets/{id}:
+    parameters:
+      - {name: id, in: path, required: true, schema: {type: integer}}
+    get: {operationId: getWidget}
+    delete: {description: "Removes a widget\nfor ever"}
+  /widgets/newest:
+    get: {summary: The newest}
+  /files/{name}.{kind}:
+    put:
+      requestBody: {content: {image/*: {}}}
+components:
+  requestBodies:
+    Widget:
+      required: true
+      content: {application/json: {schema: {$ref: "#/components/schemas/Widget"}}}
+  schemas:
+    Widget:
+      type: object
+      required: [name]
+      additionalProperties: false
+      properties:
+        name: {type: string, maxLength: 10}
+        price: {type: number, minimum: 0, exclusiveMinimum: true}
+        note: {type: string, nullable: true}
+        parts: {type: array, items: {$ref: "#/components/schemas/Widget"}}
+"##;
+
+#[tokio::test]
+async fn calls_have_to_fit_the_description() {
+    let far = mirror().await;
+    let tool = tool(vec![service(json!({"name": "w", "base_url": far.url("/v1"), "openapi": WIDGETS}))]);
+    let call = |method: &str, path: &str| json!({"service": "w", "method": method, "path": path});
+    let list = |query: &str| {
+        let mut call = call("GET", &format!("/widgets{query}"));
+        call["headers"] = json!({"x-trace": "1"});
+        call
+    };
+    let make = |body: Value| {
+        let mut call = call("POST", "/widgets");
+        call["body"] = body;
+        call
+    };
+    let mut put = call("PUT", "/files/a.png");
+    put["body"] = json!("bytes");
+    put["bodyEncoding"] = json!("raw");
+    let mut picture = put.clone();
+    picture["headers"] = json!({"Content-Type": "image/png"});
+    let rows = [
+        (list("?limit=5"), "ok: "),
+        (list("?limit=5&status=new&tags=1&tags=2"), "ok: "),
+        (list("?limit=5&tags=1,2"), "ok: "),
+        (call("GET", "/widgets?limit=5"), "error: `GET /widgets` needs the header `x-trace`"),
+        (list(""), "the call does not fit `GET /widgets`: \"limit\" is a required property"),
+        (list("?limit=500"), "500 is greater than the maximum of 100"),
+        (list("?limit=many"), "\"many\" is not of type \"integer\""),
+        (list("?limit=5&status=lost"), "\"lost\" is not one of"),
+        (list("?limit=5&tags=1,x"), "\"x\" is not of type \"integer\""),
+        (list("?limit=5&page=2"), "takes no query parameter `page`; it takes status, limit, tags"),
+        (call("GET", "/widgets/42"), "ok: "),
+        (call("GET", "/widgets/newest"), "ok: "),
+        (call("GET", "/widgets/x"), "\"x\" is not of type \"integer\""),
+        (call("DELETE", "/widgets/42"), "ok: "),
+        (
+            call("PATCH", "/widgets/42"),
+            "error: there is no operation `PATCH /widgets/42`; this path takes GET, DELETE",
+        ),
+        (call("GET", "/widget"), "error: there is no operation `GET /widget`; the nearest: `GET /widgets`"),
+        (call("GET", "/completely/else/where"), "error: there is no operation `GET /completely/else/where`"),
+        (make(json!({"name": "a"})), "ok: "),
+        (make(json!({"name": "a", "note": null, "price": 1, "parts": [{"name": "b"}]})), "ok: "),
+        (make(json!({"name": "a", "price": 0})), "0 is less than or equal to the minimum of 0"),
+        (make(json!({"name": "far too long"})), "is longer than 10 characters"),
+        (make(json!({"name": "a", "colour": 1})), "'colour' was unexpected"),
+        (make(json!({"name": "a", "parts": [{}]})), "\"name\" is a required property"),
+        (make(json!("text")), "is not of type \"object\""),
+        (call("POST", "/widgets"), "error: `POST /widgets` needs a body"),
+        (call("DELETE", "/widgets/1?x=1"), "it takes none"),
+        (put, "error: `PUT /files/{name}.{kind}` takes image/*, not `text/plain`"),
+        (picture, "ok: "),
+    ];
+    let fit = rows.iter().filter(|(_, expected)| *expected == "ok: ").count();
+    for (arguments, expected) in &rows {
+        let said = said(&tool, arguments.clone()).await;
+        assert!(said.contains(expected), "{arguments}: {said}");
+    }
+    assert_eq!(
+        far.asked().len(),
+        fit,
+        "what does not fit is not sent, and nothing goes where the description says"
+    );
+}
+
+#[test]
+fn a_model_is_told_the_operations() {
+    let tool = tool(vec![service(json!({
+        "name": "w", "base_url": "https://a.example", "openapi": WIDGETS, "allowed_methods": ["GET", "DELETE"],
+    }))]);
+    let told = &tool.spec().description;
+    let (_, operations) = told.split_once("Operations:\n").unwrap();
+    assert_eq!(
+        operations,
+        "- GET /widgets (query: status?, limit, tags?) — Lists widgets\n\
+         - GET /widgets/{id} — getWidget\n\
+         - DELETE /widgets/{id} — Removes a widget\n\
+         - GET /widgets/newest — The newest"
+    );
+    // However many there are, the model is told no more than it can bear.
+    let paths: Value = (0..1500)
+        .map(|n| (format!("/path/number/{n}"), json!({"get": {"summary": "x".repeat(500)}})))
+        .collect();
+    let large = json!({"openapi": "3.1.0", "paths": paths}).to_string();
+    let tool =
+        super::tool(vec![service(json!({"name": "w", "base_url": "https://a.example", "openapi": large}))]);
+    let told = &tool.spec().description;
+    assert!(told.len() < 5000, "{}", told.len());
+    assert!(told.contains("more; a call that is none names the nearest)"));
+}
+
+#[test]
+fn descriptions_that_cannot_be_followed_are_refused() {
+    let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
+    let bomb = format!(
+        "openapi: 3.0.0\na: &a [x,x,x,x,x,x,x,x,x,x]\n{}",
+        ('b'..='k')
+            .zip('a'..='j')
+            .map(|(name, before)| {
+                format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 10].join(","))
+            })
+            .collect::<String>()
+    );
+    let rows = [
+        ("", "3.0 to 3.2 are read"),
+        ("swagger: '2.0'", "is of version \"2.0\""),
+        ("openapi: 4.0.0", "is of version \"4.0.0\""),
+        ("{\"openapi\": ", "cannot be read"),
+        ("openapi: [", "cannot be read"),
+        ("openapi: 3.1.0", "has no operations"),
+        (
+            "openapi: 3.1.0\npaths: {/a: {$ref: 'https://evil.example/x'}}",
+            "refers to `https://evil.example/x`",
+        ),
+        ("openapi: 3.1.0\npaths: {/a: {$ref: 'file:///etc/passwd'}}", "refers to `file:///etc/passwd`"),
+        ("openapi: 3.1.0\npaths: {/a: {$ref: '#/paths/~1a'}}", "go round in a circle"),
+        ("openapi: 3.1.0\npaths: {/a: {$ref: '#/nowhere'}}", "refers to `#/nowhere`, which it does not have"),
+        ("openapi: 3.1.0\npaths: {'/a{b': {get: {}}}", "has a brace without its other"),
+        (&deep, "cannot be read"),
+        (&bomb, "cannot be read"),
+    ];
+    for (text, expected) in rows {
+        let definition = service(json!({"name": "a", "base_url": "https://a.example", "openapi": text}));
+        let outbound = way(inside(&[]), &[]);
+        let made =
+            ApiCall::new(Api::new(vec![definition], BTreeMap::new()), outbound, Arc::new(SystemClock::new()));
+        let said = made.err().map_or("taken".to_owned(), |error| error.to_string());
+        assert!(said.contains(expected), "{:.100}: {said}", text);
+    }
+}

@@ -1,0 +1,138 @@
+//! Tasks and todos: what is kept, what is refused, and what is told.
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use windlass::machine::EffectClass;
+use windlass::port::tool::CallContext;
+use windlass::tool::{Registry, builtin};
+
+use super::{context, run, show};
+
+/// The tools, with what they have kept so far.
+struct List {
+    registry: Registry,
+    kept: Option<String>,
+}
+
+impl List {
+    fn new() -> Self {
+        Self { registry: Registry::new().add_all(builtin::desk_tools()).unwrap(), kept: None }
+    }
+
+    #[track_caller]
+    fn says(&mut self, tool: &str, arguments: Value, wanted: &str) {
+        let before = self.kept.clone();
+        let shown = match self.registry.check_arguments(tool, &arguments) {
+            Err(problem) => format!("invalid: {problem}"),
+            Ok(()) => {
+                let context = CallContext { kept: before.clone(), ..context(None, CancellationToken::new()) };
+                let output = run(&*self.registry.get(tool).unwrap(), context, arguments);
+                self.kept = output.keep.clone().or(before.clone());
+                show(&output)
+            }
+        };
+        assert_eq!(shown, wanted);
+        if shown.starts_with("error") {
+            assert_eq!(self.kept, before, "an error keeps nothing");
+        }
+    }
+}
+
+// rows: LM-T14
+#[test]
+fn tasks_wait_for_each_other() {
+    let mut list = List::new();
+    list.says("TaskList", json!({}), "ok: There are no such tasks");
+    list.says("TaskCreate", json!({"subject": "Dig"}), "ok: Task 1: Dig");
+    let roof = json!({"subject": "Roof", "description": "Red tiles", "blocked_by": [1]});
+    list.says("TaskCreate", roof, "ok: Task 2: Roof");
+    list.says("TaskList", json!({}), "ok: 1 pending: Dig\n2 pending: Roof (waits for 1)");
+    let roof = r#"{"id":2,"subject":"Roof","description":"Red tiles","status":"pending","blocked_by":[1]}"#;
+    list.says("TaskGet", json!({"id": 2}), &format!("ok: {roof}"));
+    let early = "error: task 2 waits for 1; complete that first, nothing was changed";
+    list.says("TaskUpdate", json!({"id": 2, "status": "in_progress"}), early);
+    list.says("TaskUpdate", json!({"id": 1, "status": "completed"}), "ok: Task 1 is completed: Dig");
+    let begun = "ok: Task 2 is in progress: Roofs";
+    list.says("TaskUpdate", json!({"id": 2, "status": "in_progress", "subject": "Roofs"}), begun);
+    list.says("TaskList", json!({"status": "in_progress"}), "ok: 2 in progress: Roofs");
+    list.says("TaskUpdate", json!({"id": 1, "status": "deleted"}), "ok: Task 1 is deleted");
+    list.says("TaskCreate", json!({"subject": "Paint"}), "ok: Task 3: Paint");
+    list.says("TaskGet", json!({"id": 1}), "error: there is no task 1; the tasks: 2, 3");
+}
+
+#[test]
+fn a_task_never_comes_before_itself() {
+    let mut list = List::new();
+    for (nth, before) in [(1, json!([])), (2, json!([1])), (3, json!([2]))] {
+        let task = json!({"subject": "x", "blocked_by": before});
+        list.says("TaskCreate", task, &format!("ok: Task {nth}: x"));
+    }
+    for before in [json!([3]), json!([1]), json!([2, 3])] {
+        let wanted = "error: task 1 would wait for itself; nothing was changed";
+        list.says("TaskUpdate", json!({"id": 1, "blocked_by": before}), wanted);
+    }
+    let missing = "error: there is no task 9; the tasks: 1, 2, 3";
+    list.says("TaskUpdate", json!({"id": 1, "blocked_by": [9]}), missing);
+    list.says("TaskCreate", json!({"subject": "x", "blocked_by": [9]}), missing);
+    list.says("TaskUpdate", json!({"id": 3, "blocked_by": [1]}), "ok: Task 3 is pending: x");
+}
+
+#[test]
+fn a_list_has_an_end() {
+    let mut list = List::new();
+    for nth in 1..=200 {
+        list.says("TaskCreate", json!({"subject": "x"}), &format!("ok: Task {nth}: x"));
+    }
+    let full = "error: the list holds 200 tasks; delete those that are completed";
+    list.says("TaskCreate", json!({"subject": "x"}), full);
+    list.says("TaskUpdate", json!({"id": 7, "status": "deleted"}), "ok: Task 7 is deleted");
+    // An id is never given twice.
+    list.says("TaskCreate", json!({"subject": "x"}), "ok: Task 201: x");
+    let long = "x".repeat(201);
+    assert!(list.registry.check_arguments("TaskCreate", &json!({"subject": long})).is_err());
+    assert!(list.registry.check_arguments("TaskCreate", &json!({"subject": ""})).is_err());
+    let todos = vec![json!({"content": "x", "status": "pending"}); 101];
+    assert!(list.registry.check_arguments("write_todos", &json!({"todos": todos})).is_err());
+}
+
+// rows: ZE-H13
+#[test]
+fn todos_are_written_whole_and_read() {
+    let mut list = List::new();
+    list.says("read_todos", json!({}), "ok: []");
+    let todos = json!([
+        {"content": "Dig", "status": "completed"},
+        {"content": "Roof", "status": "in_progress"},
+        {"content": "Paint", "status": "pending"},
+    ]);
+    let wanted = "ok: Kept 3 entries: 1 completed, 1 in progress, 1 pending";
+    list.says("write_todos", json!({"todos": todos}), wanted);
+    list.says("read_todos", json!({}), &format!("ok: {todos}"));
+    list.says("write_todos", json!({"todos": []}), "ok: The list is empty now");
+    list.says("read_todos", json!({}), "ok: []");
+}
+
+#[test]
+fn a_damaged_list_is_said_to_be_one() {
+    let mut list = List { kept: Some("[".into()), ..List::new() };
+    let wanted = "error: the list of tasks cannot be read: EOF while parsing a list at line 1 column 1";
+    list.says("TaskList", json!({}), wanted);
+    list.says("TaskCreate", json!({"subject": "x"}), wanted);
+}
+
+/// What changes a list runs alone, and what only reads it beside others; nobody is asked about either.
+#[test]
+fn lists_are_changed_by_one_call_at_a_time() {
+    for tool in builtin::desk_tools() {
+        let name = tool.spec().name.as_str();
+        let changes = ["TaskCreate", "TaskUpdate", "write_todos"].contains(&name);
+        let class = if changes { EffectClass::Idempotent } else { EffectClass::Pure };
+        assert_eq!((tool.effect_class(), tool.spec().annotations.read_only_hint), (class, true), "{name}");
+        let keeps = match name {
+            "write_todos" | "read_todos" => Some("todos"),
+            name if name.starts_with("Task") => Some("tasks"),
+            _ => None,
+        };
+        assert_eq!(tool.keeps(), keeps, "{name}");
+    }
+}
