@@ -63,6 +63,10 @@ fn context() -> CallContext {
         call,
         cancel: CancellationToken::new(),
         folder: None,
+        now: windlass::machine::Timestamp(1_000),
+        utc_offset_minutes: None,
+        kept: None,
+        resumed: None,
         reply: None,
         progress: ProgressSender::default(),
     }

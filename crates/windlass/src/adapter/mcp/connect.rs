@@ -21,7 +21,7 @@ use super::child::{ChildTransport, End};
 use super::config::{Http, Transport};
 use super::core::Core;
 use super::handler::Handler;
-use super::http::{OwnHeaders, Redirects, ServerHttp, is_unauthorized};
+use super::http::{OwnHeaders, ServerHttp, is_unauthorized};
 use super::list::{self, Listed};
 use super::sse::SseTransport;
 
@@ -146,9 +146,9 @@ fn resumptions() -> ExponentialBackoff {
 
 fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
     let unavailable = |why: String| Failed::Unavailable(why);
+    let way = core.way.as_ref().ok_or_else(|| unavailable("it has no address".into()))?;
     Ok(ServerHttp {
-        // A redirect would carry the headers along.
-        http: core.clients.client(Redirects::Stop).map_err(unavailable)?,
+        http: way.client(),
         own: Arc::new(OwnHeaders::new(http).map_err(unavailable)?),
         sign_in: core.sign_in.clone(),
         post_only: http.post_only,

@@ -20,10 +20,10 @@ use super::config::{McpServer, Wanted};
 use super::connect::{Connection, Failed, Lifecycle, Opened, failed_service, open};
 use super::health::{Health, Log};
 use super::held::Held;
-use super::http::HttpClients;
 use super::list::{self, Listed};
 use super::oauth::SignIn;
 use super::sampling::Sampling;
+use crate::outbound::Outbound;
 use crate::port::clock::Clock;
 
 /// A server with everything that belongs to it.
@@ -31,7 +31,8 @@ pub(super) struct Core {
     pub config: McpServer,
     pub wanted: Wanted,
     pub clock: Arc<dyn Clock>,
-    pub clients: Arc<dyn HttpClients>,
+    /// The way to it, where it is reached over HTTP.
+    pub way: Option<Arc<Outbound>>,
     pub sign_in: Option<Arc<SignIn>>,
     pub sampling: Option<Sampling>,
     pub log: Arc<Log>,
@@ -78,7 +79,7 @@ impl Core {
         config: McpServer,
         wanted: Wanted,
         clock: Arc<dyn Clock>,
-        clients: Arc<dyn HttpClients>,
+        way: Option<Arc<Outbound>>,
         (sign_in, sampling): (Option<Arc<SignIn>>, Option<Sampling>),
         stop: CancellationToken,
     ) -> Self {
@@ -88,7 +89,7 @@ impl Core {
             config,
             wanted,
             clock,
-            clients,
+            way,
             sign_in,
             sampling,
             log: Arc::new(Log::default()),

@@ -37,7 +37,6 @@ mod tool;
 pub use config::{HeadersFor, HeadersProvider, Http, McpServer, Prefix, Stdio, Timeouts, Transport};
 pub use error::McpError;
 pub use health::{Health, LeftOut, ListedTool, ServerStatus};
-pub use http::{HttpClients, OpenHttp, Redirects};
 pub use hub::{HubConfig, McpHub};
 pub use known::KnownServer;
 pub use oauth::{MemoryTokens, OAuth, SignInPage, SignInReturn, TokenStore};
