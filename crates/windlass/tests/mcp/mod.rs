@@ -2,10 +2,16 @@
 
 mod away;
 mod call;
+mod engine;
 mod held;
 mod input;
 mod list;
+#[cfg(unix)]
+mod process;
+mod real;
+mod sign_in;
 mod stage;
+mod task;
 mod wire;
 
 use std::sync::Arc;

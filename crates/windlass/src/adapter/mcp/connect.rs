@@ -74,11 +74,13 @@ pub(super) async fn open(core: &Core, lifecycle: Lifecycle) -> Result<Opened, Fa
             Err(Failed::Unavailable(format!("it did not answer within {limit_ms} ms")))
         }
     };
-    opened.map_err(|failed| match failed {
-        Failed::Unavailable(why) => Failed::Unavailable(core.with_last_words(why, &end)),
-        Failed::OtherLifecycle(why) => Failed::OtherLifecycle(core.with_last_words(why, &end)),
-        Failed::SignIn => Failed::SignIn,
-    })
+    match opened {
+        Err(Failed::Unavailable(why)) => Err(Failed::Unavailable(core.with_last_words(why, &end).await)),
+        Err(Failed::OtherLifecycle(why)) => {
+            Err(Failed::OtherLifecycle(core.with_last_words(why, &end).await))
+        }
+        other => other,
+    }
 }
 
 async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Opened, Failed> {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_machine::Timestamp;
 
 use super::child::End;
-use super::config::{McpServer, Wanted};
+use super::config::{McpServer, Transport, Wanted};
 use super::connect::{Connection, Failed, Lifecycle, Opened, failed_service, open};
 use super::health::{Health, Log};
 use super::held::Held;
@@ -188,8 +188,14 @@ impl Core {
         }
     }
 
-    /// Why a server that runs as a process has ended, in its own words.
-    pub fn with_last_words(&self, why: String, end: &End) -> String {
+    /// Why a server is away; one that runs as a process in its own words.
+    pub async fn with_last_words(&self, why: String, end: &End) -> String {
+        if let Transport::Stdio(_) = self.config.transport {
+            tokio::select! {
+                () = end.silence() => {}
+                () = self.clock.sleep_ms(LAST_WORDS_MS) => {}
+            }
+        }
         let told =
             end.told().into_iter().chain(self.log.last().map(|line| format!("its last words: {line}")));
         std::iter::once(why).chain(told).collect::<Vec<_>>().join("; ")
@@ -220,6 +226,8 @@ impl Core {
     }
 }
 
+/// How long the last words of a server are waited for that is away.
+const LAST_WORDS_MS: u64 = 500;
 /// How often a required server is tried at a start, and how long after each try. (SK-A12)
 pub(super) const REQUIRED_ATTEMPTS: u32 = 5;
 const REQUIRED_PAUSE_MS: u64 = 3_000;
@@ -348,12 +356,14 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     let stopper = service.cancellation_token();
     let mut running = Box::pin(service.waiting());
     let mut changes = Changes::of(&connection);
+    let mut is_over = false;
     let ended = loop {
         tokio::select! {
             biased;
             () = core.stop.cancelled() => break Ended::Stopped,
             _ = &mut running => {
-                let why = core.with_last_words("the connection is closed".into(), &end);
+                is_over = true;
+                let why = core.with_last_words("the connection is closed".into(), &end).await;
                 break Ended::Broken(why);
             }
             () = lists_changed.notified() => {}
@@ -376,7 +386,10 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     let now = core.clock.now();
     core.link.send_if_modified(|link| {
         if matches!(link, Link::Up { .. }) {
-            let why = "the connection is closed".to_owned();
+            let why = match &ended {
+                Ended::Broken(why) => why.clone(),
+                Ended::SignIn | Ended::Restart | Ended::Stopped => "the connection is closed".into(),
+            };
             *link = Link::Down { why, since: now, retry_at: now, attempts: 0 };
         }
         true
@@ -385,7 +398,8 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     core.held.clear();
     stopper.cancel();
     tokio::select! {
-        _ = &mut running => {}
+        _ = &mut running, if !is_over => {}
+        () = std::future::ready(()), if is_over => {}
         () = core.clock.sleep_ms(CLOSE_MS) => {}
     }
     ended

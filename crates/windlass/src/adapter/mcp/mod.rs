@@ -29,9 +29,11 @@ mod oauth;
 mod prompt;
 mod resource;
 mod result;
+mod resume;
 #[expect(deprecated)]
 mod sampling;
 mod sse;
+mod task;
 mod tool;
 
 pub use config::{HeadersFor, HeadersProvider, Http, McpServer, Prefix, Stdio, Timeouts, Transport};
