@@ -29,7 +29,7 @@ async fn while_time_passes<T>(clock: &ManualClock, until: impl Future<Output = T
         tokio::select! {
             biased;
             done = &mut until => return done,
-            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => clock.advance_ms(100),
+            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => clock.advance_ms(100), // tidy: sleep the sockets are real, and only the clock is moved by hand
         }
     }
     panic!("it never came to an end");

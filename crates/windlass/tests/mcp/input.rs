@@ -94,7 +94,7 @@ async fn a_server_that_wants_nothing_but_another_try_gets_it_and_one_without_end
         endless.until("tools/call", times).await;
         while !calling.is_finished() && endless.asked("tools/call").len() == times {
             clock.advance_ms(100);
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await; // tidy: sleep the sockets are real, and only the clock is moved by hand
         }
     }
     let said = calling.await.unwrap();

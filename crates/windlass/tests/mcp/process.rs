@@ -44,7 +44,7 @@ fn is_alive(pid: i32) -> bool {
 async fn ends(pid: i32) {
     let gone = async {
         while is_alive(pid) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep a process of somebody else's tells nobody that it has ended
         }
     };
     tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap_or_else(|_| panic!("{pid} lives on"));
@@ -102,7 +102,7 @@ async fn a_server_that_dies_in_a_call_is_started_again_and_the_call_is_judged() 
                 return pid_said(&said);
             }
             assert!(said.contains("out of paper") || said.contains("has not answered yet"), "{said}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep the pause before the next try is the server's
         }
     };
     let again = tokio::time::timeout(Duration::from_secs(30), back).await.expect("it never came back");
@@ -175,7 +175,7 @@ fn a_server_does_not_outlive_a_process_that_is_killed() {
     runtime.block_on(async {
         let begun = async {
             while std::fs::read_to_string(&leader).unwrap_or_default().is_empty() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep another process writes the file
             }
         };
         tokio::time::timeout(Duration::from_secs(30), begun).await.expect("the server was never started");

@@ -7,14 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use rmcp::model::{ServerPeerInfo, SubscriptionFilter};
-use rmcp::service::Subscription;
+use rmcp::model::ServerPeerInfo;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_machine::Timestamp;
 
+use super::changes::Changes;
 use super::child::End;
 use super::config::{McpServer, Transport, Wanted};
 use super::connect::{Connection, Failed, Lifecycle, Opened, failed_service, open};
@@ -448,45 +446,6 @@ async fn refreshed(core: &Core, connection: &Connection) -> Result<Option<Listed
     match read {
         Ok(listed) => Ok(Some(listed)),
         Err(error) => Err(failed_service(&error)),
-    }
-}
-
-/// A newer server's word that its lists have changed.
-enum Changes {
-    /// It is being asked to tell.
-    Asking(BoxFuture<'static, Option<Subscription>>),
-    /// It tells.
-    Told(Box<Subscription>),
-    /// It does not: the list is read again when its time is up.
-    Untold,
-}
-
-impl Changes {
-    fn of(connection: &Connection) -> Self {
-        let info = &connection.info;
-        let tells = info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
-        if info.protocol_version.has_initialize() || !tells {
-            return Self::Untold;
-        }
-        let (peer, filter) = (connection.peer.clone(), SubscriptionFilter::builder().tools_list_changed());
-        Self::Asking(async move { peer.listen(filter.build()).await.ok() }.boxed())
-    }
-
-    /// Completes whenever the list may be another; never where the server does not tell. May be dropped and called again.
-    async fn next(&mut self) {
-        match self {
-            Self::Asking(asking) => {
-                let told = asking.await;
-                // A change may have come before the server began to tell.
-                *self = told.map_or(Self::Untold, |told| Self::Told(Box::new(told)));
-            }
-            Self::Told(subscription) => {
-                if !matches!(subscription.next().await, Ok(Some(_))) {
-                    *self = Self::Untold;
-                }
-            }
-            Self::Untold => std::future::pending().await,
-        }
     }
 }
 

@@ -59,7 +59,7 @@ impl Next {
 
 /// How a request came out.
 enum Outcome {
-    Result(ServerResult),
+    Result(Box<ServerResult>),
     Input(InputRequiredResult),
     /// People have to be asked in the middle of the call.
     Ask(Value, Parked),
@@ -102,10 +102,12 @@ impl Exchange<'_> {
                 None => self.sent(&connection, &next).await,
             };
             match now {
-                Outcome::Result(ServerResult::CreateTaskResult(created)) => {
-                    return Err(Watched::of(&created.task).later(0));
-                }
-                Outcome::Result(result) => return Ok(result),
+                Outcome::Result(result) => match *result {
+                    ServerResult::CreateTaskResult(created) => {
+                        return Err(Watched::of(&created.task).later(0));
+                    }
+                    result => return Ok(result),
+                },
                 Outcome::Ask(parameters, parked) => return Err(self.asked(&parameters, None, &parked)),
                 Outcome::SignIn => return Err(self.sign_in(&next.parked()).await),
                 Outcome::Pages(pages) => return Err(self.page(pages)),
@@ -282,7 +284,7 @@ impl Exchange<'_> {
                 }
             };
             match came {
-                Came::Answer(answer) => return self.read(answer),
+                Came::Answer(answer) => return self.read(*answer),
                 Came::Midway(Midway::Progress(text)) => self.context.progress.report(text),
                 Came::Midway(Midway::Asked(elicited)) => {
                     let asked = json!(elicited.params);
@@ -311,7 +313,7 @@ impl Exchange<'_> {
     fn read(&self, answer: Result<ServerResult, ServiceError>) -> Outcome {
         match answer {
             Ok(ServerResult::InputRequiredResult(input)) => Outcome::Input(input),
-            Ok(result) => Outcome::Result(result),
+            Ok(result) => Outcome::Result(Box::new(result)),
             Err(ServiceError::McpError(error)) if error.code == URL_ELICITATION_REQUIRED => {
                 let pages =
                     error.data.as_ref().and_then(|data| data.get("elicitations")?.as_array().cloned());

@@ -54,6 +54,7 @@ impl Handler {
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
+        // tidy: not our name
         let software = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(self.capabilities(), software)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)

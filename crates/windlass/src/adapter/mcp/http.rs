@@ -208,6 +208,7 @@ impl StreamableHttpClient for ServerHttp {
     }
 
     async fn get_stream(
+        // tidy: not our name
         &self,
         uri: Arc<str>,
         session: Option<Arc<str>>,
@@ -220,6 +221,7 @@ impl StreamableHttpClient for ServerHttp {
     }
 
     async fn get_stream_with_max_sse_event_size(
+        // tidy: not our name
         &self,
         uri: Arc<str>,
         session: Option<Arc<str>>,

@@ -77,6 +77,9 @@ pub(super) struct Shared {
     me: Weak<Shared>,
 }
 
+/// The way to a server over HTTP, and the sign-in there.
+type Way = (Option<Arc<Outbound>>, Option<Arc<SignIn>>);
+
 /// A server and the task that keeps it.
 struct Entry {
     core: Arc<Core>,
@@ -154,7 +157,7 @@ impl McpHub {
     }
 
     /// The way to a server that is reached over HTTP, and the sign-in there where people have one.
-    fn way_to(&self, server: &McpServer) -> Result<(Option<Arc<Outbound>>, Option<Arc<SignIn>>), McpError> {
+    fn way_to(&self, server: &McpServer) -> Result<Way, McpError> {
         let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
             return Ok((None, None));
         };
@@ -373,7 +376,7 @@ impl Shared {
             has_resources |= core.has_resources();
         }
         if has_resources {
-            for (name, tool) in ResourceTools::new(self.me.clone()) {
+            for (name, tool) in ResourceTools::of(self.me.clone()) {
                 tools.insert(name, tool);
             }
         }

@@ -9,6 +9,7 @@
 
 mod ask;
 mod calls;
+mod changes;
 mod child;
 mod config;
 mod connect;
