@@ -1,5 +1,6 @@
 //! Installing what the commands need, once: a tool or package that is there is left alone.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
@@ -44,20 +45,7 @@ const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
 /// Installs the API's fuzzer into `target/schemathesis`, where that version is absent.
 pub fn schemathesis() -> Result<()> {
-    let folder = process::root().join("target/schemathesis");
-    let python = folder.join("bin/python");
-    let (package, version) = SCHEMATHESIS.split_once("==").unwrap_or((SCHEMATHESIS, ""));
-    let there = format!("import importlib.metadata as m; assert m.version('{package}') == '{version}'");
-    if process::succeeds(Command::new(&python).args(["-c", &there])) {
-        return Ok(());
-    }
-    if !process::succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
-        debian_packages(&["python3", "python3-venv"])?;
-    }
-    println!("installing {SCHEMATHESIS} (once)");
-    process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", SCHEMATHESIS];
-    process::run(Command::new(&python).args(pip))
+    python_packages(&process::root().join("target/schemathesis"), &[SCHEMATHESIS])
 }
 
 /// AG-UI's own types and client, at the version that the dialect speaks.
@@ -78,6 +66,70 @@ pub fn ag_ui() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let npm = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
     process::run(Command::new("npm").args(npm).arg(&folder).args(AG_UI))
+}
+
+/// The protocol's own suite and servers, at the versions that the tests are written for.
+const MCP_NODE: &[&str] = &[
+    "@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
+];
+/// Its servers in Python.
+const MCP_PYTHON: &[&str] = &["mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19"];
+/// The suite needs a newer Node than Debian has; the packages of this name hold one for each platform.
+const NODE_VERSION: &str = "24.21.0";
+
+/// Installs MCP's suite and servers into `target/mcp`, with a Node that can run them, where those versions are absent.
+pub fn mcp() -> Result<()> {
+    let folder = process::root().join("target/mcp");
+    let os = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
+    let processor = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let node = format!("node-{os}-{processor}");
+    let packages: Vec<String> = MCP_NODE
+        .iter()
+        .map(|package| (*package).to_owned())
+        .chain([format!("{node}@{NODE_VERSION}")])
+        .collect();
+    let mut there = Command::new("npm");
+    there.args(["ls", "--prefix"]).arg(&folder).args(&packages);
+    if !folder.join("node_modules").exists() || !process::succeeds(&mut there) {
+        if !process::succeeds(Command::new("npm").arg("--version")) {
+            debian_packages(&["nodejs", "npm"])?;
+        }
+        println!("installing {} (once)", packages.join(", "));
+        std::fs::create_dir_all(&folder)?;
+        let npm = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
+        process::run(Command::new("npm").args(npm).arg(&folder).args(&packages))?;
+    }
+    // One place for the tests, whatever the platform.
+    let link = folder.join("node");
+    if !link.join("bin/node").exists() {
+        let _ = std::fs::remove_dir_all(&link);
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(folder.join("node_modules").join(node), &link)?;
+    }
+    python_packages(&folder.join("python"), MCP_PYTHON)
+}
+
+/// Installs Python packages into an environment of their own, where one of these versions is absent.
+fn python_packages(folder: &Path, packages: &[&str]) -> Result<()> {
+    let python = folder.join("bin/python");
+    let is_there = |package: &&str| {
+        let (name, version) = package.split_once("==").unwrap_or((package, ""));
+        let there = format!("import importlib.metadata as m; assert m.version('{name}') == '{version}'");
+        process::succeeds(Command::new(&python).args(["-c", &there]))
+    };
+    if packages.iter().all(is_there) {
+        return Ok(());
+    }
+    if !process::succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
+        debian_packages(&["python3", "python3-venv"])?;
+    }
+    println!("installing {} (once)", packages.join(", "));
+    process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    process::run(Command::new(&python).args(pip).args(packages))
 }
 
 fn is_installed(package: &str) -> bool {

@@ -64,6 +64,7 @@ pub fn everything(extent: Extent, nextest_arguments: &[String]) -> Result<()> {
     install::cargo_tool(&install::NEXTEST)?;
     install::schemathesis()?;
     install::ag_ui()?;
+    install::mcp()?;
     // With `--tests` the binary shares its dependencies with the tests; alone it would have them built twice,
     // because dev-dependencies switch on features of their own.
     process::run(process::cargo().args(["build", "--bins", "--tests"]).args(FEATURES))?;

@@ -2,6 +2,8 @@
 
 mod drive;
 mod gate;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod outbound;
 mod provider;
 #[cfg(unix)]

@@ -177,7 +177,8 @@ impl Lab {
 /// The test kit is a feature of the library, which the machine and these commands do not see.
 fn features_of(package: &str) -> &'static [&'static str] {
     match package {
-        "windlass" | "windlass-app" => &["--features", "windlass/testing"],
+        "windlass" => &["--features", "windlass/testing,windlass/mcp"],
+        "windlass-app" => &["--features", "windlass/testing"],
         _ => &[],
     }
 }

@@ -138,6 +138,13 @@ impl Outbound {
         &self.reach
     }
 
+    /// The client behind the rules, for protocols that need streams. It follows no redirect, and reaches no name whose
+    /// address is refused; an address that is typed has to be judged before it is handed over.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn client(&self) -> reqwest::Client {
+        self.http.clone()
+    }
+
     /// Reads an address and judges it as far as it can be judged before it is called.
     pub fn target(&self, text: &str) -> Result<Url, Refusal> {
         let url = Url::parse(text).map_err(|error| Refusal::Unreadable {

@@ -182,6 +182,11 @@ pub struct Ask {
 pub struct ProgressSender(pub(crate) Option<Arc<dyn Fn(String) + Send + Sync>>);
 
 impl ProgressSender {
+    /// Sends to whoever wants to hear; it must not block.
+    pub fn new(send: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(send)))
+    }
+
     /// Reports progress.
     pub fn report(&self, text: impl Into<String>) {
         if let Some(send) = &self.0 {

@@ -152,10 +152,10 @@ async fn a_tool_that_reports_progress_has_its_time_again() {
     let slow = |reports: u32, rest_ms: u64| {
         FunctionTool::new("bad", "takes its time", move |context: CallContext, _: Text| async move {
             for part in 0..reports {
-                tokio::time::sleep(Duration::from_millis(40)).await;
+                tokio::time::sleep(Duration::from_millis(40)).await; // tidy: sleep the tool's work is the time it takes; the clock is paused
                 context.progress.report(format!("part {part}"));
             }
-            tokio::time::sleep(Duration::from_millis(rest_ms)).await;
+            tokio::time::sleep(Duration::from_millis(rest_ms)).await; // tidy: sleep the tool's silence; the clock is paused
             "done"
         })
         .annotations(Annotations { read_only_hint: true, ..Annotations::default() })

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass_machine::{Answer, InterruptKind, Question, Terms};
 
+use super::task::Watched;
 use crate::port::tool::Ask;
 
 /// What a call waits with.
@@ -38,6 +39,35 @@ pub(super) enum Parked {
     },
     /// A sign-in: nothing was carried out.
     SignIn,
+    /// A sign-in, after everything that the server wanted was answered.
+    Ready {
+        /// What the server wants back, byte for byte.
+        state: Option<String>,
+        /// The answers.
+        answers: Option<InputResponses>,
+    },
+    /// A task of the server, or a sign-in that looking after it needs.
+    Task(Watched),
+    /// Inputs that a task of the server wants.
+    TaskInput {
+        /// The task.
+        task: Watched,
+        /// What it wants.
+        requests: BTreeMap<String, Value>,
+        /// What was answered so far.
+        answers: InputResponses,
+        /// What is being asked.
+        asked: String,
+    },
+    /// A server that is to be given the inputs that its task wanted.
+    TaskReady {
+        /// The task.
+        task: Watched,
+        /// What it wanted.
+        requests: BTreeMap<String, Value>,
+        /// The answers.
+        answers: InputResponses,
+    },
     /// Pages that people have to open before the call can be made.
     Pages {
         /// Those after the one that is open.
@@ -94,9 +124,9 @@ pub(super) fn question(
 }
 
 /// The interrupt for a sign-in.
-pub(super) fn sign_in(server: &str, url: String) -> Ask {
+pub(super) fn sign_in(server: &str, url: String, parked: &Parked) -> Ask {
     let kind = InterruptKind::SignIn { server: server.to_owned(), url };
-    Ask { kind, terms: Terms::default(), state: Some(Parked::SignIn.written()) }
+    Ask { kind, terms: Terms::default(), state: Some(parked.written()) }
 }
 
 /// The parameters of a question among the inputs that a server wants; `None`: it wants something else.

@@ -159,7 +159,7 @@ pub(super) struct InFlight {
 /// What came next of a call.
 pub(super) enum Came {
     /// The answer, or that none will come.
-    Answer(Result<ServerResult, ServiceError>),
+    Answer(Box<Result<ServerResult, ServiceError>>),
     /// Something before it.
     Midway(Midway),
 }
@@ -168,7 +168,7 @@ impl InFlight {
     /// Waits for the next of it. May be dropped and called again.
     pub async fn next(&mut self) -> Came {
         let Some(request) = &mut self.request else {
-            return Came::Answer(Err(ServiceError::TransportClosed));
+            return Came::Answer(Box::new(Err(ServiceError::TransportClosed)));
         };
         tokio::select! {
             biased;
@@ -176,7 +176,7 @@ impl InFlight {
             Some(message) = self.messages.recv() => Came::Midway(message),
             answer = &mut request.rx => {
                 self.request = None;
-                Came::Answer(answer.unwrap_or(Err(ServiceError::TransportClosed)))
+                Came::Answer(Box::new(answer.unwrap_or(Err(ServiceError::TransportClosed))))
             }
         }
     }

@@ -15,7 +15,7 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::config;
 use super::health::{LOG_MAX_LINE_BYTES, Log};
@@ -33,18 +33,38 @@ pub(super) struct ChildTransport {
     io: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
     group: Group,
     end: Arc<End>,
+    has_come_to_its_end: bool,
     clock: Arc<dyn Clock>,
 }
 
 /// How a server ended, once it has.
-#[derive(Default)]
-pub(super) struct End(Mutex<Option<ExitStatus>>);
+pub(super) struct End {
+    status: Mutex<Option<ExitStatus>>,
+    /// Whether it will say no more.
+    is_silent: watch::Sender<bool>,
+}
+
+impl Default for End {
+    fn default() -> Self {
+        Self { status: Mutex::new(None), is_silent: watch::Sender::new(false) }
+    }
+}
 
 impl End {
     /// In plain words, for example `it ended with exit status: 1`.
     pub fn told(&self) -> Option<String> {
-        let status = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = *self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.map(|status| format!("it ended with {status}"))
+    }
+
+    /// Completes once the server's last words have been read.
+    pub async fn silence(&self) {
+        // An error says that nobody writes any more.
+        let _ = self.is_silent.subscribe().wait_for(|is_silent| *is_silent).await;
+    }
+
+    fn came(&self, status: Option<ExitStatus>) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 }
 
@@ -68,16 +88,16 @@ impl ChildTransport {
         let input = leader.stdin.take().ok_or_else(missing)?;
         let output = leader.stdout.take().ok_or_else(missing)?;
         let errors = leader.stderr.take().ok_or_else(missing)?;
-        tokio::spawn(keep_last_words(errors, log));
+        tokio::spawn(keep_last_words(errors, log, end.clone()));
         let io = AsyncRwTransport::new(output, input);
-        Ok(Self { io, group: Group { leader, id }, end, clock })
+        Ok(Self { io, group: Group { leader, id }, end, has_come_to_its_end: false, clock })
     }
 
     async fn has_ended(&mut self) -> bool {
         tokio::select! {
             biased;
             status = self.group.leader.wait() => {
-                *self.end.0.lock().unwrap_or_else(PoisonError::into_inner) = status.ok();
+                self.end.came(status.ok());
                 true
             }
             () = self.clock.sleep_ms(GRACE_MS) => false,
@@ -96,6 +116,17 @@ impl Transport<RoleClient> for ChildTransport {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        if !self.has_come_to_its_end {
+            tokio::select! {
+                biased;
+                message = self.io.receive() => return message,
+                status = self.group.leader.wait() => self.end.came(status.ok()),
+            }
+            // What it has left behind may hold its output open for ever.
+            self.has_come_to_its_end = true;
+            self.group.signal(libc::SIGKILL);
+        }
+        // What it said before it ended still counts.
         self.io.receive().await
     }
 
@@ -184,7 +215,7 @@ async fn spawned(mut command: Command) -> io::Result<Child> {
 }
 
 /// Reads what a server says for people until it ends. A line without an end is cut, so that nothing grows.
-async fn keep_last_words(mut errors: ChildStderr, log: Arc<Log>) {
+async fn keep_last_words(mut errors: ChildStderr, log: Arc<Log>, end: Arc<End>) {
     let (mut chunk, mut line) = ([0_u8; 4096], Vec::new());
     loop {
         let read = match errors.read(&mut chunk).await {
@@ -203,4 +234,5 @@ async fn keep_last_words(mut errors: ChildStderr, log: Arc<Log>) {
     if !line.is_empty() {
         log.push(&String::from_utf8_lossy(&line));
     }
+    end.is_silent.send_replace(true);
 }

@@ -5,9 +5,11 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{ProtocolVersion, ServerPeerInfo};
 use rmcp::service::{ClientInitializeError, Peer, RunningService, ServiceError};
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
@@ -19,7 +21,7 @@ use super::child::{ChildTransport, End};
 use super::config::{Http, Transport};
 use super::core::Core;
 use super::handler::Handler;
-use super::http::{OwnHeaders, Redirects, ServerHttp, is_unauthorized};
+use super::http::{OwnHeaders, ServerHttp, is_unauthorized};
 use super::list::{self, Listed};
 use super::sse::SseTransport;
 
@@ -72,11 +74,13 @@ pub(super) async fn open(core: &Core, lifecycle: Lifecycle) -> Result<Opened, Fa
             Err(Failed::Unavailable(format!("it did not answer within {limit_ms} ms")))
         }
     };
-    opened.map_err(|failed| match failed {
-        Failed::Unavailable(why) => Failed::Unavailable(core.with_last_words(why, &end)),
-        Failed::OtherLifecycle(why) => Failed::OtherLifecycle(core.with_last_words(why, &end)),
-        Failed::SignIn => Failed::SignIn,
-    })
+    match opened {
+        Err(Failed::Unavailable(why)) => Err(Failed::Unavailable(core.with_last_words(why, &end).await)),
+        Err(Failed::OtherLifecycle(why)) => {
+            Err(Failed::OtherLifecycle(core.with_last_words(why, &end).await))
+        }
+        other => other,
+    }
 }
 
 async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Opened, Failed> {
@@ -107,6 +111,7 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
             let mut config = StreamableHttpClientTransportConfig::with_uri(http.url.as_str());
             // A call that is open for hours must not keep others out.
             config.max_concurrent_requests = MAX_CONCURRENT_POSTS;
+            config.retry_config = Arc::new(resumptions());
             let transport = StreamableHttpClientTransport::with_client(client(core, http)?, config);
             serve_client_with_lifecycle(handler, transport, mode).await
         }
@@ -134,11 +139,18 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
 /// Requests to one server at once: the calls of many runs.
 const MAX_CONCURRENT_POSTS: usize = 256;
 
+/// How often a broken stream is taken up again where its server says how: half a minute in all, then it is lost.
+fn resumptions() -> ExponentialBackoff {
+    let mut resumptions = ExponentialBackoff::default();
+    (resumptions.max_times, resumptions.max_delay) = (Some(5), Some(Duration::from_secs(16)));
+    resumptions
+}
+
 fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
     let unavailable = |why: String| Failed::Unavailable(why);
+    let way = core.way.as_ref().ok_or_else(|| unavailable("it has no address".into()))?;
     Ok(ServerHttp {
-        // A redirect would carry the headers along.
-        http: core.clients.client(Redirects::Stop).map_err(unavailable)?,
+        http: way.client(),
         own: Arc::new(OwnHeaders::new(http).map_err(unavailable)?),
         sign_in: core.sign_in.clone(),
         post_only: http.post_only,

@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ServerPeerInfo, SubscriptionFilter};
-use rmcp::service::Subscription;
+use rmcp::model::ServerPeerInfo;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_machine::Timestamp;
 
+use super::changes::Changes;
 use super::child::End;
-use super::config::{McpServer, Wanted};
+use super::config::{McpServer, Transport, Wanted};
 use super::connect::{Connection, Failed, Lifecycle, Opened, failed_service, open};
 use super::health::{Health, Log};
 use super::held::Held;
-use super::http::HttpClients;
 use super::list::{self, Listed};
 use super::oauth::SignIn;
 use super::sampling::Sampling;
+use crate::outbound::Outbound;
 use crate::port::clock::Clock;
 
 /// A server with everything that belongs to it.
@@ -29,7 +29,8 @@ pub(super) struct Core {
     pub config: McpServer,
     pub wanted: Wanted,
     pub clock: Arc<dyn Clock>,
-    pub clients: Arc<dyn HttpClients>,
+    /// The way to it, where it is reached over HTTP.
+    pub way: Option<Arc<Outbound>>,
     pub sign_in: Option<Arc<SignIn>>,
     pub sampling: Option<Sampling>,
     pub log: Arc<Log>,
@@ -76,7 +77,7 @@ impl Core {
         config: McpServer,
         wanted: Wanted,
         clock: Arc<dyn Clock>,
-        clients: Arc<dyn HttpClients>,
+        way: Option<Arc<Outbound>>,
         (sign_in, sampling): (Option<Arc<SignIn>>, Option<Sampling>),
         stop: CancellationToken,
     ) -> Self {
@@ -86,7 +87,7 @@ impl Core {
             config,
             wanted,
             clock,
-            clients,
+            way,
             sign_in,
             sampling,
             log: Arc::new(Log::default()),
@@ -162,10 +163,12 @@ impl Core {
         let found = async {
             loop {
                 let was_checked = checked.has_changed().unwrap_or(false);
-                if let Link::Up { connection, .. } = &*link.borrow_and_update()
-                    && (connection.number != failed || was_checked)
-                {
-                    return Some(connection.clone());
+                match &*link.borrow_and_update() {
+                    Link::Up { connection, .. } if connection.number != failed || was_checked => {
+                        return Some(connection.clone());
+                    }
+                    Link::Disabled => return None,
+                    Link::Up { .. } | Link::Starting | Link::Down { .. } | Link::SignIn { .. } => {}
                 }
                 tokio::select! {
                     changed = link.changed() => changed.ok()?,
@@ -183,8 +186,14 @@ impl Core {
         }
     }
 
-    /// Why a server that runs as a process has ended, in its own words.
-    pub fn with_last_words(&self, why: String, end: &End) -> String {
+    /// Why a server is away; one that runs as a process in its own words.
+    pub async fn with_last_words(&self, why: String, end: &End) -> String {
+        if let Transport::Stdio(_) = self.config.transport {
+            tokio::select! {
+                () = end.silence() => {}
+                () = self.clock.sleep_ms(LAST_WORDS_MS) => {}
+            }
+        }
         let told =
             end.told().into_iter().chain(self.log.last().map(|line| format!("its last words: {line}")));
         std::iter::once(why).chain(told).collect::<Vec<_>>().join("; ")
@@ -201,14 +210,22 @@ impl Core {
         });
     }
 
-    /// Connects anew, at once.
+    /// Connects anew, at once; whoever asks now waits for that.
     pub fn restart(&self) {
-        self.comes_back();
+        self.link.send_if_modified(|link| {
+            let is_on = !matches!(link, Link::Disabled);
+            if is_on {
+                *link = Link::Starting;
+            }
+            is_on
+        });
         self.wants_restart.store(true, Ordering::Relaxed);
         self.kick.notify_one();
     }
 }
 
+/// How long the last words of a server are waited for that is away.
+const LAST_WORDS_MS: u64 = 500;
 /// How often a required server is tried at a start, and how long after each try. (SK-A12)
 pub(super) const REQUIRED_ATTEMPTS: u32 = 5;
 const REQUIRED_PAUSE_MS: u64 = 3_000;
@@ -218,13 +235,10 @@ const LONGEST_PAUSE_MS: u64 = 60_000;
 /// A connection that has lasted so long was a good one: the next failure is a new one.
 const GOOD_MS: u64 = 60_000;
 
-/// Keeps a server reachable until the hub ends.
+/// Keeps a server reachable until it is stopped; it is then ended in order.
 pub(super) async fn supervise(core: Arc<Core>, relist: Relist) {
-    let stop = core.stop.clone();
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = kept(&core, &relist) => {}
-    }
+    kept(&core, &relist).await;
+    core.link.send_replace(Link::Disabled);
 }
 
 async fn kept(core: &Arc<Core>, relist: &Relist) {
@@ -233,7 +247,12 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
     let mut down_since: Option<Timestamp> = None;
     loop {
         let began_ms = core.clock.monotonic_ms();
-        let ended = match reached(core, &mut lifecycle).await {
+        let reached = tokio::select! {
+            biased;
+            () = core.stop.cancelled() => return,
+            reached = reached(core, &mut lifecycle) => reached,
+        };
+        let ended = match reached {
             Ok(opened) => {
                 (has_been_up, down_since) = (true, None);
                 stay(core, opened, relist).await
@@ -245,6 +264,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
             attempts = 0;
         }
         let why = match ended {
+            Ended::Stopped => return,
             Ended::Broken(why) => why,
             Ended::SignIn => {
                 signed_in(core).await;
@@ -264,6 +284,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
         let retry_at = Timestamp(now.0 + pause_ms);
         core.link.send_replace(Link::Down { why, since, retry_at, attempts });
         tokio::select! {
+            () = core.stop.cancelled() => return,
             () = core.clock.sleep_ms(pause_ms) => {}
             () = core.kick.notified() => {}
         }
@@ -297,12 +318,14 @@ async fn signed_in(core: &Core) {
     let Some(mut finished) = core.sign_in.as_ref().map(|sign_in| sign_in.finished()) else {
         // No sign-in is configured: other headers may come with the time.
         tokio::select! {
+            () = core.stop.cancelled() => {}
             () = core.clock.sleep_ms(LONGEST_PAUSE_MS) => {}
             () = core.kick.notified() => {}
         }
         return;
     };
     tokio::select! {
+        () = core.stop.cancelled() => {}
         _ = finished.changed() => {}
         () = core.kick.notified() => {}
     }
@@ -313,6 +336,7 @@ enum Ended {
     Broken(String),
     SignIn,
     Restart,
+    Stopped,
 }
 
 /// How long a list of tools is taken as it is: what the server says within these, or the usual time.
@@ -329,12 +353,15 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     tracing::info!(server = core.config.name, "a tool server is ready");
     let stopper = service.cancellation_token();
     let mut running = Box::pin(service.waiting());
-    let mut changes = Changes::of(&connection).await;
+    let mut changes = Changes::of(&connection);
+    let mut is_over = false;
     let ended = loop {
         tokio::select! {
             biased;
+            () = core.stop.cancelled() => break Ended::Stopped,
             _ = &mut running => {
-                let why = core.with_last_words("the connection is closed".into(), &end);
+                is_over = true;
+                let why = core.with_last_words("the connection is closed".into(), &end).await;
                 break Ended::Broken(why);
             }
             () = lists_changed.notified() => {}
@@ -357,7 +384,10 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     let now = core.clock.now();
     core.link.send_if_modified(|link| {
         if matches!(link, Link::Up { .. }) {
-            let why = "the connection is closed".to_owned();
+            let why = match &ended {
+                Ended::Broken(why) => why.clone(),
+                Ended::SignIn | Ended::Restart | Ended::Stopped => "the connection is closed".into(),
+            };
             *link = Link::Down { why, since: now, retry_at: now, attempts: 0 };
         }
         true
@@ -366,7 +396,8 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     core.held.clear();
     stopper.cancel();
     tokio::select! {
-        _ = &mut running => {}
+        _ = &mut running, if !is_over => {}
+        () = std::future::ready(()), if is_over => {}
         () = core.clock.sleep_ms(CLOSE_MS) => {}
     }
     ended
@@ -415,32 +446,6 @@ async fn refreshed(core: &Core, connection: &Connection) -> Result<Option<Listed
     match read {
         Ok(listed) => Ok(Some(listed)),
         Err(error) => Err(failed_service(&error)),
-    }
-}
-
-/// A newer server's word that its lists have changed.
-struct Changes(Option<Subscription>);
-
-impl Changes {
-    async fn of(connection: &Connection) -> Self {
-        let info = &connection.info;
-        let tells = info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
-        if info.protocol_version.has_initialize() || !tells {
-            return Self(None);
-        }
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        let listening = tokio::time::timeout(Duration::from_secs(10), connection.peer.listen(filter)).await;
-        Self(listening.ok().and_then(Result::ok))
-    }
-
-    /// Completes at a change; never where the server does not tell.
-    async fn next(&mut self) {
-        let Some(subscription) = &mut self.0 else { return std::future::pending().await };
-        match subscription.next().await {
-            Ok(Some(_)) => {}
-            // Its end may have hidden a change; from now on the list is read when its time is up.
-            Ok(None) | Err(_) => self.0 = None,
-        }
     }
 }
 

@@ -1,4 +1,6 @@
-//! What can go wrong with servers, for whoever asked for them. What a model should see is a result, never one of these.
+//! What can go wrong with servers, for whoever asked for them.
+//!
+//! What a model should see is a result, never one of these.
 
 use thiserror::Error;
 

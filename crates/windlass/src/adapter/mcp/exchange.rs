@@ -4,6 +4,7 @@
 //! A request that may have been carried out is sent again only where repeating it changes nothing more; else its outcome
 //! is unknown, and that is said. (Promise 2)
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rmcp::model::{
@@ -18,6 +19,8 @@ use super::calls::{Came, InFlight, Midway};
 use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
 use super::core::{Core, Link};
 use super::held::HeldCall;
+use super::resume::Resumed;
+use super::task::Watched;
 use crate::port::tool::{Ask, CallContext, ToolOutput};
 
 /// What is asked of a server.
@@ -32,16 +35,31 @@ pub(super) struct Exchange<'a> {
 
 /// What is sent next.
 #[derive(Clone, Default)]
-struct Next {
-    responses: Option<InputResponses>,
-    state: Option<String>,
+pub(super) struct Next {
+    pub responses: Option<InputResponses>,
+    pub state: Option<String>,
     /// Answers to questions of an older server that were given before.
-    known: Vec<Known>,
+    pub known: Vec<Known>,
+}
+
+impl Next {
+    fn goes_on(&self) -> bool {
+        self.responses.is_some() || self.state.is_some()
+    }
+
+    /// What a sign-in in between waits with.
+    fn parked(&self) -> Parked {
+        if self.goes_on() {
+            Parked::Ready { state: self.state.clone(), answers: self.responses.clone() }
+        } else {
+            Parked::SignIn
+        }
+    }
 }
 
 /// How a request came out.
 enum Outcome {
-    Result(ServerResult),
+    Result(Box<ServerResult>),
     Input(InputRequiredResult),
     /// People have to be asked in the middle of the call.
     Ask(Value, Parked),
@@ -63,17 +81,20 @@ const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
 impl Exchange<'_> {
     /// Makes the request, or goes on with it where it waits. The error is the result for the model, or what is asked.
     pub async fn made(&self) -> Result<ServerResult, ToolOutput> {
-        let resumed = self.resumed()?;
-        let connection = self.connection(!matches!(resumed, Resumed::First)).await?;
-        let (mut next, mut came) = match resumed {
+        let (mut next, held) = match self.resumed()? {
             Resumed::First => (Next::default(), None),
             Resumed::Next(next) => (next, None),
-            Resumed::Held { ticket, known } => {
-                let came = self.held(ticket, &known).await;
-                (Next { known, ..Next::default() }, came)
+            Resumed::Held { ticket, known } => (Next { known, ..Next::default() }, Some(ticket)),
+            Resumed::Task(task) => return self.looked_after(task).await,
+            Resumed::TaskReady { task, requests, answers } => {
+                return Err(self.task_answered(task, requests, answers).await);
             }
         };
-        let mut connection = connection;
+        let mut connection = self.connection(&next, held.is_some()).await?;
+        let mut came = match held {
+            Some(ticket) => self.held(ticket, &next.known).await,
+            None => None,
+        };
         let mut may_repeat = self.repeats;
         for _ in 0..MAX_ROUNDS {
             let now = match came.take() {
@@ -81,9 +102,14 @@ impl Exchange<'_> {
                 None => self.sent(&connection, &next).await,
             };
             match now {
-                Outcome::Result(result) => return Ok(result),
+                Outcome::Result(result) => match *result {
+                    ServerResult::CreateTaskResult(created) => {
+                        return Err(Watched::of(&created.task).later(0));
+                    }
+                    result => return Ok(result),
+                },
                 Outcome::Ask(parameters, parked) => return Err(self.asked(&parameters, None, &parked)),
-                Outcome::SignIn => return Err(self.sign_in().await),
+                Outcome::SignIn => return Err(self.sign_in(&next.parked()).await),
                 Outcome::Pages(pages) => return Err(self.page(pages)),
                 Outcome::NotDone(why) => return Err(ToolOutput::error(format!("Tool error: {why}"))),
                 Outcome::Lost(why) => {
@@ -106,60 +132,15 @@ impl Exchange<'_> {
         )))
     }
 
-    fn server(&self) -> String {
+    pub(super) fn server(&self) -> String {
         format!("the server `{}`", self.core.config.name)
     }
 
-    /// What the reply that has come means for the request.
-    fn resumed(&self) -> Result<Resumed, ToolOutput> {
-        let Some(reply) = &self.context.reply else { return Ok(Resumed::First) };
-        let parked = reply.state.as_deref().map(serde_json::from_str);
-        let Some(Ok(parked)) = parked else {
-            return Err(ToolOutput::lost("what the call was waiting with cannot be read"));
-        };
-        match parked {
-            Parked::SignIn if is_yes(&reply.answer) => Ok(Resumed::First),
-            Parked::Pages { left } if is_yes(&reply.answer) => {
-                if left.is_empty() {
-                    Ok(Resumed::First)
-                } else {
-                    Err(self.page(left))
-                }
-            }
-            Parked::SignIn | Parked::Pages { .. } => {
-                Err(ToolOutput::error(format!("Tool error: nobody signed in at {}", self.server())))
-            }
-            Parked::Held { ticket, asked, mut known } => match ask::result(&asked, &reply.answer) {
-                Ok(answer) => {
-                    known.push(Known { asked, answer });
-                    Ok(Resumed::Held { ticket, known })
-                }
-                Err(why) => {
-                    let parked = Parked::Held { ticket, asked: asked.clone(), known };
-                    Err(self.asked(&asked, Some(&why), &parked))
-                }
-            },
-            Parked::Input { state, requests, mut answers, asked } => {
-                let parameters = requests.get(&asked).and_then(ask::elicitation).cloned().unwrap_or_default();
-                match ask::result(&parameters, &reply.answer) {
-                    Ok(answer) => {
-                        answers.insert(asked, answer);
-                        self.input(state, requests, answers).map(Resumed::Next)
-                    }
-                    Err(why) => {
-                        let parked = Parked::Input { state, requests, answers, asked };
-                        Err(self.asked(&parameters, Some(&why), &parked))
-                    }
-                }
-            }
-        }
-    }
-
     /// Asks for the next input that is missing, or says what to send where none is.
-    fn input(
+    pub(super) fn input(
         &self,
         state: Option<String>,
-        requests: std::collections::BTreeMap<String, Value>,
+        requests: BTreeMap<String, Value>,
         answers: InputResponses,
     ) -> Result<Next, ToolOutput> {
         let open = requests.iter().find(|(name, _)| !answers.contains_key(*name));
@@ -173,34 +154,48 @@ impl Exchange<'_> {
 
     /// Answers what a server wants where nobody has to be asked, and asks for the rest.
     async fn answered(&self, input: InputRequiredResult) -> Result<Next, ToolOutput> {
-        let refuse = |why: String| ToolOutput::error(format!("Tool error: {} {why}", self.server()));
         let requests = input.input_requests.unwrap_or_default();
-        let written =
-            ask::written(&requests).map_err(|why| refuse(format!("asks something unreadable: {why}")))?;
-        let mut answers = InputResponses::new();
-        for (name, request) in &written {
-            let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
-            match (method, &self.core.sampling) {
-                ("elicitation/create", _) => {}
-                ("sampling/createMessage", Some(sampling)) => {
-                    let params = request.get("params").cloned().unwrap_or_default();
-                    let params = serde_json::from_value(params).map_err(|error| {
-                        refuse(format!("asks for a completion that cannot be read: {error}"))
-                    })?;
-                    let completed = sampling.complete(params, self.context.run.clone()).await;
-                    let completed = completed.map_err(|why| refuse(format!("gets no completion: {why}")))?;
-                    answers.insert(name.clone(), json!(completed));
-                }
-                _ => return Err(refuse(format!("asks for `{method}`, which was not offered"))),
-            }
-        }
+        let written = ask::written(&requests).map_err(|why| self.refused(&why))?;
+        let answers = self.answered_without_people(&written).await?;
         if requests.is_empty() {
             self.core.clock.sleep_ms(SHED_PAUSE_MS).await;
         }
         self.input(input.request_state, written, answers)
     }
 
-    fn asked(&self, parameters: &Value, again: Option<&str>, parked: &Parked) -> ToolOutput {
+    /// What of a server's wishes nobody has to be asked for.
+    pub(super) async fn answered_without_people(
+        &self,
+        requests: &BTreeMap<String, Value>,
+    ) -> Result<InputResponses, ToolOutput> {
+        let mut answers = InputResponses::new();
+        for (name, request) in requests {
+            let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
+            match (method, &self.core.sampling) {
+                ("elicitation/create", _) => {}
+                ("sampling/createMessage", Some(sampling)) => {
+                    let params = request.get("params").cloned().unwrap_or_default();
+                    let params =
+                        serde_json::from_value(params).map_err(|error| self.refused(&error.to_string()))?;
+                    let completed = sampling.complete(params, self.context.run.clone()).await;
+                    let completed = completed.map_err(|why| self.refused(&why))?;
+                    answers.insert(name.clone(), json!(completed));
+                }
+                _ => return Err(self.refused(&format!("`{method}`, which was not offered"))),
+            }
+        }
+        Ok(answers)
+    }
+
+    /// A wish of the server that is not met.
+    pub(super) fn refused(&self, why: &str) -> ToolOutput {
+        ToolOutput::error(format!(
+            "Tool error: {} wants something that it does not get: {why}",
+            self.server()
+        ))
+    }
+
+    pub(super) fn asked(&self, parameters: &Value, again: Option<&str>, parked: &Parked) -> ToolOutput {
         match ask::question(&self.core.config.name, parameters, again, parked) {
             Ok(ask) => ToolOutput::ask(ask),
             Err(why) => ToolOutput::error(format!(
@@ -211,33 +206,33 @@ impl Exchange<'_> {
     }
 
     /// Asks people to open the first of some pages.
-    fn page(&self, mut pages: Vec<Value>) -> ToolOutput {
+    pub(super) fn page(&self, mut pages: Vec<Value>) -> ToolOutput {
         let first = pages.remove(0);
         self.asked(&first, None, &Parked::Pages { left: pages })
     }
 
     /// Asks somebody to sign in.
-    async fn sign_in(&self) -> ToolOutput {
-        match asked_to_sign_in(self.core).await {
+    pub(super) async fn sign_in(&self, parked: &Parked) -> ToolOutput {
+        match asked_to_sign_in(self.core, parked).await {
             Ok(ask) => ToolOutput::ask(ask),
             Err(why) => ToolOutput::error(format!("Tool error: {why}")),
         }
     }
 
     /// The connection, or what its absence means. A call that goes on waits for it a little.
-    async fn connection(&self, goes_on: bool) -> Result<Arc<Connection>, ToolOutput> {
+    async fn connection(&self, next: &Next, is_held: bool) -> Result<Arc<Connection>, ToolOutput> {
         let link = match self.core.connection().await {
             Ok(connection) => return Ok(connection),
             Err(link) => link,
         };
-        if goes_on
+        if (is_held || next.goes_on())
             && matches!(link, Link::Down { .. })
             && let Some(connection) = self.core.connection_after(u64::MAX).await
         {
             return Ok(connection);
         }
         Err(match link {
-            Link::SignIn { .. } => self.sign_in().await,
+            Link::SignIn { .. } => self.sign_in(&next.parked()).await,
             other => ToolOutput::error(away(self.core, &other)),
         })
     }
@@ -289,7 +284,7 @@ impl Exchange<'_> {
                 }
             };
             match came {
-                Came::Answer(answer) => return self.read(answer),
+                Came::Answer(answer) => return self.read(*answer),
                 Came::Midway(Midway::Progress(text)) => self.context.progress.report(text),
                 Came::Midway(Midway::Asked(elicited)) => {
                     let asked = json!(elicited.params);
@@ -318,7 +313,7 @@ impl Exchange<'_> {
     fn read(&self, answer: Result<ServerResult, ServiceError>) -> Outcome {
         match answer {
             Ok(ServerResult::InputRequiredResult(input)) => Outcome::Input(input),
-            Ok(result) => Outcome::Result(result),
+            Ok(result) => Outcome::Result(Box::new(result)),
             Err(ServiceError::McpError(error)) if error.code == URL_ELICITATION_REQUIRED => {
                 let pages =
                     error.data.as_ref().and_then(|data| data.get("elicitations")?.as_array().cloned());
@@ -354,17 +349,6 @@ impl Exchange<'_> {
     }
 }
 
-/// Where a call goes on.
-enum Resumed {
-    First,
-    Next(Next),
-    Held { ticket: u64, known: Vec<Known> },
-}
-
-fn is_yes(answer: &windlass_machine::Answer) -> bool {
-    matches!(answer, windlass_machine::Answer::Reply(_))
-}
-
 /// Whether a failure to send proves that the server did nothing: no connection, no session, a refusal.
 fn was_not_carried_out(error: &ServiceError) -> bool {
     if let ServiceError::TransportSend(error) = error
@@ -391,7 +375,7 @@ fn was_not_carried_out(error: &ServiceError) -> bool {
 }
 
 /// What a person has to do to sign in. The error says why nobody can.
-pub(super) async fn asked_to_sign_in(core: &Core) -> Result<Ask, String> {
+async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask, String> {
     let name = &core.config.name;
     let Some(sign_in) = &core.sign_in else {
         return Err(format!(
@@ -400,7 +384,7 @@ pub(super) async fn asked_to_sign_in(core: &Core) -> Result<Ask, String> {
         ));
     };
     let page = sign_in.begin().await.map_err(|error| format!("Nobody can sign in: {error}"))?;
-    Ok(ask::sign_in(name, page.url))
+    Ok(ask::sign_in(name, page.url, parked))
 }
 
 /// What a model reads of a server that is away: why, and how it comes back. (LM-B3)
@@ -417,7 +401,9 @@ pub(super) fn away(core: &Core, link: &Link) -> String {
             )
         }
         Link::Disabled => {
-            format!("The server `{name}` is switched off. Nothing was done. A person can switch it on")
+            format!(
+                "The server `{name}` is switched off or was taken out. Nothing was done. A person can bring it back"
+            )
         }
         Link::Starting | Link::SignIn { .. } | Link::Up { .. } => {
             format!("The server `{name}` has not answered yet. Nothing was done. Try again in a minute")

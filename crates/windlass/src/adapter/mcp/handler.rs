@@ -9,8 +9,8 @@ use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode, FormElicitationCapability,
-    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProtocolVersion, SamplingCapability, UrlElicitationCapability,
+    Implementation, JsonObject, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProtocolVersion, SamplingCapability, TASKS_EXTENSION_ID, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use tokio::sync::{Notify, oneshot};
@@ -43,6 +43,8 @@ impl Handler {
         let elicitation =
             ElicitationCapability::new().with_form(form).with_url(UrlElicitationCapability::new());
         capabilities.elicitation = Some(elicitation);
+        let tasks = (TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+        capabilities.extensions = Some([tasks].into());
         if self.sampling.is_some() {
             capabilities.sampling = Some(SamplingCapability::default());
         }
@@ -52,6 +54,7 @@ impl Handler {
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
+        // tidy: not our name
         let software = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(self.capabilities(), software)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)

@@ -4,12 +4,13 @@
 //! A request that may have reached the server is never sent again here: 401 says that it was not carried out.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use reqwest::StatusCode;
+use reqwest::{StatusCode, Url};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -18,39 +19,31 @@ use sse_stream::Sse;
 
 use super::config::{self, HeadersFor, HeadersProvider};
 use super::oauth::SignIn;
+use crate::outbound::{Host, Outbound, Ports, Reach, Resolver};
 
-/// Makes the clients that servers are reached with: whoever embeds the library decides which addresses count.
-pub trait HttpClients: Send + Sync {
-    /// A client; it follows redirects only where that is asked for. The error says what is missing.
-    fn client(&self, redirects: Redirects) -> Result<reqwest::Client, String>;
-}
-
-/// What a client does with an answer that points elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Redirects {
-    /// It goes there, a few times at most.
-    Follow,
-    /// It gives the answer back.
-    Stop,
-}
-
-/// Clients with the library's usual settings, which reach any address.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OpenHttp;
-
-impl HttpClients for OpenHttp {
-    fn client(&self, redirects: Redirects) -> Result<reqwest::Client, String> {
-        let policy = match redirects {
-            Redirects::Follow => reqwest::redirect::Policy::limited(5),
-            Redirects::Stop => reqwest::redirect::Policy::none(),
-        };
-        let builder = reqwest::Client::builder().redirect(policy).connect_timeout(CONNECT_TIMEOUT);
-        builder.build().map_err(|error| error.to_string())
+/// The way to one server: the rules of the program, and what whoever configured the server has written down.
+pub(super) fn way_to(
+    http: &config::Http,
+    rules: &Reach,
+    resolver: Arc<dyn Resolver>,
+) -> Result<Outbound, String> {
+    let url = Url::parse(&http.url).map_err(|error| error.to_string())?;
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let own: Host = host.parse()?;
+    let mut rules = rules.clone();
+    if !rules.allow_hosts.is_empty() {
+        rules.allow_hosts.push(own.clone());
     }
+    rules.internal_hosts.push(own);
+    // Whoever develops on one machine has the sign-in beside the server, at whatever port was free.
+    let is_local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_local {
+        rules.ports = Ports::Any;
+    }
+    let way = Outbound::with_resolver(rules, resolver).map_err(|error| error.to_string())?;
+    way.reach().judge(&url, url.port()).map_err(|refusal| refusal.to_string())?;
+    Ok(way)
 }
-
-/// A host that does not even accept a connection by then is down.
-const CONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -108,21 +101,32 @@ impl ServerHttp {
             None => None,
         };
         let first = request(token.clone(), self.with_own(headers.clone(), HeadersFor::Request).await?).await;
-        let Err(refused) = first else { return first };
-        if !is_unauthorized(&refused) {
-            return Err(refused);
-        }
+        let refused = match first {
+            Err(refused) if is_unauthorized(&refused) => refused,
+            other => return self.remembering(other),
+        };
         let fresh = match (&self.sign_in, &token) {
             (Some(sign_in), Some(sent)) => sign_in.fresh_token(sent).await?,
             (Some(_), None) | (None, _) => None,
         };
         if fresh.is_none() && !self.own.can_refresh() {
-            if let (Some(sign_in), Failure::AuthRequired(challenge)) = (&self.sign_in, &refused) {
-                sign_in.challenged(&challenge.www_authenticate_header);
-            }
-            return Err(refused);
+            return self.remembering(Err(refused));
         }
-        request(fresh.or(token), self.with_own(headers, HeadersFor::Refused).await?).await
+        let again = request(fresh.or(token), self.with_own(headers, HeadersFor::Refused).await?).await;
+        self.remembering(again)
+    }
+
+    /// Remembers what the server wants of a sign-in, where that is why it refused.
+    fn remembering<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        let challenge = match &answer {
+            Err(Failure::AuthRequired(refused)) => Some(&refused.www_authenticate_header),
+            Err(Failure::InsufficientScope(refused)) => Some(&refused.www_authenticate_header),
+            Ok(_) | Err(_) => None,
+        };
+        if let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) {
+            sign_in.challenged(challenge);
+        }
+        answer
     }
 
     async fn with_own(&self, mut headers: Headers, why: HeadersFor) -> Result<Headers, Failure> {
@@ -204,6 +208,7 @@ impl StreamableHttpClient for ServerHttp {
     }
 
     async fn get_stream(
+        // tidy: not our name
         &self,
         uri: Arc<str>,
         session: Option<Arc<str>>,
@@ -216,6 +221,7 @@ impl StreamableHttpClient for ServerHttp {
     }
 
     async fn get_stream_with_max_sse_event_size(
+        // tidy: not our name
         &self,
         uri: Arc<str>,
         session: Option<Arc<str>>,

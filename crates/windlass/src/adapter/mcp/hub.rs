@@ -14,7 +14,7 @@ use super::config::{McpServer, Transport};
 use super::core::{Core, Link, REQUIRED_ATTEMPTS, Relist, supervise};
 use super::error::McpError;
 use super::health::{ListedTool, ServerStatus};
-use super::http::{HttpClients, OpenHttp};
+use super::http::way_to;
 use super::known::{KnownServer, KnownTool};
 use super::name::Names;
 use super::oauth::{MemoryTokens, SignIn, SignInPage, SignInReturn, TokenStore};
@@ -22,6 +22,7 @@ use super::resource::{ResourceTools, connected};
 use super::sampling::{Depths, Sampling, SamplingHandler};
 use super::tool::McpTool;
 use crate::adapter::clock::SystemClock;
+use crate::outbound::{Outbound, Reach, Resolver, SystemResolver};
 use crate::port::clock::Clock;
 use crate::port::tool::{Tool, ToolSource};
 
@@ -29,8 +30,11 @@ use crate::port::tool::{Tool, ToolSource};
 pub struct HubConfig {
     /// The clock of pauses and time-outs.
     pub clock: Arc<dyn Clock>,
-    /// The clients that servers are reached with.
-    pub clients: Arc<dyn HttpClients>,
+    /// Which systems may be called. The address of a server that is given counts as named: it may be inside, and at any
+    /// port; where its sign-in leads to may not.
+    pub reach: Reach,
+    /// Who looks names up.
+    pub resolver: Arc<dyn Resolver>,
     /// Where tokens are kept.
     pub tokens: Arc<dyn TokenStore>,
     /// Who answers servers that may ask for completions. (LM-P4)
@@ -45,7 +49,8 @@ impl Default for HubConfig {
     fn default() -> Self {
         Self {
             clock: Arc::new(SystemClock::new()),
-            clients: Arc::new(OpenHttp),
+            reach: Reach::default(),
+            resolver: Arc::new(SystemResolver),
             tokens: Arc::new(MemoryTokens::default()),
             sampling: None,
             reserved: Vec::new(),
@@ -71,6 +76,9 @@ pub(super) struct Shared {
     /// Itself, for the tools that ask every server.
     me: Weak<Shared>,
 }
+
+/// The way to a server over HTTP, and the sign-in there.
+type Way = (Option<Arc<Outbound>>, Option<Arc<SignIn>>);
 
 /// A server and the task that keeps it.
 struct Entry {
@@ -125,19 +133,12 @@ impl McpHub {
         let wanted = server.wanted()?;
         let (name, enabled) = (server.name.clone(), server.enabled);
         let shared = &self.shared;
-        let sign_in = match &server.transport {
-            Transport::Stdio(_) => None,
-            Transport::Http(http) | Transport::Sse(http) => http.oauth.clone().map(|oauth| {
-                let (clients, tokens) = (shared.config.clients.clone(), shared.config.tokens.clone());
-                Arc::new(SignIn::new(&name, &http.url, oauth, clients, tokens))
-            }),
-        };
+        let (way, sign_in) = self.way_to(&server)?;
         let handler = shared.config.sampling.clone().filter(|_| server.allow_sampling);
         let sampling =
             handler.map(|handler| Sampling { server: name.clone(), handler, depths: shared.depths.clone() });
-        let (clock, clients) = (shared.config.clock.clone(), shared.config.clients.clone());
-        let stop = self.stop.child_token();
-        let core = Arc::new(Core::new(server, wanted, clock, clients, (sign_in, sampling), stop));
+        let (clock, stop) = (shared.config.clock.clone(), self.stop.child_token());
+        let core = Arc::new(Core::new(server, wanted, clock, way, (sign_in, sampling), stop));
         self.remember(&core);
         let task = enabled.then(|| tokio::spawn(supervise(core.clone(), shared.relist())));
         let before = {
@@ -153,6 +154,21 @@ impl McpHub {
         }
         shared.rebuild();
         Ok(())
+    }
+
+    /// The way to a server that is reached over HTTP, and the sign-in there where people have one.
+    fn way_to(&self, server: &McpServer) -> Result<Way, McpError> {
+        let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
+            return Ok((None, None));
+        };
+        let config = &self.shared.config;
+        let way = way_to(http, &config.reach, config.resolver.clone());
+        let invalid = |problem| McpError::Config { server: server.name.clone(), problem };
+        let way = Arc::new(way.map_err(invalid)?);
+        let sign_in = http.oauth.clone().map(|oauth| {
+            Arc::new(SignIn::new(&server.name, &http.url, oauth, way.clone(), config.tokens.clone()))
+        });
+        Ok((Some(way), sign_in))
     }
 
     /// Fills in what an earlier process knew of a server.
@@ -360,7 +376,7 @@ impl Shared {
             has_resources |= core.has_resources();
         }
         if has_resources {
-            for (name, tool) in ResourceTools::new(self.me.clone()) {
+            for (name, tool) in ResourceTools::of(self.me.clone()) {
                 tools.insert(name, tool);
             }
         }

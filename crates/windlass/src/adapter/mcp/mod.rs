@@ -9,6 +9,7 @@
 
 mod ask;
 mod calls;
+mod changes;
 mod child;
 mod config;
 mod connect;
@@ -29,15 +30,16 @@ mod oauth;
 mod prompt;
 mod resource;
 mod result;
+mod resume;
 #[expect(deprecated)]
 mod sampling;
 mod sse;
+mod task;
 mod tool;
 
 pub use config::{HeadersFor, HeadersProvider, Http, McpServer, Prefix, Stdio, Timeouts, Transport};
 pub use error::McpError;
 pub use health::{Health, LeftOut, ListedTool, ServerStatus};
-pub use http::{HttpClients, OpenHttp, Redirects};
 pub use hub::{HubConfig, McpHub};
 pub use known::KnownServer;
 pub use oauth::{MemoryTokens, OAuth, SignInPage, SignInReturn, TokenStore};

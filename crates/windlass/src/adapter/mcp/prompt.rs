@@ -1,4 +1,6 @@
-//! Prompts of servers: listed and filled in for people, who choose them. Models never do.
+//! Prompts of servers: listed and filled in for people, who choose them.
+//!
+//! Models never see them unless somebody puts one into a message.
 
 use rmcp::model::{GetPromptRequestParams, GetPromptResponse, PaginatedRequestParams, Role};
 use serde::Serialize;

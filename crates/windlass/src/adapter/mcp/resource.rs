@@ -167,7 +167,7 @@ impl ResourceTools {
     /// Their names, which no server's tool gets.
     pub const NAMES: [&'static str; 2] = ["ListMcpResources", "ReadMcpResource"];
 
-    pub(super) fn new(shared: Weak<Shared>) -> [(String, Arc<dyn Tool>); 2] {
+    pub(super) fn of(shared: Weak<Shared>) -> [(String, Arc<dyn Tool>); 2] {
         let spec = |name: &str, description: &str, input_schema: Value| ToolSpec {
             name: name.into(),
             description: description.to_owned(),

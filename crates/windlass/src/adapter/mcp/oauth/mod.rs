@@ -9,6 +9,7 @@ mod store;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::header::AUTHORIZATION;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig};
 use rmcp::transport::{
     CredentialStore, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy,
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use self::store::{Credentials, Keys, Pending};
 pub use self::store::{MemoryTokens, TokenStore};
 use super::error::McpError;
-use super::http::{HttpClients, Redirects};
+use crate::outbound::{End, Outbound, Redirects, Request, Url};
 
 /// Who signs in, and how the authorization server knows this client.
 #[derive(Clone)]
@@ -94,7 +95,7 @@ pub(super) struct SignIn {
     server: String,
     url: String,
     config: OAuth,
-    clients: Arc<dyn HttpClients>,
+    way: Arc<Outbound>,
     tokens: Arc<dyn TokenStore>,
     /// Held while a token is looked up or refreshed, so that one refresh serves all who wait.
     manager: tokio::sync::Mutex<Option<AuthorizationManager>>,
@@ -109,14 +110,14 @@ impl SignIn {
         server: &str,
         url: &str,
         config: OAuth,
-        clients: Arc<dyn HttpClients>,
+        way: Arc<Outbound>,
         tokens: Arc<dyn TokenStore>,
     ) -> Self {
         Self {
             server: server.into(),
             url: url.into(),
             config,
-            clients,
+            way,
             tokens,
             manager: tokio::sync::Mutex::new(None),
             challenge: Mutex::new(None),
@@ -202,7 +203,7 @@ impl SignIn {
         let client = self.client(&mut manager, &metadata, &scopes).await?;
         manager.configure_client(client.into())?;
         let url = manager.get_authorization_url(&scopes).await?;
-        let parsed = reqwest::Url::parse(&url)?;
+        let parsed = Url::parse(&url)?;
         let state = parsed.query_pairs().find(|(name, _)| name == "state");
         let state = state.map(|(_, value)| value.into_owned());
         let state = state.ok_or_else(|| AuthError::InternalError("the sign-in has no state".into()))?;
@@ -238,7 +239,7 @@ impl SignIn {
         &self,
         challenge: Option<&str>,
     ) -> Result<(AuthorizationManager, AuthorizationMetadata), AuthError> {
-        let http = Arc::new(OAuthHttp::new(&*self.clients).map_err(AuthError::InternalError)?);
+        let http = Arc::new(OAuthHttp { way: self.way.clone(), own: Url::parse(&self.url)? });
         let mut manager = AuthorizationManager::new_with_oauth_http_client(&self.url, http).await?;
         manager.set_credential_store(self.credentials());
         manager.set_state_store(Pending { keys: self.keys(), tokens: self.tokens.clone() });
@@ -330,46 +331,40 @@ impl From<Client> for OAuthClientConfig {
     }
 }
 
-/// What signing in is done over: the clients that the host program allows.
+/// What signing in is done over: the way out with its rules, also for what the server names.
 struct OAuthHttp {
-    follow: reqwest::Client,
-    stop: reqwest::Client,
-}
-
-/// Documents and tokens are small; more is not one.
-const MAX_BODY_BYTES: usize = 1024 * 1024;
-/// How long one answer may take.
-const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
-
-impl OAuthHttp {
-    fn new(clients: &dyn HttpClients) -> Result<Self, String> {
-        Ok(Self { follow: clients.client(Redirects::Follow)?, stop: clients.client(Redirects::Stop)? })
-    }
+    way: Arc<Outbound>,
+    own: Url,
 }
 
 impl OAuthHttpClient for OAuthHttp {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
-            let boxed = |error: reqwest::Error| Box::new(error.without_url()) as OAuthHttpClientError;
-            let client = match request.redirect_policy {
-                OAuthHttpRedirectPolicy::Follow => &self.follow,
-                _ => &self.stop,
-            };
-            let mut sent = reqwest::Request::try_from(request.request).map_err(boxed)?;
-            *sent.timeout_mut() = Some(request.timeout.unwrap_or(TIMEOUT));
-            let mut answer = client.execute(sent).await.map_err(boxed)?;
-            let mut response = http::Response::builder().status(answer.status()).version(answer.version());
-            for (name, value) in answer.headers() {
+            let (head, body) = request.request.into_parts();
+            let mut sent = Request::new(head.method, Url::parse(&head.uri.to_string())?);
+            sent.headers = head.headers;
+            if let Some(credentials) = sent.headers.remove(AUTHORIZATION) {
+                sent.credentials.insert(AUTHORIZATION, credentials);
+            }
+            sent.body = (!body.is_empty()).then(|| body.into());
+            sent.named_port = self.own.port();
+            if let Some(within) = request.timeout {
+                sent.limits.within = within;
+            }
+            if matches!(request.redirect_policy, OAuthHttpRedirectPolicy::Follow) {
+                // A document may have moved within its host. What another host says of this one counts for nothing.
+                sent.redirects = Redirects::Follow(Arc::new(|from, to| from.origin() == to.origin()));
+            }
+            let answer =
+                self.way.send(sent).await.map_err(|error| Box::new(error) as OAuthHttpClientError)?;
+            if !matches!(answer.body.end, End::Whole) {
+                return Err(format!("the answer of {} does not come to its end", self.own).into());
+            }
+            let mut response = http::Response::builder().status(answer.status);
+            for (name, value) in &answer.headers {
                 response = response.header(name, value);
             }
-            let mut body = Vec::new();
-            while let Some(chunk) = answer.chunk().await.map_err(boxed)? {
-                if chunk.len() > MAX_BODY_BYTES - body.len() {
-                    return Err(format!("the answer is longer than {MAX_BODY_BYTES} bytes").into());
-                }
-                body.extend_from_slice(&chunk);
-            }
-            Ok(response.body(body)?)
+            Ok(response.body(answer.body.bytes)?)
         })
     }
 }

@@ -1,0 +1,103 @@
+//! Where a call goes on that was parked or put off: what the reply means, and what is sent next.
+//!
+//! It sends nothing; what cannot be read is lost, and not guessed.
+
+use std::collections::BTreeMap;
+
+use rmcp::model::InputResponses;
+use serde_json::Value;
+use windlass_machine::Answer;
+
+use super::ask::{self, Known, Parked};
+use super::exchange::{Exchange, Next};
+use super::task::Watched;
+use crate::port::tool::ToolOutput;
+
+/// Where a call goes on.
+pub(super) enum Resumed {
+    /// At its beginning.
+    First,
+    /// With what the server wanted.
+    Next(Next),
+    /// In the middle, where an older server holds it open.
+    Held { ticket: u64, known: Vec<Known> },
+    /// With a look after the server's task.
+    Task(Watched),
+    /// With inputs for the server's task.
+    TaskReady { task: Watched, requests: BTreeMap<String, Value>, answers: InputResponses },
+}
+
+impl Exchange<'_> {
+    /// Where the call goes on. The error is what is asked first, or the result.
+    pub(super) fn resumed(&self) -> Result<Resumed, ToolOutput> {
+        let (state, answer) = match (&self.context.reply, &self.context.resumed) {
+            (Some(reply), _) => (&reply.state, Some(&reply.answer)),
+            (None, Some(resumed)) => (&resumed.state, None),
+            (None, None) => return Ok(Resumed::First),
+        };
+        let parked = state.as_deref().and_then(|state| serde_json::from_str(state).ok());
+        let parked: Parked =
+            parked.ok_or_else(|| ToolOutput::lost("what the call was waiting with cannot be read"))?;
+        match (parked, answer) {
+            // A task goes on, whoever has signed in.
+            (Parked::Task(task), _) => Ok(Resumed::Task(task)),
+            (Parked::TaskReady { task, requests, answers }, _) => {
+                Ok(Resumed::TaskReady { task, requests, answers })
+            }
+            (Parked::SignIn, Some(Answer::Reply(_))) => Ok(Resumed::First),
+            (Parked::Ready { state, answers }, Some(Answer::Reply(_))) => {
+                Ok(Resumed::Next(Next { responses: answers, state, known: Vec::new() }))
+            }
+            (Parked::Pages { left }, Some(Answer::Reply(_))) => {
+                if left.is_empty() {
+                    Ok(Resumed::First)
+                } else {
+                    Err(self.page(left))
+                }
+            }
+            (Parked::SignIn | Parked::Ready { .. } | Parked::Pages { .. }, _) => {
+                Err(ToolOutput::error(format!("Tool error: nobody signed in at {}", self.server())))
+            }
+            (parked, Some(answer)) => self.answer(parked, answer),
+            (_, None) => Err(ToolOutput::lost("the call was waiting for people, and goes on without them")),
+        }
+    }
+
+    /// Where a call goes on whose question was answered; one that does not fit is asked again.
+    fn answer(&self, parked: Parked, answer: &Answer) -> Result<Resumed, ToolOutput> {
+        let parameters = match &parked {
+            Parked::Held { asked, .. } => asked.clone(),
+            Parked::Input { requests, asked, .. } | Parked::TaskInput { requests, asked, .. } => {
+                requests.get(asked).and_then(ask::elicitation).cloned().unwrap_or_default()
+            }
+            Parked::SignIn
+            | Parked::Ready { .. }
+            | Parked::Pages { .. }
+            | Parked::Task(_)
+            | Parked::TaskReady { .. } => Value::Null,
+        };
+        let answer = match ask::result(&parameters, answer) {
+            Ok(answer) => answer,
+            Err(why) => return Err(self.asked(&parameters, Some(&why), &parked)),
+        };
+        match parked {
+            Parked::Held { ticket, asked, mut known } => {
+                known.push(Known { asked, answer });
+                Ok(Resumed::Held { ticket, known })
+            }
+            Parked::Input { state, requests, mut answers, asked } => {
+                answers.insert(asked, answer);
+                self.input(state, requests, answers).map(Resumed::Next)
+            }
+            Parked::TaskInput { task, requests, mut answers, asked } => {
+                answers.insert(asked, answer);
+                Ok(Resumed::TaskReady { task, requests, answers })
+            }
+            Parked::SignIn
+            | Parked::Ready { .. }
+            | Parked::Pages { .. }
+            | Parked::Task(_)
+            | Parked::TaskReady { .. } => Ok(Resumed::First),
+        }
+    }
+}

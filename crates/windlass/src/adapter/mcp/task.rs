@@ -1,0 +1,196 @@
+//! Calls that a server goes on with as a task (SEP-2663): looked after now and then, by whichever process is there,
+//! until they end. Between two looks nothing of them is held.
+//!
+//! A look changes nothing, so that one whose outcome is lost is simply made again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rmcp::model::{
+    CancelTaskParams, CustomResult, GetTaskParams, InputResponses, ServerResult, Task, TaskPayload,
+    UpdateTaskParams,
+};
+use rmcp::service::ServiceError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass_machine::Rest;
+
+use super::ask::{self, Parked};
+use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
+use super::core::Link;
+use super::exchange::Exchange;
+use crate::port::tool::{Later, ToolOutput};
+
+/// A task that is looked after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Watched {
+    /// The server's name for it.
+    pub id: String,
+    /// How often the server wants to be asked.
+    pub interval_ms: u64,
+    /// Inputs that the server was given: it may take a while until it no longer asks for them.
+    pub answered: BTreeSet<String>,
+}
+
+/// How often a server is asked that does not say, and the bounds of what it may say.
+const USUAL_INTERVAL_MS: u64 = 5_000;
+const SHORTEST_INTERVAL_MS: u64 = 500;
+const LONGEST_INTERVAL_MS: u64 = 3_600_000;
+/// How long a server that is away is left alone.
+const AWAY_MS: u64 = 30_000;
+
+impl Watched {
+    pub fn of(task: &Task) -> Self {
+        let interval_ms = task.poll_interval_ms.unwrap_or(USUAL_INTERVAL_MS);
+        let interval_ms = interval_ms.clamp(SHORTEST_INTERVAL_MS, LONGEST_INTERVAL_MS);
+        Self { id: task.task_id.clone(), interval_ms, answered: BTreeSet::new() }
+    }
+
+    /// Looks again when the time has come: a call may be put off 10,000 times, so that one that takes long is looked
+    /// after less often, and the last look is some weeks after the first.
+    pub fn later(&self, times: u32) -> ToolOutput {
+        let at_least_ms = match times {
+            0..100 => 0,
+            100..1_000 => 10_000,
+            _ => 300_000,
+        };
+        self.after(self.interval_ms.max(at_least_ms))
+    }
+
+    fn after(&self, after_ms: u64) -> ToolOutput {
+        let state = Some(Parked::Task(self.clone()).written());
+        ToolOutput::later(Later { after_ms, state, rest: Rest::Repeatable })
+    }
+}
+
+impl Exchange<'_> {
+    /// Looks after a task. The error says what is to be done next, or how the task has failed.
+    pub(super) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutput> {
+        let connection = match self.core.connection().await {
+            Ok(connection) => connection,
+            Err(Link::SignIn { .. }) => return Err(self.sign_in(&Parked::Task(task)).await),
+            Err(_) => return Err(task.after(AWAY_MS)),
+        };
+        let params = GetTaskParams::new(task.id.clone());
+        let looked = tokio::select! {
+            biased;
+            () = self.context.cancel.cancelled() => {
+                // Asked to stop, as far as it can be asked; the call is in doubt either way.
+                let _ = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
+                return Err(ToolOutput::lost("the run was stopped while the server was at work"));
+            }
+            looked = connection.peer.get_task(params) => looked,
+            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => return Err(task.after(AWAY_MS)),
+        };
+        let found = match looked {
+            Ok(found) => found.task,
+            Err(error) => return Err(self.not_found(task, &error).await),
+        };
+        if let Some(message) = &found.task.status_message {
+            self.context.progress.report(message.clone());
+        }
+        let task = Watched { answered: task.answered, ..Watched::of(&found.task) };
+        match found.payload {
+            TaskPayload::Working => Err(task.later(self.looks())),
+            TaskPayload::InputRequired { input_requests } => {
+                let requests = ask::written(&input_requests).map_err(|why| self.refused(&why))?;
+                Err(self.wanted(&connection, task, requests).await)
+            }
+            TaskPayload::Completed { result } => {
+                Ok(ServerResult::CustomResult(CustomResult::new(Value::Object(result))))
+            }
+            TaskPayload::Failed { error } => {
+                let message = error.get("message").and_then(Value::as_str).unwrap_or("it does not say why");
+                Err(ToolOutput::error(format!("Tool error: the server's task has failed: {message}")))
+            }
+            TaskPayload::Cancelled => Err(ToolOutput::error("Tool error: the server has given its task up")),
+            _ => Err(task.later(self.looks())),
+        }
+    }
+
+    /// How often the call was put off.
+    fn looks(&self) -> u32 {
+        self.context.resumed.as_ref().map_or(0, |resumed| resumed.times)
+    }
+
+    /// What it means that a server does not tell of its task.
+    async fn not_found(&self, task: Watched, error: &ServiceError) -> ToolOutput {
+        match error {
+            // It has forgotten it, with its outcome.
+            ServiceError::McpError(error) => ToolOutput::lost(format!(
+                "the server no longer knows its task `{}`: {}",
+                task.id, error.message
+            )),
+            error if failed_over_http(error, is_sign_in) => self.sign_in(&Parked::Task(task)).await,
+            error => {
+                tracing::debug!(why = told_service(error), "a task could not be looked after");
+                self.core.kick.notify_one();
+                task.after(AWAY_MS)
+            }
+        }
+    }
+
+    /// Gives a task what it wants, as far as nobody has to be asked, and asks for the rest.
+    async fn wanted(
+        &self,
+        connection: &Connection,
+        task: Watched,
+        mut requests: BTreeMap<String, Value>,
+    ) -> ToolOutput {
+        requests.retain(|name, _| !task.answered.contains(name));
+        if requests.is_empty() {
+            return task.later(self.looks());
+        }
+        match self.answered_without_people(&requests).await {
+            Ok(answers) => self.told(connection, task, requests, answers).await,
+            Err(output) => output,
+        }
+    }
+
+    /// Asks for the next input that a task waits for, or gives it all of them.
+    pub(super) async fn task_answered(
+        &self,
+        task: Watched,
+        requests: BTreeMap<String, Value>,
+        answers: InputResponses,
+    ) -> ToolOutput {
+        match self.core.connection().await {
+            Ok(connection) => self.told(&connection, task, requests, answers).await,
+            // The answers are kept with the question that was asked last, and given when the server is back.
+            Err(_) => ToolOutput::later(Later {
+                after_ms: AWAY_MS,
+                state: Some(Parked::TaskReady { task, requests, answers }.written()),
+                rest: Rest::Repeatable,
+            }),
+        }
+    }
+
+    async fn told(
+        &self,
+        connection: &Connection,
+        mut task: Watched,
+        requests: BTreeMap<String, Value>,
+        answers: InputResponses,
+    ) -> ToolOutput {
+        let open = requests.iter().find(|(name, _)| !answers.contains_key(*name));
+        if let Some((asked, request)) = open.map(|(name, request)| (name.clone(), request.clone())) {
+            let parameters = ask::elicitation(&request).cloned().unwrap_or_default();
+            let parked = Parked::TaskInput { task, requests, answers, asked };
+            return self.asked(&parameters, None, &parked);
+        }
+        let params = UpdateTaskParams::new(task.id.clone(), answers.clone());
+        let given = tokio::select! {
+            given = connection.peer.update_task(params) => given.is_ok(),
+            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => false,
+        };
+        if !given {
+            // Given twice they are the same answers.
+            return ToolOutput::later(Later {
+                after_ms: AWAY_MS,
+                state: Some(Parked::TaskReady { task, requests, answers }.written()),
+                rest: Rest::Repeatable,
+            });
+        }
+        task.answered.extend(answers.into_keys());
+        task.after(SHORTEST_INTERVAL_MS)
+    }
+}

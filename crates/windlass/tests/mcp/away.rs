@@ -1,0 +1,141 @@
+//! Servers that are not there: at a start, later, for good.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::net::TcpListener;
+use windlass::adapter::clock::ManualClock;
+use windlass::adapter::mcp::{Health, HubConfig, McpError, McpHub, McpServer};
+use windlass::machine::Timestamp;
+
+use super::stage::{Said, Stage, listens, modern, tool};
+use super::{at, call, find, hub, names, shown, trusted};
+
+async fn stage_on(address: &str) -> Stage {
+    let tools = json!([tool("look", json!({ "readOnlyHint": true }))]);
+    Stage::start_on(address, move |asked| modern(asked, &tools).unwrap_or_else(|| asked.text("here"))).await
+}
+
+/// An address on which nobody listens.
+async fn nowhere() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+/// Moves the clock on whenever everything else waits, until a future completes.
+async fn while_time_passes<T>(clock: &ManualClock, until: impl Future<Output = T>) -> T {
+    let mut until = Box::pin(until);
+    for _ in 0..100_000 {
+        tokio::select! {
+            biased;
+            done = &mut until => return done,
+            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => clock.advance_ms(100), // tidy: sleep the sockets are real, and only the clock is moved by hand
+        }
+    }
+    panic!("it never came to an end");
+}
+
+fn on(clock: &Arc<ManualClock>) -> HubConfig {
+    HubConfig { clock: clock.clone(), ..HubConfig::default() }
+}
+
+// rows: SK-A12
+#[tokio::test]
+async fn a_start_is_refused_without_a_required_server_and_with_nothing_else() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+    let nowhere = format!("http://{}/mcp", nowhere().await);
+    let hub = McpHub::new(on(&clock));
+    // Nobody waits for a server that is not required.
+    hub.start(vec![at("spare", &nowhere)]).await.unwrap();
+    let required = McpServer { required: true, ..at("needed", &nowhere) };
+    let refused = while_time_passes(&clock, hub.start(vec![required])).await.unwrap_err();
+    let McpError::Required { server, attempts, why } = &refused else { panic!("{refused:?}") };
+    assert_eq!((server.as_str(), *attempts), ("needed", 5));
+    assert!(!why.is_empty());
+    assert!(
+        refused.to_string().starts_with("the server `needed` is required and did not answer in 5 attempts: ")
+    );
+    let waited_ms = clock.now().0 - 1_000_000;
+    assert!((12_000..14_000).contains(&waited_ms), "four pauses of 3 s: {waited_ms}");
+}
+
+use windlass::port::clock::Clock as _;
+
+// rows: SK-A12
+#[tokio::test]
+async fn a_required_server_may_come_up_while_it_is_waited_for() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+    let address = nowhere().await;
+    let url = format!("http://{address}/mcp");
+    let hub = McpHub::new(on(&clock));
+    let starting = hub.start(vec![McpServer { required: true, ..at("needed", &url) }]);
+    let late = async {
+        clock.sleep_ms(4_000).await;
+        stage_on(&address).await
+    };
+    let (started, _stage) = while_time_passes(&clock, async { tokio::join!(starting, late) }).await;
+    started.unwrap();
+    assert!(names(&hub).contains(&"look".to_owned()));
+}
+
+// rows: LM-B3
+#[tokio::test]
+async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
+    let stage = stage_on("127.0.0.1:0").await;
+    let known = hub(trusted("stage", &stage.url)).await.known();
+    let url = stage.url.clone();
+    drop(stage);
+    while listens(&url).await {
+        tokio::task::yield_now().await;
+    }
+    // Another process, which knows what there was.
+    let hub = McpHub::new(HubConfig { known, ..HubConfig::default() });
+    hub.start(vec![trusted("stage", &url)]).await.unwrap();
+    let look = find(&hub, "look");
+    let said = shown(&call(&look, json!({})).await);
+    assert!(said.starts_with("error: The server `stage` is not available"), "{said}");
+    assert!(said.contains("Nothing was done. It is tried again by itself in"), "{said}");
+    let Health::Unavailable { why, since, retry_at } = hub.server("stage").unwrap().health else { panic!() };
+    assert!(!why.is_empty() && retry_at > since, "{why}");
+    // It comes back, and whoever asks for it does not wait for the next try.
+    let _stage = stage_on(url.trim_start_matches("http://").trim_end_matches("/mcp")).await;
+    hub.restart("stage").unwrap();
+    hub.ready("stage").await.unwrap();
+    assert_eq!(shown(&call(&look, json!({})).await), "ok: here", "a tool that was there before serves again");
+}
+
+#[tokio::test]
+async fn a_server_that_is_tried_again_and_again_is_tried_less_and_less() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+    let stage = Stage::start(|_| Said::Status(500)).await;
+    let hub = McpHub::new(on(&clock));
+    hub.start(vec![at("stage", &stage.url)]).await.unwrap();
+    while_time_passes(&clock, stage.until("server/discover", 7)).await;
+    let minutes_ms = clock.now().0 - 1_000_000;
+    // Half to all of 1, 2, 4, 8, 16 and 32 seconds.
+    assert!((31_000..80_000).contains(&minutes_ms), "{minutes_ms}");
+}
+
+#[tokio::test]
+async fn a_server_can_be_switched_off_replaced_and_taken_out() {
+    let (one, two) = (stage_on("127.0.0.1:0").await, stage_on("127.0.0.1:0").await);
+    let hub = hub(trusted("stage", &one.url)).await;
+    assert_eq!(
+        hub.put(at("a__b", &one.url)).unwrap_err().to_string().split(':').next().unwrap(),
+        "the server `a__b` is not configured well"
+    );
+    let twice = vec![at("x", &one.url), at("x", &one.url)];
+    assert_eq!(hub.start(twice).await.unwrap_err(), McpError::Duplicate("x".into()));
+    hub.put(trusted("stage", &two.url)).unwrap();
+    hub.ready("stage").await.unwrap();
+    assert_eq!(shown(&call(&find(&hub, "look"), json!({})).await), "ok: here");
+    assert_eq!((one.asked("tools/call").len(), two.asked("tools/call").len()), (0, 1));
+    let look = find(&hub, "look");
+    hub.put(McpServer { enabled: false, ..trusted("stage", &two.url) }).unwrap();
+    assert_eq!(hub.server("stage").unwrap().health, Health::Disabled);
+    assert!(names(&hub).is_empty());
+    hub.remove("stage").unwrap();
+    assert_eq!(hub.remove("stage").unwrap_err(), McpError::Unknown("stage".into()));
+    // A run that still has the tool is told, and nothing hangs.
+    assert!(!shown(&call(&look, json!({})).await).is_empty());
+}

@@ -1,0 +1,184 @@
+//! Calls: their results, what is never sent twice, progress, patience and the end of patience.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use windlass::adapter::mcp::{McpServer, Timeouts};
+use windlass::port::tool::{CallContext, ProgressSender};
+
+use super::stage::{Asked, Said, Stage, Step, legacy, modern, text_result, tool};
+use super::{at, call, called, context, find, hub, hub_of, shown, trusted};
+
+fn tools() -> Value {
+    json!([
+        tool("once", json!({})),
+        tool("look", json!({ "readOnlyHint": true })),
+        tool("set", json!({ "idempotentHint": true })),
+    ])
+}
+
+/// A newer server that answers calls as the test says.
+async fn stage(answer: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Stage {
+    Stage::start(move |asked| modern(asked, &tools()).unwrap_or_else(|| answer(asked))).await
+}
+
+// rows: SK-A8
+#[tokio::test]
+async fn results_and_errors_reach_the_model() {
+    let stage = stage(|asked| match asked.params()["arguments"]["text"].as_str().unwrap() {
+        "fails" => asked.result(json!({ "resultType": "complete", "isError": true, "content": [{ "type": "text", "text": "no" }] })),
+        "unwraps" => asked.text(r#"{"output": "inside", "error": null}"#),
+        "refuses" => asked.error(-32602, "no such thing"),
+        "new" => asked.result(json!({ "resultType": "complete", "content": [{ "type": "smell" }] })),
+        "odd" => asked.result(json!({ "resultType": "complete", "tools": [] })),
+        text => asked.text(&format!("said {text}")),
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    let once = find(&hub, "once");
+    let said = async |text: &str| shown(&call(&once, json!({ "text": text })).await);
+    assert_eq!(said("x").await, "ok: said x");
+    assert_eq!(said("fails").await, "error: Tool error: no");
+    assert_eq!(said("unwraps").await, "ok: inside");
+    assert_eq!(said("refuses").await, "error: Tool error: no such thing (-32602)");
+    assert_eq!(said("new").await, "ok: [content of the unknown kind `smell`]");
+    assert!(said("odd").await.contains("is no result of a tool"));
+    let sent = &stage.asked("tools/call")[0];
+    assert_eq!((sent.header("mcp-method"), sent.header("mcp-name")), (Some("tools/call"), Some("once")));
+    assert_eq!(sent.params()["_meta"]["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+    let capabilities = &sent.params()["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert!(capabilities.get("sampling").is_none() && capabilities.get("roots").is_none(), "{capabilities}");
+    assert!(capabilities["elicitation"].get("url").is_some());
+}
+
+#[tokio::test]
+async fn a_call_that_breaks_off_is_sent_again_only_where_that_changes_nothing() {
+    let breaks = |asked: &Asked| {
+        let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params":
+            { "progressToken": asked.params()["_meta"]["progressToken"], "progress": 1 } });
+        Said::Stream(vec![Step::Event(progress), Step::Break])
+    };
+    for (name, times, wanted) in [("once", 1, "lost"), ("set", 2, "lost"), ("look", 2, "lost")] {
+        let stage = stage(breaks).await;
+        let hub = hub_of(&stage).await;
+        let output = call(&find(&hub, name), json!({})).await;
+        assert!(shown(&output).starts_with(wanted), "{name}: {}", shown(&output));
+        assert_eq!(stage.asked("tools/call").len(), times, "{name}");
+    }
+    // The second time it answers: nobody needs to know.
+    let first = Mutex::new(true);
+    let stage = stage(move |asked| match std::mem::take(&mut *first.lock().unwrap()) {
+        true => Said::Stream(vec![Step::Break]),
+        false => asked.text("after all"),
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    assert_eq!(shown(&call(&find(&hub, "look"), json!({})).await), "ok: after all");
+    // Hints count only where the server is trusted.
+    let stage = stage_of_breaks().await;
+    let hub = super::hub(at("stage", &stage.url)).await;
+    assert!(shown(&call(&find(&hub, "look"), json!({})).await).starts_with("lost"));
+    assert_eq!(stage.asked("tools/call").len(), 1);
+}
+
+async fn stage_of_breaks() -> Stage {
+    stage(|_| Said::Stream(vec![Step::Break])).await
+}
+
+#[tokio::test]
+async fn a_call_that_was_refused_is_no_lost_one() {
+    let cases = [(429, "HTTP 429"), (400, "HTTP 400"), (404, "HTTP 404")];
+    for (status, wanted) in cases {
+        let stage = stage(move |_| Said::Json(status, json!({ "sorry": true }))).await;
+        let hub = hub_of(&stage).await;
+        let said = shown(&call(&find(&hub, "once"), json!({})).await);
+        assert!(said.starts_with("error: ") && said.contains(wanted), "{status}: {said}");
+    }
+    for status in [500, 502, 503] {
+        let stage = stage(move |_| Said::Json(status, json!({ "sorry": true }))).await;
+        let hub = hub_of(&stage).await;
+        let said = shown(&call(&find(&hub, "once"), json!({})).await);
+        assert!(said.starts_with("lost: "), "a proxy may have passed it on: {status}: {said}");
+    }
+}
+
+// rows: ZE-X7
+#[tokio::test]
+async fn progress_is_reported_and_gives_a_call_its_time_again() {
+    let go = Arc::new(Notify::new());
+    let held = go.clone();
+    let stage = stage(move |asked| {
+        let progress = |n: u32, message: &str| {
+            let token = &asked.params()["_meta"]["progressToken"];
+            Step::Event(json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+                "params": { "progressToken": token, "progress": n, "total": 4, "message": message } }))
+        };
+        Said::Stream(vec![
+            progress(1, "warming up"),
+            Step::Until(held.clone()),
+            progress(2, "at work"),
+            Step::Until(held.clone()),
+            asked.event("done"),
+        ])
+    })
+    .await;
+    let timeouts = Timeouts { call_ms: 400, ..Timeouts::default() };
+    let hub = hub(McpServer { timeouts, ..trusted("stage", &stage.url) }).await;
+    let once = find(&hub, "once");
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let progress = ProgressSender::new(move |text| drop(told.send(text)));
+    let calling =
+        tokio::spawn(async move { called(&once, CallContext { progress, ..context() }, json!({})).await });
+    assert_eq!(heard.recv().await.unwrap(), "warming up (25 %)");
+    go.notify_one();
+    assert_eq!(heard.recv().await.unwrap(), "at work (50 %)");
+    // Silence for longer than the call may keep: nobody knows what the server does.
+    assert_eq!(
+        shown(&calling.await.unwrap()),
+        "lost: the server `stage`: no answer and no progress for 400 ms"
+    );
+}
+
+#[tokio::test]
+async fn a_stopped_call_is_cancelled_at_the_server() {
+    let go = Arc::new(Notify::new());
+    let held = go.clone();
+    let stage = Stage::start(move |asked| {
+        legacy(asked, &tools()).unwrap_or_else(|| match asked.rpc() {
+            "tools/call" => Said::Stream(vec![Step::Until(held.clone()), asked.event("too late")]),
+            _ => Said::Status(202),
+        })
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    let (once, context) = (find(&hub, "once"), context());
+    let cancel = context.cancel.clone();
+    let calling = tokio::spawn(async move { called(&once, context, json!({})).await });
+    stage.until("tools/call", 1).await;
+    cancel.cancel();
+    assert_eq!(shown(&calling.await.unwrap()), "lost: the server `stage`: the call was stopped");
+    stage.until("notifications/cancelled", 1).await;
+    let cancelled = &stage.asked("notifications/cancelled")[0];
+    assert_eq!(cancelled.params()["requestId"], stage.asked("tools/call")[0].body["id"]);
+}
+
+#[tokio::test]
+async fn many_calls_run_beside_each_other() {
+    let stage = stage(|asked| {
+        let text = asked.params()["arguments"]["text"].as_str().unwrap().to_owned();
+        Said::Stream(vec![Step::Event(
+            json!({ "jsonrpc": "2.0", "id": asked.body["id"], "result": text_result(&text) }),
+        )])
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    let look = find(&hub, "look");
+    let calls = (0..100).map(|n| {
+        let look = look.clone();
+        tokio::spawn(async move { shown(&call(&look, json!({ "text": n.to_string() })).await) })
+    });
+    for (n, said) in futures::future::join_all(calls).await.into_iter().enumerate() {
+        assert_eq!(said.unwrap(), format!("ok: {n}"));
+    }
+}

@@ -1,0 +1,213 @@
+//! Older servers that ask in the middle of a call and wait.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+use windlass::adapter::mcp::{McpServer, Timeouts};
+use windlass::machine::Answer;
+
+use super::stage::{Asked, Said, Stage, Step, legacy, tool};
+use super::{call, find, hub, hub_of, resumed, shown, trusted, values};
+
+/// An older server whose tools ask for a number in the middle of a call, and say what they were told.
+struct Asking {
+    stage: Stage,
+    /// What people said, as the server was told.
+    told: watch::Receiver<Vec<Value>>,
+}
+
+/// Where a server asks.
+#[derive(Clone, Copy, PartialEq)]
+enum Over {
+    /// On the answer to the call, so that it is plain which call asks.
+    Answer,
+    /// On the stream of the session.
+    Session,
+}
+
+impl Asking {
+    async fn start(over: Over) -> Self {
+        let (telling, told) = watch::channel(Vec::<Value>::new());
+        let (session, said) = watch::channel(Vec::<Value>::new());
+        let (telling, heard) = (Arc::new(telling), told.clone());
+        let stage = Stage::start(move |asked| {
+            let tools = json!([tool("once", json!({})), tool("set", json!({ "idempotentHint": true }))]);
+            if asked.method == "GET" && over == Over::Session {
+                return Said::Stream(vec![Step::Follow(said.clone())]);
+            }
+            if let Some(said) = legacy(asked, &tools) {
+                return said;
+            }
+            if asked.rpc() != "tools/call" {
+                // What people said comes as an answer of its own.
+                if asked.body.get("result").is_some() {
+                    telling.send_modify(|told| told.push(asked.body["result"].clone()));
+                }
+                return Said::Status(202);
+            }
+            Self::call(asked, over, &session, heard.clone())
+        })
+        .await;
+        Self { stage, told }
+    }
+
+    fn call(
+        asked: &Asked,
+        over: Over,
+        session: &watch::Sender<Vec<Value>>,
+        mut told: watch::Receiver<Vec<Value>>,
+    ) -> Said {
+        let call = asked.clone();
+        let question = json!({ "jsonrpc": "2.0", "id": format!("q{}", call.body["id"]), "method": "elicitation/create",
+            "params": { "message": "How many?", "requestedSchema": {
+                "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] } } });
+        let before = told.borrow_and_update().len();
+        let (answer, answers) = watch::channel(Vec::new());
+        if over == Over::Session {
+            session.send_modify(|said| said.push(question));
+        } else {
+            answer.send_modify(|said| said.push(question));
+        }
+        tokio::spawn(async move {
+            let told = told.wait_for(|told| told.len() > before).await.unwrap().last().unwrap().clone();
+            let result = json!({ "content": [{ "type": "text", "text": told.to_string() }] });
+            answer.send_modify(|said| {
+                said.push(json!({ "jsonrpc": "2.0", "id": call.body["id"], "result": result }))
+            });
+        });
+        Said::Stream(vec![Step::Follow(answers)])
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_held_open_until_people_have_answered() {
+    for over in [Over::Answer, Over::Session] {
+        let asking = Asking::start(over).await;
+        let hub = hub_of(&asking.stage).await;
+        let once = find(&hub, "once");
+        if over == Over::Session {
+            asking.stage.until("", 1).await;
+        }
+        let asks = call(&once, json!({ "text": "x" })).await;
+        assert_eq!(shown(&asks), "asks: The server `stage` asks: How many?");
+        let wrong = resumed(&once, &asks, values(json!({ "n": "many" }))).await;
+        assert!(shown(&wrong).contains("did not fit"), "{}", shown(&wrong));
+        let done = resumed(&once, &wrong, values(json!({ "n": 3 }))).await;
+        assert_eq!(shown(&done), r#"ok: {"action":"accept","content":{"n":3}}"#);
+        assert_eq!(asking.stage.asked("tools/call").len(), 1, "it is the same call");
+        // What was fetched once is not there twice.
+        let again = resumed(&once, &wrong, values(json!({ "n": 3 }))).await;
+        assert!(shown(&again).starts_with("lost: "), "{}", shown(&again));
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_hold_is_lost_is_made_again_only_where_that_changes_nothing() {
+    let asking = Asking::start(Over::Answer).await;
+    let first = hub_of(&asking.stage).await;
+    let (once, set) = (
+        call(&find(&first, "once"), json!({ "text": "x" })).await,
+        call(&find(&first, "set"), json!({ "text": "x" })).await,
+    );
+    first.stop().await;
+    // Another process: nobody there has the calls.
+    let second = hub_of(&asking.stage).await;
+    let lost = resumed(&find(&second, "once"), &once, values(json!({ "n": 3 }))).await;
+    assert!(
+        shown(&lost).starts_with("lost: ") && shown(&lost).contains("the call that asked is gone"),
+        "{}",
+        shown(&lost)
+    );
+    let calls = asking.stage.asked("tools/call").len();
+    let done = resumed(&find(&second, "set"), &set, values(json!({ "n": 3 }))).await;
+    assert_eq!(
+        shown(&done),
+        r#"ok: {"action":"accept","content":{"n":3}}"#,
+        "and people are not asked twice"
+    );
+    assert_eq!(asking.stage.asked("tools/call").len(), calls + 1);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_what_somebody_elses_call_wants_to_know() {
+    let asking = Asking::start(Over::Session).await;
+    let hub = hub_of(&asking.stage).await;
+    asking.stage.until("", 1).await;
+    let quiet = Arc::new(Notify::new());
+    // The first call asks nothing, so that the question may be of either.
+    let held = quiet.clone();
+    let (session, said) = watch::channel(Vec::<Value>::new());
+    let stage = Stage::start(move |asked| {
+        let tools = json!([tool("once", json!({}))]);
+        match (asked.method.as_str(), asked.rpc(), asked.params()["arguments"]["text"].as_str()) {
+            ("GET", ..) => Said::Stream(vec![Step::Follow(said.clone())]),
+            (_, "tools/call", Some("asks")) => {
+                session.send_modify(|said| said.push(json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
+                    "params": { "message": "Whose?", "requestedSchema": { "type": "object", "properties": {} } } })));
+                Said::Stream(vec![Step::Until(held.clone()), asked.event("asked")])
+            }
+            (_, "tools/call", _) => Said::Stream(vec![Step::Until(held.clone()), asked.event("quiet")]),
+            _ => legacy(asked, &tools).unwrap_or_else(|| {
+                if asked.body["result"]["action"] == "cancel" {
+                    held.notify_waiters();
+                }
+                Said::Status(202)
+            }),
+        }
+    })
+    .await;
+    let two = super::hub_of(&stage).await;
+    stage.until("", 1).await;
+    let once = find(&two, "once");
+    let (one, other) = (once.clone(), once.clone());
+    let first = tokio::spawn(async move { shown(&call(&one, json!({ "text": "quiet" })).await) });
+    stage.until("tools/call", 1).await;
+    let second = tokio::spawn(async move { shown(&call(&other, json!({ "text": "asks" })).await) });
+    assert_eq!((first.await.unwrap().as_str(), second.await.unwrap().as_str()), ("ok: quiet", "ok: asked"));
+    assert!(two.logs("stage").unwrap().iter().any(|line| line.contains("does not say which one asks")));
+    drop((hub, asking, quiet));
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_is_given_up_in_time() {
+    let asking = Asking::start(Over::Answer).await;
+    let timeouts = Timeouts { question_ms: 50, ..Timeouts::default() };
+    let hub = hub(McpServer { timeouts, ..trusted("stage", &asking.stage.url) }).await;
+    let once = find(&hub, "once");
+    let asks = call(&once, json!({})).await;
+    let mut told = asking.told.clone();
+    told.wait_for(|told| told.iter().any(|told| told["action"] == "cancel")).await.unwrap();
+    asking.stage.until("notifications/cancelled", 1).await;
+    let late = resumed(&once, &asks, values(json!({ "n": 1 }))).await;
+    assert!(shown(&late).starts_with("lost: "), "{}", shown(&late));
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_page_opened_first_is_called_again_afterwards() {
+    let stage = Stage::start(|asked| {
+        legacy(asked, &json!([tool("once", json!({}))])).unwrap_or_else(|| match asked.body["id"].as_i64() {
+            Some(id) if id % 2 == 0 => {
+                let page = |n: u32| json!({ "mode": "url", "message": "Connect", "url": format!("https://in/{n}"), "elicitationId": "e" });
+                Said::Json(200, json!({ "jsonrpc": "2.0", "id": id, "error": {
+                    "code": -32042, "message": "first", "data": { "elicitations": [page(1), page(2)] } } }))
+            }
+            Some(_) => asked.text("now it works"),
+            None => Said::Status(202),
+        })
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    let once = find(&hub, "once");
+    let mut asks = call(&once, json!({})).await;
+    if asks.ask.is_none() {
+        asks = call(&once, json!({})).await;
+    }
+    assert_eq!(shown(&asks), "signs in: https://in/1");
+    let asks = resumed(&once, &asks, Answer::Reply(Box::default())).await;
+    assert_eq!(shown(&asks), "signs in: https://in/2");
+    let declined = resumed(&once, &asks, Answer::Deny { reason: None }).await;
+    assert_eq!(shown(&declined), "error: Tool error: nobody signed in at the server `stage`");
+    let done = resumed(&once, &asks, Answer::Reply(Box::default())).await;
+    assert_eq!(shown(&done), "ok: now it works");
+}

@@ -1,0 +1,124 @@
+//! Tool servers as a program that embeds the library uses them: on loopback, as processes, and the protocol's own.
+
+mod away;
+mod call;
+mod engine;
+mod held;
+mod input;
+mod list;
+#[cfg(unix)]
+mod process;
+mod real;
+mod sign_in;
+mod stage;
+mod task;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
+use windlass::machine::{Answer, CallKey, EffectId, Reply, RunId, ThreadId};
+use windlass::port::tool::{
+    CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolSource,
+};
+
+use self::stage::Stage;
+
+/// A server at an address.
+fn at(name: &str, url: &str) -> McpServer {
+    McpServer::new(name, Transport::Http(Http::new(url)))
+}
+
+/// The same, whose hints are believed.
+fn trusted(name: &str, url: &str) -> McpServer {
+    McpServer { trusted: true, ..at(name, url) }
+}
+
+/// A hub over one server, which answers.
+async fn hub(server: McpServer) -> McpHub {
+    let (hub, name) = (McpHub::new(HubConfig::default()), server.name.clone());
+    hub.start(vec![server]).await.unwrap();
+    hub.ready(&name).await.unwrap();
+    hub
+}
+
+/// A hub over a stage named `stage`.
+async fn hub_of(stage: &Stage) -> McpHub {
+    hub(trusted("stage", &stage.url)).await
+}
+
+fn find(hub: &McpHub, name: &str) -> Arc<dyn Tool> {
+    let tools = hub.tools();
+    let found = tools.iter().find(|tool| tool.spec().name.as_str() == name).cloned();
+    found.unwrap_or_else(|| panic!("no tool `{name}` among {:?}", names(hub)))
+}
+
+fn names(hub: &McpHub) -> Vec<String> {
+    hub.tools().iter().map(|tool| tool.spec().name.to_string()).collect()
+}
+
+fn context() -> CallContext {
+    let (thread, run, call) = (ThreadId::from("t1"), RunId::from("r1"), CallKey { step: 1, index: 0 });
+    CallContext {
+        effect_id: EffectId::derive(&thread, &run, call),
+        thread,
+        run,
+        call,
+        cancel: CancellationToken::new(),
+        folder: None,
+        now: windlass::machine::Timestamp(1_000),
+        utc_offset_minutes: None,
+        kept: None,
+        resumed: None,
+        reply: None,
+        progress: ProgressSender::default(),
+    }
+}
+
+/// Calls a tool; one that hangs fails the test instead of stopping it.
+async fn call(tool: &Arc<dyn Tool>, arguments: Value) -> ToolOutput {
+    called(tool, context(), arguments).await
+}
+
+async fn called(tool: &Arc<dyn Tool>, context: CallContext, arguments: Value) -> ToolOutput {
+    let called = tokio::time::timeout(Duration::from_secs(60), tool.call(context, arguments)).await;
+    called.expect("the call hangs")
+}
+
+/// Goes on with a call that has asked.
+async fn resumed(tool: &Arc<dyn Tool>, output: &ToolOutput, answer: Answer) -> ToolOutput {
+    let state = output.ask.as_ref().unwrap_or_else(|| panic!("nothing was asked: {output:?}")).state.clone();
+    called(
+        tool,
+        CallContext { reply: Some(ToolReply { answer, state }), ..context() },
+        json!({ "text": "x" }),
+    )
+    .await
+}
+
+fn values(values: Value) -> Answer {
+    Answer::Reply(Box::new(Reply { values: Some(values), ..Reply::default() }))
+}
+
+/// A result in one line.
+fn shown(output: &ToolOutput) -> String {
+    if let Some(lost) = &output.lost {
+        return format!("lost: {lost}");
+    }
+    if let Some(ask) = &output.ask {
+        return match &ask.kind {
+            windlass::machine::InterruptKind::Question(question) => format!("asks: {}", question.summary),
+            windlass::machine::InterruptKind::SignIn { url, .. } => format!("signs in: {url}"),
+            other => format!("asks: {other:?}"),
+        };
+    }
+    let parts = output.parts.iter().map(|part| match part {
+        OutputPart::Text(text) => text.clone(),
+        OutputPart::Image { media_type, bytes } => format!("<{media_type} {}>", bytes.len()),
+        OutputPart::File { name, media_type, bytes } => format!("<{name} {media_type} {}>", bytes.len()),
+    });
+    format!("{}: {}", if output.error { "error" } else { "ok" }, parts.collect::<Vec<_>>().join("\n"))
+}

@@ -1,0 +1,190 @@
+//! Servers as processes: a clean environment, an end that takes everything along, and last words.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use windlass::adapter::mcp::{Health, HubConfig, McpHub, McpServer, Stdio, Timeouts, Transport};
+
+use super::{call, find, hub, shown};
+
+/// A server in a few lines of shell, of the older revision: it says what it is called with, and dies when it is told.
+const SERVER: &str = r#"
+echo "hello from $$" >&2
+sleep 1000 & echo $! > "$PIDS"
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+text() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
+    *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
+    *'"tools/list"'*) answer '{"tools":[{"name":"say","inputSchema":{"type":"object"}},{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}' ;;
+    *'"env"'*) text "$(env | cut -d= -f1 | sort | tr '\n' ' ')" ;;
+    *'"die"'*) echo "out of paper" >&2; exit 3 ;;
+    *'"tools/call"'*) text "said by $$" ;;
+  esac
+done
+"#;
+
+fn server(script: &str, pids: &Path) -> McpServer {
+    let stdio = Stdio {
+        env: vec![("PIDS".into(), pids.display().to_string()), ("GIVEN".into(), "SENTINEL".into())],
+        ..Stdio::new("sh", ["-c", script])
+    };
+    McpServer { trusted: true, ..McpServer::new("sh", Transport::Stdio(stdio)) }
+}
+
+fn is_alive(pid: i32) -> bool {
+    // A zombie has ended: it waits for its parent to look.
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+async fn ends(pid: i32) {
+    let gone = async {
+        while is_alive(pid) {
+            tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep a process of somebody else's tells nobody that it has ended
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap_or_else(|_| panic!("{pid} lives on"));
+}
+
+fn pid_in(file: &Path) -> i32 {
+    std::fs::read_to_string(file).unwrap().trim().parse().unwrap()
+}
+
+fn pid_said(said: &str) -> i32 {
+    said.strip_prefix("ok: said by ").unwrap_or_else(|| panic!("{said}")).parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_server_gets_a_clean_environment_and_takes_its_children_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    let hub = hub(server(SERVER, &pids)).await;
+    let say = find(&hub, "say");
+    let names = shown(&call(&say, json!({ "what": "env" })).await);
+    for wanted in ["PATH", "HOME", "GIVEN", "PIDS"] {
+        assert!(names.contains(wanted), "{names}");
+    }
+    assert!(!names.contains("CARGO"), "the tests' own environment stays here: {names}");
+    let (leader, child) = (pid_said(&shown(&call(&say, json!({})).await)), pid_in(&pids));
+    assert!(is_alive(leader) && is_alive(child));
+    assert!(hub.logs("sh").unwrap().iter().any(|line| line == &format!("hello from {leader}")));
+    hub.stop().await;
+    ends(leader).await;
+    ends(child).await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_a_call_is_started_again_and_the_call_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    let hub = hub(server(SERVER, &pids)).await;
+    let (say, child) = (find(&hub, "say"), pid_in(&pids));
+    let died = call(&say, json!({ "what": "die" })).await;
+    assert!(shown(&died).starts_with("lost: the server `sh`: "), "{}", shown(&died));
+    ends(child).await;
+    // A call that only reads is made again on the next process, which dies as well: once is enough.
+    hub.ready("sh").await.ok();
+    let look = find(&hub, "look");
+    let reads = call(&look, json!({ "what": "die" })).await;
+    assert!(
+        shown(&reads).starts_with("lost: ") || shown(&reads).contains("its last words: out of paper"),
+        "{}",
+        shown(&reads)
+    );
+    let back = async {
+        loop {
+            let said = shown(&call(&say, json!({})).await);
+            if said.starts_with("ok: ") {
+                return pid_said(&said);
+            }
+            assert!(said.contains("out of paper") || said.contains("has not answered yet"), "{said}");
+            tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep the pause before the next try is the server's
+        }
+    };
+    let again = tokio::time::timeout(Duration::from_secs(30), back).await.expect("it never came back");
+    assert!(is_alive(again));
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_or_cannot_be_started_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    let timeouts = Timeouts { connect_ms: 300, ..Timeouts::default() };
+    for (script, wanted) in [
+        (
+            "echo 'need a licence' >&2; sleep 1000",
+            "it did not answer within 300 ms; its last words: need a licence",
+        ),
+        ("echo 'bad flag' >&2; exit 2", "its last words: bad flag"),
+        ("echo 'not json'; sleep 1000", "it did not answer within 300 ms"),
+        ("yes | head -c 30000000; sleep 1000", "it did not answer within 300 ms"),
+    ] {
+        let hub = McpHub::new(HubConfig::default());
+        hub.start(vec![McpServer { timeouts, ..server(script, &pids) }]).await.unwrap();
+        hub.settled(20_000).await;
+        let Health::Unavailable { why, .. } = hub.server("sh").unwrap().health else { panic!("{script}") };
+        assert!(why.contains(wanted), "{script}: {why}");
+        assert!(!why.contains("SENTINEL"));
+    }
+    let stdio = Stdio::new("no-such-program-here", [""; 0]);
+    let hub = McpHub::new(HubConfig::default());
+    hub.start(vec![McpServer::new("sh", Transport::Stdio(stdio))]).await.unwrap();
+    let error = hub.ready("sh").await.unwrap_err().to_string();
+    assert!(error.contains("`no-such-program-here` cannot be started: No such file"), "{error}");
+}
+
+#[tokio::test]
+async fn words_without_end_are_kept_in_bounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("yes chatter | head -c 3000000 >&2; printf '%01000000d' 7 >&2; {SERVER}");
+    let hub = hub(server(&script, &folder.path().join("pids"))).await;
+    assert!(shown(&call(&find(&hub, "say"), json!({})).await).starts_with("ok: "));
+    let lines = hub.logs("sh").unwrap();
+    assert!(lines.len() <= 500 && lines.iter().all(|line| line.len() <= 2_000), "{}", lines.len());
+}
+
+/// The process that starts a server is killed: the server ends with it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_does_not_outlive_a_process_that_is_killed() {
+    if std::env::var_os("MCP_PARENT").is_some() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let pids = std::path::PathBuf::from(std::env::var_os("MCP_PARENT").unwrap());
+            // It ignores the end of its input, as some do.
+            let hub = hub(server(&format!("{SERVER}\nexec sleep 1000"), &pids)).await;
+            let leader = pid_said(&shown(&call(&find(&hub, "say"), json!({})).await));
+            std::fs::write(pids.with_extension("leader"), leader.to_string()).unwrap();
+            std::future::pending::<()>().await;
+        });
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (pids, leader) = (folder.path().join("pids"), folder.path().join("pids.leader"));
+    let mut parent = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "mcp::process::a_server_does_not_outlive_a_process_that_is_killed"])
+        .env("MCP_PARENT", &pids)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let begun = async {
+            while std::fs::read_to_string(&leader).unwrap_or_default().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep another process writes the file
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), begun).await.expect("the server was never started");
+        let leader = pid_in(&leader);
+        assert!(is_alive(leader));
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        ends(leader).await;
+        // What the server itself had started is its own to end.
+        let _ = std::process::Command::new("kill").arg(pid_in(&pids).to_string()).status();
+    });
+}

@@ -1,0 +1,164 @@
+//! The protocol's own servers and its own suite, as `cargo xtask test` installs them into `target/mcp`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use windlass::adapter::mcp::{Health, McpHub, McpServer, Stdio, Transport};
+use windlass::machine::Answer;
+use windlass::port::tool::{OutputPart, ProgressSender};
+
+use super::{call, called, context, find, hub, names, resumed, shown, values};
+
+fn installed() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mcp")
+}
+
+/// A server of the packages, with its arguments.
+async fn package(name: &str, arguments: &[&str]) -> McpHub {
+    let script = installed().join(format!("node_modules/@modelcontextprotocol/{name}/dist/index.js"));
+    assert!(script.exists(), "{} is not there: `cargo xtask test` installs it", script.display());
+    let arguments =
+        std::iter::once(script.display().to_string()).chain(arguments.iter().map(|it| (*it).to_owned()));
+    hub(served("real", node().display().to_string(), arguments)).await
+}
+
+fn node() -> PathBuf {
+    installed().join("node/bin/node")
+}
+
+fn served(name: &str, command: String, arguments: impl IntoIterator<Item = String>) -> McpServer {
+    McpServer { trusted: true, ..McpServer::new(name, Transport::Stdio(Stdio::new(command, arguments))) }
+}
+
+#[tokio::test]
+async fn everything_is_called_read_asked_and_answered() {
+    let hub = package("server-everything", &["stdio"]).await;
+    let status = hub.server("real").unwrap();
+    assert!(matches!(status.health, Health::Ready { .. }));
+    assert_eq!(status.left_out, []);
+    assert_eq!(shown(&call(&find(&hub, "echo"), json!({ "message": "hi" })).await), "ok: Echo: hi");
+    let sum = shown(&call(&find(&hub, "get-sum"), json!({ "a": 2, "b": 3 })).await);
+    assert!(sum.contains('5'), "{sum}");
+    let picture = call(&find(&hub, "get-tiny-image"), json!({})).await;
+    assert!(picture.parts.iter().any(|part| matches!(part, OutputPart::Image { media_type, bytes } if media_type == "image/png" && bytes.starts_with(b"\x89PNG"))));
+    let structured =
+        shown(&call(&find(&hub, "get-structured-content"), json!({ "location": "Chicago" })).await);
+    assert!(structured.contains("temperature") && !structured.contains("does not fit"), "{structured}");
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let progress = ProgressSender::new(move |text| drop(told.send(text)));
+    let context = windlass::port::tool::CallContext { progress, ..context() };
+    let long = find(&hub, "trigger-long-running-operation");
+    let done = called(&long, context, json!({ "duration": 1, "steps": 4 })).await;
+    assert!(shown(&done).starts_with("ok: "), "{}", shown(&done));
+    assert_eq!(heard.try_recv().unwrap(), "25 %");
+    let resources = hub.resources("real").await.unwrap();
+    assert!(resources.len() > 3, "{resources:?}");
+    let read =
+        call(&find(&hub, "ReadMcpResource"), json!({ "server": "real", "uri": resources[0].uri })).await;
+    assert!(shown(&read).starts_with("ok: "), "{}", shown(&read));
+    assert!(!hub.prompts("real").await.unwrap().is_empty());
+    let messages = hub.prompt("real", "simple-prompt", serde_json::Map::new()).await.unwrap();
+    assert!(!messages[0].parts.is_empty());
+}
+
+#[tokio::test]
+async fn a_question_in_the_middle_of_a_call_is_answered() {
+    let hub = package("server-everything", &["stdio"]).await;
+    let name = names(&hub).into_iter().find(|name| name.contains("elicitation-request"));
+    let asking = find(&hub, &name.unwrap_or_else(|| panic!("{:?}", names(&hub))));
+    let asks = call(&asking, json!({})).await;
+    assert!(shown(&asks).starts_with("asks: The server `real` asks: "), "{}", shown(&asks));
+    let declined = call(&asking, json!({})).await;
+    let declined = resumed(&asking, &declined, Answer::Deny { reason: None }).await;
+    assert!(shown(&declined).to_lowercase().contains("declined"), "{}", shown(&declined));
+    let done = resumed(&asking, &asks, values(json!({ "name": "Ada" }))).await;
+    assert!(shown(&done).contains("Ada"), "{}", shown(&done));
+}
+
+#[tokio::test]
+async fn files_are_read_and_written_where_the_server_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::write(root.join("a.txt"), "inside").unwrap();
+    let hub = package("server-filesystem", &[root.to_str().unwrap()]).await;
+    let path = root.join("a.txt").display().to_string();
+    assert_eq!(shown(&call(&find(&hub, "read_text_file"), json!({ "path": path })).await), "ok: inside");
+    let outside = shown(&call(&find(&hub, "read_text_file"), json!({ "path": "/etc/passwd" })).await);
+    assert!(outside.starts_with("error: Tool error: Access denied"), "{outside}");
+    let new = root.join("b.txt").display().to_string();
+    let written = shown(&call(&find(&hub, "write_file"), json!({ "path": new, "content": "new" })).await);
+    assert!(written.starts_with("ok: "), "{written}");
+    assert_eq!(std::fs::read_to_string(root.join("b.txt")).unwrap(), "new");
+    assert!(find(&hub, "read_text_file").spec().annotations.read_only_hint);
+}
+
+#[tokio::test]
+async fn memory_git_and_time_serve() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut memory = served(
+        "memory",
+        node().display().to_string(),
+        [installed()
+            .join("node_modules/@modelcontextprotocol/server-memory/dist/index.js")
+            .display()
+            .to_string()],
+    );
+    let Transport::Stdio(stdio) = &mut memory.transport else { unreachable!() };
+    stdio.env = vec![("MEMORY_FILE_PATH".into(), folder.path().join("memory.json").display().to_string())];
+    let memory = hub(memory).await;
+    let entities =
+        json!({ "entities": [{ "name": "Ada", "entityType": "person", "observations": ["counts"] }] });
+    let made = shown(&call(&find(&memory, "create_entities"), entities).await);
+    assert!(made.starts_with("ok: "), "{made}");
+    assert!(shown(&call(&find(&memory, "search_nodes"), json!({ "query": "Ada" })).await).contains("counts"));
+
+    let python = |program: &str| installed().join(format!("python/bin/{program}")).display().to_string();
+    let time = hub(served("time", python("mcp-server-time"), [])).await;
+    let now = shown(&call(&find(&time, "get_current_time"), json!({ "timezone": "Europe/Oslo" })).await);
+    assert!(now.starts_with("ok: ") && now.contains("Europe/Oslo"), "{now}");
+
+    let git = |arguments: &[&str]| {
+        let done =
+            std::process::Command::new("git").arg("-C").arg(folder.path()).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    git(&["init", "--quiet"]);
+    let server = hub(served("git", python("mcp-server-git"), [])).await;
+    let status = shown(&call(&find(&server, "git_status"), json!({ "repo_path": folder.path() })).await);
+    assert!(status.starts_with("ok: ") && status.contains("branch"), "{status}");
+}
+
+/// The suite's verdict on a revision: everything that it scores.
+fn conforms(revision: &str) {
+    let suite = installed().join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
+    assert!(suite.exists(), "{} is not there: `cargo xtask test` installs it", suite.display());
+    let mut client = std::env::current_exe().unwrap();
+    // Beside the folder of the tests' own program.
+    client.pop();
+    client.pop();
+    let client = client.join("examples/mcp_conformance");
+    assert!(client.exists(), "{} is not there: `cargo xtask test` builds it", client.display());
+    let results = tempfile::tempdir().unwrap();
+    let told = std::process::Command::new(node())
+        .arg(suite)
+        .args(["client", "--requirements", revision, "--command"])
+        .arg(client)
+        .arg("-o")
+        .arg(results.path())
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&told.stdout);
+    let summary = out.split("=== SUITE SUMMARY ===").nth(1).unwrap_or(&out);
+    assert!(told.status.success(), "{summary}");
+    assert!(summary.contains("✓ tools_call") && summary.matches('✓').count() >= 18, "{summary}");
+}
+
+#[test]
+fn the_client_conforms_to_2026_07_28() {
+    conforms("2026-07-28");
+}
+
+#[test]
+fn the_client_conforms_to_2025_11_25() {
+    conforms("2025-11-25");
+}

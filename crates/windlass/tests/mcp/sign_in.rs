@@ -1,0 +1,193 @@
+//! Signing in: asked for by a call, begun and ended by different processes, refreshed once however many wait.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use windlass::adapter::mcp::{
+    Health, Http, HubConfig, McpError, McpHub, McpServer, MemoryTokens, OAuth, SignInReturn, TokenStore,
+    Transport,
+};
+use windlass::machine::Answer;
+
+use super::stage::{Asked, Said, Stage, modern, tool};
+use super::{call, find, resumed, shown};
+
+/// A server with a sign-in beside it, on one address.
+struct Guarded {
+    stage: Stage,
+    /// The token that counts now.
+    counts: Arc<Mutex<String>>,
+    refreshed: Arc<AtomicU32>,
+}
+
+impl Guarded {
+    async fn start() -> Self {
+        let counts = Arc::new(Mutex::new("t1".to_owned()));
+        let (refreshed, base) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(String::new())));
+        let (valid, times, own) = (counts.clone(), refreshed.clone(), base.clone());
+        let stage = Stage::start(move |asked| {
+            let base = own.lock().unwrap().clone();
+            Self::answer(asked, &base, &valid, &times)
+        })
+        .await;
+        *base.lock().unwrap() = stage.url.trim_end_matches("/mcp").to_owned();
+        Self { stage, counts, refreshed }
+    }
+
+    fn answer(asked: &Asked, base: &str, valid: &Mutex<String>, refreshed: &AtomicU32) -> Said {
+        let path = asked.path.split('?').next().unwrap();
+        match path {
+            "/.well-known/oauth-protected-resource/mcp" | "/.well-known/oauth-protected-resource" => {
+                Said::Json(200, json!({ "resource": format!("{base}/mcp"), "authorization_servers": [base] }))
+            }
+            "/.well-known/oauth-authorization-server" => Said::Json(
+                200,
+                json!({
+                    "issuer": base, "authorization_endpoint": format!("{base}/authorize"),
+                    "token_endpoint": format!("{base}/token"), "registration_endpoint": format!("{base}/register"),
+                    "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+                    "token_endpoint_auth_methods_supported": ["client_secret_post", "none"],
+                    "authorization_response_iss_parameter_supported": true,
+                }),
+            ),
+            "/register" => Said::Json(
+                201,
+                json!({ "client_id": "c1", "client_secret": "SECRET-C",
+                "redirect_uris": ["http://localhost/back"], "token_endpoint_auth_method": "client_secret_post" }),
+            ),
+            "/token" => {
+                let form = asked.body.as_str().unwrap_or_default().to_owned();
+                let token = if form.contains("grant_type=refresh_token") {
+                    let n = refreshed.fetch_add(1, Ordering::SeqCst) + 2;
+                    format!("t{n}")
+                } else if form.contains("code=good") && form.contains("code_verifier=") {
+                    "t1".to_owned()
+                } else {
+                    return Said::Json(400, json!({ "error": "invalid_grant" }));
+                };
+                *valid.lock().unwrap() = token.clone();
+                Said::Json(
+                    200,
+                    json!({ "access_token": token, "token_type": "Bearer", "expires_in": 3600, "refresh_token": "r" }),
+                )
+            }
+            "/mcp" => {
+                let wanted = format!("Bearer {}", valid.lock().unwrap());
+                if asked.header("authorization") == Some(&wanted) {
+                    return modern(asked, &json!([tool("once", json!({}))]))
+                        .unwrap_or_else(|| asked.text("in"));
+                }
+                let metadata = format!("{base}/.well-known/oauth-protected-resource/mcp");
+                let challenge = format!("Bearer resource_metadata=\"{metadata}\", scope=\"read\"");
+                Said::With(401, vec![("www-authenticate", challenge)], json!({ "error": "invalid_token" }))
+            }
+            _ => Said::Status(404),
+        }
+    }
+
+    fn server(&self) -> McpServer {
+        let oauth = Some(OAuth::new("http://localhost/back"));
+        McpServer::new("guarded", Transport::Http(Http { oauth, ..Http::new(&self.stage.url) }))
+    }
+
+    async fn hub(&self, tokens: &Arc<MemoryTokens>) -> McpHub {
+        let hub = McpHub::new(HubConfig { tokens: tokens.clone(), ..HubConfig::default() });
+        hub.start(vec![self.server()]).await.unwrap();
+        hub.settled(20_000).await;
+        hub
+    }
+
+    /// What a browser brings back.
+    fn back(&self, url: &str, code: &str) -> SignInReturn {
+        let value =
+            |name: &str| url.split(&format!("{name}=")).nth(1).unwrap().split('&').next().unwrap().to_owned();
+        let iss = Some(self.stage.url.trim_end_matches("/mcp").to_owned());
+        SignInReturn { code: code.into(), state: value("state"), iss }
+    }
+}
+
+#[tokio::test]
+async fn a_sign_in_may_begin_in_one_process_and_end_in_another() {
+    let guarded = Guarded::start().await;
+    let tokens = Arc::new(MemoryTokens::default());
+    let first = guarded.hub(&tokens).await;
+    assert!(matches!(first.server("guarded").unwrap().health, Health::NeedsSignIn { .. }));
+    let page = first.begin_sign_in("guarded").await.unwrap();
+    assert!(
+        page.url.contains("code_challenge_method=S256") && page.url.contains("scope=read"),
+        "{}",
+        page.url
+    );
+    drop(first);
+    let second = guarded.hub(&tokens).await;
+    let mut wrong = guarded.back(&page.url, "good");
+    wrong.iss = Some("https://somebody.else".into());
+    let refused = second.finish_sign_in("guarded", &wrong).await.unwrap_err();
+    assert!(matches!(&refused, McpError::SignInFailed { why, .. } if why.contains("mismatch")), "{refused}");
+    let unknown = SignInReturn { state: "made-up".into(), ..wrong };
+    assert!(second.finish_sign_in("guarded", &unknown).await.is_err());
+    second.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    second.ready("guarded").await.unwrap();
+    let once = find(&second, "once");
+    assert_eq!(shown(&call(&once, json!({})).await), "ok: in");
+    // What was brought back counts once.
+    assert!(second.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.is_err());
+    // A third process needs nobody, and a second client is not registered.
+    let third = guarded.hub(&tokens).await;
+    third.ready("guarded").await.unwrap();
+    third.begin_sign_in("guarded").await.unwrap();
+    let registered = guarded.stage.everything().iter().filter(|asked| asked.path == "/register").count();
+    assert_eq!(registered, 1);
+    third.sign_out("guarded").await.unwrap();
+    assert_eq!(third.ready("guarded").await.unwrap_err(), McpError::SignIn { server: "guarded".into() });
+    let told = format!("{:?} {:?} {:?}", third.status(), third.logs("guarded"), guarded.server());
+    for secret in ["SECRET-C", "\"t1\"", "verifier"] {
+        assert!(!told.contains(secret), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_asks_for_the_sign_in_and_is_made_afterwards() {
+    let guarded = Guarded::start().await;
+    let tokens = Arc::new(MemoryTokens::default());
+    let hub = guarded.hub(&tokens).await;
+    let page = hub.begin_sign_in("guarded").await.unwrap();
+    hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    hub.ready("guarded").await.unwrap();
+    let once = find(&hub, "once");
+    // Everything that was granted is taken back.
+    *guarded.counts.lock().unwrap() = "nobody".into();
+    let stored = tokens.load("mcp/guarded/tokens").await.unwrap().unwrap();
+    let mut stored: Value = serde_json::from_slice(&stored).unwrap();
+    stored["token_response"].as_object_mut().unwrap().remove("refresh_token");
+    tokens.save("mcp/guarded/tokens", stored.to_string().into_bytes()).await.unwrap();
+    let asks = call(&once, json!({})).await;
+    let said = shown(&asks);
+    let url = said.strip_prefix("signs in: ").unwrap_or_else(|| panic!("{said}"));
+    let declined = resumed(&once, &asks, Answer::Deny { reason: None }).await;
+    assert_eq!(shown(&declined), "error: Tool error: nobody signed in at the server `guarded`");
+    hub.finish_sign_in("guarded", &guarded.back(url, "good")).await.unwrap();
+    let done = resumed(&once, &asks, Answer::Reply(Box::default())).await;
+    assert_eq!(shown(&done), "ok: in");
+}
+
+#[tokio::test]
+async fn a_token_that_counts_no_more_is_refreshed_once_for_all_who_wait() {
+    let guarded = Guarded::start().await;
+    let tokens = Arc::new(MemoryTokens::default());
+    let hub = guarded.hub(&tokens).await;
+    let page = hub.begin_sign_in("guarded").await.unwrap();
+    hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    hub.ready("guarded").await.unwrap();
+    *guarded.counts.lock().unwrap() = "something newer".into();
+    let once = find(&hub, "once");
+    let calls = (0..20).map(|_| {
+        let once = once.clone();
+        tokio::spawn(async move { shown(&call(&once, json!({})).await) })
+    });
+    for said in futures::future::join_all(calls).await {
+        assert_eq!(said.unwrap(), "ok: in");
+    }
+    assert_eq!(guarded.refreshed.load(Ordering::SeqCst), 1);
+}

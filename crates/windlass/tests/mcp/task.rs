@@ -1,0 +1,147 @@
+//! Calls that a server goes on with as a task: looked after by whichever process is there.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use windlass::machine::Rest;
+use windlass::port::tool::{CallContext, Later, Tool, ToolOutput, ToolResumed};
+
+use super::stage::{Asked, Said, Stage, modern, tool};
+use super::{call, called, context, find, hub_of, resumed, shown, values};
+
+/// A server whose calls become tasks, which are found as the test says, look by look.
+async fn stage(looks: Vec<Value>) -> Stage {
+    let looks = Mutex::new(looks.into_iter());
+    Stage::start(move |asked| match asked.rpc() {
+        "tools/call" => {
+            asked.result(task("working", json!({ "resultType": "task", "pollIntervalMs": 2_000 })))
+        }
+        "tasks/get" => match looks.lock().unwrap().next() {
+            Some(Value::String(error)) => asked.error(-32602, &error),
+            Some(found) => asked.result(found),
+            None => asked.error(-32603, "nothing more was planned"),
+        },
+        "tasks/update" | "tasks/cancel" => asked.result(json!({ "resultType": "complete" })),
+        _ => modern(asked, &json!([tool("build", json!({}))])).unwrap_or(Said::Status(404)),
+    })
+    .await
+}
+
+fn task(status: &str, more: Value) -> Value {
+    let mut task = json!({ "resultType": "complete", "taskId": "t-1", "status": status,
+        "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null });
+    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    task
+}
+
+fn put_off(output: &ToolOutput) -> &Later {
+    output.later.as_ref().unwrap_or_else(|| panic!("it was not put off: {}", shown(output)))
+}
+
+/// Goes on with a call whose time has come.
+async fn looked(tool: &Arc<dyn Tool>, output: &ToolOutput, times: u32) -> ToolOutput {
+    let resumed = Some(ToolResumed { times, state: put_off(output).state.clone() });
+    called(tool, CallContext { resumed, ..context() }, json!({ "text": "x" })).await
+}
+
+#[tokio::test]
+async fn a_task_is_looked_after_in_other_processes_and_asks_people() {
+    let form = json!({ "method": "elicitation/create", "params": { "message": "Which branch?", "requestedSchema": {
+        "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] } } });
+    let wants = task("input_required", json!({ "inputRequests": { "a": form } }));
+    let stage = stage(vec![
+        task("working", json!({ "pollIntervalMs": 2_000, "statusMessage": "half of it" })),
+        wants.clone(),
+        // The server takes a while until it has noticed.
+        wants,
+        task("working", json!({})),
+        task("completed", json!({ "result": { "content": [{ "type": "text", "text": "built" }] } })),
+    ])
+    .await;
+    let first = hub_of(&stage).await;
+    let begun = call(&find(&first, "build"), json!({ "text": "x" })).await;
+    assert_eq!((put_off(&begun).after_ms, put_off(&begun).rest), (2_000, Rest::Repeatable));
+    drop(first);
+    let second = hub_of(&stage).await;
+    let build = find(&second, "build");
+    let working = looked(&build, &begun, 1).await;
+    assert_eq!(put_off(&working).after_ms, 2_000);
+    let asks = looked(&build, &working, 150).await;
+    assert_eq!(shown(&asks), "asks: The server `stage` asks: Which branch?");
+    let wrong = resumed(&build, &asks, values(json!({ "n": "x" }))).await;
+    assert!(shown(&wrong).contains("did not fit"), "{}", shown(&wrong));
+    let given = resumed(&build, &wrong, values(json!({ "n": 4 }))).await;
+    assert_eq!(stage.asked("tasks/update")[0].params()["inputResponses"]["a"]["content"], json!({ "n": 4 }));
+    let noticed = looked(&build, &given, 151).await;
+    assert_eq!(
+        put_off(&noticed).after_ms,
+        10_000,
+        "what takes long is looked after less often; nobody is asked twice"
+    );
+    let working = looked(&build, &noticed, 152).await;
+    assert_eq!(shown(&looked(&build, &working, 153).await), "ok: built");
+    assert_eq!((stage.asked("tools/call").len(), stage.asked("tasks/update").len()), (1, 1));
+    let offered =
+        stage.asked("tools/call")[0].params()["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone();
+    assert!(offered["extensions"].get("io.modelcontextprotocol/tasks").is_some(), "{offered}");
+}
+
+#[tokio::test]
+async fn every_end_of_a_task_is_told() {
+    let ends = [
+        (
+            task("failed", json!({ "error": { "code": -1, "message": "no disk" } })),
+            "error: Tool error: the server's task has failed: no disk",
+        ),
+        (task("cancelled", json!({})), "error: Tool error: the server has given its task up"),
+        (
+            task(
+                "completed",
+                json!({ "result": { "isError": true, "content": [{ "type": "text", "text": "red" }] } }),
+            ),
+            "error: Tool error: red",
+        ),
+        // Nobody knows what became of it: that is not for the model to guess.
+        (json!("unknown task"), "lost: the server no longer knows its task `t-1`: unknown task"),
+    ];
+    for (end, wanted) in ends {
+        let stage = stage(vec![end]).await;
+        let hub = hub_of(&stage).await;
+        let build = find(&hub, "build");
+        let begun = call(&build, json!({})).await;
+        assert_eq!(shown(&looked(&build, &begun, 1).await), wanted);
+    }
+}
+
+#[tokio::test]
+async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
+    let stage = stage(vec![task(
+        "completed",
+        json!({ "result": { "content": [{ "type": "text", "text": "built" }] } }),
+    )])
+    .await;
+    let hub = hub_of(&stage).await;
+    let build = find(&hub, "build");
+    let begun = call(&build, json!({})).await;
+    stage.says(|_: &Asked| Said::Status(503));
+    let away = looked(&build, &begun, 1).await;
+    assert_eq!(put_off(&away).after_ms, 30_000);
+    assert_eq!(put_off(&away).state, put_off(&begun).state);
+    // One that is stopped in the middle is cancelled at the server.
+    stage.says(move |asked| match asked.rpc() {
+        "tasks/get" => Said::Stream(vec![super::stage::Step::Until(Arc::default())]),
+        "tasks/cancel" => asked.result(json!({ "resultType": "complete" })),
+        _ => modern(asked, &json!([tool("build", json!({}))])).unwrap_or(Said::Status(404)),
+    });
+    hub.restart("stage").unwrap();
+    hub.ready("stage").await.unwrap();
+    let resumed = Some(ToolResumed { times: 1, state: put_off(&away).state.clone() });
+    let context = CallContext { resumed, ..context() };
+    let cancel = context.cancel.clone();
+    let before = stage.asked("tasks/get").len();
+    let looking = tokio::spawn(async move { shown(&called(&build, context, json!({})).await) });
+    stage.until("tasks/get", before + 1).await;
+    cancel.cancel();
+    assert_eq!(looking.await.unwrap(), "lost: the run was stopped while the server was at work");
+    assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], "t-1");
+}
