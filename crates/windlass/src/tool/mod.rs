@@ -5,6 +5,11 @@
 
 pub mod builtin;
 
+#[cfg(target_os = "linux")]
+pub mod sandbox;
+#[cfg(target_os = "linux")]
+mod shell;
+
 mod folder;
 mod function;
 mod image;

@@ -1,5 +1,7 @@
 //! Tools, called as the driver calls them.
 
+#[cfg(target_os = "linux")]
+mod bash;
 mod edit;
 mod function;
 mod hostile;
