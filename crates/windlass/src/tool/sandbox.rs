@@ -120,6 +120,8 @@ impl Confinement {
         // SAFETY: the arguments are those that the manual names; no memory is passed.
         checked(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
         if let Some(ruleset) = &self.ruleset {
+            // Only now it is there: the command's own, where it has a namespace.
+            files::open_processes(ruleset);
             // SAFETY: the descriptor is open for as long as `self` lives; no memory is passed.
             checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })?;
         }

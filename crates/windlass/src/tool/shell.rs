@@ -7,5 +7,5 @@ mod launch;
 mod output;
 mod watch;
 
-pub(super) use self::job::{Ended, Job, Order, Stop};
+pub(super) use self::job::{Ended, Job, Leash, Order, Stop};
 pub(super) use self::launch::{Launch, Limits, can_have_a_namespace};

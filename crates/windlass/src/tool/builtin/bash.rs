@@ -22,7 +22,7 @@ use super::read_only;
 use crate::port::clock::Clock;
 use crate::port::tool::{CallContext, Tool, ToolOutput};
 use crate::tool::sandbox::{Sandbox, support};
-use crate::tool::shell::{Ended, Job, Launch, Limits, Order, Stop};
+use crate::tool::shell::{Ended, Job, Launch, Leash, Limits, Order, Stop};
 use crate::tool::{FunctionTool, WorkingFolder};
 
 /// How commands run.
@@ -177,8 +177,9 @@ impl Shell {
         }
         let settings = self.settings.clone();
         let order = move |says| order(&settings, &folder, &command, says);
-        let job = Job::start(order, self.clock.clone()).await?;
+        let leash: Leash = Job::start(order, self.clock.clone()).await?;
         if run_in_background {
+            let job = leash.let_go();
             let id = self.background.keep(&context.thread, job.clone())?;
             let clock = self.clock.clone();
             tokio::spawn(async move {
@@ -193,9 +194,8 @@ impl Shell {
                 timeout_ms / 1_000
             )));
         }
-        let leash = Leash(job);
-        let ended = self.attend(&leash.0, &context, timeout_ms).await;
-        Ok(told(&leash.0, &ended, timeout_ms))
+        let ended = self.attend(leash.job(), &context, timeout_ms).await;
+        Ok(told(leash.job(), &ended, timeout_ms))
     }
 
     /// Waits for a command, tells what it says, and ends it where its time is up or nobody wants it any more.
@@ -224,15 +224,6 @@ impl Shell {
                 }
             }
         }
-    }
-}
-
-/// A command that nobody waits for any more is ended at once.
-struct Leash(Arc<Job>);
-
-impl Drop for Leash {
-    fn drop(&mut self) {
-        self.0.kill();
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Metadata is not hidden: whether a file exists, and how large it is, the kernel tells whom it told before.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -63,7 +63,6 @@ const SYSTEM: &[&str] = &[
     "/etc/terminfo",
     "/etc/timezone",
     "/sys/devices/system/cpu",
-    "/proc",
 ];
 
 /// Devices that do nothing to the machine.
@@ -131,4 +130,27 @@ pub(super) fn search_path(sandbox: &Sandbox, path: &str) -> String {
     let folders = std::env::split_paths(path).filter(runs);
     let joined = std::env::join_paths(folders).ok().and_then(|path| path.into_string().ok());
     joined.filter(|path| !path.is_empty()).unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
+/// Opens `/proc` to read, whichever it is by now. Of a process outside it tells what anybody is told, and what is secret
+/// the kernel keeps from whoever is held. Only calls the kernel; where it refuses, `/proc` stays closed.
+pub(super) fn open_processes(ruleset: &OwnedFd) {
+    #[repr(C, packed)]
+    struct Beneath {
+        access: u64,
+        parent: libc::c_int,
+    }
+    const PATH_BENEATH: libc::c_int = 1;
+    // SAFETY: the path ends with null; the kernel reads one structure of its own layout.
+    unsafe {
+        let parent = libc::open(c"/proc".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+        if parent < 0 {
+            return;
+        }
+        let access = AccessFs::ReadFile as u64 | AccessFs::ReadDir as u64;
+        let beneath = Beneath { access, parent };
+        let rule = (&raw const beneath).cast::<libc::c_void>();
+        libc::syscall(libc::SYS_landlock_add_rule, ruleset.as_raw_fd(), PATH_BENEATH, rule, 0);
+        libc::close(parent);
+    }
 }

@@ -69,7 +69,7 @@ impl Job {
     pub(in crate::tool) async fn start(
         order: impl FnOnce(OwnedFd) -> Result<Order, String> + Send + 'static,
         clock: Arc<dyn Clock>,
-    ) -> Result<Arc<Self>, String> {
+    ) -> Result<Leash, String> {
         let broken = |error: io::Error| format!("the command cannot be heard: {error}");
         let bell = bell().map_err(broken)?;
         let (said, says) = pipe().map_err(broken)?;
@@ -96,8 +96,10 @@ impl Job {
         };
         let spawned = std::thread::Builder::new().name("windlass-command".into()).spawn(attend);
         spawned.map_err(|error| format!("no thread can be made: {error}"))?;
+        // Whoever stops waiting here ends it as well.
+        let leash = Leash { job, is_held: true };
         start.await.unwrap_or_else(|_| Err("the command's thread crashed".into()))?;
-        Ok(job)
+        Ok(leash)
     }
 
     /// What it has said so far.
@@ -138,6 +140,33 @@ impl Job {
         self.wish.fetch_max(wish, Ordering::SeqCst);
         // SAFETY: the kernel reads one number. A counter that is full has rung already.
         unsafe { libc::write(self.bell.as_raw_fd(), (&raw const RING).cast(), size_of::<u64>()) };
+    }
+}
+
+/// A command that ends at once when nobody waits for it any more.
+pub(in crate::tool) struct Leash {
+    job: Arc<Job>,
+    is_held: bool,
+}
+
+impl Leash {
+    /// The command.
+    pub(in crate::tool) fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Lets it go on by itself.
+    pub(in crate::tool) fn let_go(mut self) -> Arc<Job> {
+        self.is_held = false;
+        self.job.clone()
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        if self.is_held {
+            self.job.kill();
+        }
     }
 }
 
