@@ -424,3 +424,36 @@ fn a_kernel_that_holds_nothing_is_refused_by_the_name_of_the_setting() {
     // The kernel that runs the tests is one that holds: what they show is shown.
     assert_eq!(support().missing(), "");
 }
+
+/// The process dies in the middle: the kernel ends its commands, and what they have started.
+#[test]
+fn a_command_ends_with_the_process_that_runs_it() {
+    let root = tempfile::tempdir().unwrap();
+    let marker = format!("{}.11", 80_000 + std::process::id());
+    let mut process = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "tools::bash::a_process_that_runs_a_command"])
+        .env("WINDLASS_TEST_FOLDER", root.path())
+        .env("WINDLASS_TEST_MARKER", &marker)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !root.path().join("begun").exists() {
+        assert!(process.try_wait().unwrap().is_none(), "it ended early");
+        std::thread::yield_now();
+    }
+    assert!(alive(&marker) >= 2);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    gone(&marker);
+}
+
+#[test]
+#[ignore = "another test starts it, and kills it"]
+fn a_process_that_runs_a_command() {
+    let folder = PathBuf::from(std::env::var("WINDLASS_TEST_FOLDER").unwrap());
+    let marker = std::env::var("WINDLASS_TEST_MARKER").unwrap();
+    let tools = bash_tools(BashSettings::default(), Arc::new(SystemClock::new())).unwrap();
+    let folder = Arc::new(WorkingFolder::open(folder).unwrap());
+    let command = format!("sleep {marker} & (setsid sleep {marker} &); echo x > begun; wait");
+    run(&*tools[0], context(Some(folder), CancellationToken::new()), json!({"command": command}));
+}

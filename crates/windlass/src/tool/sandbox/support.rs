@@ -39,7 +39,7 @@ impl Support {
     pub fn gaps(&self) -> Vec<&'static str> {
         let mut gaps = Vec::new();
         if !self.processes {
-            gaps.push("a program that makes itself a daemon outlives its command: no namespace of processes");
+            gaps.push("without a namespace of processes a daemon that hides outlives its command, and any outlives this process");
         }
         if self.landlock.is_none_or(|version| version < 6) {
             gaps.push("a command can signal the user's other processes: Linux 6.12 keeps it from that");

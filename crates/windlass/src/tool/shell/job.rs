@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -61,6 +62,8 @@ const KILL: u8 = 3;
 
 /// How long a command may take to end by itself once it is told to.
 const GRACE_MS: u64 = 2_000;
+/// How often daemons are looked for: one that was killed is seen until it is gone.
+const HUNTS: usize = 50;
 /// How often its processes are counted, and its end is looked for where others keep its output open.
 const LOOK_MS: i32 = 100;
 
@@ -87,10 +90,11 @@ impl Job {
                 Ok(pid) => pid,
                 Err(why) => return drop(started.send(Err(why))),
             };
+            let hunts = (!launch.namespace).then(|| scratch.path().to_owned());
             // The command has the writing end; as long as it is held here too, the output never ends.
             drop(launch);
             let _ = started.send(Ok(()));
-            let how = Attendant { job: &shared, pid, said, processes, clock }.attend();
+            let how = Attendant { job: &shared, pid, said, processes, clock, hunts }.attend();
             drop(scratch);
             let _ = end.send(Some(how));
         };
@@ -191,6 +195,8 @@ struct Attendant<'a> {
     said: OwnedFd,
     processes: usize,
     clock: Arc<dyn Clock>,
+    /// The scratch folder by which daemons are known, where no namespace ends them.
+    hunts: Option<PathBuf>,
 }
 
 impl Attendant<'_> {
@@ -259,11 +265,23 @@ impl Attendant<'_> {
         }
     }
 
+    /// Ends the daemons that it leaves, where no namespace has. One that was just being made is found the next time.
+    fn hunt(&self) {
+        for _ in 0..HUNTS {
+            let heirs: Vec<Pid> = self.hunts.iter().flat_map(|scratch| processes::heirs(scratch)).collect();
+            if heirs.is_empty() {
+                return;
+            }
+            heirs.into_iter().for_each(|daemon| daemon.signal(libc::SIGKILL));
+        }
+    }
+
     /// Ends whatever is left of it, and takes what is still to be heard.
     fn end(&self, why: Option<Stop>) -> Ended {
         // As long as it was not waited for, its group's number is nobody else's.
         self.pid.signal(libc::SIGKILL);
         let status = wait(self.pid);
+        self.hunt();
         let until_ms = self.clock.monotonic_ms() + GRACE_MS;
         // In a namespace nobody is left who could say more; elsewhere a daemon may hold the output open.
         let mut is_open = true;

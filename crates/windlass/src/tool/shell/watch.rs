@@ -3,6 +3,7 @@
 //! It only counts; who is ended for it is `job`'s matter.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use super::launch::Pid;
 
@@ -10,6 +11,19 @@ use super::launch::Pid;
 pub(super) fn on_the_machine() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
+}
+
+/// Processes that have inherited a command's scratch folder: its daemons, where no namespace holds them. One that has
+/// thrown its environment away is not found.
+pub(super) fn heirs(scratch: &Path) -> Vec<Pid> {
+    let variable = format!("TMPDIR={}", scratch.display());
+    let Ok(listed) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let inherits = |entry: std::fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let variables = std::fs::read(entry.path().join("environ")).ok()?;
+        variables.split(|byte| *byte == 0).any(|known| known == variable.as_bytes()).then_some(Pid(pid))
+    };
+    listed.flatten().filter_map(inherits).collect()
 }
 
 /// The processes of a command: its group, and whatever descends from it.
