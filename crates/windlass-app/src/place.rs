@@ -2,6 +2,8 @@
 //!
 //! Everything is checked here, before anything is started or changed.
 
+mod commands;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -15,9 +17,6 @@ use windlass::port::clock::Clock;
 use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::port::observe::Observer;
-use windlass::port::tool::Tool;
-#[cfg(target_os = "linux")]
-use windlass::tool::builtin::bash_tools;
 use windlass::tool::builtin::{desk_tools, file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
@@ -267,33 +266,6 @@ impl Ground {
         let registry = registry.add_all(self.commands()?)?;
         let tools = self.settings.tools.named.iter();
         Ok(tools.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
-    }
-
-    /// The tools that run commands, where the configuration lets agents do so.
-    #[cfg(target_os = "linux")]
-    pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
-        let bash = &self.settings.tools.bash;
-        if !bash.is_enabled() {
-            return Ok(Vec::new());
-        }
-        let home = std::env::home_dir();
-        // What was approved, who is trusted and what was granted: nothing that a command could read, or forge.
-        let own =
-            [Some(self.store()), Some(self.user.data.clone()), self.user.config.parent().map(Path::to_owned)];
-        let settings = bash.settings(home.as_deref(), own.into_iter().flatten().collect());
-        let tools = settings.and_then(|settings| bash_tools(settings, Arc::new(SystemClock::new())));
-        tools.map_err(|why| Trouble::usage(why).hint("`windlass doctor` tells what this kernel can do"))
-    }
-
-    /// The tools that run commands are Linux's.
-    #[cfg(not(target_os = "linux"))]
-    pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
-        if self.settings.tools.bash.is_enabled() {
-            return Err(Trouble::usage(
-                "`tools.bash.enabled`: commands run on Linux only, where they can be held",
-            ));
-        }
-        Ok(Vec::new())
     }
 
     /// Flags that a later command needs to find the same place and the same model.

@@ -167,7 +167,13 @@ impl Run {
         };
         let timers = line.iter().filter_map(|call| match call.status {
             CallStatus::Unresolved { retry_at: at, .. } | CallStatus::Deferred { until: at } => Some(at),
-            _ => None, // tidy: the others wait for no time of their own
+            CallStatus::New
+            | CallStatus::Previewing { .. }
+            | CallStatus::Asking(_)
+            | CallStatus::Ready
+            | CallStatus::Started
+            | CallStatus::Reconciling { .. }
+            | CallStatus::Done => None,
         });
         asked.chain(timers).min()
     }

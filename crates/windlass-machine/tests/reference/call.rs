@@ -190,25 +190,8 @@ impl Reference {
                 run.dispatched += u32::from(call.starts == 1);
                 *self.starts.entry(id.clone()).or_default() += 1;
             }
-            Fact::ToolParked { call, .. } => {
-                let call = open(run, *call);
-                assert_eq!(call.doing, Doing::Running);
-                (call.doing, call.parked, call.watches) = (Doing::Nothing, true, false);
-            }
-            Fact::ToolDeferred { call: key, until, rest, .. } => {
-                let id = effect(&run.id, *key);
-                assert!(run.cancel.is_none(), "put off while the run is being stopped");
-                let call = open(run, *key);
-                assert_eq!(call.doing, Doing::Running);
-                (call.doing, call.parked, call.tries) = (Doing::Sleeping(*until), true, 0);
-                call.watches = *rest == Rest::Repeatable;
-                if call.watches {
-                    self.watched.insert(id);
-                }
-            }
-            Fact::ToolKept { call: key, name, value } => {
-                assert_eq!(open(run, *key).doing, Doing::Running, "kept by a call that does not run");
-                self.kept.insert(name.clone(), value.clone());
+            Fact::ToolParked { .. } | Fact::ToolDeferred { .. } | Fact::ToolKept { .. } => {
+                self.see_running(fact)
             }
             Fact::ToolReconciling { call, attempt, .. } => {
                 let call = open(run, *call);
@@ -232,6 +215,34 @@ impl Reference {
                 self.finished(*call, *outcome, fact);
             }
             other => unreachable!("{other:?} is not about a call"),
+        }
+    }
+
+    /// What a call tells while it runs.
+    fn see_running(&mut self, fact: &Fact) {
+        let run = self.run.as_mut().expect("a run is active");
+        match fact {
+            Fact::ToolParked { call, .. } => {
+                let call = open(run, *call);
+                assert_eq!(call.doing, Doing::Running);
+                (call.doing, call.parked, call.watches) = (Doing::Nothing, true, false);
+            }
+            Fact::ToolDeferred { call: key, until, rest, .. } => {
+                let id = effect(&run.id, *key);
+                assert!(run.cancel.is_none(), "put off while the run is being stopped");
+                let call = open(run, *key);
+                assert_eq!(call.doing, Doing::Running);
+                (call.doing, call.parked, call.tries) = (Doing::Sleeping(*until), true, 0);
+                call.watches = *rest == Rest::Repeatable;
+                if call.watches {
+                    self.watched.insert(id);
+                }
+            }
+            Fact::ToolKept { call: key, name, value } => {
+                assert_eq!(open(run, *key).doing, Doing::Running, "kept by a call that does not run");
+                self.kept.insert(name.clone(), value.clone());
+            }
+            other => unreachable!("{other:?} is told by no call that runs"),
         }
     }
 
