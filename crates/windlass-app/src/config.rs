@@ -10,6 +10,7 @@ mod operate;
 mod reference;
 mod server;
 pub mod suggest;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,11 +25,11 @@ use crate::trouble::Trouble;
 
 pub use file::{AgentFile, ConfigFile, ProviderFile};
 pub use files::FilesFile;
-use gate::ToolFile;
 pub use money::Dollars;
 pub use operate::{Range, ServerLimits, TlsFile};
 pub use reference::Reference;
 pub use server::ServerFile;
+pub use tools::{SandboxWord, ToolsFile};
 
 /// Models that are chosen by the keys at hand, in this order.
 const BY_KEY: &[(&str, &str)] = &[
@@ -119,8 +120,8 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     /// Whether a power cut may take the last moments.
     pub relaxed: bool,
-    /// What is said of tools, by name.
-    pub tools: BTreeMap<String, ToolFile>,
+    /// How commands run, and what is said of tools.
+    pub tools: ToolsFile,
     /// What runs may use together.
     pub budgets: Vec<Budget>,
     /// After how long a question of the agent that nobody answers is declined.

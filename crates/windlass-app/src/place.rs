@@ -2,6 +2,8 @@
 //!
 //! Everything is checked here, before anything is started or changed.
 
+mod commands;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -274,7 +276,8 @@ impl Ground {
     fn tools(&self) -> anyhow::Result<Registry> {
         let ask = request_human_approval(self.settings.question_timeout_ms);
         let registry = Registry::new().add_all(file_tools())?.add_all(desk_tools())?.add(Arc::new(ask))?;
-        let tools = self.settings.tools.iter();
+        let registry = registry.add_all(self.commands()?)?;
+        let tools = self.settings.tools.named.iter();
         Ok(tools.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }
 

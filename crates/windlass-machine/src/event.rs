@@ -17,7 +17,7 @@ use serde_json::Value;
 pub use self::ask::{Answer, InterruptKind, LimitAsked, Next, Question, Refused, Reply};
 pub use self::call::{CancelReason, Outcome, Rest, Verdict};
 pub use self::run::{
-    AtLimit, Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode, Surface, Totals,
+    AtLimit, Offload, Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode, Surface, Totals,
 };
 pub use self::version::{UnreadableEvent, VERSION, upcast};
 use crate::agent::{Agent, EffectClass};
@@ -25,7 +25,7 @@ use crate::id::{
     Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
     Timestamp,
 };
-use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
+use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{Approver, FailureClass, Terms};
 
 /// A recorded fact with its time and place.
@@ -392,6 +392,19 @@ pub enum Fact {
         /// What may be done again of what is left of it.
         #[serde(default, skip_serializing_if = "Rest::is_as_the_call")]
         rest: Rest,
+    },
+    /// The model sees a summary in place of a call's result, which follows; the whole stays to be fetched. (LM-O)
+    #[serde(rename = "result.offloaded")]
+    ResultOffloaded {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// By what it is asked for.
+        reference: String,
+        /// All of its text.
+        payload: BlobRef,
+        /// What the model sees instead of its first part.
+        summary: Content,
     },
     /// A tool keeps something with the thread, in place of what it kept there under that name; the call's result
     /// follows. It is copied by a fork, and taken back where the run is withdrawn.

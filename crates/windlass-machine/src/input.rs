@@ -11,7 +11,7 @@ use crate::agent::{Agent, Annotations, EffectClass};
 use crate::command::Command;
 use crate::event::{Answer, InterruptKind, Refused, Rest, RunOptions};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId};
-use crate::message::{Block, Content, Message, MicroUsd, StopReason, Usage};
+use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{FailureClass, Grant, Policy, Terms, Trust};
 
 /// What arrived.
@@ -109,6 +109,9 @@ pub enum Input {
         /// What it keeps with the thread from now on, where that has changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Box<Kept>>,
+        /// What the model sees instead of the first part of `content`, a text; the whole of that stays to be fetched.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offloaded: Option<Box<Offloaded>>,
     },
     /// A tool cannot go on without an outside reply: its call is parked, and started again with the reply.
     ToolAsked {
@@ -219,6 +222,17 @@ impl Input {
             | Self::Note { .. } => false,
         }
     }
+}
+
+/// A result that the model sees a summary of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offloaded {
+    /// By what it is asked for.
+    pub reference: String,
+    /// All of its text.
+    pub payload: BlobRef,
+    /// What the model sees.
+    pub summary: Content,
 }
 
 /// What a tool keeps with a thread: a list of tasks, for example. It stands and falls with the call's result.

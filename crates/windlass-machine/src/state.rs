@@ -23,11 +23,15 @@ use crate::id::{
     Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
     Timestamp,
 };
-use crate::message::{Block, Content, Message, MicroUsd, Role};
+use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
 pub const FOLD: u32 = 5;
+
+/// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
+/// bytes of every snapshot.
+const MAX_OFFLOADED: usize = 1_000;
 
 /// A thread, folded from its journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,6 +62,8 @@ pub struct State {
     pub model: Option<ModelName>,
     /// What tools keep with the thread, by name.
     pub kept: BTreeMap<String, Content>,
+    /// Results that the model sees summaries of, by what they are asked for, oldest first.
+    pub offloaded: VecDeque<(String, BlobRef)>,
     /// A budget that has no room for the next step, until somebody is asked about it or the run ends.
     pub refused: Option<(String, u64, Refused)>,
 }
@@ -178,6 +184,9 @@ impl State {
             | Fact::ToolReconciling { call, .. }
             | Fact::ToolUnresolved { call, .. } => self.with_run(|run| run.call_changed(*call, &event.fact)),
             Fact::ToolKept { name, value, call: _ } => self.keep(name, value),
+            Fact::ResultOffloaded { call, reference, payload, summary } => {
+                self.offload(*call, (reference, payload), summary);
+            }
             Fact::InterruptOpened { interrupt, kind, call, terms } => {
                 self.open_interrupt(*call, Asked::new(interrupt, kind, terms, event.at));
             }
@@ -293,6 +302,15 @@ impl State {
                 None => self.kept.remove(&name),
             };
         }
+    }
+
+    fn offload(&mut self, call: CallKey, (reference, payload): (&str, &BlobRef), summary: &Content) {
+        self.offloaded.retain(|(known, _)| known != reference);
+        self.offloaded.push_back((reference.to_owned(), payload.clone()));
+        if self.offloaded.len() > MAX_OFFLOADED {
+            self.offloaded.pop_front();
+        }
+        self.with_run(|run| run.summarised(call, summary));
     }
 
     fn keep(&mut self, name: &str, value: &Content) {

@@ -239,6 +239,7 @@ impl Case {
                         error: false,
                         duration_ms: 1,
                         kept: None,
+                        offloaded: None,
                     });
                 }
             }

@@ -28,7 +28,7 @@ kinds! {
     ThreadCreated, ThreadForked, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, MessageEdited, MessagePromoted, RunStarted,
     RunFinished, RunWithdrawn, StepStarted, StepReplied, StepFailed, CallJudged, GrantUsed, CallEdited,
     CallPreviewing, CallPreviewed, InterruptOpened, InterruptVoted, InterruptReminded, InterruptEscalated,
-    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolDeferred, ToolKept, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
+    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolDeferred, ToolKept, ResultOffloaded, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
 }
 
 /// Each kind with its fields filled, then with those left out that may be. What is new goes to the end.
@@ -82,6 +82,7 @@ fn options() -> RunOptions {
         surface: Surface::Chat,
         serialized: true,
         at_limit: Some(AtLimit::Answer),
+        offload: None,
         utc_offset_minutes: Some(-90),
     }
 }
@@ -320,7 +321,18 @@ fn later_facts() -> Vec<Fact> {
         Fact::ToolDeferred { call, until, state: Some("task 7".into()), rest: Rest::Repeatable },
         Fact::ToolDeferred { call, until, state: None, rest: Rest::AsTheCall },
         Fact::ToolKept { call, name: "tasks".into(), value: "[]".into() },
+        Fact::RunStarted {
+            agent: agent(false),
+            options: RunOptions { offload: Some(Offload::default()), ..RunOptions::default() },
+            by: "ann".into(),
+        },
         Fact::ToolKept { call, name: "todos".into(), value: Content::Blob(blob()) },
+        Fact::ResultOffloaded {
+            call,
+            reference: "r1.2.3".into(),
+            payload: blob(),
+            summary: "[Read] …".into(),
+        },
     ]
 }
 

@@ -65,6 +65,15 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             kept: dice
                 .one_in(2)
                 .then(|| Box::new(Kept { name: text(dice).into(), value: text(dice).into() })),
+            offloaded: dice.one_in(2).then(|| {
+                let payload = BlobRef {
+                    digest: Digest::default(),
+                    media_type: String::new(),
+                    size_bytes: 1,
+                    tokens: 0,
+                };
+                Box::new(Offloaded { reference: text(dice).into(), payload, summary: text(dice).into() })
+            }),
         },
         13 => Input::ToolStopped { call, reason: text(dice).into() },
         14 => {

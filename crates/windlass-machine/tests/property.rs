@@ -77,7 +77,7 @@ proptest! {
                     let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]);
                     take(&mut machine, &reply(attempt, blocks, StopReason::ToolCalls, view));
                     let call = CallKey { step: attempt.step, index: 0 };
-                    take(&mut machine, &Input::ToolReturned { call, content: vec![Block::text("one")], error: false, duration_ms: 1, kept: None });
+                    take(&mut machine, &Input::ToolReturned { call, content: vec![Block::text("one")], error: false, duration_ms: 1, kept: None, offloaded: None });
                 }
             }
             if machine.state().run.is_none() {
@@ -215,7 +215,14 @@ fn five_hundred_calls_at_once_are_bounded() {
         let content = vec![Block::text("one")];
         take(
             &mut machine,
-            &Input::ToolReturned { call: *call, content, error: false, duration_ms: 1, kept: None },
+            &Input::ToolReturned {
+                call: *call,
+                content,
+                error: false,
+                duration_ms: 1,
+                kept: None,
+                offloaded: None,
+            },
         );
     }
     let request = machine.request().unwrap();

@@ -253,6 +253,7 @@ impl Reference {
             | Fact::ToolParked { .. }
             | Fact::ToolDeferred { .. }
             | Fact::ToolKept { .. }
+            | Fact::ResultOffloaded { .. }
             | Fact::ToolReconciling { .. }
             | Fact::ToolUnresolved { .. }
             | Fact::ToolInDoubt { .. } => self.see_call(&event.fact),

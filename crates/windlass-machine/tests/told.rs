@@ -109,6 +109,7 @@ pub fn told(fact: &Fact) -> String {
         | Fact::ToolParked { .. }
         | Fact::ToolDeferred { .. }
         | Fact::ToolKept { .. }
+        | Fact::ResultOffloaded { .. }
         | Fact::ToolReconciling { .. }
         | Fact::ToolUnresolved { .. }
         | Fact::ToolInDoubt { .. } => told_of_call(fact),
@@ -168,6 +169,10 @@ fn told_of_call(fact: &Fact) -> String {
             let state = state.as_ref().map(|state| format!(" keeps {:?}", shown(state))).unwrap_or_default();
             let rest = if *rest == Rest::Repeatable { " repeatable" } else { "" };
             format!("tool.deferred {} until {}{state}{rest}", at(call), time(*until))
+        }
+        Fact::ResultOffloaded { call, reference, payload, summary } => {
+            let bytes = payload.size_bytes;
+            format!("result.offloaded {} {reference} <{bytes} bytes> {:?}", at(call), shown(summary))
         }
         Fact::ToolKept { call, name, value } => {
             format!("tool.kept {} {name} {:?}", at(call), shown(value))

@@ -226,6 +226,12 @@ impl Stage {
                     let (name, value) = value.split_once(':').expect("a name and a value");
                     Box::new(Kept { name: name.into(), value: value.into() })
                 }),
+                offloaded: option(words, "offloads").map(|summary| {
+                    let size_bytes = words[2].len() as u64;
+                    let digest = Digest::of(words[2].as_bytes());
+                    let payload = BlobRef { digest, media_type: "text/plain".into(), size_bytes, tokens: 1 };
+                    Box::new(Offloaded { reference: words[1].clone(), payload, summary: summary.into() })
+                }),
             },
             "killed" => Input::ToolStopped { call: key(&words[1], self.run()), reason: words[2].clone() },
             "answer" => self.answer(words),

@@ -394,10 +394,17 @@ impl World {
             return Input::ToolAsked { call, kind: Box::new(kind), terms: Terms::default(), state };
         }
         let content = result_of(effect, reply.map(|reply| &reply.answer));
+        let offloads = fixture::dice(&[self.seed, hash(effect.as_str()), 300]).one_in(3);
+        let offloaded = offloads.then(|| {
+            let (digest, size_bytes) = (Digest::of(effect.as_str().as_bytes()), 9_000);
+            let payload = BlobRef { digest, media_type: "text/plain".into(), size_bytes, tokens: 9 };
+            let summary = format!("a summary of {effect}").into();
+            Box::new(Offloaded { reference: effect.to_string(), payload, summary })
+        });
         // Some tools keep something: who has written last.
         let keeps = fixture::dice(&[self.seed, hash(effect.as_str()), 200]).one_in(3);
         let kept = || Box::new(Kept { name: "tasks".into(), value: effect.to_string().into() });
-        Input::ToolReturned { call, content, error: false, duration_ms: 3, kept: keeps.then(kept) }
+        Input::ToolReturned { call, content, error: false, duration_ms: 3, kept: keeps.then(kept), offloaded }
     }
 
     /// Whether a tool asks something before it does anything; one that was replied to may ask once more.

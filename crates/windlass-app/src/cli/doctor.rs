@@ -98,6 +98,7 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
                 checks.push(check);
             }
             checks.push(policy(&ground));
+            checks.push(commands(&ground));
             checks.push(keys(&ground));
             checks.extend(model(console, &mut ground, args.online).await);
             checks.extend(store(&ground).await);
@@ -151,6 +152,48 @@ fn policy(ground: &Ground) -> Check {
         0 => Check::ok("policy", "no rules: a call asks unless its tool only reads"),
         1 => Check::ok("policy", "1 rule counts"),
         count => Check::ok("policy", format!("{count} rules count")),
+    }
+}
+
+/// Whether agents run commands, and what holds them.
+#[cfg(target_os = "linux")]
+fn commands(ground: &Ground) -> Check {
+    use windlass::tool::sandbox::support;
+
+    use crate::config::SandboxWord;
+    let found = support();
+    let kernel = match (found.landlock, found.missing().as_str()) {
+        (Some(version), "") => {
+            let processes = if found.processes { ", a namespace of processes" } else { "" };
+            format!("this kernel holds them: Landlock {version}, seccomp{processes}")
+        }
+        (_, missing) => format!("this kernel cannot hold them: {missing}"),
+    };
+    let bash = &ground.settings.tools.bash;
+    if !bash.is_enabled() {
+        let hint = "`enabled = true` in `[tools.bash]` lets agents run commands";
+        return Check::ok("commands", format!("off; {kernel}")).hint(hint);
+    }
+    if let Err(error) = ground.commands() {
+        return Check::broken("commands", &error.into());
+    }
+    let network = if bash.network == Some(true) { ", with the network" } else { "" };
+    let message = format!("on{network}; {kernel}");
+    match bash.sandbox {
+        Some(SandboxWord::Off) => Check::warning("commands", format!("on, and held by nothing{network}"))
+            .hint("`sandbox = \"required\"` in `[tools.bash]` holds them"),
+        Some(SandboxWord::Preferred) if !found.missing().is_empty() => Check::warning("commands", message),
+        Some(SandboxWord::Required | SandboxWord::Preferred) | None => {
+            found.gaps().into_iter().fold(Check::ok("commands", message), Check::hint)
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn commands(ground: &Ground) -> Check {
+    match ground.commands() {
+        Ok(_) => Check::ok("commands", "off; they run on Linux only"),
+        Err(error) => Check::broken("commands", &error.into()),
     }
 }
 

@@ -9,10 +9,11 @@ use windlass::adapter::model::{Auth, KnownModel, WireKind};
 use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Reasoning, ToolName};
 
 use super::files::FilesFile;
-use super::gate::{ApprovalsFile, BudgetFile, ToolFile, tools_over};
+use super::gate::{ApprovalsFile, BudgetFile};
 use super::money::Dollars;
 use super::reference::{HeaderValue, Reference};
 use super::server::ServerFile;
+use super::tools::ToolsFile;
 use crate::trouble::Trouble;
 
 /// A `windlass.toml`.
@@ -27,8 +28,8 @@ pub struct ConfigFile {
     pub agent: AgentFile,
     /// Providers, by the part of a model's name before the slash.
     pub providers: BTreeMap<String, ProviderFile>,
-    /// What is said of tools, by name.
-    pub tools: BTreeMap<String, ToolFile>,
+    /// How commands run, and what is said of tools.
+    pub tools: ToolsFile,
     /// What runs may use together.
     pub budget: Vec<BudgetFile>,
     /// How people are asked.
@@ -161,7 +162,7 @@ impl ConfigFile {
             relaxed: self.relaxed.or(weaker.relaxed),
             agent: self.agent.over(weaker.agent),
             providers,
-            tools: tools_over(self.tools, weaker.tools),
+            tools: self.tools.over(weaker.tools),
             // All of them count: a stronger layer can only tighten.
             budget: weaker.budget.into_iter().chain(self.budget).collect(),
             approvals: ApprovalsFile {

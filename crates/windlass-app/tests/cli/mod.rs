@@ -2,6 +2,8 @@
 
 mod approvals;
 mod ask;
+#[cfg(target_os = "linux")]
+mod commands;
 mod config;
 mod crash;
 mod gate;

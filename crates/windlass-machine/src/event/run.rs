@@ -55,6 +55,27 @@ pub struct RunOptions {
     /// The time zone told to the model with the time, as an offset from UTC in minutes; `None`: no time is told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utc_offset_minutes: Option<i32>,
+    /// Whether the model sees summaries of long results; `None`: as the program that drives the run is set up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offload: Option<Offload>,
+}
+
+/// From which size on the model sees a summary of a result, and fetches what it needs of it. (LM-O1)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Offload {
+    /// Whether it does at all.
+    pub enabled: bool,
+    /// Bytes of a result's text that it still sees whole.
+    pub threshold_bytes: u64,
+    /// Characters of a result that a summary shows.
+    pub max_preview_chars: usize,
+}
+
+impl Default for Offload {
+    fn default() -> Self {
+        Self { enabled: true, threshold_bytes: 2_048, max_preview_chars: 500 }
+    }
 }
 
 impl RunOptions {

@@ -61,8 +61,9 @@ pub(crate) fn decide(
         Input::ModelReplied(replied) => model::replied(d, replied),
         Input::ModelFailed(failed) => model::failed(d, failed),
         Input::ModelStopped { attempt, partial } => model::stopped(d, *attempt, partial.as_ref()),
-        Input::ToolReturned { call, content, error, duration_ms, kept } => {
-            tool::returned(d, *call, (content, *error, *duration_ms), kept.as_deref())
+        Input::ToolReturned { call, content, error, duration_ms, kept, offloaded } => {
+            let beside = (kept.as_deref(), offloaded.as_deref());
+            tool::returned(d, *call, (content, *error, *duration_ms), beside)
         }
         Input::ToolStopped { call, reason } => tool::stopped(d, *call, reason),
         Input::ToolAsked { call, kind, terms, state } => tool::asked(d, *call, (kind, terms), state.as_ref()),
@@ -196,6 +197,7 @@ impl<'a> Decision<'a> {
                 | Fact::ToolParked { .. }
                 | Fact::ToolDeferred { .. }
                 | Fact::ToolKept { .. }
+                | Fact::ResultOffloaded { .. }
                 | Fact::ToolReconciling { .. }
                 | Fact::ToolUnresolved { .. }
                 | Fact::ToolStarted { .. }

@@ -7,7 +7,7 @@ use super::{Decision, cancel, line_of};
 use crate::agent::EffectClass;
 use crate::event::{Fact, InterruptKind, Outcome, Rest};
 use crate::id::{CallKey, Digest};
-use crate::input::Kept;
+use crate::input::{Kept, Offloaded};
 use crate::message::{Block, Content};
 use crate::policy::{Terms, shorten_failure};
 use crate::reject::Reject;
@@ -35,7 +35,7 @@ pub(super) fn returned(
     d: &mut Decision<'_>,
     key: CallKey,
     (content, error, duration_ms): (&[Block], bool, u64),
-    kept: Option<&Kept>,
+    (kept, offloaded): (Option<&Kept>, Option<&Offloaded>),
 ) -> Result<(), Reject> {
     let (run, line) = started(d, key)?;
     let index = key.index as usize;
@@ -48,6 +48,15 @@ pub(super) fn returned(
             return after(d, run, overlay);
         }
         d.record(Fact::ToolKept { call: key, name: name.clone(), value: value.clone() });
+    }
+    // An error is for the model to read, all of it. (LM-O5)
+    if let Some(Offloaded { reference, payload, summary }) = offloaded.filter(|_| !error) {
+        d.record(Fact::ResultOffloaded {
+            call: key,
+            reference: reference.clone(),
+            payload: payload.clone(),
+            summary: summary.clone(),
+        });
     }
     let content = with_repair(&line.calls[index], content);
     d.record(Fact::ToolFinished { call: key, outcome: Outcome::Returned, content, error, duration_ms });

@@ -2,6 +2,8 @@
 //!
 //! It decides nothing.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::run::{Approval, Asked};
@@ -18,6 +20,8 @@ pub struct Line {
     pub calls: Vec<Call>,
     /// Results so far, each at its call's place.
     pub results: Vec<Option<ToolResult>>,
+    /// What the model sees in place of the first part of a result, by the call's place.
+    pub summaries: BTreeMap<u32, Content>,
 }
 
 /// A call of the step.

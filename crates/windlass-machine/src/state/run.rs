@@ -167,7 +167,13 @@ impl Run {
         };
         let timers = line.iter().filter_map(|call| match call.status {
             CallStatus::Unresolved { retry_at: at, .. } | CallStatus::Deferred { until: at } => Some(at),
-            _ => None, // tidy: the others wait for no time of their own
+            CallStatus::New
+            | CallStatus::Previewing { .. }
+            | CallStatus::Asking(_)
+            | CallStatus::Ready
+            | CallStatus::Started
+            | CallStatus::Reconciling { .. }
+            | CallStatus::Done => None,
         });
         asked.chain(timers).min()
     }
@@ -238,7 +244,7 @@ impl Run {
         self.phase = if calls.is_empty() {
             Phase::Ready
         } else {
-            Phase::Calls(Line { results: vec![None; calls.len()], calls })
+            Phase::Calls(Line { results: vec![None; calls.len()], calls, ..Line::default() })
         };
     }
 
@@ -309,6 +315,7 @@ impl Run {
             | Fact::InterruptClosed { .. }
             | Fact::ToolStarted { .. }
             | Fact::ToolKept { .. }
+            | Fact::ResultOffloaded { .. }
             | Fact::ToolFinished { .. }
             | Fact::ToolInDoubt { .. }
             | Fact::WindowMoved { .. }
@@ -355,9 +362,24 @@ impl Run {
         }
         let results = line.calls.iter().zip(line.results.iter().flatten());
         self.streak.count(results.map(|(call, result)| (&call.tool, &call.arguments, &*result.content)));
-        let blocks = line.results.iter_mut().filter_map(Option::take).map(Block::ToolResult).collect();
+        let mut results: Vec<ToolResult> = line.results.iter_mut().filter_map(Option::take).collect();
+        for (index, summary) in std::mem::take(&mut line.summaries) {
+            // Whether two results are the same is told by the whole of them, which was counted above.
+            if let Some(first) = results.get_mut(index as usize).and_then(|result| result.content.first_mut())
+            {
+                *first = Block::Text { text: summary, native: None };
+            }
+        }
+        let blocks = results.into_iter().map(Block::ToolResult).collect();
         self.phase = Phase::Ready;
         Some(Message { role: Role::Tool, blocks })
+    }
+
+    /// Keeps what the model sees in place of a result that follows.
+    pub(super) fn summarised(&mut self, key: CallKey, summary: &Content) {
+        if let Phase::Calls(line) = &mut self.phase {
+            line.summaries.insert(key.index, summary.clone());
+        }
     }
 
     fn call_mut(&mut self, key: CallKey) -> Option<&mut Call> {

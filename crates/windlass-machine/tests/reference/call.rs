@@ -60,6 +60,8 @@ pub struct ReferenceCall {
     pub shown: Option<Digest>,
     pub approved_preview: Option<Digest>,
     pub result: Option<ToolResult>,
+    /// What the model sees of it instead.
+    pub summary: Option<Content>,
 }
 
 impl ReferenceCall {
@@ -82,6 +84,7 @@ impl ReferenceCall {
             shown: None,
             approved_preview: None,
             result: None,
+            summary: None,
         }
     }
 
@@ -190,26 +193,10 @@ impl Reference {
                 run.dispatched += u32::from(call.starts == 1);
                 *self.starts.entry(id.clone()).or_default() += 1;
             }
-            Fact::ToolParked { call, .. } => {
-                let call = open(run, *call);
-                assert_eq!(call.doing, Doing::Running);
-                (call.doing, call.parked, call.watches) = (Doing::Nothing, true, false);
-            }
-            Fact::ToolDeferred { call: key, until, rest, .. } => {
-                let id = effect(&run.id, *key);
-                assert!(run.cancel.is_none(), "put off while the run is being stopped");
-                let call = open(run, *key);
-                assert_eq!(call.doing, Doing::Running);
-                (call.doing, call.parked, call.tries) = (Doing::Sleeping(*until), true, 0);
-                call.watches = *rest == Rest::Repeatable;
-                if call.watches {
-                    self.watched.insert(id);
-                }
-            }
-            Fact::ToolKept { call: key, name, value } => {
-                assert_eq!(open(run, *key).doing, Doing::Running, "kept by a call that does not run");
-                self.kept.insert(name.clone(), value.clone());
-            }
+            Fact::ToolParked { .. }
+            | Fact::ToolDeferred { .. }
+            | Fact::ToolKept { .. }
+            | Fact::ResultOffloaded { .. } => self.see_running(fact),
             Fact::ToolReconciling { call, attempt, .. } => {
                 let call = open(run, *call);
                 assert!(matches!(call.class, EffectClass::Reconcile { .. }) && call.asked.is_none());
@@ -232,6 +219,39 @@ impl Reference {
                 self.finished(*call, *outcome, fact);
             }
             other => unreachable!("{other:?} is not about a call"),
+        }
+    }
+
+    /// What a call tells while it runs.
+    fn see_running(&mut self, fact: &Fact) {
+        let run = self.run.as_mut().expect("a run is active");
+        match fact {
+            Fact::ToolParked { call, .. } => {
+                let call = open(run, *call);
+                assert_eq!(call.doing, Doing::Running);
+                (call.doing, call.parked, call.watches) = (Doing::Nothing, true, false);
+            }
+            Fact::ToolDeferred { call: key, until, rest, .. } => {
+                let id = effect(&run.id, *key);
+                assert!(run.cancel.is_none(), "put off while the run is being stopped");
+                let call = open(run, *key);
+                assert_eq!(call.doing, Doing::Running);
+                (call.doing, call.parked, call.tries) = (Doing::Sleeping(*until), true, 0);
+                call.watches = *rest == Rest::Repeatable;
+                if call.watches {
+                    self.watched.insert(id);
+                }
+            }
+            Fact::ResultOffloaded { call, summary, .. } => {
+                let call = open(run, *call);
+                assert_eq!(call.doing, Doing::Running);
+                call.summary = Some(summary.clone());
+            }
+            Fact::ToolKept { call: key, name, value } => {
+                assert_eq!(open(run, *key).doing, Doing::Running, "kept by a call that does not run");
+                self.kept.insert(name.clone(), value.clone());
+            }
+            other => unreachable!("{other:?} is told by no call that runs"),
         }
     }
 
@@ -259,7 +279,14 @@ impl Reference {
             error: *error,
         });
         if !run.has_open_calls() {
-            let results = run.calls.iter().filter_map(|call| call.result.clone());
+            let seen = |call: &ReferenceCall| {
+                let mut result = call.result.clone()?;
+                if let Some(summary) = &call.summary {
+                    result.content[0] = Block::Text { text: summary.clone(), native: None };
+                }
+                Some(result)
+            };
+            let results = run.calls.iter().filter_map(seen);
             let blocks = results.map(Block::ToolResult).collect();
             self.history.push(Entry::Said(Arc::new(Message { role: Role::Tool, blocks })));
         }

@@ -203,6 +203,18 @@ impl WorkingFolder {
         &self.path
     }
 
+    /// The folder's absolute path without links.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn canonical(&self) -> &Path {
+        &self.canonical
+    }
+
+    /// The folder itself, as it was opened.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn handle(&self) -> io::Result<std::os::fd::OwnedFd> {
+        std::os::fd::AsFd::as_fd(&self.root).try_clone_to_owned()
+    }
+
     /// Resolves a path that a model gave: relative to the folder, or absolute and inside it.
     ///
     /// Looks at the disk, so call it where blocking is allowed.

@@ -7,6 +7,10 @@ pub mod api;
 pub mod builtin;
 
 mod charset;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
+#[cfg(target_os = "linux")]
+mod shell;
 mod folder;
 mod function;
 mod image;

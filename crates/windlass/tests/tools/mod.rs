@@ -1,6 +1,8 @@
 //! Tools, called as the driver calls them.
 
 mod api;
+#[cfg(target_os = "linux")]
+mod bash;
 mod edit;
 mod function;
 mod hostile;

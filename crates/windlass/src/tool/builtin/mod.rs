@@ -5,6 +5,8 @@
 //! its outcome would be unknown otherwise.
 
 mod ask;
+#[cfg(target_os = "linux")]
+mod bash;
 mod difference;
 mod edit;
 mod glob;
@@ -25,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_machine::Annotations;
 
 pub use ask::{RequestHumanApproval, request_human_approval};
+#[cfg(target_os = "linux")]
+pub use bash::{BashSettings, bash_tools};
 pub use edit::edit;
 pub use glob::glob;
 pub use grep::grep;

@@ -1,0 +1,232 @@
+//! `[tools]`: how commands run, and an administrator's word on each tool.
+//!
+//! `[tools.bash]` is the tools `Bash`, `BashOutput` and `KillBash`; every other table is about the tool of its name. What
+//! stands in a folder's own file counts, as all of it, only once a person has trusted it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use super::gate::{ToolFile, tools_over};
+use crate::policy::Length;
+
+/// `[tools]`.
+#[derive(Clone, Debug, Default)]
+pub struct ToolsFile {
+    /// How commands run.
+    pub bash: BashFile,
+    /// What is said of tools, by name.
+    pub named: BTreeMap<String, ToolFile>,
+}
+
+/// `[tools.bash]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BashFile {
+    /// Whether agents may run commands at all.
+    pub enabled: Option<bool>,
+    /// Whether the kernel has to hold them: `required`, `preferred` or `off`.
+    pub sandbox: Option<SandboxWord>,
+    /// Whether they reach the network.
+    pub network: Option<bool>,
+    /// Files and folders that they may read and run.
+    pub read: Option<Vec<PathBuf>>,
+    /// Files and folders that they may change.
+    pub write: Option<Vec<PathBuf>>,
+    /// Variables that they get, by name.
+    pub variables: Option<Vec<String>>,
+    /// The shell.
+    pub shell: Option<PathBuf>,
+    /// How long one may take.
+    pub timeout: Option<Length>,
+    /// How long one in the background may take.
+    pub background_timeout: Option<Length>,
+    /// Processes of one command at a time.
+    pub max_processes: Option<usize>,
+    /// MiB of one file that a command writes.
+    pub max_file_mib: Option<u64>,
+    /// MiB of memory of one process; 0: any.
+    pub max_memory_mib: Option<u64>,
+}
+
+/// `sandbox = "required" | "preferred" | "off"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxWord {
+    /// Commands run only where the kernel holds them.
+    Required,
+    /// They run with whatever the kernel has.
+    Preferred,
+    /// They run as any program of the user.
+    Off,
+}
+
+impl ToolsFile {
+    /// This layer over a weaker one.
+    pub fn over(self, weaker: Self) -> Self {
+        Self { bash: self.bash.over(weaker.bash), named: tools_over(self.named, weaker.named) }
+    }
+}
+
+impl BashFile {
+    fn over(self, weaker: Self) -> Self {
+        Self {
+            enabled: self.enabled.or(weaker.enabled),
+            sandbox: self.sandbox.or(weaker.sandbox),
+            network: self.network.or(weaker.network),
+            read: self.read.or(weaker.read),
+            write: self.write.or(weaker.write),
+            variables: self.variables.or(weaker.variables),
+            shell: self.shell.or(weaker.shell),
+            timeout: self.timeout.or(weaker.timeout),
+            background_timeout: self.background_timeout.or(weaker.background_timeout),
+            max_processes: self.max_processes.or(weaker.max_processes),
+            max_file_mib: self.max_file_mib.or(weaker.max_file_mib),
+            max_memory_mib: self.max_memory_mib.or(weaker.max_memory_mib),
+        }
+    }
+
+    /// Whether agents may run commands.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled.unwrap_or(false)
+    }
+
+    /// The settings of the tools; `hidden` is what no command may reach. The error names the key.
+    #[cfg(target_os = "linux")]
+    pub fn settings(
+        &self,
+        home: Option<&Path>,
+        hidden: Vec<PathBuf>,
+    ) -> Result<windlass::tool::builtin::BashSettings, String> {
+        use windlass::tool::builtin::BashSettings;
+        use windlass::tool::sandbox::{Isolation, Sandbox};
+        const MIB: u64 = 1024 * 1024;
+        let usual = BashSettings::default();
+        let isolation = match self.sandbox.unwrap_or(SandboxWord::Required) {
+            SandboxWord::Required => Isolation::Required,
+            SandboxWord::Preferred => Isolation::Preferred,
+            SandboxWord::Off => Isolation::Off,
+        };
+        let paths = |key: &str, paths: &Option<Vec<PathBuf>>| -> Result<Vec<PathBuf>, String> {
+            paths.iter().flatten().map(|path| whole(key, path, home)).collect()
+        };
+        let shell = match &self.shell {
+            Some(shell) => whole("shell", shell, home)?,
+            None => usual.shell,
+        };
+        Ok(BashSettings {
+            shell,
+            sandbox: Sandbox {
+                isolation,
+                network: self.network.unwrap_or(false),
+                read: paths("read", &self.read)?,
+                write: paths("write", &self.write)?,
+                hidden,
+            },
+            variables: self.variables.clone().unwrap_or_default(),
+            timeout_ms: self.timeout.map_or(usual.timeout_ms, |length| length.0.max(1_000)),
+            background_timeout_ms: self
+                .background_timeout
+                .map_or(usual.background_timeout_ms, |length| length.0.max(1_000)),
+            processes: self.max_processes.unwrap_or(usual.processes).max(1),
+            file_bytes: self.max_file_mib.map_or(usual.file_bytes, |mib| mib.saturating_mul(MIB)),
+            memory_bytes: self.max_memory_mib.map_or(usual.memory_bytes, |mib| mib.saturating_mul(MIB)),
+        })
+    }
+}
+
+/// A path as it is opened: absolute, or below the user's home.
+#[cfg(target_os = "linux")]
+fn whole(key: &str, path: &Path, home: Option<&Path>) -> Result<PathBuf, String> {
+    let below_home = path.strip_prefix("~").ok().zip(home);
+    match below_home {
+        Some((rest, home)) => Ok(home.join(rest)),
+        None if path.is_absolute() => Ok(path.to_owned()),
+        None => Err(format!(
+            "`tools.bash.{key}` names `{}`; write a path that begins with `/` or `~/`",
+            path.display()
+        )),
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolsFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Tables;
+
+        impl<'de> Visitor<'de> for Tables {
+            type Value = ToolsFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table for each tool")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ToolsFile, A::Error> {
+                let mut file = ToolsFile::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    if name == "bash" {
+                        file.bash = map.next_value()?;
+                    } else {
+                        file.named.insert(name, map.next_value()?);
+                    }
+                }
+                Ok(file)
+            }
+        }
+
+        deserializer.deserialize_map(Tables)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use windlass::tool::sandbox::Isolation;
+
+    use super::*;
+
+    fn read(text: &str) -> ToolsFile {
+        let file: crate::config::ConfigFile = toml::from_str(text).unwrap();
+        file.tools
+    }
+
+    // rows: LM-T1
+    #[test]
+    fn commands_are_off_and_held_unless_somebody_says_otherwise() {
+        let bare = read("");
+        assert!(!bare.bash.is_enabled());
+        // To say how they would run is not to let them.
+        let settings = read("[tools.bash]\nnetwork = true\n").bash;
+        assert!(!settings.is_enabled());
+        let settings =
+            read("[tools.bash]\nenabled = true\n").bash.settings(None, vec!["/store".into()]).unwrap();
+        assert_eq!(settings.sandbox.isolation, Isolation::Required);
+        assert!(!settings.sandbox.network && settings.variables.is_empty());
+        assert_eq!(settings.sandbox.hidden, [PathBuf::from("/store")]);
+    }
+
+    #[test]
+    fn the_stronger_layer_wins_key_by_key_and_other_tools_keep_their_tables() {
+        let user = read(
+            "[tools.bash]\nenabled = true\nread = ['~/.cargo']\ntimeout = '90s'\n[tools.Pay]\neffect = 'once'\n",
+        );
+        let folder =
+            read("[tools.bash]\nenabled = false\nmax_memory_mib = 512\n[tools.Bash]\ntrusted = true\n");
+        let both = folder.over(user);
+        assert!(!both.bash.is_enabled());
+        assert_eq!(both.named.keys().collect::<Vec<_>>(), ["Bash", "Pay"]);
+        let settings = both.bash.settings(Some(Path::new("/home/ann")), Vec::new()).unwrap();
+        assert_eq!(settings.sandbox.read, [PathBuf::from("/home/ann/.cargo")]);
+        assert_eq!((settings.timeout_ms, settings.memory_bytes), (90_000, 512 * 1024 * 1024));
+    }
+
+    #[test]
+    fn a_path_that_leads_anywhere_is_refused() {
+        let relative =
+            read("[tools.bash]\nread = ['secrets']\n").bash.settings(None, Vec::new()).unwrap_err();
+        assert_eq!(relative, "`tools.bash.read` names `secrets`; write a path that begins with `/` or `~/`");
+        // Whose home `~` is has to be known.
+        assert!(read("[tools.bash]\nwrite = ['~/x']\n").bash.settings(None, Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! The calls of the kernel that a command may not make: those that look into other processes, change the machine, make
+//! a namespace in which everything is allowed, or open a socket.
+//!
+//! It is a list of what is refused, since programs need hundreds of calls and new ones every year; files, which are the
+//! most of it, are `files`' matter.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, sock_filter,
+};
+
+/// Refused with `EPERM`.
+const REFUSED: &[libc::c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    // What is mounted where, and namespaces.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    // A file by a handle passes all folders on its way.
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    // The kernel, the machine, its clock.
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    // Keys of the session.
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+];
+
+/// Said not to exist (`ENOSYS`), so that programs take the older call, which can be looked into: `clone3` hides its
+/// flags behind a pointer, and a ring opens files and sockets without a call of its own.
+const UNKNOWN: &[libc::c_long] =
+    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+/// Flags of `clone` that make a namespace.
+const NAMESPACES: &[libc::c_int] = &[
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+
+/// Calls of the second ABI of x86-64, which have numbers of their own.
+#[cfg(target_arch = "x86_64")]
+const X32: u32 = 0x4000_0000;
+
+/// Whether filters can be made for the machine's processor.
+pub(super) fn is_known_machine() -> bool {
+    TargetArch::try_from(std::env::consts::ARCH).is_ok()
+}
+
+/// The filters of a command.
+pub(super) fn filters(network: bool) -> Result<Vec<BpfProgram>, String> {
+    let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
+        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    #[cfg(target_arch = "x86_64")]
+    for call in [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_kexec_file_load] {
+        refused.insert(call, Vec::new());
+    }
+    let namespaces: Result<Vec<_>, String> = NAMESPACES
+        .iter()
+        .map(|flag| rule(&[(0, SeccompCmpOp::MaskedEq(*flag as u64), *flag as u64)]))
+        .collect();
+    refused.insert(libc::SYS_clone, namespaces?);
+    // Only its own limits.
+    refused.insert(libc::SYS_prlimit64, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])?]);
+    let unknown = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
+    let sockets = BTreeMap::from([(libc::SYS_socket, sockets(network)?)]);
+    [(refused, libc::EPERM), (unknown, libc::ENOSYS), (sockets, libc::EACCES)]
+        .into_iter()
+        .map(|(rules, error)| program(rules, error))
+        .collect()
+}
+
+/// The sockets that are refused: all of them, or, with the network, those of other kinds than the network's. A rule
+/// without a condition is none at all: the list is then empty, and every call is refused.
+fn sockets(network: bool) -> Result<Vec<SeccompRule>, String> {
+    if !network {
+        return Ok(Vec::new());
+    }
+    let (is, is_not) = (SeccompCmpOp::Eq, SeccompCmpOp::Ne);
+    let [v4, v6, routes] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(|family| family as u64);
+    // The kind is in the lowest four bits; flags stand above them.
+    let raw =
+        |family| rule(&[(0, is.clone(), family), (1, SeccompCmpOp::MaskedEq(0xf), libc::SOCK_RAW as u64)]);
+    Ok(vec![
+        rule(&[(0, is_not.clone(), v4), (0, is_not.clone(), v6), (0, is_not.clone(), routes)])?,
+        raw(v4)?,
+        raw(v6)?,
+        // Of the kernel's own sockets only that which tells routes and addresses.
+        rule(&[(0, is.clone(), routes), (2, is_not, libc::NETLINK_ROUTE as u64)])?,
+    ])
+}
+
+/// A rule about arguments, all of which have to be so.
+fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, String> {
+    let conditions: Result<Vec<_>, _> = conditions
+        .iter()
+        .map(|(argument, operator, value)| {
+            SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
+        })
+        .collect();
+    conditions
+        .and_then(SeccompRule::new)
+        .map_err(|error| format!("the filter of calls cannot be made: {error}"))
+}
+
+fn program(rules: BTreeMap<i64, Vec<SeccompRule>>, error: libc::c_int) -> Result<BpfProgram, String> {
+    let failed = |error: seccompiler::BackendError| format!("the filter of calls cannot be made: {error}");
+    let machine = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
+    let action = SeccompAction::Errno(error as u32);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, machine).map_err(failed)?;
+    let mut program: BpfProgram = filter.try_into().map_err(failed)?;
+    #[cfg(target_arch = "x86_64")]
+    program.splice(0..0, without_x32());
+    Ok(program)
+}
+
+/// Refuses the calls of the second ABI, which a list of numbers would let pass.
+#[cfg(target_arch = "x86_64")]
+fn without_x32() -> [sock_filter; 3] {
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    let refused = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    [
+        // The number of the call stands at 0.
+        instruction(LOAD_WORD, 0, 0, 0),
+        instruction(JUMP_IF_AT_LEAST, 0, 1, X32),
+        instruction(RETURN, 0, 0, refused),
+    ]
+}

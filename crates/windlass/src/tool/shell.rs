@@ -1,0 +1,11 @@
+//! Commands at work: started in a namespace of their own where the kernel has one, heard, timed, and ended as a whole.
+//!
+//! What they may do is `sandbox`'s matter, and what the model is told of them the tools'.
+
+mod job;
+mod launch;
+mod output;
+mod watch;
+
+pub(super) use self::job::{Ended, Job, Leash, Order, Stop};
+pub(super) use self::launch::{Launch, Limits, can_have_a_namespace};
