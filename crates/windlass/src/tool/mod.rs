@@ -7,11 +7,13 @@ pub mod api;
 pub mod builtin;
 
 mod charset;
+mod confined;
 mod folder;
 mod function;
 mod image;
 mod reconcile;
 mod registry;
+pub mod web;
 
 pub use folder::{Entry, EntryKind, FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};

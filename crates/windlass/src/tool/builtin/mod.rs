@@ -9,7 +9,7 @@ mod difference;
 mod edit;
 mod glob;
 mod grep;
-mod pdf;
+pub(super) mod pdf;
 mod read;
 mod walk;
 mod write;
@@ -37,7 +37,7 @@ pub fn file_tools() -> Vec<Arc<dyn Tool>> {
 
 /// Why a built-in tool gave no answer, in words for the model.
 #[derive(Debug, PartialEq)]
-struct Refusal(String);
+pub(super) struct Refusal(pub(super) String);
 
 impl Refusal {
     fn new(reason: impl Into<String>) -> Self {
@@ -59,7 +59,7 @@ impl From<FolderError> for Refusal {
     }
 }
 
-type Answer = Result<ToolOutput, Refusal>;
+pub(super) type Answer = Result<ToolOutput, Refusal>;
 
 /// Runs work that only looks; a cancel ends the wait, and the work ends itself soon after.
 async fn look<W>(context: CallContext, work: W) -> ToolOutput
