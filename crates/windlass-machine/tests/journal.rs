@@ -82,6 +82,7 @@ fn options() -> RunOptions {
         serialized: true,
         at_limit: Some(AtLimit::Answer),
         utc_offset_minutes: Some(-90),
+        own_tools: vec!["ApiCall".into()],
     }
 }
 

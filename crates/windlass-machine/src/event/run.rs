@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::id::{Principal, RunId};
+use crate::id::{Principal, RunId, ToolName};
 use crate::message::{Content, Message, MicroUsd, StopReason, Usage};
 
 /// A message that waits, with what it starts.
@@ -55,6 +55,10 @@ pub struct RunOptions {
     /// The time zone told to the model with the time, as an offset from UTC in minutes; `None`: no time is told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utc_offset_minutes: Option<i32>,
+    /// Names of tools that this run alone was given. What they hold is not recorded; a process that does not have them
+    /// goes on without, and does not take others of the same name for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub own_tools: Vec<ToolName>,
 }
 
 impl RunOptions {
