@@ -14,13 +14,13 @@ use windlass_machine::{
     ToolName, repair_arguments,
 };
 
+use super::Letter;
 use super::contain::{Patience, attend, panic_text};
 use super::execute::{Place, followed};
 use super::fill::NewBlobs;
-use super::{Deps, Letter};
 use crate::port::bus::Signal;
 use crate::port::tool::{Ask, CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply};
-use crate::tool::{WorkingFolder, key_of};
+use crate::tool::{Registry, WorkingFolder, key_of};
 
 /// Text of a preview at most: what a person can look through.
 const PREVIEW_MAX_BYTES: usize = 256 * 1024;
@@ -127,7 +127,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let call = work.call;
     let ended = match ready(place, &work).await {
         Ok((tool, arguments, folder)) => {
-            let arguments = with_key(&place.deps, &work, arguments);
+            let arguments = with_key(&place.registry, &work, arguments);
             let context = match context(place, &work, folder).await {
                 Ok(context) => context,
                 Err(reason) => return Letter::plain(Input::ToolStopped { call, reason }),
@@ -173,7 +173,7 @@ async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
     let call = work.call;
     let told = match ready(place, &work).await {
         Ok((tool, arguments, folder)) => {
-            let arguments = with_key(&place.deps, &work, arguments);
+            let arguments = with_key(&place.registry, &work, arguments);
             match context(place, &work, folder).await {
                 Ok(context) => {
                     let patience = patience(place, &work, &context);
@@ -221,10 +221,10 @@ async fn reconciled(place: &Place, work: ToolWork, attempt: u32) -> Letter {
 
 /// Makes the read that may tell a call's outcome. The error says what was read instead.
 async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
-    let registry = &place.deps.registry;
+    let registry = &place.registry;
     let spec = registry.reconcile(work.tool.as_str());
     let spec = spec.ok_or_else(|| format!("no read is configured for `{}`", work.tool))?;
-    let (_, lost) = prepare(&place.deps, work.tool.as_str(), &work.arguments).await?;
+    let (_, lost) = prepare(place, work.tool.as_str(), &work.arguments).await?;
     let registered = registry.enabled(spec.tool.as_str());
     let registered = registered.ok_or_else(|| format!("the tool `{}` is not available", spec.tool))?;
     let arguments = spec.arguments_for(&lost, &work.effect)?;
@@ -254,7 +254,7 @@ async fn ready(
     place: &Place,
     work: &ToolWork,
 ) -> Result<(Arc<dyn Tool>, Value, Option<Arc<WorkingFolder>>), String> {
-    let (tool, arguments) = prepare(&place.deps, work.tool.as_str(), &work.arguments).await?;
+    let (tool, arguments) = prepare(place, work.tool.as_str(), &work.arguments).await?;
     Ok((tool, arguments, place.folder.find(place, &work.cancel).await?))
 }
 
@@ -298,8 +298,8 @@ fn patience<'a>(place: &'a Place, work: &'a ToolWork, context: &CallContext) -> 
 }
 
 /// The arguments with the key that the far side recognises the call by, where the tool takes one.
-fn with_key(deps: &Deps, work: &ToolWork, mut arguments: Value) -> Value {
-    let registered = deps.registry.enabled(work.tool.as_str());
+fn with_key(registry: &Registry, work: &ToolWork, mut arguments: Value) -> Value {
+    let registered = registry.enabled(work.tool.as_str());
     if let (Some(name), Some(members)) =
         (registered.and_then(|registered| registered.key_argument.clone()), arguments.as_object_mut())
     {
@@ -309,10 +309,10 @@ fn with_key(deps: &Deps, work: &ToolWork, mut arguments: Value) -> Value {
 }
 
 /// Finds the tool and reads its arguments. The error is for the model.
-async fn prepare(deps: &Deps, name: &str, arguments: &Content) -> Result<(Arc<dyn Tool>, Value), String> {
-    let tool = deps.registry.get(name);
+async fn prepare(place: &Place, name: &str, arguments: &Content) -> Result<(Arc<dyn Tool>, Value), String> {
+    let tool = place.registry.get(name);
     let tool = tool.ok_or_else(|| format!("The tool `{name}` is no longer available"))?;
-    let text = deps.text_of(arguments).await.map_err(|error| error.to_string())?;
+    let text = place.deps.text_of(arguments).await.map_err(|error| error.to_string())?;
     let (value, _) = repair_arguments(&text)?;
     tracing::trace!(arguments = %value, "arguments");
     Ok((tool, value))

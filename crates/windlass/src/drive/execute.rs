@@ -21,6 +21,7 @@ use super::{Deps, Letter, trace};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
+use crate::tool::Registry;
 
 /// Text of one reply at most; a provider that sends more is not telling the truth.
 const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -34,6 +35,8 @@ pub(super) struct Place {
     pub deps: Arc<Deps>,
     pub thread: ThreadId,
     pub run: RunId,
+    /// The tools of the run.
+    pub registry: Arc<Registry>,
     /// Where the thread's tools work.
     pub folder: Arc<ThreadFolder>,
     /// What a log shows of the command.
@@ -95,7 +98,8 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
         None => Input::ModelStopped { attempt, partial },
         Some(Ok((model, reply))) => {
             let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
-            let calls = place.deps.known_of((&place.thread, &place.run), attempt.step, &reply.blocks).await;
+            let whose = (&place.thread, &place.run, &*place.registry);
+            let calls = place.deps.known_of(whose, attempt.step, &reply.blocks).await;
             // The policy is looked up when the reply is taken.
             let view = View { calls, ..View::default() };
             match recorded(&place.deps, &mut blobs, reply, view).await {

@@ -85,8 +85,14 @@ impl InFlight {
             let span = trace::command_span(span, run, &command);
             let folder =
                 self.folder.get_or_insert_with(|| ThreadFolder::new(machine.state().folder.clone())).clone();
-            let place =
-                Place { deps: deps.clone(), thread: thread.clone(), run: run.id.clone(), folder, span };
+            let place = Place {
+                deps: deps.clone(),
+                thread: thread.clone(),
+                run: run.id.clone(),
+                registry: deps.registry_of(thread, run),
+                folder,
+                span,
+            };
             let cancel = CancellationToken::new();
             match command {
                 Command::CallModel { attempt, .. } => {

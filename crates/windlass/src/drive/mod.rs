@@ -14,6 +14,7 @@ mod folder;
 mod fork;
 pub mod genai;
 mod measure;
+pub(crate) mod own;
 mod owner;
 pub(crate) mod policy;
 mod prune;
@@ -25,7 +26,7 @@ mod view;
 pub(crate) mod watch;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,7 @@ use windlass_machine::{BlobRef, Digest, Input, InputId, Principal, Reject, Seq, 
 
 use crate::error::EngineError;
 use crate::limits::Budget;
+use crate::outbound::Outbound;
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
@@ -67,6 +69,9 @@ pub(crate) struct Deps {
     pub clock: Arc<dyn Clock>,
     pub models: Arc<dyn Models>,
     pub registry: Arc<Registry>,
+    pub own_tools: own::OwnTools,
+    /// How the tools of single runs get out.
+    pub outbound: OnceLock<Outbound>,
     pub folders: Folders,
     pub policy: PolicySource,
     pub budgets: Vec<Budget>,

@@ -16,21 +16,23 @@ use super::Deps;
 use super::policy::PolicyNow;
 use crate::port::clock::Clock;
 use crate::port::hook::{Hook, HookCall};
-use crate::tool::{Registered, key_of};
+use crate::tool::{Registered, Registry, key_of};
 
 /// A call that is looked up.
+#[derive(Clone, Copy)]
 struct Looked<'a> {
     thread: &'a ThreadId,
     run: &'a RunId,
     call: CallKey,
     tool: &'a str,
+    registry: &'a Registry,
 }
 
 impl Deps {
     /// What is known of a reply's calls. The blocks still hold their texts inline.
     pub(crate) async fn known_of(
         &self,
-        (thread, run): (&ThreadId, &RunId),
+        (thread, run, registry): (&ThreadId, &RunId, &Registry),
         step: u32,
         blocks: &[Block],
     ) -> Vec<CallView> {
@@ -38,7 +40,7 @@ impl Deps {
         for block in blocks {
             if let Block::ToolCall(call) = block {
                 let key = CallKey { step, index: calls.len() as u32 };
-                let looked = Looked { thread, run, call: key, tool: call.name.as_str() };
+                let looked = Looked { thread, run, call: key, tool: call.name.as_str(), registry };
                 calls.push(self.call_view(looked, call.asked.inline().unwrap_or_default()).await);
             }
         }
@@ -51,9 +53,10 @@ impl Deps {
         if let Some(run) = &state.run
             && let (Phase::Calls(line), Some(thread)) = (&run.phase, &state.thread)
         {
+            let registry = &*self.registry_of(thread, run);
             for (index, call) in line.calls.iter().enumerate() {
                 let key = CallKey { step: run.attempt.step, index: index as u32 };
-                let looked = Looked { thread, run: &run.id, call: key, tool: call.tool.as_str() };
+                let looked = Looked { thread, run: &run.id, call: key, tool: call.tool.as_str(), registry };
                 if call.status == CallStatus::Done {
                     // Nothing is judged about it any more.
                     calls.push(CallView::Unknown);
@@ -75,15 +78,15 @@ impl Deps {
     }
 
     async fn call_view(&self, looked: Looked<'_>, text: &str) -> CallView {
-        let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
-        let (arguments, value) = self.check(looked.tool, text);
+        let Some(registered) = looked.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let (arguments, value) = check(looked, text);
         self.known(looked, registered, arguments, value).await
     }
 
     /// The view of a call whose arguments were checked before: its tool may have changed since. (A blob is named by the
     /// digest of its bytes.)
     async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
-        let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let Some(registered) = looked.registry.enabled(looked.tool) else { return CallView::Unknown };
         let digest = match arguments {
             Content::Inline(text) => Digest::of(text.as_bytes()),
             Content::Blob(blob) => blob.digest,
@@ -92,7 +95,7 @@ impl Deps {
             Ok(text) => repair_arguments(&text).ok().map(|(value, _)| Arc::new(value)),
             Err(_) => None,
         };
-        let checked = value.as_deref().map_or(Ok(()), |it| self.registry.check_arguments(looked.tool, it));
+        let checked = value.as_deref().map_or(Ok(()), |it| looked.registry.check_arguments(looked.tool, it));
         let arguments = match checked {
             Ok(()) => Arguments::AsAsked { digest },
             Err(reason) => Arguments::Invalid { reason },
@@ -102,10 +105,10 @@ impl Deps {
 
     /// The view of a call with a person's arguments, which are checked as the model's are, but not repaired.
     async fn edited_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
-        let Some(registered) = self.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let Some(registered) = looked.registry.enabled(looked.tool) else { return CallView::Unknown };
         let (arguments, value) = match self.text_of(arguments).await {
             Err(error) => (Arguments::Invalid { reason: error.to_string() }, None),
-            Ok(text) => match self.check(looked.tool, &text) {
+            Ok(text) => match check(looked, &text) {
                 (Arguments::Repaired { .. }, _) => {
                     let reason = "they are not valid JSON".to_owned();
                     (Arguments::Invalid { reason }, None)
@@ -150,7 +153,7 @@ impl Deps {
         }));
         let Ok((ask, previews, conduct)) = told else { return CallView::Unknown };
         let asks = ask.map(|ask| (ask.kind, ask.terms));
-        let Looked { thread, run, call, .. } = looked;
+        let Looked { thread, run, call, registry, .. } = looked;
         let key = |_: &String| Digest::of(key_of(&EffectId::derive(thread, run, call)).as_bytes());
         let filled = registered.key_argument.iter().map(|name| (name.clone(), key(name)));
         let added = filled.chain(conduct.added).collect();
@@ -163,9 +166,9 @@ impl Deps {
             (Some(_), None) | (None, _) => None,
         };
         CallView::Known(Box::new(KnownCall {
-            class: self.registry.adjusted(registered, conduct.class),
+            class: registry.adjusted(registered, conduct.class),
             annotations: conduct.annotations,
-            trust: if self.registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted },
+            trust: if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted },
             server: registered.tool.server().map(str::to_owned),
             schema: registered.schema_digest,
             arguments,
@@ -176,24 +179,24 @@ impl Deps {
             hook,
         }))
     }
+}
 
-    /// Parses, repairs and validates arguments.
-    fn check(&self, tool: &str, text: &str) -> (Arguments, Option<Arc<Value>>) {
-        let (value, repaired) = match repair_arguments(text) {
-            Ok(read) => read,
-            Err(reason) => return (Arguments::Invalid { reason }, None),
-        };
-        if let Err(reason) = self.registry.check_arguments(tool, &value) {
-            return (Arguments::Invalid { reason }, None);
-        }
-        let arguments = if repaired {
-            let text = value.to_string();
-            Arguments::Repaired { digest: Digest::of(text.as_bytes()), arguments: Content::Inline(text) }
-        } else {
-            Arguments::AsAsked { digest: Digest::of(text.as_bytes()) }
-        };
-        (arguments, Some(Arc::new(value)))
+/// Parses, repairs and validates arguments.
+fn check(looked: Looked<'_>, text: &str) -> (Arguments, Option<Arc<Value>>) {
+    let (value, repaired) = match repair_arguments(text) {
+        Ok(read) => read,
+        Err(reason) => return (Arguments::Invalid { reason }, None),
+    };
+    if let Err(reason) = looked.registry.check_arguments(looked.tool, &value) {
+        return (Arguments::Invalid { reason }, None);
     }
+    let arguments = if repaired {
+        let text = value.to_string();
+        Arguments::Repaired { digest: Digest::of(text.as_bytes()), arguments: Content::Inline(text) }
+    } else {
+        Arguments::AsAsked { digest: Digest::of(text.as_bytes()) }
+    };
+    (arguments, Some(Arc::new(value)))
 }
 
 /// How long a hook may take; one that takes longer has not said yes.

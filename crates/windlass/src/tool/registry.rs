@@ -37,9 +37,9 @@ pub enum RegistryError {
 }
 
 /// The tools at hand, by name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Registry {
-    tools: BTreeMap<ToolName, Registered>,
+    tools: BTreeMap<ToolName, Arc<Registered>>,
     disabled: BTreeSet<ToolName>,
     adjustments: BTreeMap<ToolName, Adjustment>,
 }
@@ -111,13 +111,20 @@ impl Registry {
         let key_argument = without_key(&mut spec.input_schema);
         let validator = compile(&spec.input_schema)
             .map_err(|problem| RegistryError::Schema { tool: name.clone(), problem })?;
-        self.tools.insert(name, Registered { tool, spec, key_argument, schema_digest, validator });
+        self.tools.insert(name, Arc::new(Registered { tool, spec, key_argument, schema_digest, validator }));
         Ok(self)
     }
 
     /// Adds several tools, as [`Registry::add`] does.
     pub fn add_all(self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, RegistryError> {
         tools.into_iter().try_fold(self, Self::add)
+    }
+
+    /// The same without some tools. What is disabled stays so.
+    pub(crate) fn without(&self, names: &[ToolName]) -> Self {
+        let mut rest = self.clone();
+        rest.tools.retain(|name, _| !names.contains(name));
+        rest
     }
 
     /// Says something of a tool that wins over its own hints, whether it is added before, after or never.
@@ -220,7 +227,7 @@ impl Registry {
 
     pub(crate) fn enabled(&self, name: &str) -> Option<&Registered> {
         let name = ToolName::from(name);
-        if self.disabled.contains(&name) { None } else { self.tools.get(&name) }
+        if self.disabled.contains(&name) { None } else { self.tools.get(&name).map(Arc::as_ref) }
     }
 }
 

@@ -8,6 +8,7 @@ mod preview;
 mod read;
 mod registry;
 mod search;
+mod web;
 mod write;
 
 use std::fs;

@@ -176,7 +176,7 @@ mod tests {
             <ul><li>a<li>b</ul> 1 < 2 <3</body>";
         let (shape, text) = scan(page);
         assert_eq!(text, "Head\nOne two&lt;\nthree\nfour\na\nb\n1 < 2 <3");
-        assert_eq!((shape.depth, shape.attributes), (2, 1));
+        assert_eq!((shape.depth, shape.attributes), (1, 1));
     }
 
     #[test]
