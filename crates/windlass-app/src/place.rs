@@ -261,6 +261,7 @@ impl Ground {
     fn tools(&self) -> anyhow::Result<Registry> {
         let ask = request_human_approval(self.settings.question_timeout_ms);
         let registry = Registry::new().add_all(file_tools())?.add(Arc::new(ask))?;
+        let registry = registry.add_all(crate::outside::tools(&self.settings)?)?;
         let tools = self.settings.tools.iter();
         Ok(tools.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }
