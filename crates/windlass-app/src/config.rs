@@ -7,6 +7,7 @@ mod files;
 mod gate;
 mod money;
 mod operate;
+mod outside;
 mod reference;
 mod server;
 pub mod suggest;
@@ -27,6 +28,7 @@ pub use file::{AgentFile, ConfigFile, ProviderFile};
 pub use files::FilesFile;
 pub use money::Dollars;
 pub use operate::{Range, ServerLimits, TlsFile};
+pub use outside::{ApiFile, Kept, OutboundFile, Search, WebFile};
 pub use reference::Reference;
 pub use server::ServerFile;
 pub use tools::{SandboxWord, ToolsFile};
@@ -130,6 +132,12 @@ pub struct Settings {
     pub server: ServerFile,
     /// What people may upload to it.
     pub files: FilesFile,
+    /// What tools may call.
+    pub outbound: OutboundFile,
+    /// Reading and searching the web.
+    pub web: WebFile,
+    /// Services that agents may call, by name.
+    pub api: BTreeMap<String, ApiFile>,
 }
 
 /// Reads a configuration file; `None` where it does not exist.
@@ -143,8 +151,9 @@ pub fn read(path: &Path) -> Result<Option<ConfigFile>, Trouble> {
 
 /// Reads a configuration file's text. Errors name file, line and key.
 pub fn parse(path: &Path, text: &str) -> Result<ConfigFile, Trouble> {
-    let file: ConfigFile = toml::from_str(text).map_err(|error| suggest::explain(path, text, &error))?;
+    let mut file: ConfigFile = toml::from_str(text).map_err(|error| suggest::explain(path, text, &error))?;
     file.check(path)?;
+    file.api.values_mut().for_each(|service| service.locate(path));
     Ok(file)
 }
 
@@ -168,6 +177,9 @@ impl Settings {
             question_timeout_ms: file.approvals.question_timeout.map(|length| length.0),
             server: file.server,
             files: file.files,
+            outbound: file.outbound,
+            web: file.web,
+            api: file.api,
         };
         if let Some(steps) = flags.max_steps {
             settings.agent.limits.max_steps = Some(steps);
@@ -430,7 +442,7 @@ mod tests {
         .join("\n"), @r#"
         windlass.toml:2: unknown key `model` | did you mean `models`?
         windlass.toml:4: unknown key `max_stepz` | did you mean `max_steps`?
-        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers, tools, budget, approvals, server, files
+        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers, tools, budget, approvals, server, files, outbound, web, api
         windlass.toml:2: `much` is no reasoning | write auto, off, minimal, low, medium, high, or a number of tokens
         windlass.toml:2: a secret must not stand in a file | write `env:NAME` or `file:PATH`, which say where it is
         windlass.toml: `providers.x.headers.Authorization` must not stand in a file as it is | write `env:NAME` or `file:PATH`, which say where the secret is

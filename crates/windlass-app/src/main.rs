@@ -9,6 +9,7 @@ mod home;
 mod http;
 mod integration;
 mod keyboard;
+mod outside;
 mod paths;
 mod place;
 mod policy;

@@ -276,7 +276,7 @@ impl Ground {
     fn tools(&self) -> anyhow::Result<Registry> {
         let ask = request_human_approval(self.settings.question_timeout_ms);
         let registry = Registry::new().add_all(file_tools())?.add_all(desk_tools())?.add(Arc::new(ask))?;
-        let registry = registry.add_all(self.commands()?)?;
+        let registry = registry.add_all(self.commands()?)?.add_all(crate::outside::tools(&self.settings)?)?;
         let tools = self.settings.tools.named.iter();
         Ok(tools.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }

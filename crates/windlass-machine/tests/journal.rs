@@ -84,6 +84,7 @@ fn options() -> RunOptions {
         at_limit: Some(AtLimit::Answer),
         offload: None,
         utc_offset_minutes: Some(-90),
+        own_tools: vec!["ApiCall".into()],
     }
 }
 

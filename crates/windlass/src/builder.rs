@@ -3,17 +3,19 @@
 //! It wires ports together and decides nothing else.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{AutoRun, Policy, Principal, Rule, ThreadId};
+use windlass_machine::{AutoRun, Policy, Principal, Rule, RunId, ThreadId};
 
 use crate::adapter::clock::SystemClock;
+use crate::drive::own::{OwnTools, ToolsOf};
 use crate::drive::policy::PolicySource;
 use crate::drive::{BlobCache, CreditOf, Deps, FolderOf, Folders, Opening, RolesOf, Tools};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
+use crate::outbound::{Outbound, Reach};
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
@@ -22,7 +24,8 @@ use crate::port::journal::{Journal, StoreError};
 use crate::port::model::Models;
 use crate::port::observe::Observer;
 use crate::port::records::Records;
-use crate::port::tool::ToolSource;
+use crate::port::tool::{Tool, ToolSource};
+use crate::tool::api::{Api, ApiCall};
 use crate::tool::{Registry, SHOWN_TOKENS, Toolset, WorkingFolder};
 
 /// Which threads an engine drives.
@@ -58,6 +61,9 @@ pub struct Builder {
     roles_of: Option<Arc<RolesOf>>,
     credit_of: Option<Arc<CreditOf>>,
     attend: Attend,
+    api: Option<Api>,
+    outbound: Option<Outbound>,
+    tools_of: Option<Arc<ToolsOf>>,
 }
 
 impl Engine {
@@ -212,6 +218,28 @@ impl Builder {
         self
     }
 
+    /// Offers the tool `ApiCall` for these services; without any there is no such tool. (LM-I1)
+    pub fn api(mut self, api: Api) -> Self {
+        self.api = Some(api);
+        self
+    }
+
+    /// How services are called; every public one, unless said otherwise.
+    pub fn outbound(mut self, outbound: Outbound) -> Self {
+        self.outbound = Some(outbound);
+        self
+    }
+
+    /// Finds the tools that a run was given of its own ([`Task::api`](crate::Task::api)), where this process does not have
+    /// them: it was started anew, or another one began the run. All of them, or the run goes on without any.
+    pub fn tools_of(
+        mut self,
+        find: impl Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.tools_of = Some(Arc::new(find));
+        self
+    }
+
     /// Which threads the engine drives.
     pub fn attend(mut self, attend: Attend) -> Self {
         self.attend = attend;
@@ -237,6 +265,7 @@ impl Builder {
             Some(models) => models,
             None => Arc::new(crate::adapter::model::ProviderCatalog::builder().build()?),
         };
+        let (registry, outbound) = offered(self.registry, self.api, self.outbound, &clock)?;
         let deps = Arc::new(Deps {
             journal,
             blobs,
@@ -245,11 +274,13 @@ impl Builder {
             clock,
             models,
             tools: Tools::new(
-                self.registry,
+                registry,
                 self.sources,
                 self.toolsets,
                 self.shown_tokens.unwrap_or(SHOWN_TOKENS),
             ),
+            own_tools: OwnTools::new(self.tools_of),
+            outbound,
             folders,
             policy: PolicySource::new(self.policy),
             budgets: self.budgets,
@@ -286,6 +317,26 @@ impl Builder {
         let ports: Ports = (memory.clone(), memory.clone(), memory);
         Ok((ports, bus(Arc::new(crate::adapter::bus::LocalBus::new()))))
     }
+}
+
+/// The tools with that for services, and the way out of those that single runs are given.
+fn offered(
+    registry: Registry,
+    api: Option<Api>,
+    outbound: Option<Outbound>,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Registry, OnceLock<Outbound>), EngineError> {
+    let config = |error: &dyn std::fmt::Display| EngineError::Config(error.to_string());
+    let way = OnceLock::new();
+    let Some(api) = api else {
+        outbound.map(|outbound| way.set(outbound));
+        return Ok((registry, way));
+    };
+    let outbound =
+        outbound.map_or_else(|| Outbound::new(Reach::default()), Ok).map_err(|error| config(&error))?;
+    let tool = ApiCall::new(api, way.get_or_init(|| outbound).clone(), clock.clone());
+    let tool = tool.map_err(|error| config(&error))?.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
+    Ok((registry.add_all(tool).map_err(|error| config(&error))?, way))
 }
 
 /// The parts of a store.

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use windlass_machine::{
     Agent, BlobRef, Content, Digest, Fact, Fork, Input, InputId, Limits, Machine, Message, ModelName,
-    ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId, WhenBusy,
+    ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId, ToolName, WhenBusy,
 };
 
 use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::gate::Whose;
+use crate::outbound::{Outbound, Reach};
 use crate::outcome::Outcome;
 use crate::port::bus::Position;
 use crate::port::journal::{
@@ -21,6 +22,9 @@ use crate::port::journal::{
 };
 use crate::port::model::Ability;
 use crate::port::records::Records;
+use crate::port::tool::Tool;
+use crate::drive::tools::Offered;
+use crate::tool::api::{API_CALL, Api, ApiCall};
 
 /// How long a run that is picked up may take to read its inbox: a driver elsewhere looks each second.
 const TAKEN_WITHIN_MS: u64 = 3_000;
@@ -79,6 +83,10 @@ pub struct Task {
     pub options: RunOptions,
     /// What happens while another run is active in the thread.
     pub when_busy: WhenBusy,
+    /// Services that this run alone may call, in place of the engine's. They and their secrets are kept in this process
+    /// until the run ends; another one that takes the run up asks for them ([`Builder::tools_of`](crate::Builder::tools_of)).
+    /// (LM-I7)
+    pub api: Option<Api>,
 }
 
 impl Task {
@@ -94,6 +102,7 @@ impl Task {
             folder: None,
             options: RunOptions::default(),
             when_busy: WhenBusy::default(),
+            api: None,
         }
     }
 }
@@ -157,7 +166,16 @@ impl Engine {
         let (named, is_fresh) = (task.id.is_some(), task.thread.is_none());
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();
-        let agent = self.pin(task.agent, &mut blobs).await?;
+        let mut options = task.options;
+        let tools = match task.api {
+            None => self.deps.tools.now(),
+            Some(api) => {
+                let (tools, names) = self.give_api(&run, api)?;
+                options.own_tools = names;
+                tools
+            }
+        };
+        let agent = self.pin(task.agent, &tools, &mut blobs).await?;
         let message =
             Message { role: task.message.role, blocks: blobs.blocks(&self.deps, task.message.blocks).await? };
         let input = Input::Message(Box::new(NewMessage {
@@ -168,7 +186,7 @@ impl Engine {
             folder: self.deps.folders.recorded(task.folder),
             run: run.clone(),
             agent: Arc::new(agent),
-            options: task.options,
+            options,
             when_busy: task.when_busy,
         }));
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
@@ -186,6 +204,9 @@ impl Engine {
             Fact::MessageQueued { queued, .. } => Some(queued.run),
             _ => recorded.event.run, // tidy: what a run begins with is stamped with it
         });
+        if begun.as_ref().is_some_and(|begun| *begun != run) {
+            self.deps.own_tools.forget(&run);
+        }
         Ok(Started { thread, run: begun.unwrap_or(run), seq })
     }
 
@@ -194,7 +215,12 @@ impl Engine {
     }
 
     /// An agent as a run is pinned to it.
-    async fn pin(&self, agent: AgentConfig, blobs: &mut NewBlobs) -> Result<Agent, EngineError> {
+    async fn pin(
+        &self,
+        agent: AgentConfig,
+        tools: &Offered,
+        blobs: &mut NewBlobs,
+    ) -> Result<Agent, EngineError> {
         let mut instructions = Vec::with_capacity(agent.instructions.len());
         for text in agent.instructions {
             instructions.push(blobs.text(&self.deps, text).await?);
@@ -203,14 +229,30 @@ impl Engine {
             name: agent.name,
             models: agent.models,
             instructions,
-            tools: self.catalogue(blobs).await?,
+            tools: self.catalogue(tools, blobs).await?,
             settings: agent.settings,
             limits: agent.limits,
         })
     }
 
-    async fn catalogue(&self, blobs: &mut NewBlobs) -> Result<Option<BlobRef>, StoreError> {
-        let bytes = self.deps.tools.now().catalogue.clone();
+    /// Gives a run a tool that calls these services, in place of the engine's own.
+    fn give_api(&self, run: &RunId, api: Api) -> Result<(Arc<Offered>, Vec<ToolName>), EngineError> {
+        let config = |error: &dyn std::fmt::Display| EngineError::Config(error.to_string());
+        let outbound = match self.deps.outbound.get() {
+            Some(outbound) => outbound.clone(),
+            None => {
+                let usual = Outbound::new(Reach::default()).map_err(|error| config(&error))?;
+                self.deps.outbound.get_or_init(|| usual).clone()
+            }
+        };
+        let tool = ApiCall::new(api, outbound, self.deps.clock.clone()).map_err(|error| config(&error))?;
+        let tools = tool.map(|tool| Arc::new(tool) as Arc<dyn Tool>).into_iter().collect();
+        // Without services there is none, not even the engine's.
+        self.deps.give_tools(run, &[API_CALL.into()], tools).map_err(|error| config(&error))
+    }
+
+    async fn catalogue(&self, tools: &Offered, blobs: &mut NewBlobs) -> Result<Option<BlobRef>, StoreError> {
+        let bytes = tools.catalogue.clone();
         if bytes.is_empty() {
             return Ok(None);
         }

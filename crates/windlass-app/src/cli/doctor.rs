@@ -100,6 +100,7 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
             checks.push(policy(&ground));
             checks.push(commands(&ground));
             checks.push(keys(&ground));
+            checks.extend(outside(&ground));
             checks.extend(model(console, &mut ground, args.online).await);
             checks.extend(store(&ground).await);
         }
@@ -237,6 +238,27 @@ fn keys(ground: &Ground) -> Check {
         return Check::warning("keys", "no provider's key was found").hint(hint);
     }
     Check::ok("keys", ready.join(", "))
+}
+
+/// Whether the tools that reach outside can be offered, and whether the secrets of services are where they should be.
+fn outside(ground: &Ground) -> Vec<Check> {
+    let tools = match crate::outside::tools(&ground.settings) {
+        Ok(tools) => tools,
+        Err(error) => return vec![Check::broken("outside", &error)],
+    };
+    let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+    let mut checks = vec![match names.is_empty() {
+        true => Check::ok("outside", "no tool reaches outside"),
+        false => Check::ok("outside", names.join(", ")),
+    }];
+    for (name, service) in &ground.settings.api {
+        for reference in service.references() {
+            if let Err(trouble) = reference.resolve(&format!("api.{name}.auth")) {
+                checks.push(Check::broken("api", &trouble.into()));
+            }
+        }
+    }
+    checks
 }
 
 async fn model(console: &Console, ground: &mut Ground, online: bool) -> Vec<Check> {

@@ -11,6 +11,7 @@ use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Reasoning, ToolNam
 use super::files::FilesFile;
 use super::gate::{ApprovalsFile, BudgetFile};
 use super::money::Dollars;
+use super::outside::{ApiFile, OutboundFile, WebFile};
 use super::reference::{HeaderValue, Reference};
 use super::server::ServerFile;
 use super::tools::ToolsFile;
@@ -38,6 +39,12 @@ pub struct ConfigFile {
     pub server: ServerFile,
     /// What people may upload to it.
     pub files: FilesFile,
+    /// What tools may call.
+    pub outbound: OutboundFile,
+    /// Reading and searching the web.
+    pub web: WebFile,
+    /// Services that agents may call, by name.
+    pub api: BTreeMap<String, ApiFile>,
 }
 
 /// `[agent]`.
@@ -170,6 +177,10 @@ impl ConfigFile {
             },
             server: self.server.over(weaker.server),
             files: self.files.over(weaker.files),
+            outbound: self.outbound.over(weaker.outbound),
+            web: self.web.over(weaker.web),
+            // A service as a whole: its secret belongs to its address.
+            api: weaker.api.into_iter().chain(self.api).collect(),
         }
     }
 

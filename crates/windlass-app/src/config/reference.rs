@@ -15,7 +15,8 @@ pub enum Reference {
 }
 
 impl Reference {
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads a reference; `None` where the text is none.
+    pub fn parse(text: &str) -> Option<Self> {
         let named = |rest: &str| Some(rest.trim().to_owned()).filter(|name| !name.is_empty());
         if let Some(name) = text.strip_prefix("env:") {
             return named(name).map(Self::Variable);
@@ -40,6 +41,15 @@ impl Reference {
                     "`{key}` refers to the file `{path}`, which cannot be read: {error}"
                 ))),
             },
+        }
+    }
+}
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Variable(name) => write!(f, "env:{name}"),
+            Self::File(path) => write!(f, "file:{path}"),
         }
     }
 }

@@ -225,8 +225,10 @@ pub async fn send(
                 Limit::Answer => AtLimit::Answer,
             }),
             utc_offset_minutes,
+            ..RunOptions::default()
         },
         when_busy: new.when_busy.into(),
+        api: None,
     };
     let started = begin(app, caller, task).await?;
     let (message, queued) = taken(app, &started).await?;

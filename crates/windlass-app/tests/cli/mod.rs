@@ -8,6 +8,7 @@ mod config;
 mod crash;
 mod gate;
 pub mod model;
+mod outside;
 mod policy;
 mod run;
 #[cfg(unix)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::id::{Principal, RunId};
+use crate::id::{Principal, RunId, ToolName};
 use crate::message::{Content, Message, MicroUsd, StopReason, Usage};
 
 /// A message that waits, with what it starts.
@@ -58,6 +58,10 @@ pub struct RunOptions {
     /// Whether the model sees summaries of long results; `None`: as the program that drives the run is set up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<Offload>,
+    /// Names of tools that this run alone was given. What they hold is not recorded; a process that does not have them
+    /// goes on without, and does not take others of the same name for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub own_tools: Vec<ToolName>,
 }
 
 /// From which size on the model sees a summary of a result, and fetches what it needs of it. (LM-O1)

@@ -15,16 +15,16 @@ use windlass_machine::{
     ThreadId, ToolName, repair_arguments,
 };
 
+use super::Letter;
 use super::contain::{Patience, attend, panic_text};
 use super::execute::{Place, followed};
 use super::fill::NewBlobs;
-use super::{Deps, Letter};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::tool::{
     Ask, CallContext, Later, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolResumed,
 };
-use crate::tool::{WorkingFolder, key_of};
+use crate::tool::{Registry, WorkingFolder, key_of};
 
 /// Text of a preview at most: what a person can look through.
 const PREVIEW_MAX_BYTES: usize = 256 * 1024;
@@ -147,7 +147,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let call = work.call;
     let ended = match ready(place, &work).await {
         Ok((tool, arguments, folder)) => {
-            let arguments = with_key(&place.deps, &work, arguments);
+            let arguments = with_key(&place.tools.registry, &work, arguments);
             let (context, progressed) = match context(place, &work, folder).await {
                 Ok(context) => context,
                 Err(reason) => return Letter::plain(Input::ToolStopped { call, reason }),
@@ -195,7 +195,7 @@ async fn returned(
     mut output: ToolOutput,
     blobs: &mut NewBlobs,
 ) -> Result<(Vec<Block>, bool, Option<Box<Kept>>), StoreError> {
-    let known = place.deps.tools.now().registry.get(tool.as_str());
+    let known = place.tools.registry.get(tool.as_str());
     let name = known.and_then(|tool| tool.keeps().map(str::to_owned));
     let keep = output.keep.take();
     let too_long = keep.as_ref().map(String::len).filter(|size| *size > KEPT_MAX_BYTES);
@@ -222,7 +222,7 @@ async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
     let call = work.call;
     let told = match ready(place, &work).await {
         Ok((tool, arguments, folder)) => {
-            let arguments = with_key(&place.deps, &work, arguments);
+            let arguments = with_key(&place.tools.registry, &work, arguments);
             match context(place, &work, folder).await {
                 Ok((context, progressed)) => {
                     let patience = patience(place, &work, &context, progressed);
@@ -270,11 +270,10 @@ async fn reconciled(place: &Place, work: ToolWork, attempt: u32) -> Letter {
 
 /// Makes the read that may tell a call's outcome. The error says what was read instead.
 async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
-    let tools = place.deps.tools.now();
-    let registry = &tools.registry;
+    let registry = &place.tools.registry;
     let spec = registry.reconcile(work.tool.as_str());
     let spec = spec.ok_or_else(|| format!("no read is configured for `{}`", work.tool))?;
-    let (_, lost) = prepare(&place.deps, work.tool.as_str(), &work.arguments).await?;
+    let (_, lost) = prepare(place, work.tool.as_str(), &work.arguments).await?;
     let registered = registry.enabled(spec.tool.as_str());
     let registered = registered.ok_or_else(|| format!("the tool `{}` is not available", spec.tool))?;
     let arguments = spec.arguments_for(&lost, &work.effect)?;
@@ -306,7 +305,7 @@ async fn ready(
     place: &Place,
     work: &ToolWork,
 ) -> Result<(Arc<dyn Tool>, Value, Option<Arc<WorkingFolder>>), String> {
-    let (tool, arguments) = prepare(&place.deps, work.tool.as_str(), &work.arguments).await?;
+    let (tool, arguments) = prepare(place, work.tool.as_str(), &work.arguments).await?;
     Ok((tool, arguments, place.folder.find(place, &work.cancel).await?))
 }
 
@@ -370,9 +369,8 @@ fn patience<'a>(
 }
 
 /// The arguments with the key that the far side recognises the call by, where the tool takes one.
-fn with_key(deps: &Deps, work: &ToolWork, mut arguments: Value) -> Value {
-    let tools = deps.tools.now();
-    let registered = tools.registry.enabled(work.tool.as_str());
+fn with_key(registry: &Registry, work: &ToolWork, mut arguments: Value) -> Value {
+    let registered = registry.enabled(work.tool.as_str());
     if let (Some(name), Some(members)) =
         (registered.and_then(|registered| registered.key_argument.clone()), arguments.as_object_mut())
     {
@@ -382,10 +380,10 @@ fn with_key(deps: &Deps, work: &ToolWork, mut arguments: Value) -> Value {
 }
 
 /// Finds the tool and reads its arguments. The error is for the model.
-async fn prepare(deps: &Deps, name: &str, arguments: &Content) -> Result<(Arc<dyn Tool>, Value), String> {
-    let tool = deps.tools.now().registry.get(name);
+async fn prepare(place: &Place, name: &str, arguments: &Content) -> Result<(Arc<dyn Tool>, Value), String> {
+    let tool = place.tools.registry.get(name);
     let tool = tool.ok_or_else(|| format!("The tool `{name}` is no longer available"))?;
-    let text = deps.text_of(arguments).await.map_err(|error| error.to_string())?;
+    let text = place.deps.text_of(arguments).await.map_err(|error| error.to_string())?;
     let (value, _) = repair_arguments(&text)?;
     tracing::trace!(arguments = %value, "arguments");
     Ok((tool, value))

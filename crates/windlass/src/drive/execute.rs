@@ -15,6 +15,7 @@ use windlass_machine::{
 
 use super::contain::panic_text;
 use super::fill::NewBlobs;
+use super::tools::Offered;
 use super::folder::ThreadFolder;
 use super::spend::Bounds;
 use super::{Deps, Letter, trace};
@@ -34,6 +35,8 @@ pub(super) struct Place {
     pub deps: Arc<Deps>,
     pub thread: ThreadId,
     pub run: RunId,
+    /// The tools of the run.
+    pub tools: Arc<Offered>,
     /// Where the thread's tools work.
     pub folder: Arc<ThreadFolder>,
     /// The time zone that the run is told the time in.
@@ -97,10 +100,8 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
         None => Input::ModelStopped { attempt, partial },
         Some(Ok((model, reply))) => {
             let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
-            let calls = {
-                let of = (&place.thread, &place.run);
-                place.deps.known_of(of, attempt.step, &reply.blocks, &heard.shown).await
-            };
+            let whose = (&place.thread, &place.run, &*place.tools);
+            let calls = place.deps.known_of(whose, attempt.step, &reply.blocks, &heard.shown).await;
             // The policy is looked up when the reply is taken.
             let view = View { calls, ..View::default() };
             match recorded(&place.deps, &mut blobs, reply, view).await {

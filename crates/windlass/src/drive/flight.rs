@@ -91,6 +91,7 @@ impl InFlight {
                 run: run.id.clone(),
                 folder,
                 utc_offset_minutes: run.options.utc_offset_minutes,
+                tools: deps.tools_of(thread, run),
                 span,
             };
             let cancel = CancellationToken::new();
@@ -109,7 +110,7 @@ impl InFlight {
                     let Some(mut work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else {
                         continue;
                     };
-                    let tool = deps.tools.now().registry.get(work.tool.as_str());
+                    let tool = place.tools.registry.get(work.tool.as_str());
                     let name = tool.as_ref().and_then(|tool| tool.keeps());
                     work.kept = name.and_then(|name| machine.state().kept.get(name).cloned());
                     let (call, kind) = (work.call, work.work);

@@ -14,19 +14,20 @@ mod folder;
 mod fork;
 pub mod genai;
 mod measure;
+pub(crate) mod own;
 mod owner;
 pub(crate) mod policy;
 mod prune;
 mod round;
 mod row;
 mod spend;
-mod tools;
+pub(crate) mod tools;
 mod trace;
 mod view;
 pub(crate) mod watch;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
@@ -35,6 +36,7 @@ use windlass_machine::{BlobRef, Digest, Input, InputId, Principal, Reject, Seq, 
 
 use crate::error::EngineError;
 use crate::limits::Budget;
+use crate::outbound::Outbound;
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
@@ -70,6 +72,9 @@ pub(crate) struct Deps {
     pub clock: Arc<dyn Clock>,
     pub models: Arc<dyn Models>,
     pub tools: Tools,
+    pub own_tools: own::OwnTools,
+    /// How the tools of single runs get out.
+    pub outbound: OnceLock<Outbound>,
     pub folders: Folders,
     pub policy: PolicySource,
     pub budgets: Vec<Budget>,

@@ -374,6 +374,9 @@ impl Actor {
                 self.is_new = false;
                 for event in events.iter() {
                     trace::recorded(&mut self.span, &self.asked, &self.thread, event);
+                    if let (Fact::RunFinished { .. }, Some(run)) = (&event.fact, &event.run) {
+                        self.deps.own_tools.forget(run);
+                    }
                 }
                 let status = Some(row::status(self.machine.state()));
                 let replied = events.iter().any(|event| ends_reply(&event.fact));

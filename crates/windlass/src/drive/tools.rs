@@ -6,7 +6,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use windlass_machine::{Digest, ToolSpec};
+use windlass_machine::{Digest, ToolName, ToolSpec};
 
 use crate::port::tool::{Tool, ToolSource};
 use crate::tool::toolset::{Shelf, Toolset, shelf_tools};
@@ -30,7 +30,9 @@ pub(crate) struct Offered {
     pub digest: Digest,
     /// How they get to a model.
     pub shelf: Arc<Shelf>,
-    /// The JSON array of what every request carries; empty without tools.
+    /// What every request carries, sorted by name.
+    shown: Vec<ToolSpec>,
+    /// The same as a JSON array; empty without tools.
     pub catalogue: Bytes,
     /// The versions of the sources that these are of.
     versions: Vec<u64>,
@@ -63,6 +65,27 @@ impl Tools {
         offered
     }
 
+    /// The same tools with others in place of those of some names.
+    pub fn with(
+        &self,
+        base: &Offered,
+        names: &[ToolName],
+        tools: Vec<Arc<dyn Tool>>,
+    ) -> Result<Offered, RegistryError> {
+        let mut shown: Vec<_> = base.shown.iter().filter(|spec| !names.contains(&spec.name)).cloned().collect();
+        shown.extend(tools.iter().map(|tool| tool.spec().clone()));
+        let registry = base.registry.without(names).add_all(tools)?;
+        // As the registry shows them: without the arguments that the engine fills in.
+        shown.retain_mut(|spec| match registry.enabled(spec.name.as_str()) {
+            Some(registered) => {
+                spec.clone_from(&registered.spec);
+                true
+            }
+            None => false,
+        });
+        Ok(Offered::of(registry, base.shelf.clone(), shown, base.versions.clone()))
+    }
+
     fn versions(&self) -> Vec<u64> {
         self.sources.iter().map(|source| source.version()).collect()
     }
@@ -81,8 +104,14 @@ impl Tools {
             shown.push(tool.spec().clone());
             add(&mut registry, &before.registry, tool);
         }
+        Offered::of(registry, shelf, shown, versions)
+    }
+}
+
+impl Offered {
+    fn of(registry: Registry, shelf: Arc<Shelf>, mut shown: Vec<ToolSpec>, versions: Vec<u64>) -> Self {
         shown.sort_by(|one, other| one.name.cmp(&other.name));
-        Offered { digest: registry.digest(), catalogue: json(&shown), registry, shelf, versions }
+        Self { digest: registry.digest(), catalogue: json(&shown), registry, shelf, shown, versions }
     }
 }
 

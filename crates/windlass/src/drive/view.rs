@@ -14,16 +14,19 @@ use windlass_machine::{
 
 use super::Deps;
 use super::policy::PolicyNow;
+use super::tools::Offered;
 use crate::port::clock::Clock;
 use crate::port::hook::{Hook, HookCall};
-use crate::tool::{Registered, Registry, key_of};
+use crate::tool::{Registered, key_of};
 
 /// A call that is looked up.
+#[derive(Clone, Copy)]
 struct Looked<'a> {
     thread: &'a ThreadId,
     run: &'a RunId,
     call: CallKey,
     tool: &'a str,
+    tools: &'a Offered,
 }
 
 impl Deps {
@@ -31,7 +34,7 @@ impl Deps {
     /// texts inline.
     pub(crate) async fn known_of(
         &self,
-        (thread, run): (&ThreadId, &RunId),
+        (thread, run, tools): (&ThreadId, &RunId, &Offered),
         step: u32,
         blocks: &[Block],
         shown: &[ToolSpec],
@@ -40,7 +43,7 @@ impl Deps {
         for block in blocks {
             if let Block::ToolCall(call) = block {
                 let key = CallKey { step, index: calls.len() as u32 };
-                let looked = Looked { thread, run, call: key, tool: call.name.as_str() };
+                let looked = Looked { thread, run, call: key, tool: call.name.as_str(), tools };
                 calls.push(self.call_view(looked, call.asked.inline().unwrap_or_default(), shown).await);
             }
         }
@@ -53,9 +56,10 @@ impl Deps {
         if let Some(run) = &state.run
             && let (Phase::Calls(line), Some(thread)) = (&run.phase, &state.thread)
         {
+            let tools = &*self.tools_of(thread, run);
             for (index, call) in line.calls.iter().enumerate() {
                 let key = CallKey { step: run.attempt.step, index: index as u32 };
-                let looked = Looked { thread, run: &run.id, call: key, tool: call.tool.as_str() };
+                let looked = Looked { thread, run: &run.id, call: key, tool: call.tool.as_str(), tools };
                 if call.status == CallStatus::Done {
                     // Nothing is judged about it any more.
                     calls.push(CallView::Unknown);
@@ -77,21 +81,19 @@ impl Deps {
     }
 
     async fn call_view(&self, looked: Looked<'_>, text: &str, shown: &[ToolSpec]) -> CallView {
-        let tools = self.tools.now();
-        let Some(registered) = tools.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
         let is_shown = || shown.iter().any(|spec| spec.name == registered.spec.name);
-        if let Some(reason) = tools.shelf.missing(looked.tool).filter(|_| !is_shown()) {
+        if let Some(reason) = looked.tools.shelf.missing(looked.tool).filter(|_| !is_shown()) {
             return CallView::Withheld { reason };
         }
-        let (arguments, value) = self.check(&tools.registry, looked.tool, text);
-        self.known(&tools.registry, looked, registered, arguments, value).await
+        let (arguments, value) = check(looked, text);
+        self.known(looked, registered, arguments, value).await
     }
 
     /// The view of a call whose arguments were checked before: its tool may have changed since. (A blob is named by the
     /// digest of its bytes.)
     async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
-        let tools = self.tools.now();
-        let Some(registered) = tools.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
         let digest = match arguments {
             Content::Inline(text) => Digest::of(text.as_bytes()),
             Content::Blob(blob) => blob.digest,
@@ -100,21 +102,20 @@ impl Deps {
             Ok(text) => repair_arguments(&text).ok().map(|(value, _)| Arc::new(value)),
             Err(_) => None,
         };
-        let checked = value.as_deref().map_or(Ok(()), |it| tools.registry.check_arguments(looked.tool, it));
+        let checked = value.as_deref().map_or(Ok(()), |it| looked.tools.registry.check_arguments(looked.tool, it));
         let arguments = match checked {
             Ok(()) => Arguments::AsAsked { digest },
             Err(reason) => Arguments::Invalid { reason },
         };
-        self.known(&tools.registry, looked, registered, arguments, value).await
+        self.known(looked, registered, arguments, value).await
     }
 
     /// The view of a call with a person's arguments, which are checked as the model's are, but not repaired.
     async fn edited_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
-        let tools = self.tools.now();
-        let Some(registered) = tools.registry.enabled(looked.tool) else { return CallView::Unknown };
+        let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
         let (arguments, value) = match self.text_of(arguments).await {
             Err(error) => (Arguments::Invalid { reason: error.to_string() }, None),
-            Ok(text) => match self.check(&tools.registry, looked.tool, &text) {
+            Ok(text) => match check(looked, &text) {
                 (Arguments::Repaired { .. }, _) => {
                     let reason = "they are not valid JSON".to_owned();
                     (Arguments::Invalid { reason }, None)
@@ -122,7 +123,7 @@ impl Deps {
                 checked => checked,
             },
         };
-        self.known(&tools.registry, looked, registered, arguments, value).await
+        self.known(looked, registered, arguments, value).await
     }
 
     /// The view of a call that asked for values, with those that came.
@@ -145,7 +146,6 @@ impl Deps {
 
     async fn known(
         &self,
-        registry: &Registry,
         looked: Looked<'_>,
         registered: &Registered,
         arguments: Arguments,
@@ -160,7 +160,7 @@ impl Deps {
         }));
         let Ok((ask, previews, conduct)) = told else { return CallView::Unknown };
         let asks = ask.map(|ask| (ask.kind, ask.terms));
-        let Looked { thread, run, call, .. } = looked;
+        let Looked { thread, run, call, tools: Offered { registry, .. }, .. } = looked;
         let key = |_: &String| Digest::of(key_of(&EffectId::derive(thread, run, call)).as_bytes());
         let filled = registered.key_argument.iter().map(|name| (name.clone(), key(name)));
         let added = filled.chain(conduct.added).collect();
@@ -186,24 +186,24 @@ impl Deps {
             hook,
         }))
     }
+}
 
-    /// Parses, repairs and validates arguments.
-    fn check(&self, registry: &Registry, tool: &str, text: &str) -> (Arguments, Option<Arc<Value>>) {
-        let (value, repaired) = match repair_arguments(text) {
-            Ok(read) => read,
-            Err(reason) => return (Arguments::Invalid { reason }, None),
-        };
-        if let Err(reason) = registry.check_arguments(tool, &value) {
-            return (Arguments::Invalid { reason }, None);
-        }
-        let arguments = if repaired {
-            let text = value.to_string();
-            Arguments::Repaired { digest: Digest::of(text.as_bytes()), arguments: Content::Inline(text) }
-        } else {
-            Arguments::AsAsked { digest: Digest::of(text.as_bytes()) }
-        };
-        (arguments, Some(Arc::new(value)))
+/// Parses, repairs and validates arguments.
+fn check(looked: Looked<'_>, text: &str) -> (Arguments, Option<Arc<Value>>) {
+    let (value, repaired) = match repair_arguments(text) {
+        Ok(read) => read,
+        Err(reason) => return (Arguments::Invalid { reason }, None),
+    };
+    if let Err(reason) = looked.tools.registry.check_arguments(looked.tool, &value) {
+        return (Arguments::Invalid { reason }, None);
     }
+    let arguments = if repaired {
+        let text = value.to_string();
+        Arguments::Repaired { digest: Digest::of(text.as_bytes()), arguments: Content::Inline(text) }
+    } else {
+        Arguments::AsAsked { digest: Digest::of(text.as_bytes()) }
+    };
+    (arguments, Some(Arc::new(value)))
 }
 
 /// How long a hook may take; one that takes longer has not said yes.

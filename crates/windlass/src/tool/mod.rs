@@ -11,12 +11,14 @@ mod charset;
 pub mod sandbox;
 #[cfg(target_os = "linux")]
 mod shell;
+mod confined;
 mod folder;
 mod function;
 mod image;
 mod reconcile;
 mod registry;
 pub(crate) mod toolset;
+pub mod web;
 
 pub use folder::{Entry, EntryKind, FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};

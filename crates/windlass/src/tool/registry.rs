@@ -158,6 +158,13 @@ impl Registry {
         tools.into_iter().try_fold(self, Self::add)
     }
 
+    /// The same without some tools. What is disabled stays so.
+    pub(crate) fn without(&self, names: &[ToolName]) -> Self {
+        let mut rest = self.clone();
+        rest.tools.retain(|name, _| !names.contains(name));
+        rest
+    }
+
     /// Says something of a tool that wins over its own hints, whether it is added before, after or never.
     pub fn adjust(mut self, name: impl Into<ToolName>, adjustment: Adjustment) -> Self {
         self.adjustments.insert(name.into(), adjustment);

@@ -1,6 +1,7 @@
 //! The gate as a program that embeds the library sees it: approvals, questions, effects and budgets, over real stores
 //! and across the death of the process at any place.
 
+mod api;
 mod approval;
 mod bank;
 mod budget;

@@ -18,7 +18,7 @@ use windlass::outbound::{
     Limits, Outbound, OutboundError, Ports, Reach, Refusal, Request, Resolver, Response,
 };
 
-pub use far::{Far, Reply};
+pub use far::{Asked, Far, Reply};
 
 /// Names that mean what a test says, one answer after the other; the last one stays.
 #[derive(Default)]

@@ -13,6 +13,7 @@ mod read;
 mod registry;
 mod search;
 mod time;
+mod web;
 mod write;
 
 use std::fs;

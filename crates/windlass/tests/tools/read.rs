@@ -117,7 +117,7 @@ fn stream(dictionary: &str, content: &str) -> String {
 }
 
 /// Makes two pages: the first as given, the second plain.
-fn document(page: &str, content: &str, form: &str) -> Vec<u8> {
+pub fn document(page: &str, content: &str, form: &str) -> Vec<u8> {
     let font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>";
     let second = "BT /F1 12 Tf 20 100 Td (Second page) Tj ET";
     let plain = "/Type/Page/Parent 2 0 R/Contents 5 0 R";

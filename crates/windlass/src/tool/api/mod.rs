@@ -13,6 +13,7 @@ mod path;
 mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -44,6 +45,20 @@ pub struct Api {
     pub resolve_auth: Option<Arc<dyn ResolveAuth>>,
     /// Who counts the calls.
     pub observer: Option<Arc<dyn ApiObserver>>,
+}
+
+impl PartialEq for Api {
+    /// The same services, with secrets from the same place.
+    fn eq(&self, other: &Self) -> bool {
+        self.services == other.services && Arc::ptr_eq(&self.secrets, &other.secrets)
+    }
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.services.iter().map(|service| &service.name).collect::<Vec<_>>();
+        f.debug_struct("Api").field("services", &names).finish_non_exhaustive()
+    }
 }
 
 impl Api {

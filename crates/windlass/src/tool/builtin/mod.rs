@@ -12,7 +12,7 @@ mod edit;
 mod glob;
 mod grep;
 mod notebook;
-mod pdf;
+pub(super) mod pdf;
 mod read;
 mod tasks;
 mod time;
@@ -59,7 +59,7 @@ pub fn desk_tools() -> Vec<Arc<dyn Tool>> {
 
 /// Why a built-in tool gave no answer, in words for the model.
 #[derive(Debug, PartialEq)]
-struct Refusal(String);
+pub(super) struct Refusal(pub(super) String);
 
 impl Refusal {
     fn new(reason: impl Into<String>) -> Self {
@@ -81,7 +81,7 @@ impl From<FolderError> for Refusal {
     }
 }
 
-type Answer = Result<ToolOutput, Refusal>;
+pub(super) type Answer = Result<ToolOutput, Refusal>;
 
 /// Runs work that only looks; a cancel ends the wait, and the work ends itself soon after.
 async fn look<W>(context: CallContext, work: W) -> ToolOutput

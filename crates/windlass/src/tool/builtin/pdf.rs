@@ -9,9 +9,8 @@
 mod locked;
 mod unpack;
 
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, PoisonError, mpsc};
-use std::thread;
 use std::time::Duration;
 
 use pdf_extract::content::Content;
@@ -20,15 +19,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Refusal};
 use crate::port::tool::ToolOutput;
-use crate::tool::FolderPath;
+use crate::tool::confined::{Confined, confined};
 
 const DEFAULT_PAGES: u64 = 20;
 /// A page takes milliseconds; a file that needs longer than this does not end.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// A reader that never ends keeps its thread; beyond this many no more are started.
-const MAX_READERS: usize = 4;
-/// The parser recurses deeply on honest files too; the memory is only reserved.
-const STACK_BYTES: usize = 64 * 1024 * 1024;
 const MAX_PAGE_TREE_DEPTH: usize = 64;
 const MAX_FORM_DEPTH: usize = 12;
 /// Forms drawn on one page, counted as often as they are drawn.
@@ -37,75 +32,25 @@ const MAX_FORMS: usize = 2000;
 const MAX_DRAWN_BYTES: usize = 16 * 1024 * 1024;
 const MAX_TEXT_BYTES: usize = 2 * 1024 * 1024;
 
-static READERS: Mutex<usize> = Mutex::new(0);
-static READER_ENDED: Condvar = Condvar::new();
-/// How often a wait looks at the cancel signal.
-const POLL: Duration = Duration::from_millis(100);
-const POLLS: u128 = TIME_LIMIT.as_millis() / POLL.as_millis();
-
 /// Shows the text of some pages.
-pub(super) fn show(
+pub(in crate::tool) fn show(
     bytes: Vec<u8>,
-    path: &FolderPath,
+    path: &dyn Display,
     first: u64,
     count: Option<u64>,
     cancel: &CancellationToken,
 ) -> Answer {
-    let slot = Slot::wait(cancel)?;
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let stop = cancel.child_token();
-    let _stop_guard = stop.clone().drop_guard();
-    let work = move || {
-        let _slot = slot;
-        let text = catch_unwind(AssertUnwindSafe(|| extract(&bytes, first, count, &stop)));
-        // Nobody listens any more after the time limit.
-        let _ = sender.send(text.unwrap_or_else(|_| Err("it is damaged".to_owned())));
-    };
-    thread::Builder::new()
-        .name("pdf".to_owned())
-        .stack_size(STACK_BYTES)
-        .spawn(work)
-        .map_err(|error| Refusal::io("read", path, error))?;
-    for _ in 0..POLLS {
-        if cancel.is_cancelled() {
-            return Err(Refusal::cancelled());
+    let work = move |stop: &CancellationToken| extract(&bytes, first, count, stop);
+    let cannot = |problem: &str| Refusal(format!("cannot read the PDF `{path}`: {problem}"));
+    match confined("pdf", TIME_LIMIT, cancel, work) {
+        Ok(Ok(text)) => Ok(ToolOutput::text(text)),
+        Ok(Err(problem)) => Err(cannot(&problem)),
+        Err(Confined::Cancelled) => Err(Refusal::cancelled()),
+        Err(Confined::Busy) => Err(Refusal::new("too many files are being read; try again later")),
+        Err(Confined::Crashed) => Err(cannot("it is damaged")),
+        Err(Confined::Slow) => {
+            Err(Refusal(format!("cannot read the PDF `{path}` within {} s", TIME_LIMIT.as_secs())))
         }
-        match receiver.recv_timeout(POLL) {
-            Ok(Ok(text)) => return Ok(ToolOutput::text(text)),
-            Ok(Err(problem)) => return Err(Refusal(format!("cannot read the PDF `{path}`: {problem}"))),
-            Err(mpsc::RecvTimeoutError::Timeout) => {}
-            Err(mpsc::RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    Err(Refusal(format!("cannot read the PDF `{path}` within {} s", TIME_LIMIT.as_secs())))
-}
-
-/// The right to run a reader; given back when its thread ends, however late.
-struct Slot;
-
-impl Slot {
-    fn wait(cancel: &CancellationToken) -> Result<Self, Refusal> {
-        // Nothing panics while it holds the lock, and a count cannot be left half changed.
-        let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..POLLS {
-            if cancel.is_cancelled() {
-                return Err(Refusal::cancelled());
-            }
-            if *readers < MAX_READERS {
-                *readers += 1;
-                return Ok(Self);
-            }
-            let woken = READER_ENDED.wait_timeout(readers, POLL).unwrap_or_else(PoisonError::into_inner);
-            readers = woken.0;
-        }
-        Err(Refusal::new("too many PDFs are being read; try again later"))
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        *READERS.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        READER_ENDED.notify_one();
     }
 }
 

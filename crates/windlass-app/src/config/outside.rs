@@ -1,0 +1,319 @@
+//! `[outbound]`, `[web]` and `[api.<name>]`: what agents may reach outside, and in whose name.
+//!
+//! Secrets stand here as references alone; they are read when a request is about to leave.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use windlass::outbound::{Host, Ports, Reach};
+use windlass::secret::{Secret, SecretSource};
+use windlass::tool::api::{Auth, MAX_BODY_BYTES, MAX_RESPONSE_BYTES, Service, TIMEOUT_MS};
+use windlass::tool::web::Provider;
+
+use super::reference::Reference;
+use crate::trouble::Trouble;
+
+/// `[outbound]`: what tools may call at all.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OutboundFile {
+    /// The only hosts that are called; none named: every public one.
+    pub allow_hosts: Vec<Host>,
+    /// Hosts that are never called.
+    pub deny_hosts: Vec<Host>,
+    /// Hosts inside that may be called although they are not public.
+    pub internal_hosts: Vec<Host>,
+    /// The ports that may be called; none named: 80 and 443.
+    pub ports: Vec<u16>,
+}
+
+/// `[web]`: the tools WebFetch and WebSearch.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebFile {
+    /// Whether WebFetch is offered; it is, unless said otherwise.
+    pub fetch: Option<bool>,
+    /// Hosts that WebFetch reads without asking.
+    pub hosts: Vec<Host>,
+    /// The search engine.
+    pub search: Option<SearchFile>,
+}
+
+/// `[web.search]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchFile {
+    /// Which, or `off`.
+    provider: EngineWord,
+    /// Where it is, unless at its usual address.
+    base_url: Option<String>,
+    /// Its key, by reference.
+    api_key: Option<Reference>,
+}
+
+/// `provider = "duckduckgo" | "searxng" | "brave" | "tavily" | "off"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EngineWord {
+    DuckDuckGo,
+    SearXng,
+    Brave,
+    Tavily,
+    Off,
+}
+
+/// Which search is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// None.
+    Off,
+    /// The usual one: nobody has chosen.
+    Usual,
+    /// This one.
+    Chosen(Provider),
+}
+
+/// `[api.<name>]`: a service that agents may call with ApiCall.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiFile {
+    base_url: String,
+    description: Option<String>,
+    #[serde(default)]
+    auth: AuthFile,
+    #[serde(default)]
+    allowed_paths: Vec<String>,
+    #[serde(default)]
+    allowed_methods: Vec<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    max_body_bytes: Option<usize>,
+    max_response_bytes: Option<usize>,
+    timeout_ms: Option<u64>,
+    #[serde(default)]
+    idempotency_keys: bool,
+    /// Its OpenAPI description; relative to the folder of the file that names it.
+    openapi: Option<PathBuf>,
+}
+
+/// `auth` of a service.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+enum AuthFile {
+    #[default]
+    None,
+    Bearer {
+        token: Reference,
+    },
+    Header {
+        name: String,
+        value: Reference,
+    },
+    Basic {
+        user: Reference,
+        password: Reference,
+    },
+}
+
+impl OutboundFile {
+    /// This layer over a weaker one. What is denied below stays denied.
+    pub fn over(self, weaker: Self) -> Self {
+        fn first<T>(own: Vec<T>, below: Vec<T>) -> Vec<T> {
+            if own.is_empty() { below } else { own }
+        }
+        Self {
+            allow_hosts: first(self.allow_hosts, weaker.allow_hosts),
+            deny_hosts: weaker.deny_hosts.into_iter().chain(self.deny_hosts).collect(),
+            internal_hosts: first(self.internal_hosts, weaker.internal_hosts),
+            ports: first(self.ports, weaker.ports),
+        }
+    }
+
+    /// The rules of the guard.
+    pub fn reach(&self) -> Reach {
+        Reach {
+            allow_hosts: self.allow_hosts.clone(),
+            deny_hosts: self.deny_hosts.clone(),
+            internal_hosts: self.internal_hosts.clone(),
+            ports: if self.ports.is_empty() { Ports::Usual } else { Ports::Only(self.ports.clone()) },
+        }
+    }
+}
+
+impl WebFile {
+    /// This layer over a weaker one, key by key; a search engine as a whole, since its key belongs to its address.
+    pub fn over(self, weaker: Self) -> Self {
+        Self {
+            fetch: self.fetch.or(weaker.fetch),
+            hosts: if self.hosts.is_empty() { weaker.hosts } else { self.hosts },
+            search: self.search.or(weaker.search),
+        }
+    }
+
+    /// Whether WebFetch is offered.
+    pub fn fetches(&self) -> bool {
+        self.fetch.unwrap_or(true)
+    }
+
+    /// Which search is offered.
+    pub fn search(&self) -> Result<Search, Trouble> {
+        let Some(SearchFile { provider, base_url, api_key }) = self.search.clone() else {
+            return Ok(Search::Usual);
+        };
+        let needed = |what: &str, hint: &str| {
+            Trouble::usage(format!("`web.search.{what}` is missing")).hint(hint.to_owned())
+        };
+        let key = |api_key: Option<Reference>| {
+            let key = api_key.map(|key| key.to_string());
+            key.ok_or_else(|| {
+                needed("api_key", "write `env:NAME` or `file:PATH`, which say where the key is")
+            })
+        };
+        Ok(Search::Chosen(match provider {
+            EngineWord::Off => return Ok(Search::Off),
+            EngineWord::DuckDuckGo => Provider::DuckDuckGo { base_url },
+            EngineWord::SearXng => Provider::SearXng {
+                base_url: base_url.ok_or_else(|| needed("base_url", "write where your SearXNG is"))?,
+                api_key: api_key.map(|key| key.to_string()),
+            },
+            EngineWord::Brave => Provider::Brave { base_url, api_key: key(api_key)? },
+            EngineWord::Tavily => Provider::Tavily { base_url, api_key: key(api_key)? },
+        }))
+    }
+}
+
+impl ApiFile {
+    /// Makes the path of the description whole: it is meant from the folder of the file that names it.
+    pub fn locate(&mut self, file: &Path) {
+        if let (Some(path), Some(folder)) = (&mut self.openapi, file.parent()) {
+            *path = folder.join(&*path);
+        }
+    }
+
+    /// The service as the tool takes it. Its description is read now, so that what is wrong with it is told at the
+    /// start.
+    pub fn service(&self, name: &str) -> Result<Service, Trouble> {
+        let openapi = match &self.openapi {
+            None => None,
+            Some(path) => Some(std::fs::read_to_string(path).map_err(|error| {
+                Trouble::usage(format!("cannot read `{}`: {error}", path.display()))
+                    .hint(format!("`api.{name}.openapi` names it"))
+            })?),
+        };
+        let auth = match &self.auth {
+            AuthFile::None => Auth::None,
+            AuthFile::Bearer { token } => Auth::Bearer { token_ref: token.to_string() },
+            AuthFile::Header { name, value } => {
+                Auth::Header { name: name.clone(), value_ref: value.to_string() }
+            }
+            AuthFile::Basic { user, password } => {
+                Auth::Basic { user_ref: user.to_string(), pass_ref: password.to_string() }
+            }
+        };
+        Ok(Service {
+            description: self.description.clone(),
+            auth,
+            allowed_paths: self.allowed_paths.clone(),
+            allowed_methods: self.allowed_methods.clone(),
+            headers: self.headers.clone(),
+            max_body_bytes: self.max_body_bytes.unwrap_or(MAX_BODY_BYTES),
+            max_response_bytes: self.max_response_bytes.unwrap_or(MAX_RESPONSE_BYTES),
+            timeout_ms: self.timeout_ms.unwrap_or(TIMEOUT_MS),
+            idempotency_keys: self.idempotency_keys,
+            openapi,
+            ..Service::new(name, self.base_url.as_str())
+        })
+    }
+
+    /// The references to its secrets.
+    pub fn references(&self) -> Vec<&Reference> {
+        match &self.auth {
+            AuthFile::None => Vec::new(),
+            AuthFile::Bearer { token } => vec![token],
+            AuthFile::Header { value, .. } => vec![value],
+            AuthFile::Basic { user, password } => vec![user, password],
+        }
+    }
+}
+
+/// Secrets where their references say, read anew for each request: a changed one counts at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept;
+
+impl SecretSource for Kept {
+    fn secret(&self, reference: &str) -> Result<Secret, String> {
+        let known = Reference::parse(reference).ok_or_else(|| "its reference cannot be read".to_owned())?;
+        known.resolve("its secret").map_err(|trouble| trouble.parts().0.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ConfigFile, parse};
+    use super::*;
+
+    fn layer(text: &str) -> ConfigFile {
+        parse(Path::new("/etc/windlass/windlass.toml"), text).unwrap()
+    }
+
+    fn refused(text: &str) -> String {
+        let trouble = parse(Path::new("windlass.toml"), text).unwrap_err();
+        let (message, hints) = trouble.parts();
+        hints.iter().fold(message.to_owned(), |all, hint| format!("{all} | {hint}"))
+    }
+
+    #[test]
+    fn a_stronger_layer_cannot_allow_what_is_denied_below() {
+        let user = layer(
+            "[outbound]\ndeny_hosts = ['evil.example']\ninternal_hosts = ['10.0.0.0/8']\nports = [443]\n\
+             [web]\nfetch = false\nhosts = ['docs.rs']\n[web.search]\nprovider = 'brave'\napi_key = 'env:BRAVE'\n\
+             [api.a]\nbase_url = 'https://a.example'\nauth = { type = 'bearer', token = 'env:A' }\n\
+             [api.b]\nbase_url = 'https://b.example'\n",
+        );
+        let folder = layer(
+            "[outbound]\ndeny_hosts = ['*.bad.example']\n[web.search]\nprovider = 'duckduckgo'\n\
+             [api.a]\nbase_url = 'https://elsewhere.example'\nopenapi = 'a.yaml'\n",
+        );
+        let both = folder.over(user);
+        let reach = both.outbound.reach();
+        assert_eq!(reach.deny_hosts.len(), 2);
+        assert_eq!((reach.internal_hosts.len(), &reach.ports), (1, &Ports::Only(vec![443])));
+        assert!(!both.web.fetches());
+        assert_eq!(both.web.search().unwrap(), Search::Chosen(Provider::DuckDuckGo { base_url: None }));
+        // A secret goes nowhere but where it was written beside.
+        assert!(both.api["a"].references().is_empty());
+        assert_eq!(both.api["a"].openapi.as_deref(), Some(Path::new("/etc/windlass/a.yaml")));
+        assert_eq!(both.api.len(), 2);
+    }
+
+    #[test]
+    fn what_stands_wrong_is_named() {
+        insta::assert_snapshot!([
+            refused("[api.a]\nbase_url = 'https://a'\nauth = { type = 'bearer', token = 'sk-12345' }\n"),
+            refused("[api.a]\nbase_url = 'https://a'\nauth = { type = 'oauth' }\n"),
+            refused("[api.a]\nbase_url = 'https://a'\nallowed_path = ['/x']\n"),
+            refused("[outbound]\nallow_hosts = ['https://a.example/']\n"),
+            refused("[web.search]\nprovider = 'google'\n"),
+        ]
+        .join("\n"), @"");
+        let missing = |text: &str| layer(text).web.search().unwrap_err().parts().0.to_owned();
+        assert_eq!(missing("[web.search]\nprovider = 'brave'\n"), "`web.search.api_key` is missing");
+        assert_eq!(missing("[web.search]\nprovider = 'searxng'\n"), "`web.search.base_url` is missing");
+    }
+
+    #[test]
+    fn a_secret_is_read_when_it_is_needed() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("token");
+        let reference = format!("file:{}", path.display());
+        let said = Kept.secret(&reference).err().unwrap();
+        assert!(said.contains("cannot be read"), "{said}");
+        for text in ["one", "two\n"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(Kept.secret(&reference).unwrap().expose(), text.trim());
+        }
+        let said = Kept.secret("env:WINDLASS_TEST_NO_SUCH_TOKEN").err().unwrap();
+        assert!(said.contains("WINDLASS_TEST_NO_SUCH_TOKEN"), "{said}");
+    }
+}

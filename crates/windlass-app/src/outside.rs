@@ -1,0 +1,48 @@
+//! The tools that reach outside, as the settings have them: WebFetch, WebSearch, and ApiCall where there are services.
+//!
+//! All of them go by one way out, with one set of rules.
+
+use std::sync::Arc;
+
+use windlass::outbound::Outbound;
+use windlass::port::tool::Tool;
+use windlass::tool::api::{Api, ApiCall};
+use windlass::tool::web::{web_fetch, web_search};
+
+use crate::config::{Kept, Search, Settings};
+use crate::trouble::Trouble;
+
+/// Makes the tools. What is wrong with the settings is told here, before anything is started.
+pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
+    let outbound = Outbound::new(settings.outbound.reach())?;
+    let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+    if settings.web.fetches() {
+        tools.push(Arc::new(web_fetch(outbound.clone(), settings.web.hosts.clone())));
+    }
+    let provider = match settings.web.search()? {
+        Search::Off => None,
+        Search::Usual => Some(None),
+        Search::Chosen(provider) => Some(Some(provider)),
+    };
+    if let Some(provider) = provider {
+        let is_chosen = provider.is_some();
+        match web_search(outbound.clone(), provider, Box::new(Kept)) {
+            Ok(tool) => tools.push(Arc::new(tool)),
+            Err(error) if is_chosen => return Err(refused(error).into()),
+            // The usual one is not offered where the rules do not let it be called.
+            Err(error) => tracing::debug!(%error, "no search"),
+        }
+    }
+    let services = settings.api.iter().map(|(name, service)| service.service(name));
+    let api =
+        Api { secrets: Arc::new(Kept), ..Api::new(services.collect::<Result<_, _>>()?, Default::default()) };
+    if let Some(tool) = ApiCall::new(api, outbound, crate::place::clock()).map_err(refused)? {
+        tools.push(Arc::new(tool));
+    }
+    Ok(tools)
+}
+
+fn refused(error: impl std::fmt::Display) -> Trouble {
+    Trouble::usage(error.to_string())
+        .hint("what tools may reach stands in `[outbound]`, services in `[api.<name>]`, the search in `[web.search]`")
+}

@@ -1,0 +1,125 @@
+//! Tools that a single run has beside the engine's: those of a tenant, with the tenant's credentials. (LM-I7)
+//!
+//! They live in this process, because what they hold must not be recorded; the journal knows their names. A process
+//! that takes a run up without them asks the host program for them, and goes on without where that has none: never with
+//! tools of the engine that happen to have the same names.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use windlass_machine::{Digest, Run, RunId, ThreadId, ToolName};
+
+use super::Deps;
+use super::tools::Offered;
+use crate::port::journal::StoreError;
+use crate::port::tool::Tool;
+use crate::tool::RegistryError;
+
+/// Finds the tools of a run that another process has started.
+pub(crate) type ToolsOf = dyn Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>, String> + Send + Sync;
+
+/// How long tools of a run that the store does not know are kept: its message may still wait for another run's end.
+const KEPT_MS: u64 = 86_400_000;
+
+/// The tools of runs that have some of their own.
+#[derive(Default)]
+pub(crate) struct OwnTools {
+    find: Option<Arc<ToolsOf>>,
+    runs: Mutex<HashMap<RunId, Given>>,
+}
+
+struct Given {
+    /// Names that are the run's own, and its tools.
+    names: Vec<ToolName>,
+    tools: Vec<Arc<dyn Tool>>,
+    /// The engine's tools with them, and which those were.
+    offered: Arc<Offered>,
+    base: Digest,
+    at_ms: u64,
+}
+
+impl OwnTools {
+    pub(crate) fn new(find: Option<Arc<ToolsOf>>) -> Self {
+        Self { find, runs: Mutex::default() }
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Given>> {
+        // Nothing panics while the lock is held.
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn forget(&self, run: &RunId) {
+        self.runs().remove(run);
+    }
+}
+
+impl Deps {
+    /// Gives a run tools in place of the engine's of these names; returns all that it then has, and the names of what is
+    /// its own.
+    pub(crate) fn give_tools(
+        &self,
+        run: &RunId,
+        names: &[ToolName],
+        tools: Vec<Arc<dyn Tool>>,
+    ) -> Result<(Arc<Offered>, Vec<ToolName>), RegistryError> {
+        let added = tools.iter().map(|tool| tool.spec().name.clone()).filter(|name| !names.contains(name));
+        let names: Vec<ToolName> = names.iter().cloned().chain(added).collect();
+        let base = self.tools.now();
+        let offered = Arc::new(self.tools.with(&base, &names, tools.clone())?);
+        let (base, at_ms) = (base.digest, self.clock.monotonic_ms());
+        let given = Given { names: names.clone(), tools, offered: offered.clone(), base, at_ms };
+        self.own_tools.runs().insert(run.clone(), given);
+        Ok((offered, names))
+    }
+
+    /// The tools of a run.
+    pub(crate) fn tools_of(&self, thread: &ThreadId, run: &Run) -> Arc<Offered> {
+        let (own, base) = (&run.options.own_tools, self.tools.now());
+        if own.is_empty() {
+            return base;
+        }
+        if let Some(given) = self.own_tools.runs().get_mut(&run.id) {
+            // The engine's have changed meanwhile; one that now clashes with the run's own leaves things as they were.
+            if given.base != base.digest
+                && let Ok(offered) = self.tools.with(&base, &given.names, given.tools.clone())
+            {
+                (given.offered, given.base) = (Arc::new(offered), base.digest);
+            }
+            return given.offered.clone();
+        }
+        let lost = |why: &str| {
+            tracing::warn!(%thread, run = %run.id, why, "the run's own tools are not here");
+            self.tools.with(&base, own, Vec::new()).map_or_else(|_| base.clone(), Arc::new)
+        };
+        let Some(find) = &self.own_tools.find else { return lost("nobody knows them in this process") };
+        match catch_unwind(AssertUnwindSafe(|| find(thread, &run.id))) {
+            Ok(Ok(tools)) if own.iter().all(|name| tools.iter().any(|tool| tool.spec().name == *name)) => {
+                match self.give_tools(&run.id, own, tools) {
+                    Ok((offered, _)) => offered,
+                    Err(error) => lost(&error.to_string()),
+                }
+            }
+            Ok(Ok(_)) => lost("some are missing"),
+            Ok(Err(why)) => lost(&why),
+            Err(_) => lost("finding them crashed"),
+        }
+    }
+
+    /// Forgets the tools of runs that have ended, wherever they did.
+    pub(super) async fn prune_own_tools(&self) -> Result<(), StoreError> {
+        let now_ms = self.clock.monotonic_ms();
+        let given: Vec<(RunId, u64)> =
+            self.own_tools.runs().iter().map(|(run, given)| (run.clone(), given.at_ms)).collect();
+        for (run, at_ms) in given {
+            let has_ended = match self.journal.run(&run).await? {
+                Some(row) => row.view.status.is_some(),
+                None => now_ms.saturating_sub(at_ms) >= KEPT_MS,
+            };
+            if has_ended {
+                self.own_tools.forget(&run);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! A page as Markdown: its article where it has one, else all that it says.
+//!
+//! The parser is not trusted (`tool/confined.rs`), and pages that are built to make it slow never reach it
+//! (`scan.rs`): of them the bare text is shown.
+
+use std::time::Duration;
+
+use dom_query::{Document, NodeRef};
+use dom_smoothie::{Config, Readability, TextMode};
+use tokio_util::sync::CancellationToken;
+
+use super::scan::{Shape, scan};
+use crate::outbound::Url;
+use crate::tool::confined::{Confined, confined};
+
+/// Largest page that is read as one; pages have some 100 KiB without what they load.
+const MAX_HTML_BYTES: usize = 4 * 1024 * 1024;
+/// A page takes milliseconds.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// Browsers nest 512 elements at most, and put what is deeper beside.
+const MAX_DEPTH: usize = 512;
+/// More than the largest specifications have.
+const MAX_ELEMENTS: usize = 100_000;
+/// Attributes are compared with each other.
+const MAX_ATTRIBUTES: usize = 500;
+/// An article says this part of what its page says, in percent, or it is not the whole of what was meant.
+const ARTICLE_PERCENT: usize = 30;
+
+/// A page that was read.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Page {
+    pub title: String,
+    /// Markdown, or bare text where that cannot be had.
+    pub text: String,
+    /// What a reader should know of how it was read.
+    pub note: Option<&'static str>,
+}
+
+/// Reads a page. Blocks its thread; the error is for the model.
+pub(super) fn read(html: &str, url: &Url, cancel: &CancellationToken) -> Result<Page, String> {
+    let is_cut = html.len() > MAX_HTML_BYTES;
+    let html = &html[..html.floor_char_boundary(MAX_HTML_BYTES)];
+    let (shape, bare) = scan(html);
+    let Shape { depth, elements, attributes } = shape;
+    let bare = |note| Page { title: String::new(), text: bare.clone(), note: Some(note) };
+    if depth > MAX_DEPTH || elements > MAX_ELEMENTS || attributes > MAX_ATTRIBUTES {
+        return Ok(bare("the page is built in a way that only its bare text is shown"));
+    }
+    let (owned, base) = (html.to_owned(), url.clone());
+    match confined("html", TIME_LIMIT, cancel, move |_| convert(&owned, &base)) {
+        Ok(Some(page)) if is_cut => {
+            Ok(Page { note: Some("the page is too large: only its beginning was read"), ..page })
+        }
+        Ok(Some(page)) => Ok(page),
+        Ok(None) | Err(Confined::Crashed | Confined::Slow) => {
+            Ok(bare("the page could not be converted: its bare text is shown"))
+        }
+        Err(Confined::Cancelled) => Err("the call was cancelled".to_owned()),
+        Err(Confined::Busy) => Err("too many pages are being read; try again later".to_owned()),
+    }
+}
+
+/// Converts a page; `None` where it is nested too deeply after all.
+fn convert(html: &str, base: &Url) -> Option<Page> {
+    let document = Document::from(html);
+    if depth_of(&document.root()) > 2 * MAX_DEPTH {
+        return None;
+    }
+    make_absolute(&document, base);
+    let title = document.select_single("title").text();
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole = {
+        let copy = document.clone();
+        copy.select("script, style, noscript, template, svg, iframe, [hidden], [aria-hidden=true]").remove();
+        let body = copy.body().unwrap_or_else(|| copy.root());
+        body.md(None).trim().to_owned()
+    };
+    let config =
+        Config { text_mode: TextMode::Markdown, max_elements_to_parse: MAX_ELEMENTS, ..Config::default() };
+    let reader = Readability::with_document(document, Some(base.as_str()), Some(config)).ok();
+    let article =
+        reader.and_then(|mut reader| if reader.is_probably_readable() { reader.parse().ok() } else { None });
+    let text = match article {
+        Some(article) if article.text_content.trim().len() * 100 >= whole.len() * ARTICLE_PERCENT => {
+            article.text_content.trim().to_owned()
+        }
+        Some(_) | None => whole,
+    };
+    Some(Page { title, text, note: None })
+}
+
+/// How deeply a tree is nested, found without recursion.
+fn depth_of(root: &NodeRef<'_>) -> usize {
+    let (mut depth, mut deepest, mut node) = (0_usize, 0_usize, *root);
+    loop {
+        if let Some(child) = node.first_child() {
+            depth += 1;
+            deepest = deepest.max(depth);
+            node = child;
+            continue;
+        }
+        loop {
+            if depth == 0 {
+                return deepest;
+            }
+            if let Some(next) = node.next_sibling() {
+                node = next;
+                break;
+            }
+            let Some(parent) = node.parent() else { return deepest };
+            depth -= 1;
+            node = parent;
+        }
+    }
+}
+
+/// Writes links as they would be followed, and leaves none that no page is behind.
+fn make_absolute(document: &Document, base: &Url) {
+    for (selector, name) in [("a[href]", "href"), ("img[src]", "src")] {
+        for node in document.select(selector).nodes() {
+            let Some(text) = node.attr(name) else { continue };
+            match base.join(text.trim()) {
+                Ok(url) if matches!(url.scheme(), "http" | "https") => node.set_attr(name, url.as_str()),
+                Ok(_) | Err(_) => node.remove_attr(name),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(html: &str) -> Page {
+        let url = Url::parse("https://example.com/docs/page").unwrap();
+        read(html, &url, &CancellationToken::new()).unwrap()
+    }
+
+    #[test]
+    fn a_page_is_markdown_with_whole_links() {
+        let html = "<html><head><title> A\n title </title><script>alert(1)</script></head><body>\
+            <h1>Head</h1><p>See <a href='../x?y=1'>there</a> and <a href='javascript:alert(1)'>not</a>.</p>\
+            <ul><li>one</li><li><b>two</b></li></ul><pre><code>let a = 1;</code></pre>\
+            <table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>\
+            <p hidden>unseen</p></body></html>";
+        let page = page(html);
+        assert_eq!(page.title, "A title");
+        for part in ["# Head", "[there](https://example.com/x?y=1)", "**two**", "let a = 1;", "| a | b |"] {
+            assert!(page.text.contains(part), "{part}: {}", page.text);
+        }
+        for part in ["alert", "unseen", "javascript"] {
+            assert!(!page.text.contains(part), "{part}: {}", page.text);
+        }
+    }
+
+    #[test]
+    fn of_an_article_its_surroundings_are_left_out() {
+        let paragraph =
+            "This is a sentence of an article, which goes on, with commas, for quite a while. ".repeat(6);
+        let body = format!("<p>{paragraph}</p>").repeat(6);
+        let html = format!(
+            "<html><head><title>News</title></head><body><nav class='menu'><a href='/a'>Menu</a></nav>\
+             <article><h2>Story</h2>{body}</article><footer>Imprint</footer></body></html>"
+        );
+        let page = page(&html);
+        assert!(page.text.contains("sentence of an article"), "{}", page.text);
+        assert!(!page.text.contains("Menu") && !page.text.contains("Imprint"), "{}", page.text);
+    }
+
+    #[test]
+    fn pages_that_are_built_to_harm_are_read_all_the_same() {
+        let rows = [
+            format!("{}deep", "<div>".repeat(200_000)),
+            format!("{}deep", "<b><i>".repeat(100_000)),
+            // What a scan takes for a comment is none.
+            format!("<!--><x {}>deep", "a=1 ".repeat(100_000)),
+            format!("<p {}>deep</p>", "a b ".repeat(200_000)),
+            format!("{}deep", "<table><tr><td>".repeat(20_000)),
+            format!("{}deep", "<ul><li>".repeat(300)),
+            format!("{}deep", "<blockquote>".repeat(500)),
+            format!("<title>{}</title>deep", "x".repeat(100_000)),
+            "deep".to_owned(),
+            "<p>deep\0\u{fffd}</p>".to_owned(),
+        ];
+        for html in rows {
+            let page = page(&html);
+            assert!(page.text.contains("deep"), "{:.60}: {:.100}", html, page.text);
+        }
+        let page = page(&format!("<p>{}</p>", "long ".repeat(2_000_000)));
+        assert!(page.note.is_some() && page.text.len() <= MAX_HTML_BYTES);
+    }
+}
