@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{AutoRun, Policy, Principal, Rule, ThreadId};
+use windlass_machine::{AutoRun, Offload, Policy, Principal, Rule, ThreadId};
 
 use crate::adapter::clock::SystemClock;
 use crate::drive::policy::PolicySource;
@@ -21,6 +21,7 @@ use crate::port::hook::Hook;
 use crate::port::journal::Journal;
 use crate::port::model::Models;
 use crate::port::observe::Observer;
+use crate::port::offload::Summarizer;
 use crate::port::records::Records;
 use crate::tool::{Registry, WorkingFolder};
 
@@ -53,6 +54,8 @@ pub struct Builder {
     observer: Option<Arc<dyn Observer>>,
     roles_of: Option<Arc<RolesOf>>,
     credit_of: Option<Arc<CreditOf>>,
+    offload: Option<Offload>,
+    summarizer: Option<Arc<Summarizer>>,
     attend: Attend,
 }
 
@@ -184,6 +187,19 @@ impl Builder {
         self
     }
 
+    /// Gives models a summary in place of a long result, where a run does not say otherwise. It takes a tool by which
+    /// the whole is read, such as [`fetch_data`](crate::tool::builtin::fetch_data): without one nothing is summed up.
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.offload = Some(offload);
+        self
+    }
+
+    /// Sums long results up in the program's own words.
+    pub fn summarizer(mut self, summarizer: Arc<Summarizer>) -> Self {
+        self.summarizer = Some(summarizer);
+        self
+    }
+
     /// Which threads the engine drives.
     pub fn attend(mut self, attend: Attend) -> Self {
         self.attend = attend;
@@ -225,6 +241,8 @@ impl Builder {
             observer: self.observer,
             roles_of: self.roles_of,
             credit_of: self.credit_of,
+            offload: self.offload,
+            summarizer: self.summarizer,
             attends: self.attend == Attend::All,
             cache: BlobCache::default(),
             catalogues: Mutex::default(),

@@ -225,6 +225,7 @@ pub async fn send(
                 Limit::Answer => AtLimit::Answer,
             }),
             utc_offset_minutes,
+            ..RunOptions::default()
         },
         when_busy: new.when_busy.into(),
     };

@@ -91,6 +91,7 @@ impl InFlight {
                 run: run.id.clone(),
                 folder,
                 utc_offset_minutes: run.options.utc_offset_minutes,
+                offload: run.options.offload,
                 span,
             };
             let cancel = CancellationToken::new();
@@ -111,6 +112,9 @@ impl InFlight {
                     };
                     let tool = deps.registry.get(work.tool.as_str());
                     let name = tool.as_ref().and_then(|tool| tool.keeps());
+                    if tool.as_ref().is_some_and(|tool| tool.fetches()) {
+                        work.offloaded = machine.state().offloaded.iter().cloned().collect();
+                    }
                     work.kept = name.and_then(|name| machine.state().kept.get(name).cloned());
                     let (call, kind) = (work.call, work.work);
                     let task = self.begin(place, work);

@@ -13,6 +13,8 @@ use windlass_machine::{
     Answer, CallKey, EffectClass, EffectId, InterruptKind, Rest, RunId, Terms, ThreadId, Timestamp, ToolSpec,
 };
 
+use super::offload::OffloadedResults;
+
 /// Something that a model can ask for.
 #[async_trait]
 pub trait Tool: Send + Sync {
@@ -38,6 +40,11 @@ pub trait Tool: Send + Sync {
     /// the thread's journal: forks have it, and a rollback takes it back.
     fn keeps(&self) -> Option<&str> {
         None
+    }
+
+    /// Whether the tool reads results that the model has seen summaries of. What it answers is never summed up.
+    fn fetches(&self) -> bool {
+        false
     }
 
     /// What a call asks people, where asking is what the tool is for: it is asked at once, and the call starts with the
@@ -85,6 +92,8 @@ pub struct CallContext {
     /// What the tool keeps with the thread, where it has kept anything. Nothing else changes it while the call runs,
     /// unless the call is pure, and runs beside others.
     pub kept: Option<String>,
+    /// The whole of results that the model has seen summaries of, for a tool that fetches them.
+    pub results: OffloadedResults,
     /// What people said to what the call asked; `None` at its first start.
     pub reply: Option<ToolReply>,
     /// What a call that was put off until now wanted back; `None` at its first start, and with a reply.

@@ -186,6 +186,7 @@ async fn start(
         serialized: true,
         at_limit: Some(AtLimit::Answer),
         utc_offset_minutes,
+        ..RunOptions::default()
     };
     let waits = session.row.as_ref().is_some_and(|row| row.view.status == ThreadStatus::Waiting);
     // Whoever writes on instead of answering has left the question.
