@@ -18,7 +18,7 @@ use windlass::port::clock::Clock;
 use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::port::observe::Observer;
-use windlass::tool::builtin::{desk_tools, file_tools, request_human_approval};
+use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
 
@@ -263,6 +263,10 @@ impl Ground {
                 found.thread(thread, recorded).map_err(|error| error.to_string())
             })
             .budgets(self.settings.budgets.clone());
+        let builder = match self.settings.agent.offload.offload() {
+            Some(offload) => builder.offload(offload),
+            None => builder,
+        };
         let engine = finish(builder).build().await?;
         Ok(Place { ground: self, engine, models, homes })
     }
@@ -277,6 +281,10 @@ impl Ground {
         let ask = request_human_approval(self.settings.question_timeout_ms);
         let registry = Registry::new().add_all(file_tools())?.add_all(desk_tools())?.add(Arc::new(ask))?;
         let registry = registry.add_all(self.commands()?)?.add_all(crate::outside::tools(&self.settings)?)?;
+        let registry = match self.settings.agent.offload.offload() {
+            Some(_) => registry.add(Arc::new(fetch_data()))?,
+            None => registry,
+        };
         let tools = self.settings.tools.named.iter();
         Ok(tools.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }

@@ -171,6 +171,7 @@ async fn call(tool: &dyn Tool, arguments: Value, reply: Option<ToolReply>) -> Re
         now: windlass::machine::Timestamp(0),
         utc_offset_minutes: None,
         kept: None,
+        results: windlass::port::offload::OffloadedResults::default(),
         reply,
         resumed: None,
         progress: ProgressSender::default(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{AutoRun, Policy, Principal, Rule, RunId, ThreadId};
+use windlass_machine::{AutoRun, Offload, Policy, Principal, Rule, RunId, ThreadId};
 
 use crate::adapter::clock::SystemClock;
 use crate::drive::own::{OwnTools, ToolsOf};
@@ -23,6 +23,7 @@ use crate::port::hook::Hook;
 use crate::port::journal::{Journal, StoreError};
 use crate::port::model::Models;
 use crate::port::observe::Observer;
+use crate::port::offload::Summarizer;
 use crate::port::records::Records;
 use crate::port::tool::{Tool, ToolSource};
 use crate::tool::api::{Api, ApiCall};
@@ -60,6 +61,8 @@ pub struct Builder {
     observer: Option<Arc<dyn Observer>>,
     roles_of: Option<Arc<RolesOf>>,
     credit_of: Option<Arc<CreditOf>>,
+    offload: Option<Offload>,
+    summarizer: Option<Arc<Summarizer>>,
     attend: Attend,
     api: Option<Api>,
     outbound: Option<Outbound>,
@@ -240,6 +243,19 @@ impl Builder {
         self
     }
 
+    /// Gives models a summary in place of a long result, where a run does not say otherwise. It takes a tool by which
+    /// the whole is read, such as [`fetch_data`](crate::tool::builtin::fetch_data): without one nothing is summed up.
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.offload = Some(offload);
+        self
+    }
+
+    /// Sums long results up in the program's own words.
+    pub fn summarizer(mut self, summarizer: Arc<Summarizer>) -> Self {
+        self.summarizer = Some(summarizer);
+        self
+    }
+
     /// Which threads the engine drives.
     pub fn attend(mut self, attend: Attend) -> Self {
         self.attend = attend;
@@ -288,6 +304,8 @@ impl Builder {
             observer: self.observer,
             roles_of: self.roles_of,
             credit_of: self.credit_of,
+            offload: self.offload,
+            summarizer: self.summarizer,
             attends: self.attend == Attend::All,
             cache: BlobCache::default(),
             catalogues: Mutex::default(),

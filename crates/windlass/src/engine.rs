@@ -10,6 +10,7 @@ use windlass_machine::{
     ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId, ToolName, WhenBusy,
 };
 
+use crate::drive::tools::Offered;
 use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
@@ -23,7 +24,6 @@ use crate::port::journal::{
 use crate::port::model::Ability;
 use crate::port::records::Records;
 use crate::port::tool::Tool;
-use crate::drive::tools::Offered;
 use crate::tool::api::{API_CALL, Api, ApiCall};
 
 /// How long a run that is picked up may take to read its inbox: a driver elsewhere looks each second.

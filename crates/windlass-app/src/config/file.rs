@@ -14,7 +14,7 @@ use super::money::Dollars;
 use super::outside::{ApiFile, OutboundFile, WebFile};
 use super::reference::{HeaderValue, Reference};
 use super::server::ServerFile;
-use super::tools::ToolsFile;
+use super::tools::{OffloadFile, ToolsFile};
 use crate::trouble::Trouble;
 
 /// A `windlass.toml`.
@@ -65,6 +65,8 @@ pub struct AgentFile {
     pub temperature: Option<f64>,
     /// Output cap of one model call, in tokens.
     pub max_output_tokens: Option<u64>,
+    /// Whether it sees summaries of long results.
+    pub offload: OffloadFile,
     /// What a run may use at most.
     pub limits: LimitsFile,
 }
@@ -218,6 +220,7 @@ impl AgentFile {
             cache: self.cache.or(weaker.cache),
             temperature: self.temperature.or(weaker.temperature),
             max_output_tokens: self.max_output_tokens.or(weaker.max_output_tokens),
+            offload: self.offload.over(weaker.offload),
             limits: self.limits.or(weaker.limits),
         }
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
+use windlass::machine::Offload;
 
 use super::gate::{ToolFile, tools_over};
 use crate::policy::Length;
@@ -62,6 +63,39 @@ pub enum SandboxWord {
     Preferred,
     /// They run as any program of the user.
     Off,
+}
+
+/// `[agent.offload]`: whether models see summaries of long results. (LM-O1)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OffloadFile {
+    /// Whether they do.
+    pub enabled: Option<bool>,
+    /// Bytes of a result that they still see whole.
+    pub threshold_bytes: Option<u64>,
+    /// Characters that a summary shows.
+    pub max_preview_chars: Option<usize>,
+}
+
+impl OffloadFile {
+    /// This layer over a weaker one.
+    pub fn over(self, weaker: Self) -> Self {
+        Self {
+            enabled: self.enabled.or(weaker.enabled),
+            threshold_bytes: self.threshold_bytes.or(weaker.threshold_bytes),
+            max_preview_chars: self.max_preview_chars.or(weaker.max_preview_chars),
+        }
+    }
+
+    /// What the engine is told; nothing, where nobody has turned it on.
+    pub fn offload(&self) -> Option<Offload> {
+        let usual = Offload::default();
+        self.enabled.unwrap_or(false).then(|| Offload {
+            enabled: true,
+            threshold_bytes: self.threshold_bytes.unwrap_or(usual.threshold_bytes),
+            max_preview_chars: self.max_preview_chars.unwrap_or(usual.max_preview_chars),
+        })
+    }
 }
 
 impl ToolsFile {
@@ -219,6 +253,18 @@ mod tests {
         let settings = both.bash.settings(Some(Path::new("/home/ann")), Vec::new()).unwrap();
         assert_eq!(settings.sandbox.read, [PathBuf::from("/home/ann/.cargo")]);
         assert_eq!((settings.timeout_ms, settings.memory_bytes), (90_000, 512 * 1024 * 1024));
+    }
+
+    // rows: LM-O1
+    #[test]
+    fn long_results_are_summed_up_only_where_somebody_says_so() {
+        let read = |text: &str| toml::from_str::<crate::config::ConfigFile>(text).unwrap().agent.offload;
+        assert_eq!(read("").offload(), None);
+        assert_eq!(read("[agent.offload]\nthreshold_bytes = 9\n").offload(), None);
+        let on = read("[agent.offload]\nenabled = true\nthreshold_bytes = 9\n");
+        let wanted = Offload { enabled: true, threshold_bytes: 9, max_preview_chars: 500 };
+        assert_eq!(on.offload(), Some(wanted));
+        assert_eq!(read("[agent.offload]\nenabled = false\n").over(on).offload(), None);
     }
 
     #[test]

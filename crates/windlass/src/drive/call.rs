@@ -11,14 +11,15 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Kept, Replied, Resumed, RunId,
-    ThreadId, ToolName, repair_arguments,
+    BlobRef, Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Kept, Offloaded,
+    Replied, Resumed, RunId, ThreadId, ToolName, repair_arguments,
 };
 
 use super::Letter;
 use super::contain::{Patience, attend, panic_text};
 use super::execute::{Place, followed};
 use super::fill::NewBlobs;
+use super::offload::{self, Answered, offload};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::tool::{
@@ -52,6 +53,8 @@ pub(super) struct ToolWork {
     pub resumed: Option<Box<Resumed>>,
     /// What the tool keeps with the thread.
     pub kept: Option<Content>,
+    /// Results of the thread, for a tool that fetches them.
+    pub offloaded: Vec<(String, BlobRef)>,
     pub cancel: CancellationToken,
 }
 
@@ -75,30 +78,30 @@ impl ToolWork {
                 resumed,
                 class: _,
             } => {
-                let work = Work::Call(start);
-                Some(Self {
-                    call,
-                    work,
-                    tool,
-                    effect,
-                    arguments,
-                    timeout_ms,
-                    reply,
-                    resumed,
-                    kept: None,
-                    cancel,
-                })
+                let base =
+                    Self::new((call, Work::Call(start)), (tool, effect), (arguments, timeout_ms), cancel);
+                Some(Self { reply, resumed, ..base })
             }
             Command::PreviewTool { call, round, tool, arguments, timeout_ms } => {
                 let effect = EffectId::derive(place.0, place.1, call);
-                let (work, reply, resumed, kept) = (Work::Preview(round), None, None, None);
-                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, kept, cancel })
+                let (what, sent) = ((call, Work::Preview(round)), (arguments, timeout_ms));
+                Some(Self::new(what, (tool, effect), sent, cancel))
             }
             Command::Reconcile { call, attempt, tool, effect, arguments, timeout_ms } => {
-                let (work, reply, resumed, kept) = (Work::Reconcile(attempt), None, None, None);
-                Some(Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, kept, cancel })
+                let (what, sent) = ((call, Work::Reconcile(attempt)), (arguments, timeout_ms));
+                Some(Self::new(what, (tool, effect), sent, cancel))
             }
         }
+    }
+
+    fn new(
+        (call, work): (CallKey, Work),
+        (tool, effect): (ToolName, EffectId),
+        (arguments, timeout_ms): (Content, u64),
+        cancel: CancellationToken,
+    ) -> Self {
+        let (reply, resumed, kept, offloaded) = (None, None, None, Vec::new());
+        Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, kept, offloaded, cancel }
     }
 }
 
@@ -145,9 +148,13 @@ async fn contained((call, kind): (CallKey, Work), work: impl Future<Output = Let
 
 async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let call = work.call;
+    let mut sent = Value::Null;
     let ended = match ready(place, &work).await {
         Ok((tool, arguments, folder)) => {
             let arguments = with_key(&place.tools.registry, &work, arguments);
+            if place.deps.summarizer.is_some() {
+                sent = arguments.clone();
+            }
             let (context, progressed) = match context(place, &work, folder).await {
                 Ok(context) => context,
                 Err(reason) => return Letter::plain(Input::ToolStopped { call, reason }),
@@ -176,8 +183,10 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
             }
         }
         Ok(ToolOutput { lost: Some(reason), .. }) => Input::ToolStopped { call, reason },
-        Ok(output) => match returned(place, &work.tool, output, &mut blobs).await {
-            Ok((content, error, kept)) => Input::ToolReturned { call, content, error, duration_ms, kept },
+        Ok(output) => match returned(place, (&work, &sent), output, &mut blobs).await {
+            Ok(Returned { content, error, kept, offloaded }) => {
+                Input::ToolReturned { call, content, error, duration_ms, kept, offloaded }
+            }
             Err(error) => Input::ToolStopped { call, reason: unstored(error) },
         },
         Err(reason) => Input::ToolStopped { call, reason },
@@ -191,11 +200,11 @@ const KEPT_MAX_BYTES: usize = 256 * 1024;
 /// An answer as it is recorded, with what the tool keeps.
 async fn returned(
     place: &Place,
-    tool: &ToolName,
+    (work, arguments): (&ToolWork, &Value),
     mut output: ToolOutput,
     blobs: &mut NewBlobs,
-) -> Result<(Vec<Block>, bool, Option<Box<Kept>>), StoreError> {
-    let known = place.tools.registry.get(tool.as_str());
+) -> Result<Returned, StoreError> {
+    let known = place.tools.registry.get(work.tool.as_str());
     let name = known.and_then(|tool| tool.keeps().map(str::to_owned));
     let keep = output.keep.take();
     let too_long = keep.as_ref().map(String::len).filter(|size| *size > KEPT_MAX_BYTES);
@@ -215,7 +224,18 @@ async fn returned(
         (Some(_), None) | (None, _) => None,
     };
     let error = output.error;
-    Ok((blobs.output(&place.deps, output).await?, error, kept))
+    let answered = Answered { tool: work.tool.as_str(), effect: &work.effect, arguments };
+    let (offloaded, first) = offload(place, answered, &mut output, blobs).await?.unzip();
+    let rest = blobs.output(&place.deps, output).await?;
+    Ok(Returned { content: first.into_iter().chain(rest).collect(), error, kept, offloaded })
+}
+
+/// An answer as it is recorded.
+struct Returned {
+    content: Vec<Block>,
+    error: bool,
+    kept: Option<Box<Kept>>,
+    offloaded: Option<Box<Offloaded>>,
 }
 
 async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
@@ -340,6 +360,7 @@ async fn context(
         now: place.deps.clock.now(),
         utc_offset_minutes: place.utc_offset_minutes,
         kept: wanted_back(place, work.kept.as_ref()).await?,
+        results: offload::results(&place.deps, work.offloaded.clone()),
         reply,
         resumed,
         progress: progress(place, work.call, progressed.clone()),

@@ -15,9 +15,10 @@ use windlass_machine::{
 
 use super::contain::panic_text;
 use super::fill::NewBlobs;
-use super::tools::Offered;
 use super::folder::ThreadFolder;
+use super::offload::Choice;
 use super::spend::Bounds;
+use super::tools::Offered;
 use super::{Deps, Letter, trace};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
@@ -41,6 +42,8 @@ pub(super) struct Place {
     pub folder: Arc<ThreadFolder>,
     /// The time zone that the run is told the time in.
     pub utc_offset_minutes: Option<i32>,
+    /// Whether the run wants long results summed up.
+    pub offload: Choice,
     /// What a log shows of the command.
     pub span: Span,
 }

@@ -92,6 +92,7 @@ impl InFlight {
                 folder,
                 utc_offset_minutes: run.options.utc_offset_minutes,
                 tools: deps.tools_of(thread, run),
+                offload: run.options.offload,
                 span,
             };
             let cancel = CancellationToken::new();
@@ -112,6 +113,9 @@ impl InFlight {
                     };
                     let tool = place.tools.registry.get(work.tool.as_str());
                     let name = tool.as_ref().and_then(|tool| tool.keeps());
+                    if tool.as_ref().is_some_and(|tool| tool.fetches()) {
+                        work.offloaded = machine.state().offloaded.iter().cloned().collect();
+                    }
                     work.kept = name.and_then(|name| machine.state().kept.get(name).cloned());
                     let (call, kind) = (work.call, work.work);
                     let task = self.begin(place, work);

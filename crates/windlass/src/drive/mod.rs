@@ -14,6 +14,7 @@ mod folder;
 mod fork;
 pub mod genai;
 mod measure;
+mod offload;
 pub(crate) mod own;
 mod owner;
 pub(crate) mod policy;
@@ -81,6 +82,10 @@ pub(crate) struct Deps {
     pub hook: Option<Arc<dyn Hook>>,
     pub observer: Option<Arc<dyn Observer>>,
     pub roles_of: Option<Arc<RolesOf>>,
+    /// Whether long results are summed up, where a run does not say.
+    pub offload: Option<windlass_machine::Offload>,
+    /// How the program sums them up.
+    pub summarizer: Option<Arc<crate::port::offload::Summarizer>>,
     pub credit_of: Option<Arc<CreditOf>>,
     /// Whether threads that nobody drives are this engine's business.
     pub attends: bool,

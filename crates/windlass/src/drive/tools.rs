@@ -72,7 +72,8 @@ impl Tools {
         names: &[ToolName],
         tools: Vec<Arc<dyn Tool>>,
     ) -> Result<Offered, RegistryError> {
-        let mut shown: Vec<_> = base.shown.iter().filter(|spec| !names.contains(&spec.name)).cloned().collect();
+        let mut shown: Vec<_> =
+            base.shown.iter().filter(|spec| !names.contains(&spec.name)).cloned().collect();
         shown.extend(tools.iter().map(|tool| tool.spec().clone()));
         let registry = base.registry.without(names).add_all(tools)?;
         // As the registry shows them: without the arguments that the engine fills in.

@@ -102,7 +102,8 @@ impl Deps {
             Ok(text) => repair_arguments(&text).ok().map(|(value, _)| Arc::new(value)),
             Err(_) => None,
         };
-        let checked = value.as_deref().map_or(Ok(()), |it| looked.tools.registry.check_arguments(looked.tool, it));
+        let checked =
+            value.as_deref().map_or(Ok(()), |it| looked.tools.registry.check_arguments(looked.tool, it));
         let arguments = match checked {
             Ok(()) => Arguments::AsAsked { digest },
             Err(reason) => Arguments::Invalid { reason },

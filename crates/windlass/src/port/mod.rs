@@ -10,5 +10,6 @@ pub mod hook;
 pub mod journal;
 pub mod model;
 pub mod observe;
+pub mod offload;
 pub mod records;
 pub mod tool;

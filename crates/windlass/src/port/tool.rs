@@ -14,6 +14,8 @@ use windlass_machine::{
     Timestamp, ToolSpec,
 };
 
+use super::offload::OffloadedResults;
+
 /// Something that a model can ask for.
 #[async_trait]
 pub trait Tool: Send + Sync {
@@ -54,6 +56,11 @@ pub trait Tool: Send + Sync {
 
     /// Whether the tool itself says what is wrong with arguments that do not fit its schema: they get to it, then.
     fn checks_arguments(&self) -> bool {
+        false
+    }
+
+    /// Whether the tool reads results that the model has seen summaries of. What it answers is never summed up.
+    fn fetches(&self) -> bool {
         false
     }
 
@@ -126,6 +133,8 @@ pub struct CallContext {
     /// What the tool keeps with the thread, where it has kept anything. Nothing else changes it while the call runs,
     /// unless the call is pure, and runs beside others.
     pub kept: Option<String>,
+    /// The whole of results that the model has seen summaries of, for a tool that fetches them.
+    pub results: OffloadedResults,
     /// What people said to what the call asked; `None` at its first start.
     pub reply: Option<ToolReply>,
     /// What a call that was put off until now wanted back; `None` at its first start, and with a reply.

@@ -7,16 +7,16 @@ pub mod api;
 pub mod builtin;
 
 mod charset;
-#[cfg(target_os = "linux")]
-pub mod sandbox;
-#[cfg(target_os = "linux")]
-mod shell;
 mod confined;
 mod folder;
 mod function;
 mod image;
 mod reconcile;
 mod registry;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
+#[cfg(target_os = "linux")]
+mod shell;
 pub(crate) mod toolset;
 pub mod web;
 

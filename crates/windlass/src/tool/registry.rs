@@ -201,6 +201,12 @@ impl Registry {
         self.adjustments.get(&ToolName::from(name))?.reconcile.as_ref()
     }
 
+    /// The tool by which summed up results are read, where there is one.
+    pub(crate) fn fetcher(&self) -> Option<&ToolName> {
+        let enabled = self.tools.iter().filter(|(name, _)| !self.disabled.contains(*name));
+        enabled.filter(|(_, registered)| registered.tool.fetches()).map(|(name, _)| name).next()
+    }
+
     /// Takes a name out, whether its tool is added before, after or never. It wins over everything.
     pub fn disable(mut self, name: impl Into<ToolName>) -> Self {
         self.disabled.insert(name.into());

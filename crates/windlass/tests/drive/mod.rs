@@ -14,6 +14,7 @@ mod live;
 mod log;
 mod messages;
 mod observe;
+mod offload;
 mod prompt;
 mod queue;
 mod store;

@@ -72,6 +72,7 @@ fn context() -> CallContext {
         now: windlass::machine::Timestamp(1_000),
         utc_offset_minutes: None,
         kept: None,
+        results: windlass::port::offload::OffloadedResults::default(),
         resumed: None,
         reply: None,
         progress: ProgressSender::default(),

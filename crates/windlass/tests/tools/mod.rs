@@ -4,6 +4,7 @@ mod api;
 #[cfg(target_os = "linux")]
 mod bash;
 mod edit;
+mod fetch_data;
 mod function;
 mod hostile;
 mod lists;
@@ -104,6 +105,7 @@ fn context(folder: Option<Arc<WorkingFolder>>, cancel: CancellationToken) -> Cal
         now: Timestamp(1_795_236_180_000),
         utc_offset_minutes: None,
         kept: None,
+        results: windlass::port::offload::OffloadedResults::default(),
         reply: None,
         resumed: None,
         progress: ProgressSender::default(),

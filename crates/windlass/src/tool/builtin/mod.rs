@@ -9,6 +9,7 @@ mod ask;
 mod bash;
 mod difference;
 mod edit;
+mod fetch_data;
 mod glob;
 mod grep;
 mod notebook;
@@ -30,6 +31,7 @@ pub use ask::{RequestHumanApproval, request_human_approval};
 #[cfg(target_os = "linux")]
 pub use bash::{BashSettings, bash_tools};
 pub use edit::edit;
+pub use fetch_data::{FetchData, fetch_data};
 pub use glob::glob;
 pub use grep::grep;
 pub use notebook::notebook_edit;
