@@ -203,16 +203,20 @@ impl State {
             Fact::CancelRequested { by, reason } => {
                 self.with_run(|run| run.cancel = Some((by.clone(), *reason)));
             }
-            Fact::LimitReached { limit, figure, refused: Some(refused) } => {
-                self.refused = Some((limit.clone(), *figure, refused.clone()));
-            }
-            Fact::LimitReached { limit, refused: None, .. } => {
-                self.with_run(|run| run.is_overtime |= limit == RUN_TIMEOUT);
+            Fact::LimitReached { limit, figure, refused } => {
+                self.reach_limit(limit, *figure, refused.as_ref());
             }
             // An interrupt or a result follows a doubt; origins and notes are for readers.
             Fact::ToolInDoubt { .. } | Fact::ThreadForked { .. } | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
+    }
+
+    fn reach_limit(&mut self, limit: &str, figure: u64, refused: Option<&Refused>) {
+        match refused {
+            Some(refused) => self.refused = Some((limit.to_owned(), figure, refused.clone())),
+            None => self.with_run(|run| run.is_overtime |= limit == RUN_TIMEOUT),
+        }
     }
 
     fn with_run(&mut self, change: impl FnOnce(&mut Run)) {

@@ -4,6 +4,7 @@
 //! wanted (`*`) or is due (`~`). `UPDATE=1` rewrites what follows. A `#` line is a comment.
 
 mod answer;
+mod tool;
 
 use std::fmt::Write;
 use std::path::Path;
@@ -217,22 +218,7 @@ impl Stage {
                     words.get(1).filter(|word| !word.contains('=')).map(|text| text.as_str().into());
                 Input::ModelStopped { attempt: self.attempt(words), partial }
             }
-            "tool" => Input::ToolReturned {
-                call: key(&words[1], self.run()),
-                content: vec![Block::text(words[2].as_str())],
-                error: has(words, "error"),
-                duration_ms: 40,
-                kept: option(words, "keeps").map(|value| {
-                    let (name, value) = value.split_once(':').expect("a name and a value");
-                    Box::new(Kept { name: name.into(), value: value.into() })
-                }),
-                offloaded: option(words, "offloads").map(|summary| {
-                    let size_bytes = words[2].len() as u64;
-                    let digest = Digest::of(words[2].as_bytes());
-                    let payload = BlobRef { digest, media_type: "text/plain".into(), size_bytes, tokens: 1 };
-                    Box::new(Offloaded { reference: words[1].clone(), payload, summary: summary.into() })
-                }),
-            },
+            "tool" => tool::returned(words, self.run()),
             "killed" => Input::ToolStopped { call: key(&words[1], self.run()), reason: words[2].clone() },
             "answer" => self.answer(words),
             "rejudge" => {
