@@ -296,7 +296,13 @@ mod tests {
             refused("[outbound]\nallow_hosts = ['https://a.example/']\n"),
             refused("[web.search]\nprovider = 'google'\n"),
         ]
-        .join("\n"), @"");
+        .join("\n"), @r"
+        windlass.toml:3: a secret must not stand in a file | write `env:NAME` or `file:PATH`, which say where it is
+        windlass.toml:3: unknown variant `oauth`, expected one of `none`, `bearer`, `header`, `basic`
+        windlass.toml:3: unknown key `allowed_path` | did you mean `allowed_paths`?
+        windlass.toml:2: `https://a.example/` is no host | write `docs.example.com`, `*.example.com` or a range such as `10.0.0.0/8`
+        windlass.toml:2: unknown variant `google`, expected one of `duckduckgo`, `searxng`, `brave`, `tavily`, `off`
+        ");
         let missing = |text: &str| layer(text).web.search().unwrap_err().parts().0.to_owned();
         assert_eq!(missing("[web.search]\nprovider = 'brave'\n"), "`web.search.api_key` is missing");
         assert_eq!(missing("[web.search]\nprovider = 'searxng'\n"), "`web.search.base_url` is missing");

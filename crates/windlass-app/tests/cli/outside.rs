@@ -36,6 +36,7 @@ fn system() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 fn a_configured_service_is_called_and_its_secret_is_found_nowhere() {
     let (address, asked) = system();
     let user = User::new();
+    std::fs::create_dir_all(user.home()).unwrap();
     let token = user.home().join("token");
     std::fs::write(&token, "sk-SENTINEL-0123456789\n").unwrap();
     user.configure(&format!(
@@ -85,7 +86,8 @@ fn what_cannot_be_reached_is_told_before_anything_starts() {
         let said = user.run(&["run", super::TASK]).exits(2);
         assert!(said.err.contains(expected), "{text}: {said:#?}");
     }
-    assert!(user.events().is_empty());
+    user.configure("");
+    assert!(user.run(&["threads", "list"]).exits(0).err.contains("no threads yet"));
 }
 
 #[test]

@@ -186,6 +186,13 @@ impl Ready {
             return Err("a name has 1 to 64 of A-Z, a-z, 0-9, `_`, `-` and `.`".to_owned());
         }
         let base = base_url(&definition.base_url, outbound)?;
+        if base.scheme() == "http" && definition.auth != Auth::None && !outbound.reach().is_inside(&base) {
+            return Err(
+                "`base_url` would send credentials in clear; use https, or name its host in the setting \
+                        `internal_hosts`"
+                    .to_owned(),
+            );
+        }
         if definition.max_body_bytes > MOST_BYTES || definition.max_response_bytes > MOST_BYTES {
             return Err(format!("bodies of more than {MOST_BYTES} bytes are neither sent nor read"));
         }

@@ -8,6 +8,7 @@ mod duckduckgo;
 mod searxng;
 mod tavily;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
+use tokio_util::sync::CancellationToken;
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
 use super::framed;
@@ -22,12 +24,15 @@ use crate::outbound::{Limits, Outbound, Redirects, Request, Response, Url};
 use crate::port::tool::{CallContext, Conduct, Tool, ToolOutput};
 use crate::secret::{Mask, Secret, SecretSource};
 use crate::tool::charset::decode;
+use crate::tool::confined::confined;
 use crate::tool::schema_for;
 
 /// How long a search may take.
 const WITHIN: Duration = Duration::from_secs(20);
 /// Bytes of an engine's answer; a page of results has some 50 KiB.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
+/// How long an answer may take to be read; it takes milliseconds.
+const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Results, unless told.
 const DEFAULT_RESULTS: usize = 8;
 /// Results at most: what the engines give for one question.
@@ -121,7 +126,7 @@ trait Engine: Send + Sync {
 pub struct WebSearch {
     spec: ToolSpec,
     outbound: Outbound,
-    engine: Box<dyn Engine>,
+    engine: Arc<dyn Engine>,
     base: Url,
     key: Option<String>,
     secrets: Box<dyn SecretSource>,
@@ -137,17 +142,17 @@ pub fn web_search(
     secrets: Box<dyn SecretSource>,
 ) -> Result<WebSearch, SearchError> {
     let is_chosen = provider.is_some();
-    let (engine, url, key): (Box<dyn Engine>, String, _) = match provider {
-        None => (Box::new(duckduckgo::DuckDuckGo), duckduckgo::BASE.into(), None),
+    let (engine, url, key): (Arc<dyn Engine>, String, _) = match provider {
+        None => (Arc::new(duckduckgo::DuckDuckGo), duckduckgo::BASE.into(), None),
         Some(Provider::DuckDuckGo { base_url }) => {
-            (Box::new(duckduckgo::DuckDuckGo), base_url.unwrap_or(duckduckgo::BASE.into()), None)
+            (Arc::new(duckduckgo::DuckDuckGo), base_url.unwrap_or(duckduckgo::BASE.into()), None)
         }
-        Some(Provider::SearXng { base_url, api_key }) => (Box::new(searxng::SearXng), base_url, api_key),
+        Some(Provider::SearXng { base_url, api_key }) => (Arc::new(searxng::SearXng), base_url, api_key),
         Some(Provider::Brave { base_url, api_key }) => {
-            (Box::new(brave::Brave), base_url.unwrap_or(brave::BASE.into()), Some(api_key))
+            (Arc::new(brave::Brave), base_url.unwrap_or(brave::BASE.into()), Some(api_key))
         }
         Some(Provider::Tavily { base_url, api_key }) => {
-            (Box::new(tavily::Tavily), base_url.unwrap_or(tavily::BASE.into()), Some(api_key))
+            (Arc::new(tavily::Tavily), base_url.unwrap_or(tavily::BASE.into()), Some(api_key))
         }
     };
     let unusable = |why: String| SearchError { url: url.clone(), why };
@@ -192,13 +197,13 @@ impl Tool for WebSearch {
         tokio::select! {
             biased;
             () = context.cancel.cancelled() => ToolOutput::error("the call was cancelled"),
-            said = self.search(arguments) => said.map_or_else(ToolOutput::error, ToolOutput::text),
+            said = self.search(arguments, context.cancel.clone()) => said.map_or_else(ToolOutput::error, ToolOutput::text),
         }
     }
 }
 
 impl WebSearch {
-    async fn search(&self, arguments: Arguments) -> Result<String, String> {
+    async fn search(&self, arguments: Arguments, cancel: CancellationToken) -> Result<String, String> {
         let query = arguments.query.split_whitespace().collect::<Vec<_>>().join(" ");
         if query.is_empty() || query.chars().count() > MAX_QUERY_CHARS {
             return Err(format!("a question has 1 to {MAX_QUERY_CHARS} characters"));
@@ -216,14 +221,14 @@ impl WebSearch {
         request.named_port = self.base.port();
         let response = self.outbound.send(request).await;
         let response = response.map_err(|error| mask.text(&format!("{name} cannot be asked: {error}")))?;
-        let found = self.found(&response).map_err(|why| mask.text(&why))?;
+        let found = self.found(&response, cancel).await.map_err(|why| mask.text(&why))?;
         if found.is_empty() {
             return Ok(format!("{name} found nothing for {query:?}; try other words"));
         }
         Ok(listed(name, &query, found.into_iter().take(count), &mask))
     }
 
-    fn found(&self, response: &Response) -> Result<Vec<Found>, String> {
+    async fn found(&self, response: &Response, cancel: CancellationToken) -> Result<Vec<Found>, String> {
         let (name, status) = (self.engine.name(), response.status.as_u16());
         if let Some(why) = self.engine.refused(status) {
             return Err(format!("{name} answered {status}: {why}"));
@@ -247,7 +252,12 @@ impl WebSearch {
             _ => return Err(format!("{name} does not take the question (`{status}`)")),
         }
         let kind = response.headers.get("content-type").and_then(|kind| kind.to_str().ok());
-        let read = self.engine.read(&decode(&response.body.bytes, kind).text);
+        let (engine, text) = (self.engine.clone(), decode(&response.body.bytes, kind).text);
+        let reading = move || confined("search", READ_WITHIN, &cancel, move |_| engine.read(&text));
+        let read = match tokio::task::spawn_blocking(reading).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(_)) | Err(_) => Err("it is damaged, or too much is being read".to_owned()),
+        };
         read.map_err(|why| format!("the answer of {name} cannot be read: {why}"))
     }
 }

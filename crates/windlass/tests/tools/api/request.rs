@@ -192,6 +192,11 @@ fn definitions_that_make_no_sense_are_refused() {
             "`base_url` has a user or a password in it; use `auth`",
         ),
         (json!({"base_url": "https://api.example.com/?key=x"}), "has a query"),
+        (json!({"base_url": "http://api.example.com"}), "taken"),
+        (
+            json!({"base_url": "http://api.example.com", "auth": {"type": "bearer", "token_ref": "t"}}),
+            "would send credentials in clear",
+        ),
         (
             json!({"allowed_paths": ["/widgets"]}),
             "would fit in the middle of another path; begin it with `^`",
