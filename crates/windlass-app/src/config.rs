@@ -5,6 +5,7 @@
 mod file;
 mod files;
 mod gate;
+mod mcp;
 mod money;
 mod operate;
 mod outside;
@@ -12,6 +13,7 @@ mod reference;
 mod server;
 pub mod suggest;
 mod tools;
+mod toolsets;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,12 +28,14 @@ use crate::trouble::Trouble;
 
 pub use file::{AgentFile, ConfigFile, ProviderFile};
 pub use files::FilesFile;
+pub use mcp::McpFile;
 pub use money::Dollars;
 pub use operate::{Range, ServerLimits, TlsFile};
 pub use outside::{ApiFile, Kept, OutboundFile, Search, WebFile};
 pub use reference::Reference;
 pub use server::ServerFile;
 pub use tools::{SandboxWord, ToolsFile};
+pub use toolsets::{ToolsetFile, toolsets};
 
 /// Models that are chosen by the keys at hand, in this order.
 const BY_KEY: &[(&str, &str)] = &[
@@ -124,6 +128,10 @@ pub struct Settings {
     pub relaxed: bool,
     /// How commands run, and what is said of tools.
     pub tools: ToolsFile,
+    /// Tool servers, by name.
+    pub mcp: BTreeMap<String, McpFile>,
+    /// Groups of tools, by name.
+    pub toolsets: BTreeMap<String, ToolsetFile>,
     /// What runs may use together.
     pub budgets: Vec<Budget>,
     /// After how long a question of the agent that nobody answers is declined.
@@ -173,6 +181,8 @@ impl Settings {
             store: flags.store.clone().or(file.store),
             relaxed: file.relaxed.unwrap_or_default(),
             tools: file.tools,
+            mcp: file.mcp,
+            toolsets: file.toolsets,
             budgets: file.budget.into_iter().map(|budget| budget.0).collect(),
             question_timeout_ms: file.approvals.question_timeout.map(|length| length.0),
             server: file.server,
@@ -442,7 +452,7 @@ mod tests {
         .join("\n"), @r#"
         windlass.toml:2: unknown key `model` | did you mean `models`?
         windlass.toml:4: unknown key `max_stepz` | did you mean `max_steps`?
-        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers, tools, budget, approvals, server, files, outbound, web, api
+        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers, tools, mcp, toolsets, budget, approvals, server, files, outbound, web, api
         windlass.toml:2: `much` is no reasoning | write auto, off, minimal, low, medium, high, or a number of tokens
         windlass.toml:2: a secret must not stand in a file | write `env:NAME` or `file:PATH`, which say where it is
         windlass.toml: `providers.x.headers.Authorization` must not stand in a file as it is | write `env:NAME` or `file:PATH`, which say where the secret is

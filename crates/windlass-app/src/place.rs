@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::SetOnce;
 use windlass::adapter::clock::SystemClock;
+use windlass::adapter::mcp::McpHub;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
 use windlass::machine::{
@@ -30,6 +31,7 @@ use crate::console::Console;
 use crate::home::Homes;
 use crate::paths::UserPaths;
 use crate::policy::PolicyText;
+use crate::servers;
 use crate::trouble::Trouble;
 use crate::trust::{FolderFiles, Standing, Trusted};
 
@@ -79,6 +81,8 @@ pub struct Place {
     pub models: Arc<Catalog>,
     /// The folders that conversations work in.
     pub homes: Homes,
+    /// The tool servers; they end with it.
+    pub servers: Arc<McpHub>,
 }
 
 /// Whether a person may be asked to trust the folder's file.
@@ -253,11 +257,19 @@ impl Ground {
         let homes = Homes::new(&self.store(), Arc::new(folder));
         let found = homes.clone();
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
+        let tools = self.tools()?;
+        // Whoever only looks starts nothing.
+        let servers = match used {
+            [] => Arc::new(servers::hub(Vec::new())),
+            _ => servers::started(&self.settings, &tools).await?,
+        };
         let builder = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
-            .tools(self.tools()?)
+            .tools(tools)
+            .tool_source(servers.clone())
+            .toolsets(config::toolsets(&self.settings.toolsets))
             .folder(homes.ground().clone())
             .folders(move |thread, recorded| {
                 found.thread(thread, recorded).map_err(|error| error.to_string())
@@ -268,7 +280,7 @@ impl Ground {
             None => builder,
         };
         let engine = finish(builder).build().await?;
-        Ok(Place { ground: self, engine, models, homes })
+        Ok(Place { ground: self, engine, models, homes, servers })
     }
 
     /// Opens the store for looking: no model is called.

@@ -10,11 +10,13 @@ use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Reasoning, ToolNam
 
 use super::files::FilesFile;
 use super::gate::{ApprovalsFile, BudgetFile};
+use super::mcp::{McpFile, servers_over};
 use super::money::Dollars;
 use super::outside::{ApiFile, OutboundFile, WebFile};
 use super::reference::{HeaderValue, Reference};
 use super::server::ServerFile;
 use super::tools::{OffloadFile, ToolsFile};
+use super::toolsets::ToolsetFile;
 use crate::trouble::Trouble;
 
 /// A `windlass.toml`.
@@ -31,6 +33,10 @@ pub struct ConfigFile {
     pub providers: BTreeMap<String, ProviderFile>,
     /// How commands run, and what is said of tools.
     pub tools: ToolsFile,
+    /// Tool servers, by name.
+    pub mcp: BTreeMap<String, McpFile>,
+    /// Groups of tools, by name.
+    pub toolsets: BTreeMap<String, ToolsetFile>,
     /// What runs may use together.
     pub budget: Vec<BudgetFile>,
     /// How people are asked.
@@ -172,6 +178,9 @@ impl ConfigFile {
             agent: self.agent.over(weaker.agent),
             providers,
             tools: self.tools.over(weaker.tools),
+            mcp: servers_over(self.mcp, weaker.mcp),
+            // A group as a whole: half of one with half of another would be a third.
+            toolsets: weaker.toolsets.into_iter().chain(self.toolsets).collect(),
             // All of them count: a stronger layer can only tighten.
             budget: weaker.budget.into_iter().chain(self.budget).collect(),
             approvals: ApprovalsFile {
@@ -198,6 +207,12 @@ impl ConfigFile {
                 }
             }
         }
+        for (name, server) in &self.mcp {
+            if let Some(key) = server.open_secret() {
+                return Err(at(format!("mcp.{name}.{key}"), "must not stand in a file as it is")
+                    .hint("write `env:NAME` or `file:PATH`, which say where the secret is"));
+            }
+        }
         if self.agent.models.as_ref().is_some_and(Vec::is_empty) {
             return Err(at("agent.models".into(), "is empty").hint("name a model as `provider/model`"));
         }
@@ -205,7 +220,7 @@ impl ConfigFile {
     }
 }
 
-fn names_a_secret(header: &str) -> bool {
+pub(super) fn names_a_secret(header: &str) -> bool {
     let header = header.to_ascii_lowercase();
     ["authorization", "key", "token", "secret", "cookie", "password"].iter().any(|word| header.contains(word))
 }
