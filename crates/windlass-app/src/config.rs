@@ -5,6 +5,7 @@
 mod file;
 mod files;
 mod gate;
+mod mcp;
 mod money;
 mod operate;
 mod reference;
@@ -25,6 +26,7 @@ use crate::trouble::Trouble;
 pub use file::{AgentFile, ConfigFile, ProviderFile};
 pub use files::FilesFile;
 use gate::ToolFile;
+pub use mcp::McpFile;
 pub use money::Dollars;
 pub use operate::{Range, ServerLimits, TlsFile};
 pub use reference::Reference;
@@ -121,6 +123,8 @@ pub struct Settings {
     pub relaxed: bool,
     /// What is said of tools, by name.
     pub tools: BTreeMap<String, ToolFile>,
+    /// Tool servers, by name.
+    pub mcp: BTreeMap<String, McpFile>,
     /// What runs may use together.
     pub budgets: Vec<Budget>,
     /// After how long a question of the agent that nobody answers is declined.
@@ -163,6 +167,7 @@ impl Settings {
             store: flags.store.clone().or(file.store),
             relaxed: file.relaxed.unwrap_or_default(),
             tools: file.tools,
+            mcp: file.mcp,
             budgets: file.budget.into_iter().map(|budget| budget.0).collect(),
             question_timeout_ms: file.approvals.question_timeout.map(|length| length.0),
             server: file.server,
@@ -429,7 +434,7 @@ mod tests {
         .join("\n"), @r#"
         windlass.toml:2: unknown key `model` | did you mean `models`?
         windlass.toml:4: unknown key `max_stepz` | did you mean `max_steps`?
-        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers, tools, budget, approvals, server, files
+        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers, tools, mcp, budget, approvals, server, files
         windlass.toml:2: `much` is no reasoning | write auto, off, minimal, low, medium, high, or a number of tokens
         windlass.toml:2: a secret must not stand in a file | write `env:NAME` or `file:PATH`, which say where it is
         windlass.toml: `providers.x.headers.Authorization` must not stand in a file as it is | write `env:NAME` or `file:PATH`, which say where the secret is

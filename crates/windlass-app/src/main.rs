@@ -13,6 +13,7 @@ mod paths;
 mod place;
 mod policy;
 mod reach;
+mod servers;
 mod signals;
 mod telemetry;
 mod trouble;

@@ -28,6 +28,7 @@ use crate::console::Console;
 use crate::home::Homes;
 use crate::paths::UserPaths;
 use crate::policy::PolicyText;
+use crate::servers;
 use crate::trouble::Trouble;
 use crate::trust::{FolderFiles, Standing, Trusted};
 
@@ -251,11 +252,18 @@ impl Ground {
         let homes = Homes::new(&self.store(), Arc::new(folder));
         let found = homes.clone();
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
+        let tools = self.tools()?;
+        // Whoever only looks starts nothing.
+        let servers = match used {
+            [] => Arc::new(servers::hub(Vec::new())),
+            _ => servers::started(&self.settings, &tools).await?,
+        };
         let builder = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
-            .tools(self.tools()?)
+            .tools(tools)
+            .tool_source(servers)
             .folder(homes.ground().clone())
             .folders(move |thread, recorded| {
                 found.thread(thread, recorded).map_err(|error| error.to_string())

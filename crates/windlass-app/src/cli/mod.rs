@@ -8,6 +8,7 @@ mod completions;
 mod doctor;
 mod follow;
 mod grants;
+mod mcp;
 mod mode;
 mod policy;
 mod resume;
@@ -78,6 +79,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Check, try and explain what calls are judged by
     Policy(policy::PolicyArgs),
+    /// List and test the tool servers that are configured
+    Mcp(mcp::McpArgs),
     /// Let a folder's `windlass.toml` and `windlass.policy.toml` count
     Trust(trust::TrustArgs),
     /// Manage the server's users and keys
@@ -151,6 +154,7 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         Some(Command::Threads(args)) => threads::run(console, &args).await,
         Some(Command::Doctor(args)) => doctor::run(console, &args).await,
         Some(Command::Policy(args)) => policy::run(console, &args).await,
+        Some(Command::Mcp(args)) => mcp::run(console, &args).await,
         Some(Command::Trust(args)) => trust::run(console, &args),
         Some(Command::Completions(args)) => {
             completions::run(console, &args, &mut Cli::command());

@@ -10,6 +10,7 @@ use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Reasoning, ToolNam
 
 use super::files::FilesFile;
 use super::gate::{ApprovalsFile, BudgetFile, ToolFile, tools_over};
+use super::mcp::{McpFile, servers_over};
 use super::money::Dollars;
 use super::reference::{HeaderValue, Reference};
 use super::server::ServerFile;
@@ -29,6 +30,8 @@ pub struct ConfigFile {
     pub providers: BTreeMap<String, ProviderFile>,
     /// What is said of tools, by name.
     pub tools: BTreeMap<String, ToolFile>,
+    /// Tool servers, by name.
+    pub mcp: BTreeMap<String, McpFile>,
     /// What runs may use together.
     pub budget: Vec<BudgetFile>,
     /// How people are asked.
@@ -162,6 +165,7 @@ impl ConfigFile {
             agent: self.agent.over(weaker.agent),
             providers,
             tools: tools_over(self.tools, weaker.tools),
+            mcp: servers_over(self.mcp, weaker.mcp),
             // All of them count: a stronger layer can only tighten.
             budget: weaker.budget.into_iter().chain(self.budget).collect(),
             approvals: ApprovalsFile {
@@ -184,6 +188,12 @@ impl ConfigFile {
                 }
             }
         }
+        for (name, server) in &self.mcp {
+            if let Some(key) = server.open_secret() {
+                return Err(at(format!("mcp.{name}.{key}"), "must not stand in a file as it is")
+                    .hint("write `env:NAME` or `file:PATH`, which say where the secret is"));
+            }
+        }
         if self.agent.models.as_ref().is_some_and(Vec::is_empty) {
             return Err(at("agent.models".into(), "is empty").hint("name a model as `provider/model`"));
         }
@@ -191,7 +201,7 @@ impl ConfigFile {
     }
 }
 
-fn names_a_secret(header: &str) -> bool {
+pub(super) fn names_a_secret(header: &str) -> bool {
     let header = header.to_ascii_lowercase();
     ["authorization", "key", "token", "secret", "cookie", "password"].iter().any(|word| header.contains(word))
 }

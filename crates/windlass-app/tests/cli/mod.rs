@@ -5,6 +5,7 @@ mod ask;
 mod config;
 mod crash;
 mod gate;
+mod mcp;
 pub mod model;
 mod policy;
 mod run;

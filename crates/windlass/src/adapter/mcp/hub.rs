@@ -70,6 +70,9 @@ pub(super) struct Shared {
     servers: Mutex<BTreeMap<String, Entry>>,
     names: Mutex<Names>,
     tools: RwLock<Arc<[Arc<dyn Tool>]>>,
+    /// The same, as they were made: one that has not changed stays the same.
+    made: Mutex<BTreeMap<String, Arc<McpTool>>>,
+    resource_tools: [(String, Arc<dyn Tool>); 2],
     version: watch::Sender<u64>,
     order: AtomicU64,
     depths: Arc<Depths>,
@@ -99,6 +102,8 @@ impl McpHub {
             servers: Mutex::default(),
             names: Mutex::new(names),
             tools: RwLock::new(Arc::from([])),
+            made: Mutex::default(),
+            resource_tools: ResourceTools::of(me.clone()),
             version: watch::Sender::new(0),
             order: AtomicU64::new(0),
             depths: Arc::default(),
@@ -367,18 +372,21 @@ impl Shared {
         cores.sort_by_key(|(order, _)| *order);
         let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
         let mut has_resources = false;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *made);
         for (_, core) in cores.iter().filter(|(_, core)| core.config.enabled) {
             let listed = core.known().listed.tools.clone();
             for tool in &listed {
                 let name = self.name_of(core, &tool.name);
-                tools.insert(name.clone(), Arc::new(McpTool::new(core.clone(), &name, tool)));
+                let same = before.get(&name).filter(|made| made.is(core, tool)).cloned();
+                let made_tool = same.unwrap_or_else(|| Arc::new(McpTool::new(core.clone(), &name, tool)));
+                made.insert(name.clone(), made_tool.clone());
+                tools.insert(name, made_tool);
             }
             has_resources |= core.has_resources();
         }
         if has_resources {
-            for (name, tool) in ResourceTools::of(self.me.clone()) {
-                tools.insert(name, tool);
-            }
+            tools.extend(self.resource_tools.iter().cloned());
         }
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = tools.into_values().collect();
         self.version.send_modify(|version| *version += 1);

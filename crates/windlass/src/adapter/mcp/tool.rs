@@ -26,6 +26,17 @@ pub(super) struct McpTool {
 }
 
 impl McpTool {
+    /// Whether it is this tool as its server describes it now.
+    pub fn is(&self, core: &Arc<Core>, tool: &RemoteTool) -> bool {
+        let spec = &self.spec;
+        Arc::ptr_eq(&self.core, core)
+            && self.remote == tool.name
+            && spec.description == tool.description
+            && spec.input_schema == tool.input_schema
+            && spec.annotations == tool.annotations
+            && self.output_schema == tool.output_schema
+    }
+
     pub fn new(core: Arc<Core>, name: &str, tool: &RemoteTool) -> Self {
         let spec = ToolSpec {
             name: name.into(),
