@@ -139,7 +139,6 @@ fn tell(console: &Console, status: &ServerStatus) {
         Health::Unavailable { why, .. } => format!("not available: {why}"),
         Health::NeedsSignIn { .. } => "somebody has to sign in first".to_owned(),
         Health::Disabled => "switched off".to_owned(),
-        _ => String::new(),
     };
     console.out_line(&format!("{}  {}", status.name, shown_line(&told)));
     for tool in &status.tools {

@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod crash;
 mod gate;
+mod mcp;
 pub mod model;
 mod outside;
 mod policy;

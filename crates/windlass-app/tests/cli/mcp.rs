@@ -1,0 +1,70 @@
+//! Tool servers of the settings: listed, tested, required, and used by a run.
+
+use serde_json::Value;
+
+use super::{User, lines};
+
+/// A server in a few lines of shell.
+const SERVER: &str = r#"while read -r line; do id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p'); case "$line" in
+*'"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
+*'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}\n' "$id" ;;
+*'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"Read","inputSchema":{"type":"object"}},{"name":"odd","inputSchema":{"type":"array"}}]}}\n' "$id" ;;
+esac; done"#;
+
+fn configured(more: &str) -> User {
+    let user = User::new();
+    user.configure(&format!("[mcp.sh]\ncommand = 'sh'\nargs = ['-c', '''{SERVER}''']\n{more}"));
+    user
+}
+
+#[test]
+fn servers_are_listed_and_tested() {
+    let user = configured("trusted = true\n[mcp.off]\nurl = 'https://docs.example.com/mcp'\nenabled = false");
+    let listed = user.run(&["mcp", "list"]).exits(0).out;
+    assert_eq!(listed, "off  https://docs.example.com/mcp, switched off\nsh  sh, trusted\n");
+    let tested = user.run(&["mcp", "test"]).exits(0).out;
+    assert!(tested.contains("sh  1 tools\n    Read\n    odd is left out: "), "{tested}");
+    let line: Vec<Value> = lines(&user.run(&["mcp", "test", "sh", "--json"]).exits(0).out);
+    assert_eq!(
+        (line[0]["health"].as_str(), line[0]["protocol"].as_str()),
+        (Some("ready"), Some("2025-11-25"))
+    );
+    let unknown = user.run(&["mcp", "test", "git"]).exits(2);
+    assert!(unknown.err.contains("no server named `git` is configured"), "{unknown:?}");
+}
+
+// rows: SK-A12
+#[test]
+fn a_run_starts_without_a_server_that_is_away_unless_it_is_required() {
+    let user = User::new();
+    user.configure("[mcp.gone]\ncommand = 'no-such-program-here'");
+    user.run(&["run", "hello"]).exits(0);
+    let tested = user.run(&["mcp", "test"]).exits(1).out;
+    assert!(tested.contains("gone  not available: `no-such-program-here` cannot be started: "), "{tested}");
+    user.configure("[mcp.gone]\ncommand = 'no-such-program-here'\nrequired = true");
+    let refused = user.run(&["run", "hello"]).exits(2).err;
+    let wanted = "the server `gone` is required and did not answer in 5 attempts: `no-such-program-here` cannot be started";
+    assert!(refused.contains(wanted), "{refused}");
+}
+
+#[test]
+fn a_server_that_makes_no_sense_is_said_with_its_key() {
+    let user = User::new();
+    for (text, wanted) in [
+        ("[mcp.a]", "`mcp.a` needs either `command` or `url`"),
+        (
+            "[mcp.a]\nurl = 'x'\nheaders = { Authorization = 'Bearer x' }",
+            "`mcp.a.headers.Authorization` must not stand in a file",
+        ),
+        (
+            "[mcp.a]\nurl = 'x'\nheaders = { Authorization = 'env:NOT_SET_HERE' }",
+            "`mcp.a.headers.Authorization` refers to the variable NOT_SET_HERE",
+        ),
+        ("[mcp.a]\ncomand = 'x'", "unknown key `comand`"),
+        ("[mcp.a]\nurl = 'ftp://x'", "is neither http nor https"),
+    ] {
+        user.configure(text);
+        let said = user.run(&["mcp", "list"]).exits(2).err;
+        assert!(said.contains(wanted), "{text}: {said}");
+    }
+}
