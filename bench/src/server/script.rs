@@ -147,7 +147,9 @@ impl Script {
             Kind::Text(tokens) => Reply::Text(Text { tokens, opens_with_done: false }),
             Kind::Loop { turns, calls } => {
                 let turn = ask.progress.turn(calls);
-                let tool = ask.tools.iter().find(|tool| tool.name == "echo").or(ask.tools.first());
+                // The benchmark's own tool; else one that every folder's agent has, whatever else is offered.
+                let named = |name: &str| ask.tools.iter().find(|tool| tool.name == name);
+                let tool = named("echo").or_else(|| named("Edit")).or(ask.tools.first());
                 match tool {
                     Some(tool) if turn + 1 < turns => Reply::Calls(loop_calls(ask, tool, turn, calls)),
                     _ => last_text(false),
