@@ -84,7 +84,7 @@ fn options() -> RunOptions {
         at_limit: Some(AtLimit::Answer),
         offload: None,
         utc_offset_minutes: Some(-90),
-        own_tools: vec!["ApiCall".into()],
+        own_tools: Vec::new(),
     }
 }
 
@@ -427,6 +427,15 @@ fn every_kind_is_read_and_written_the_same_for_ever() {
     for name in KINDS {
         assert!(read.iter().any(|event| kind(&event.fact) == *name), "no `{name}` in the golden journal");
     }
+}
+
+/// What came later stands in a line only where there is something to say, so that older lines read and write as before.
+#[test]
+fn tools_of_a_single_run_are_kept_by_name() {
+    let line = serde_json::to_string(&RunOptions { own_tools: vec!["ApiCall".into()], ..options() }).unwrap();
+    assert!(line.ends_with(r#""own_tools":["ApiCall"]}"#), "{line}");
+    assert_eq!(serde_json::from_str::<RunOptions>(&line).unwrap().own_tools, ["ApiCall".into()]);
+    assert!(!serde_json::to_string(&options()).unwrap().contains("own_tools"));
 }
 
 #[test]

@@ -1,15 +1,16 @@
-//! A page as Markdown: its article where it has one, else all that it says.
+//! A page as Markdown: the part that it marks as what it is about, else all that it says.
 //!
 //! The parser is not trusted (`tool/confined.rs`), and pages that are built to make it slow never reach it
 //! (`scan.rs`): of them the bare text is shown.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use dom_query::{Document, NodeRef};
-use dom_smoothie::{Config, Readability, TextMode};
+use htmd::{HtmlToMarkdown, Node};
 use tokio_util::sync::CancellationToken;
 
 use super::scan::{Shape, scan};
+use super::tree;
 use crate::outbound::Url;
 use crate::tool::confined::{Confined, confined};
 
@@ -23,6 +24,8 @@ const MAX_DEPTH: usize = 512;
 const MAX_ELEMENTS: usize = 100_000;
 /// Attributes are compared with each other.
 const MAX_ATTRIBUTES: usize = 500;
+/// Parts that a page marks as what it is about and that are compared.
+const MAX_MARKED: usize = 50;
 /// An article says this part of what its page says, in percent, or it is not the whole of what was meant.
 const ARTICLE_PERCENT: usize = 30;
 
@@ -60,71 +63,57 @@ pub(super) fn read(html: &str, url: &Url, cancel: &CancellationToken) -> Result<
     }
 }
 
+/// What is no text of a page.
+const UNSEEN: &[&str] = &["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas"];
+
+/// What surrounds what a page is about.
+const AROUND: &[&str] = &["nav", "footer", "aside", "dialog"];
+
 /// Converts a page; `None` where it is nested too deeply after all.
 fn convert(html: &str, base: &Url) -> Option<Page> {
-    let document = Document::from(html);
-    if depth_of(&document.root()) > 2 * MAX_DEPTH {
+    let root = tree::parse(html)?;
+    if tree::depth(&root) > 2 * MAX_DEPTH {
         return None;
     }
-    make_absolute(&document, base);
-    let title = document.select_single("title").text();
+    let find = |name: &str| tree::walk(&root).into_iter().find(|node| tree::name(node) == name);
+    let title = find("title").map(|title| tree::text(&title)).unwrap_or_default();
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
-    let whole = {
-        let copy = document.clone();
-        copy.select("script, style, noscript, template, svg, iframe, [hidden], [aria-hidden=true]").remove();
-        let body = copy.body().unwrap_or_else(|| copy.root());
-        body.md(None).trim().to_owned()
-    };
-    let config =
-        Config { text_mode: TextMode::Markdown, max_elements_to_parse: MAX_ELEMENTS, ..Config::default() };
-    let reader = Readability::with_document(document, Some(base.as_str()), Some(config)).ok();
-    let article =
-        reader.and_then(|mut reader| if reader.is_probably_readable() { reader.parse().ok() } else { None });
-    let text = match article {
-        Some(article) if article.text_content.trim().len() * 100 >= whole.len() * ARTICLE_PERCENT => {
-            article.text_content.trim().to_owned()
-        }
-        Some(_) | None => whole,
-    };
-    Some(Page { title, text, note: None })
+    tree::remove(&root, |node| {
+        UNSEEN.contains(&tree::name(node))
+            || tree::attribute(node, "hidden").is_some()
+            || tree::attribute(node, "aria-hidden").is_some_and(|hidden| hidden == "true")
+    });
+    for node in tree::walk(&root) {
+        let name = match tree::name(&node) {
+            "a" => "href",
+            "img" => "src",
+            _ => continue,
+        };
+        tree::change(&node, name, |text| absolute(base, text));
+    }
+    let body = find("body").unwrap_or_else(|| root.clone());
+    let part = article(&body).unwrap_or(body);
+    tree::remove(&part, |node| AROUND.contains(&tree::name(node)));
+    let text = HtmlToMarkdown::new().tree_to_markdown(&part);
+    Some(Page { title, text: text.trim().to_owned(), note: None })
 }
 
-/// How deeply a tree is nested, found without recursion.
-fn depth_of(root: &NodeRef<'_>) -> usize {
-    let (mut depth, mut deepest, mut node) = (0_usize, 0_usize, *root);
-    loop {
-        if let Some(child) = node.first_child() {
-            depth += 1;
-            deepest = deepest.max(depth);
-            node = child;
-            continue;
-        }
-        loop {
-            if depth == 0 {
-                return deepest;
-            }
-            if let Some(next) = node.next_sibling() {
-                node = next;
-                break;
-            }
-            let Some(parent) = node.parent() else { return deepest };
-            depth -= 1;
-            node = parent;
-        }
-    }
+/// A link as it would be followed; `None` where no page is behind it.
+fn absolute(base: &Url, text: &str) -> Option<String> {
+    let url = base.join(text.trim()).ok()?;
+    matches!(url.scheme(), "http" | "https").then(|| url.into())
 }
 
-/// Writes links as they would be followed, and leaves none that no page is behind.
-fn make_absolute(document: &Document, base: &Url) {
-    for (selector, name) in [("a[href]", "href"), ("img[src]", "src")] {
-        for node in document.select(selector).nodes() {
-            let Some(text) = node.attr(name) else { continue };
-            match base.join(text.trim()) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") => node.set_attr(name, url.as_str()),
-                Ok(_) | Err(_) => node.remove_attr(name),
-            }
-        }
-    }
+/// The part that the page itself marks as what it is about, where that says enough of it.
+fn article(body: &Rc<Node>) -> Option<Rc<Node>> {
+    let said = |node: &Rc<Node>| tree::text(node).split_whitespace().map(str::len).sum::<usize>();
+    let marked = tree::walk(body).into_iter().filter(|node| {
+        let role = tree::attribute(node, "role");
+        matches!(tree::name(node), "article" | "main") || role.is_some_and(|role| role == "main")
+    });
+    // Parts in each other are walked over once for each: a page marks few.
+    let longest = marked.take(MAX_MARKED).max_by_key(said)?;
+    (said(&longest) * 100 >= said(body) * ARTICLE_PERCENT).then_some(longest)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod fetch;
 mod html;
 mod scan;
 mod search;
+mod tree;
 
 pub use fetch::{WebFetch, web_fetch};
 pub use search::{Provider, SearchError, WebSearch, web_search};

@@ -2,11 +2,11 @@
 //!
 //! Whoever asks often, or from a data centre, gets a page with a riddle, with status 202: that is said as what it is.
 
+use htmd::Node;
 use http::Method;
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderValue};
 
-use dom_query::Document;
-
+use super::super::tree;
 use super::{Engine, Found, below, is_page};
 use crate::outbound::{Request, Url};
 use crate::secret::Secret;
@@ -41,25 +41,32 @@ impl Engine for DuckDuckGo {
         if shape.depth > 200 || shape.elements > 20_000 || shape.attributes > 200 {
             return Err("it is no page of results".to_owned());
         }
-        let document = Document::from(text);
-        if document.select("[class*=anomaly], #challenge-form").exists() {
+        let root = tree::parse(text).ok_or("it is no page")?;
+        let nodes = tree::walk(&root);
+        let has = |fits: &dyn Fn(&Node) -> bool| nodes.iter().any(|node| fits(node));
+        let is_riddle = |node: &Node| {
+            tree::attribute(node, "class").is_some_and(|class| class.contains("anomaly"))
+                || tree::attribute(node, "id").is_some_and(|id| id == "challenge-form")
+        };
+        if has(&is_riddle) {
             return Err(RIDDLE.to_owned());
         }
         let mut found = Vec::new();
-        for result in document.select(".result").nodes() {
-            let class = result.attr("class").unwrap_or_default();
-            if class.contains("result--ad") || class.contains("result--no-result") {
-                continue;
-            }
-            let link = dom_query::Selection::from(*result).select(".result__a");
-            let Some(url) = link.attr("href").map(|href| target(&href)) else { continue };
-            let snippet = dom_query::Selection::from(*result).select(".result__snippet").text().to_string();
+        for result in
+            nodes.iter().filter(|node| tree::is_of(node, "result") && !tree::is_of(node, "result--ad"))
+        {
+            let parts = tree::walk(result);
+            let part = |class: &str| parts.iter().find(|node| tree::is_of(node, class));
+            let Some(link) = part("result__a") else { continue };
+            let Some(url) = tree::attribute(link, "href").map(|href| target(&href)) else { continue };
+            let snippet = part("result__snippet").map(tree::text).unwrap_or_default();
             if is_page(&url) {
-                found.push(Found { title: link.text().to_string(), url, snippet });
+                found.push(Found { title: tree::text(link), url, snippet });
             }
         }
-        let says_none = document.select(".no-results, .result--no-result").exists();
-        if found.is_empty() && !says_none {
+        let says_none =
+            |node: &Node| tree::is_of(node, "no-results") || tree::is_of(node, "result--no-result");
+        if found.is_empty() && !has(&says_none) {
             return Err("it is no page of results".to_owned());
         }
         Ok(found)
