@@ -268,7 +268,7 @@ impl Ground {
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
             .tools(tools)
-            .tool_source(servers)
+            .tool_source(servers.clone())
             .toolsets(config::toolsets(&self.settings.toolsets))
             .folder(homes.ground().clone())
             .folders(move |thread, recorded| {
