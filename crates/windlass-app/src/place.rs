@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::SetOnce;
 use windlass::adapter::clock::SystemClock;
-use windlass::adapter::mcp::McpHub;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
 use windlass::machine::{
@@ -81,8 +80,6 @@ pub struct Place {
     pub models: Arc<Catalog>,
     /// The folders that conversations work in.
     pub homes: Homes,
-    /// The tool servers; they end with it.
-    pub servers: Arc<McpHub>,
 }
 
 /// Whether a person may be asked to trust the folder's file.
@@ -268,7 +265,7 @@ impl Ground {
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
             .models(models.clone())
             .tools(tools)
-            .tool_source(servers.clone())
+            .tool_source(servers)
             .toolsets(config::toolsets(&self.settings.toolsets))
             .folder(homes.ground().clone())
             .folders(move |thread, recorded| {
@@ -280,7 +277,7 @@ impl Ground {
             None => builder,
         };
         let engine = finish(builder).build().await?;
-        Ok(Place { ground: self, engine, models, homes, servers })
+        Ok(Place { ground: self, engine, models, homes })
     }
 
     /// Opens the store for looking: no model is called.

@@ -23,6 +23,8 @@ pub(super) struct McpTool {
     /// The server's own name for it.
     remote: String,
     output_schema: Option<Value>,
+    /// The group that it belongs to.
+    tag: Option<String>,
 }
 
 impl McpTool {
@@ -44,7 +46,13 @@ impl McpTool {
             input_schema: tool.input_schema.clone(),
             annotations: tool.annotations,
         };
-        Self { core, spec, remote: tool.name.clone(), output_schema: tool.output_schema.clone() }
+        Self {
+            core,
+            spec,
+            remote: tool.name.clone(),
+            output_schema: tool.output_schema.clone(),
+            tag: tool.tag.clone(),
+        }
     }
 }
 
@@ -64,6 +72,10 @@ impl Tool for McpTool {
 
     fn is_trusted(&self) -> bool {
         self.core.config.trusted
+    }
+
+    fn toolset(&self) -> Option<&str> {
+        self.tag.as_deref()
     }
 
     fn server(&self) -> Option<&str> {
