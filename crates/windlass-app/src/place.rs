@@ -258,7 +258,8 @@ impl Ground {
         // Whoever only looks starts nothing.
         let servers = match used {
             [] => Arc::new(servers::hub(Vec::new())),
-            _ => servers::started(&self.settings, &tools).await?,
+            // On the heap: every command that opens a store would carry it.
+            _ => Box::pin(servers::started(&self.settings, &tools)).await?,
         };
         let builder = Engine::builder()
             .store(self.store())
