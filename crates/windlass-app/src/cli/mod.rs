@@ -139,19 +139,19 @@ pub struct OutputFlags {
 /// Runs a command.
 pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
     match cli.command {
-        None => chat::run(console, &chat::ChatArgs::default()).await,
+        None => Box::pin(chat::run(console, &chat::ChatArgs::default())).await,
         Some(Command::Run(args)) => run::run(console, &args).await,
-        Some(Command::Chat(args)) => chat::run(console, &args).await,
+        Some(Command::Chat(args)) => Box::pin(chat::run(console, &args)).await,
         Some(Command::Serve(args)) => serve::run(console, &args).await,
         Some(Command::Admin(args)) => admin::run(console, &args).await,
         Some(Command::Resume(args)) => resume::run(console, &args).await,
         Some(Command::Watch(args)) => watch::run(console, &args).await,
         Some(Command::Cancel(args)) => cancel::run(console, &args).await,
         Some(Command::Approvals(args)) => approvals::run(console, &args).await,
-        Some(Command::Grants(args)) => grants::run(console, &args).await,
+        Some(Command::Grants(args)) => Box::pin(grants::run(console, &args)).await,
         Some(Command::Mode(args)) => mode::mode(console, &args).await,
         Some(Command::Allow(args)) => mode::allow(console, &args).await,
-        Some(Command::Threads(args)) => threads::run(console, &args).await,
+        Some(Command::Threads(args)) => Box::pin(threads::run(console, &args)).await,
         Some(Command::Doctor(args)) => doctor::run(console, &args).await,
         Some(Command::Policy(args)) => policy::run(console, &args).await,
         Some(Command::Mcp(args)) => mcp::run(console, &args).await,
