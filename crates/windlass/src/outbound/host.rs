@@ -22,7 +22,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// Whether a host's name is meant, written as [`plain`] has it.
+    /// Whether a host's name is meant, written as `plain` has it.
     pub fn names(&self, host: &str) -> bool {
         match self {
             Self::Name(name) => name == host,
