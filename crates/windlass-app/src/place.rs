@@ -3,6 +3,7 @@
 //! Everything is checked here, before anything is started or changed.
 
 mod commands;
+mod meant;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -11,16 +12,13 @@ use tokio::sync::SetOnce;
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
-use windlass::machine::{
-    ADMIN, ModelName, ModelSettings, Party, Principal, Rule, RunId, ThreadId, Timestamp, Verdict,
-};
+use windlass::machine::{ADMIN, ModelName, ModelSettings, Party, Principal, Rule, Timestamp, Verdict};
 use windlass::port::clock::Clock;
-use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::port::observe::Observer;
 use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
-use windlass::{AgentConfig, Attend, Builder, Engine, EngineError, Task};
+use windlass::{AgentConfig, Attend, Builder, Engine, Task};
 
 use crate::account::Accounts;
 use crate::account::user::People;
@@ -33,9 +31,6 @@ use crate::policy::PolicyText;
 use crate::servers;
 use crate::trouble::Trouble;
 use crate::trust::{FolderFiles, Standing, Trusted};
-
-/// Rows read at a time. By a part of its id a run is found among the newest so many.
-const PAGE: usize = 1_000;
 
 /// What a report of a failure says of the place that it happened in.
 pub struct Opened {
@@ -346,61 +341,6 @@ impl Place {
         task
     }
 
-    /// Finds a run by its id or the end of it; without one, the newest that has not ended.
-    pub async fn find_run(&self, id: Option<&str>) -> anyhow::Result<RunRow> {
-        let Some(id) = id else {
-            return self.newest_open().await?.ok_or_else(|| self.nothing_open().into());
-        };
-        match self.engine.run_row(&RunId::from(id)).await {
-            Err(EngineError::NoRun(_)) => {}
-            found => return Ok(found?),
-        }
-        let rows = self.engine.runs(&RunQuery::newest(PAGE)).await?;
-        let mut found = rows.into_iter().filter(|row| names(id, row.view.run.as_str()));
-        match (found.next(), found.next()) {
-            (Some(row), None) => Ok(row),
-            (Some(_), Some(_)) => Err(several("run", id).into()),
-            (None, _) => Err(EngineError::NoRun(RunId::from(id)).into()),
-        }
-    }
-
-    /// The newest run that has not ended.
-    async fn newest_open(&self) -> Result<Option<RunRow>, EngineError> {
-        let open = RunQuery { active: Some(true), ..RunQuery::newest(1) };
-        Ok(self.engine.runs(&open).await?.into_iter().next())
-    }
-
-    fn nothing_open(&self) -> Trouble {
-        Trouble::usage(format!("no unfinished run in the folder `{}`", self.ground.folder.display()))
-            .hint("`windlass threads list` shows what is here; `--dir` or `--store` name another place")
-    }
-
-    /// Finds a thread by its id or the end of it; without one, the newest.
-    pub async fn find_thread(&self, id: Option<&str>) -> anyhow::Result<ThreadId> {
-        let Some(id) = id else {
-            let newest = self.engine.threads(&ThreadQuery { limit: 1, ..ThreadQuery::default() }).await?;
-            let none = || Trouble::usage("there is no thread yet").hint("`windlass run` starts one");
-            return newest.into_iter().next().map(|row| row.thread).ok_or_else(|| none().into());
-        };
-        match self.engine.thread(&ThreadId::from(id)).await {
-            Err(EngineError::NoThread(_)) => {}
-            found => return Ok(found?.thread),
-        }
-        let mut found = Vec::new();
-        let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
-        while found.len() < 2 {
-            let threads = self.engine.threads(&query).await?;
-            let Some(last) = threads.last() else { break };
-            query.before = Some((last.view.updated_at, last.thread.clone()));
-            found.extend(threads.into_iter().map(|row| row.thread).filter(|it| names(id, it.as_str())));
-        }
-        match (found.pop(), found.pop()) {
-            (Some(thread), None) => Ok(thread),
-            (Some(_), Some(_)) => Err(several("thread", id).into()),
-            (None, _) => Err(EngineError::NoThread(ThreadId::from(id)).into()),
-        }
-    }
-
     /// Makes a run's model callable before the run is picked up: a missing key must not end the run.
     pub fn prepare(&mut self, console: &Console, model: &ModelName) -> anyhow::Result<()> {
         let ready = self.ground.reach(console, model).map_err(anyhow::Error::from).and_then(|()| {
@@ -471,15 +411,6 @@ fn of_folder(
         console.warn(&what, &[&hint]);
     }
     Ok((None, policy.map_or(Ok(Vec::new()), PolicyText::tightening)?))
-}
-
-fn several(what: &str, id: &str) -> Trouble {
-    Trouble::usage(format!("`{id}` is the end of several {what}s' ids")).hint("give more of it")
-}
-
-/// Whether a text names an id: the whole, or its end.
-fn names(text: &str, id: &str) -> bool {
-    !text.is_empty() && id.ends_with(text)
 }
 
 /// A word as a shell takes it.

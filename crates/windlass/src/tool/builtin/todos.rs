@@ -44,14 +44,14 @@ struct WriteArguments {
 struct ReadArguments {}
 
 /// The name under which the list is kept with the thread.
-const TODOS: &str = "todos";
+const LIST: &str = "todos";
 
 /// Makes the tool `write_todos`.
 pub fn write_todos() -> FunctionTool {
     FunctionTool::new("write_todos", WRITE, |_: CallContext, arguments: WriteArguments| async move {
         written(&arguments.todos).unwrap_or_else(|Refusal(reason)| ToolOutput::error(reason))
     })
-    .keeps(TODOS)
+    .keeps(LIST)
     .annotations(read_only())
     // Not pure: two of them beside each other would not know of each other.
     .effect_class(EffectClass::Idempotent)
@@ -62,7 +62,7 @@ pub fn read_todos() -> FunctionTool {
     FunctionTool::new("read_todos", READ, |context: CallContext, _: ReadArguments| async move {
         ToolOutput::text(context.kept.unwrap_or_else(|| "[]".into()))
     })
-    .keeps(TODOS)
+    .keeps(LIST)
     .annotations(read_only())
     .effect_class(EffectClass::Pure)
 }
