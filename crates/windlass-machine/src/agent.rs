@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::id::{ModelName, ToolName};
 use crate::message::{BlobRef, Content, MicroUsd};
+use crate::policy::Mode;
 
 /// An agent as a run is pinned to it. Large parts are named by digest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,9 @@ pub struct Agent {
     /// What the run may use at most.
     #[serde(default)]
     pub limits: Limits,
+    /// The mode of a run for which nobody has chosen one, now or before in the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
 }
 
 /// How a model is asked; what a model does not support is dropped by its adapter.
@@ -207,6 +211,9 @@ pub struct ToolSpec {
     /// Hints about what a call does.
     #[serde(default)]
     pub annotations: Annotations,
+    /// The modes that have none of its calls; a request shows a placeholder there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<Mode>,
 }
 
 /// Hints about what a call does, as in MCP; a missing hint counts as the careful answer.

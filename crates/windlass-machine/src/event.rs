@@ -5,6 +5,7 @@
 
 mod ask;
 mod call;
+mod file;
 mod run;
 mod version;
 
@@ -16,30 +17,16 @@ use serde_json::Value;
 
 pub use self::ask::{Answer, InterruptKind, LimitAsked, Next, Question, Refused, Reply};
 pub use self::call::{CancelReason, Outcome, Rest, Verdict};
-pub use self::run::{
-    AtLimit, Offload, Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode, Surface, Totals,
-};
-pub use self::version::{UnreadableEvent, VERSION, upcast};
+pub use self::file::{FileChange, FileImage};
+pub use self::run::{AtLimit, Offload, Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode};
+pub use self::run::{Surface, TitleMade, Totals};
+pub use self::version::{Event, UnreadableEvent, VERSION, upcast};
 use crate::agent::{Agent, EffectClass};
 use crate::id::{
-    Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
-    Timestamp,
+    Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, Seq, ThreadId, Timestamp,
 };
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{Approver, FailureClass, Terms};
-
-/// A recorded fact with its time and place.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// When it was decided; never earlier than the event before it.
-    pub at: Timestamp,
-    /// The run that it belongs to, where it belongs to one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<RunId>,
-    /// What happened.
-    #[serde(flatten)]
-    pub fact: Fact,
-}
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,8 +62,11 @@ pub enum Fact {
     ThreadTitled {
         /// At most 60 characters.
         title: String,
-        /// Who set it; `engine` for the one made from the first message.
+        /// Who set it; `engine` for those that nobody gave.
         by: Principal,
+        /// What it cost, where a model was asked; it does not count over a person's, which is then said again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        made: Option<Box<TitleMade>>,
     },
     /// A message entered the history.
     #[serde(rename = "message.received")]
@@ -273,7 +263,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         recheck: bool,
         /// The terms of the approval that is asked for then.
-        #[serde(default, skip_serializing_if = "is_usual")]
+        #[serde(default, skip_serializing_if = "Terms::is_usual")]
         terms: Terms,
     },
     /// What a call would do is known.
@@ -298,7 +288,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallKey>,
         /// Whose reply counts, how many are needed, and what silence means.
-        #[serde(default, skip_serializing_if = "is_usual")]
+        #[serde(default, skip_serializing_if = "Terms::is_usual")]
         terms: Terms,
     },
     /// One of several approvals that are needed came.
@@ -418,6 +408,15 @@ pub enum Fact {
         /// All of it.
         value: Content,
     },
+    /// A call is about to change a file, which it does only then.
+    #[serde(rename = "file.changing")]
+    FileChanging {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+        /// Which, and what was there before.
+        change: Box<FileChange>,
+    },
     /// A dispatched call's outcome is unknown, and a read is about to be made that may tell it.
     #[serde(rename = "tool.reconciling")]
     ToolReconciling {
@@ -492,8 +491,4 @@ pub enum Fact {
         /// The data.
         data: Value,
     },
-}
-
-fn is_usual(terms: &Terms) -> bool {
-    *terms == Terms::default()
 }

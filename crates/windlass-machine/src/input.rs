@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::agent::{Agent, Annotations, EffectClass};
 use crate::command::Command;
-use crate::event::{Answer, InterruptKind, Refused, Rest, RunOptions};
+use crate::event::{Answer, FileChange, InterruptKind, Refused, Rest, RunOptions, TitleMade};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId};
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::{FailureClass, Grant, Policy, Terms, Trust};
+use crate::policy::{Area, FailureClass, Grant, Policy, Terms, Trust};
 
 /// What arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +71,13 @@ pub enum Input {
         /// Whose wish.
         by: Principal,
     },
+    /// A model was asked for a title. It counts where no person has given one; what it cost counts always.
+    TitleMade {
+        /// At most 60 characters are kept; empty where the model's answer was none.
+        title: String,
+        /// What it cost.
+        made: Box<TitleMade>,
+    },
     /// The active run goes on with another model.
     SwitchModel {
         /// Which.
@@ -112,6 +119,13 @@ pub enum Input {
         /// What the model sees instead of the first part of `content`, a text; the whole of that stays to be fetched.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offloaded: Option<Box<Offloaded>>,
+    },
+    /// A tool at work is about to change a file, and waits until that is recorded.
+    FileChanging {
+        /// Which call.
+        call: CallKey,
+        /// Which file, and what is there.
+        change: Box<FileChange>,
     },
     /// A tool cannot go on without an outside reply: its call is parked, and started again with the reply.
     ToolAsked {
@@ -177,6 +191,9 @@ pub enum Input {
         call: CallKey,
         /// Why.
         reason: String,
+        /// The policy now, with the open calls as they stand: what is called again is judged again.
+        #[serde(default)]
+        view: View,
     },
     /// Something was in flight, and the process that had it is gone.
     Lost {
@@ -203,6 +220,7 @@ impl Input {
             | Self::ModelStopped { .. }
             | Self::ToolReturned { .. }
             | Self::ToolStopped { .. }
+            | Self::FileChanging { .. }
             | Self::ToolAsked { .. }
             | Self::ToolDeferred { .. }
             | Self::Previewed { .. }
@@ -218,6 +236,7 @@ impl Input {
             | Self::Cancel { .. }
             | Self::Answered { .. }
             | Self::Title { .. }
+            | Self::TitleMade { .. }
             | Self::SwitchModel { .. }
             | Self::Note { .. } => false,
         }
@@ -410,6 +429,9 @@ pub struct KnownCall {
     pub annotations: Annotations,
     /// Whether the hints are believed.
     pub trust: Trust,
+    /// What the tool is about.
+    #[serde(default)]
+    pub area: Area,
     /// The server that the tool belongs to.
     pub server: Option<String>,
     /// Digest of the tool's schema.

@@ -32,6 +32,7 @@
 //!     tools: None,
 //!     settings: ModelSettings::default(),
 //!     limits: Limits::default(),
+//!     mode: None,
 //! };
 //! let message = NewMessage {
 //!     id: "message-1".into(),

@@ -13,21 +13,22 @@ use serde::{Deserialize, Serialize};
 
 pub use self::call::{Call, CallStatus, Changed, Line};
 pub use self::run::{Approval, Asked, Phase, Run, Streak};
-pub(crate) use self::run::{POLICY, RUN_TIMEOUT};
+pub(crate) use self::run::{ENGINE, POLICY, RUN_TIMEOUT};
 use crate::agent::Agent;
 use crate::context::nudge;
 use crate::event::{
-    Answer, Event, Fact, InterruptKind, Place, Queued, Refused, RunOptions, RunStatus, StepMode, Totals,
+    Answer, Event, Fact, FileChange, InterruptKind, Place, Queued, Refused, RunOptions, RunStatus, StepMode,
+    Totals,
 };
 use crate::id::{
     Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
     Timestamp,
 };
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
-use crate::policy::Failures;
+use crate::policy::{Failures, Mode};
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 5;
+pub const FOLD: u32 = 6;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -50,6 +51,8 @@ pub struct State {
     pub folder: Option<String>,
     /// The title.
     pub title: Option<String>,
+    /// Who gave the title; `None` where nobody did.
+    pub named_by: Option<Principal>,
     /// What the model has seen and said.
     pub history: History,
     /// Messages that wait, in order.
@@ -60,10 +63,14 @@ pub struct State {
     pub last: Option<Finished>,
     /// The model that a person chose for the thread; it goes before the agent's own.
     pub model: Option<ModelName>,
+    /// The mode of the last run for which somebody had chosen one; the next one's, unless another is chosen for it.
+    pub mode: Option<Mode>,
     /// What tools keep with the thread, by name.
     pub kept: BTreeMap<String, Content>,
     /// Results that the model sees summaries of, by what they are asked for, oldest first.
     pub offloaded: VecDeque<(String, BlobRef)>,
+    /// Bytes that are kept of files as they were before tools changed them.
+    pub file_bytes: u64,
     /// A budget that has no room for the next step, until somebody is asked about it or the run ends.
     pub refused: Option<(String, u64, Refused)>,
 }
@@ -152,7 +159,7 @@ impl State {
                 self.workspace.clone_from(workspace);
                 self.folder.clone_from(folder);
             }
-            Fact::ThreadTitled { title, by: _ } => self.title = Some(title.clone()),
+            Fact::ThreadTitled { title, by, made: _ } => self.name(title, by),
             Fact::MessageReceived { message, id: _, by: _ } => self.history.push(message.clone()),
             Fact::MessageQueued { .. }
             | Fact::MessageTaken { .. }
@@ -184,6 +191,7 @@ impl State {
             | Fact::ToolReconciling { call, .. }
             | Fact::ToolUnresolved { call, .. } => self.with_run(|run| run.call_changed(*call, &event.fact)),
             Fact::ToolKept { name, value, call: _ } => self.keep(name, value),
+            Fact::FileChanging { change, call: _ } => self.keep_file(change),
             Fact::ResultOffloaded { call, reference, payload, summary } => {
                 self.offload(*call, (reference, payload), summary);
             }
@@ -210,6 +218,11 @@ impl State {
             Fact::ToolInDoubt { .. } | Fact::ThreadForked { .. } | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
+    }
+
+    fn name(&mut self, title: &str, by: &Principal) {
+        self.title = Some(title.to_owned());
+        self.named_by = Some(by.clone()).filter(|by| by.as_str() != ENGINE);
     }
 
     fn reach_limit(&mut self, limit: &str, figure: u64, refused: Option<&Refused>) {
@@ -256,6 +269,7 @@ impl State {
     fn start_run(&mut self, event: &Event, agent: &Arc<Agent>, options: &RunOptions, by: &Principal) {
         let Some(id) = event.run.clone() else { return };
         let model = self.model.clone().or_else(|| agent.models.first().cloned());
+        self.mode = options.mode.or(self.mode);
         self.run = Some(Run {
             id,
             agent: agent.clone(),
@@ -315,6 +329,10 @@ impl State {
             self.offloaded.pop_front();
         }
         self.with_run(|run| run.summarised(call, summary));
+    }
+
+    fn keep_file(&mut self, change: &FileChange) {
+        self.file_bytes = self.file_bytes.saturating_add(change.kept_bytes());
     }
 
     fn keep(&mut self, name: &str, value: &Content) {

@@ -43,6 +43,7 @@ pub fn agent() -> Agent {
         tools: None,
         settings: ModelSettings::default(),
         limits: Limits::default(),
+        mode: None,
     }
 }
 
@@ -70,6 +71,7 @@ pub fn known_call(class: EffectClass, allowed: bool, arguments: Arguments) -> Kn
         class,
         annotations: Annotations { read_only_hint: allowed, ..Annotations::default() },
         trust: Trust::Trusted,
+        area: Area::Work,
         server: None,
         schema: Digest::of(b"schema"),
         arguments,
@@ -188,4 +190,18 @@ pub fn reply(attempt: Attempt, blocks: Vec<Block>, stop: StopReason, view: View)
 
 pub fn failure(attempt: Attempt, class: FailureClass) -> ModelFailed {
     ModelFailed { attempt, class, message: "it broke".into(), retry_after_ms: None, partial: None }
+}
+
+/// What a made title cost.
+pub fn title_made() -> TitleMade {
+    let usage = Usage { input: Some(90), output: Some(9), ..Usage::default() };
+    TitleMade { model: "test/a".into(), usage, cost: Some(MicroUsd(3)) }
+}
+
+/// A file that is about to be deleted.
+pub fn file_change() -> Box<FileChange> {
+    let (digest, media_type) = (Digest::of(b"old"), "application/octet-stream".into());
+    let blob = BlobRef { digest, media_type, size_bytes: 3, tokens: 1 };
+    let before = FileImage::Kept { blob, mode: 0o644 };
+    Box::new(FileChange { path: "a.txt".into(), before, after: FileImage::Missing })
 }

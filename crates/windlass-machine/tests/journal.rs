@@ -28,7 +28,7 @@ kinds! {
     ThreadCreated, ThreadForked, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, MessageEdited, MessagePromoted, RunStarted,
     RunFinished, RunWithdrawn, StepStarted, StepReplied, StepFailed, CallJudged, GrantUsed, CallEdited,
     CallPreviewing, CallPreviewed, InterruptOpened, InterruptVoted, InterruptReminded, InterruptEscalated,
-    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolDeferred, ToolKept, ResultOffloaded, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
+    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolDeferred, ToolKept, FileChanging, ResultOffloaded, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
 }
 
 /// Each kind with its fields filled, then with those left out that may be. What is new goes to the end.
@@ -80,6 +80,7 @@ fn agent(full: bool) -> Arc<Agent> {
 fn options() -> RunOptions {
     RunOptions {
         surface: Surface::Chat,
+        mode: None,
         serialized: true,
         at_limit: Some(AtLimit::Answer),
         offload: None,
@@ -143,7 +144,12 @@ fn thread_facts() -> Vec<Fact> {
             by: by(),
             when: Timestamp(1_795_236_000_000),
         },
-        Fact::ThreadTitled { title: "A title".into(), by: by() },
+        Fact::ThreadTitled { title: "A title".into(), by: by(), made: None },
+        Fact::ThreadTitled {
+            title: "A made title".into(),
+            by: "engine".into(),
+            made: Some(Box::new(fixture::title_made())),
+        },
         Fact::MessageReceived { id: id(), message: message(), by: by() },
         Fact::MessageQueued { id: id(), queued: queued(Place::AfterRun) },
         Fact::MessageQueued { id: id(), queued: queued(Place::AfterStep) },
@@ -334,7 +340,17 @@ fn later_facts() -> Vec<Fact> {
             payload: blob(),
             summary: "[Read] …".into(),
         },
+        changing(FileImage::Missing, FileImage::Known { digest: digest(), size_bytes: 8 }),
+        changing(FileImage::Kept { blob: blob(), mode: 0o640 }, FileImage::Missing),
+        changing(
+            FileImage::TooLarge { size_bytes: 1 << 40 },
+            FileImage::Known { digest: digest(), size_bytes: 0 },
+        ),
     ]
+}
+
+fn changing(before: FileImage, after: FileImage) -> Fact {
+    Fact::FileChanging { call: CALL, change: Box::new(FileChange { path: "src/a.rs".into(), before, after }) }
 }
 
 fn terms() -> Terms {
@@ -374,7 +390,7 @@ fn interrupt_facts() -> Vec<Fact> {
         usual(InterruptKind::Hook { tool: tool(), reason: "an odd hour".into() }),
         usual(InterruptKind::Question(Box::new(question))),
         usual(InterruptKind::Question(Box::default())),
-        usual(InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into() }),
+        usual(InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into(), message: None }),
         usual(InterruptKind::Handoff { runner: "clerk".into() }),
         usual(InterruptKind::InDoubt { tool: tool() }),
         usual(limit(None)),
@@ -429,6 +445,23 @@ fn every_kind_is_read_and_written_the_same_for_ever() {
     }
 }
 
+#[test]
+fn a_page_of_a_server_keeps_what_it_says_and_a_sign_in_says_nothing() {
+    let kind = |message: Option<&str>| InterruptKind::SignIn {
+        server: "mail".into(),
+        url: "https://mail/in".into(),
+        message: message.map(str::to_owned),
+    };
+    for (message, wanted) in [
+        (None, r#"{"sign_in":{"server":"mail","url":"https://mail/in"}}"#),
+        (Some("Pay"), r#"{"sign_in":{"server":"mail","url":"https://mail/in","message":"Pay"}}"#),
+    ] {
+        let line = serde_json::to_string(&kind(message)).unwrap();
+        assert_eq!(line, wanted);
+        assert_eq!(serde_json::from_str::<InterruptKind>(&line).unwrap(), kind(message));
+    }
+}
+
 /// What came later stands in a line only where there is something to say, so that older lines read and write as before.
 #[test]
 fn tools_of_a_single_run_are_kept_by_name() {
@@ -436,6 +469,12 @@ fn tools_of_a_single_run_are_kept_by_name() {
     assert!(line.ends_with(r#""own_tools":["ApiCall"]}"#), "{line}");
     assert_eq!(serde_json::from_str::<RunOptions>(&line).unwrap().own_tools, ["ApiCall".into()]);
     assert!(!serde_json::to_string(&options()).unwrap().contains("own_tools"));
+    // Runs of before there were modes could do everything.
+    let line = serde_json::to_string(&RunOptions { mode: Some(Mode::Plan), ..options() }).unwrap();
+    assert!(line.contains(r#""mode":"plan""#), "{line}");
+    assert_eq!(serde_json::from_str::<RunOptions>(&line).unwrap().mode(), Mode::Plan);
+    assert!(!serde_json::to_string(&options()).unwrap().contains("mode"));
+    assert_eq!(options().mode(), Mode::Agent);
 }
 
 #[test]
@@ -458,16 +497,4 @@ fn what_cannot_be_read_is_refused() {
     for damaged in ["", "{", "[]", r#"{"v":1,"at":1,"type":"thread.exploded"}"#, r#"{"v":1,"type":"note"}"#] {
         assert!(matches!(Event::decode(damaged), Err(UnreadableEvent::Damaged(_))), "{damaged}");
     }
-}
-
-#[test]
-fn a_journal_of_another_thread_and_a_strange_snapshot_are_noticed() {
-    let journal = tell(3, Tale::Calm).journal;
-    let other = Machine::restore("u".into(), None, journal.iter().cloned());
-    assert!(matches!(other, Err(CorruptJournal::OtherThread { .. })));
-    let snapshot = Machine::restore("t".into(), None, journal.iter().cloned()).unwrap().snapshot();
-    assert!(snapshot.is_usable());
-    assert!(!Snapshot { fold: snapshot.fold + 1, ..snapshot.clone() }.is_usable());
-    assert!(!Snapshot { seq: snapshot.seq.next(), ..snapshot.clone() }.is_usable());
-    assert!(!Snapshot { bytes: b"{}".to_vec(), ..snapshot }.is_usable());
 }

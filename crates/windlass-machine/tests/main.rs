@@ -7,6 +7,7 @@ mod decision;
 mod fixture;
 mod fork;
 mod journal;
+mod modes;
 mod nonsense;
 mod people;
 mod policy;

@@ -21,7 +21,7 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
         call.step = number(dice);
     }
     let text = any_text;
-    match dice.below(23) {
+    match dice.below(25) {
         0 => any_message(dice),
         1 => Input::Withdraw { id: any_id(dice, machine), by: any_sender(dice) },
         19 => {
@@ -38,7 +38,7 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
         20 => Input::SendNow { id: any_id(dice, machine), by: any_sender(dice) },
         2 => Input::Cancel { run: dice.one_in(2).then(|| text(dice).into()), by },
         3 | 4 => any_answers(dice, machine, call),
-        5 => Input::Title { title: text(dice).into(), by },
+        5 => any_title(dice, by),
         6 => Input::SwitchModel { model: text(dice).into(), by },
         7 => Input::Note { name: text(dice).into(), data: serde_json::json!([1, null]) },
         8 | 9 => {
@@ -75,7 +75,7 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
                 Box::new(Offloaded { reference: text(dice).into(), payload, summary: text(dice).into() })
             }),
         },
-        13 => Input::ToolStopped { call, reason: text(dice).into() },
+        13 => Input::ToolStopped { call, reason: text(dice).into(), view: some_view(dice) },
         14 => {
             let mut begun = [machine.unfinished(), machine.wants()].concat();
             begun.push(Command::CallModel { attempt, model: "x".into() });
@@ -102,9 +102,15 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             refused: Refused { taken: dice.roll(), wanted: u64::MAX, approvers: any_approvers(dice) },
             message: None,
         },
+        23 => any_change(call, text(dice)),
         _ if dice.one_in(2) => Input::Rejudge { view: some_view(dice) },
         _ => Input::Tick,
     }
+}
+
+fn any_change(call: CallKey, path: &str) -> Input {
+    let (before, after) = (FileImage::Missing, FileImage::TooLarge { size_bytes: u64::MAX });
+    Input::FileChanging { call, change: Box::new(FileChange { path: path.into(), before, after }) }
 }
 
 fn any_sender(dice: &mut Dice) -> Principal {
@@ -180,7 +186,7 @@ fn any_kind(dice: &mut Dice) -> InterruptKind {
             free_input: dice.one_in(2),
             ..Question::default()
         })),
-        3 => InterruptKind::SignIn { server: text.into(), url: text.into() },
+        3 => InterruptKind::SignIn { server: text.into(), url: text.into(), message: Some(text.into()) },
         4 => InterruptKind::Handoff { runner: text.into() },
         5 => InterruptKind::InDoubt { tool: text.into() },
         _ => InterruptKind::Limit(Box::new(LimitAsked {
@@ -258,6 +264,7 @@ fn some_view(dice: &mut Dice) -> View {
     let grant = Grant {
         id: any_text(dice).into(),
         tool: "Tool".into(),
+        server: None,
         arguments: Vec::new(),
         remaining: [None, Some(0), Some(1)][dice.below(3) as usize],
         expires_at: dice.one_in(4).then_some(Timestamp(5_000)),
@@ -289,4 +296,12 @@ fn any_call(dice: &mut Dice) -> CallView {
         _ => None,
     };
     if dice.one_in(4) { CallView::Unknown } else { CallView::Known(Box::new(known)) }
+}
+
+fn any_title(dice: &mut Dice, by: Principal) -> Input {
+    let title = any_text(dice).into();
+    match dice.one_in(2) {
+        true => Input::Title { title, by },
+        false => Input::TitleMade { title, made: Box::new(fixture::title_made()) },
+    }
 }

@@ -211,6 +211,9 @@ pub fn refill(world: &mut World, input: Input) -> Input {
             Input::Answered { answers, by, grants, view }
         }
         Input::Lost { command, view: _ } => Input::Lost { command, view: world.view(&[]) },
+        Input::ToolStopped { call, reason, view: _ } => {
+            Input::ToolStopped { call, reason, view: world.view(&[]) }
+        }
         Input::Rejudge { view: _ } => {
             world.change_policy();
             world.version += 1;

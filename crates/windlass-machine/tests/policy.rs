@@ -137,6 +137,7 @@ fn any_policy(dice: &mut Dice) -> Policy {
     let grant = |dice: &mut Dice, id: u64| Grant {
         id: id.to_string(),
         tool: one(dice, &["a", "b"]).into(),
+        server: one(dice, &[None, Some("s".to_owned())]),
         arguments: (0..dice.below(2)).map(|_| any_condition(dice)).collect(),
         remaining: dice.one_in(2).then(|| dice.below(2) as u32),
         expires_at: dice.one_in(2).then(|| Timestamp(dice.below(4))),
@@ -338,8 +339,8 @@ fn the_random_rules_meet_the_random_calls() {
     let kinds = [
         (0, "allowlist"),
         (0, "annotations"),
+        (0, "auto-run"),
         (0, "grant"),
-        (0, "mode"),
         (0, "r"),
         (1, "annotations"),
         (1, "error"),

@@ -253,6 +253,7 @@ impl Reference {
             | Fact::ToolParked { .. }
             | Fact::ToolDeferred { .. }
             | Fact::ToolKept { .. }
+            | Fact::FileChanging { .. }
             | Fact::ResultOffloaded { .. }
             | Fact::ToolReconciling { .. }
             | Fact::ToolUnresolved { .. }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use windlass_machine::RunStatus;
+use windlass_machine::{CorruptJournal, Machine, RunStatus, Snapshot};
 
 use crate::journal::{KINDS, kind};
 use crate::reference::Entry;
@@ -86,4 +86,16 @@ fn random_crash_schedules() {
     // A world in which nothing goes wrong tests nothing.
     assert!(count < 1_000 || doubts.load(Ordering::Relaxed) > count / 20);
     assert!(count < 1_000 || equal.load(Ordering::Relaxed) > count / 20);
+}
+
+#[test]
+fn a_journal_of_another_thread_and_a_strange_snapshot_are_noticed() {
+    let journal = tell(3, Tale::Calm).journal;
+    let other = Machine::restore("u".into(), None, journal.iter().cloned());
+    assert!(matches!(other, Err(CorruptJournal::OtherThread { .. })));
+    let snapshot = Machine::restore("t".into(), None, journal.iter().cloned()).unwrap().snapshot();
+    assert!(snapshot.is_usable());
+    assert!(!Snapshot { fold: snapshot.fold + 1, ..snapshot.clone() }.is_usable());
+    assert!(!Snapshot { seq: snapshot.seq.next(), ..snapshot.clone() }.is_usable());
+    assert!(!Snapshot { bytes: b"{}".to_vec(), ..snapshot }.is_usable());
 }

@@ -47,7 +47,9 @@ impl<'a> Flags<'a> {
                 free_input: self.has("free"),
                 ..Question::default()
             })),
-            "signin" => InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into() },
+            "signin" => {
+                InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into(), message: None }
+            }
             "handoff" => InterruptKind::Handoff { runner: "clerk".into() },
             "doubt" => InterruptKind::InDoubt { tool: "Pay".into() },
             other => panic!("nobody asks `{other}`"),

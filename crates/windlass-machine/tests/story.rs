@@ -51,6 +51,10 @@ impl World {
         new.options.serialized = dice.one_in(4);
         new.options.surface = Surface::Chat;
         new.options.at_limit = [None, Some(AtLimit::Answer), Some(AtLimit::Fail)][dice.below(3) as usize];
+        let mut dice_of_mode = fixture::dice(&[self.seed, 82, number]);
+        if dice_of_mode.one_in(3) {
+            new.options.mode = Some(Mode::ALL[dice_of_mode.below(3) as usize]);
+        }
         if self.tale == Tale::Wild {
             new.when_busy = match self.dice.below(6) {
                 0 => WhenBusy::Reject,
@@ -147,7 +151,7 @@ fn question(dice: &mut Dice) -> KnownCall {
     };
     let asks = Some((InterruptKind::Question(Box::new(question)), Terms::default()));
     let class = if dice.one_in(2) { EffectClass::Pure } else { EffectClass::Idempotent };
-    KnownCall { asks, ..known_call(class, dice.one_in(2), as_asked("{}")) }
+    KnownCall { asks, area: Area::People, ..known_call(class, dice.one_in(2), as_asked("{}")) }
 }
 
 /// Tools whose calls rules ask about.
@@ -168,6 +172,7 @@ pub fn policy(seed: u64, tale: Tale) -> Policy {
     let grant = Grant {
         id: "g1".into(),
         tool: GRANTED.into(),
+        server: None,
         arguments: Vec::new(),
         remaining,
         expires_at: None,

@@ -43,7 +43,10 @@ pub fn told(fact: &Fact) -> String {
     match fact {
         Fact::ThreadCreated { thread, .. } => format!("thread.created {thread}"),
         Fact::ThreadForked { from, until, by, .. } => format!("thread.forked {from} {until} by {by}"),
-        Fact::ThreadTitled { title, by } => format!("thread.titled {title:?} by {by}"),
+        Fact::ThreadTitled { title, by, made } => {
+            let made = made.as_ref().map(|made| format!(" made {}", text(made))).unwrap_or_default();
+            format!("thread.titled {title:?} by {by}{made}")
+        }
         Fact::MessageReceived { id, message, .. } => {
             format!("message.received {id} {:?}", message.plain_text())
         }
@@ -109,6 +112,7 @@ pub fn told(fact: &Fact) -> String {
         | Fact::ToolParked { .. }
         | Fact::ToolDeferred { .. }
         | Fact::ToolKept { .. }
+        | Fact::FileChanging { .. }
         | Fact::ResultOffloaded { .. }
         | Fact::ToolReconciling { .. }
         | Fact::ToolUnresolved { .. }
@@ -177,6 +181,15 @@ fn told_of_call(fact: &Fact) -> String {
         Fact::ToolKept { call, name, value } => {
             format!("tool.kept {} {name} {:?}", at(call), shown(value))
         }
+        Fact::FileChanging { call, change } => {
+            format!(
+                "file.changing {} {} {} -> {}",
+                at(call),
+                change.path,
+                text(&change.before),
+                text(&change.after)
+            )
+        }
         Fact::ToolReconciling { call, attempt, until } => {
             format!("tool.reconciling {} read {attempt} until {}", at(call), time(*until))
         }
@@ -236,7 +249,10 @@ fn told_kind(kind: &InterruptKind) -> String {
         }
         InterruptKind::Hook { tool, reason } => format!("hook about {tool} {reason:?}"),
         InterruptKind::Question(question) => format!("question {:?}", question.summary),
-        InterruptKind::SignIn { server, url } => format!("sign-in at {server} {url}"),
+        InterruptKind::SignIn { server, url, message } => {
+            let said = message.as_ref().map(|message| format!(" ({message})")).unwrap_or_default();
+            format!("sign-in at {server} {url}{said}")
+        }
         InterruptKind::Handoff { runner } => format!("hand-off to {runner}"),
         InterruptKind::InDoubt { tool } => format!("doubt about {tool}"),
         InterruptKind::Limit(asked) => {

@@ -174,6 +174,7 @@ impl World {
                 assert_eq!(self.machine.handle(&input, now), decided, "handle is a function");
                 assert_eq!(self.machine, copy, "handle changes nothing");
             }
+            self.check_mode(&input, decided.as_deref().unwrap_or_default());
             for event in decided.into_iter().flatten() {
                 self.machine.apply(&event);
                 batch.push(event);
@@ -285,7 +286,8 @@ impl World {
                 fresh || changes_nothing,
                 "{command:?} is wanted, not in flight, and was not just recorded"
             );
-            if let Command::CallTool { effect, class, reply, resumed, .. } = &command {
+            if let Command::CallTool { call, effect, class, reply, resumed, .. } = &command {
+                self.check_start(*call, *class);
                 let count = self.dispatched.entry(effect.clone()).or_default();
                 *count += 1;
                 let said = |times: &HashMap<EffectId, u32>| times.get(effect).copied().unwrap_or(0);
@@ -378,7 +380,7 @@ impl World {
         let kept = Wants::of(reply, resumed);
         let killed = self.stopping && self.dice.one_in(2) || self.tale == Tale::Wild && self.dice.one_in(20);
         if killed {
-            return Input::ToolStopped { call, reason: "it hung".into() };
+            return Input::ToolStopped { call, reason: "it hung".into(), view: View::default() };
         }
         if let Some(after_ms) = self.will_defer(effect, kept) {
             let state = Some(Wants { deferred: kept.deferred + 1, ..kept }.state());
@@ -386,8 +388,9 @@ impl World {
             return Input::ToolDeferred { call, after_ms, state, rest };
         }
         if let Some(asked) = self.will_ask(effect, kept) {
+            let url = "https://mail/in".into();
             let kind = match asked {
-                0 => InterruptKind::SignIn { server: "mail".into(), url: "https://mail/in".into() },
+                0 => InterruptKind::SignIn { server: "mail".into(), url, message: None },
                 _ => InterruptKind::Handoff { runner: "clerk".into() },
             };
             let state = Some(Wants { asked: asked + 1, ..kept }.state());
@@ -403,6 +406,10 @@ impl World {
             let summary = format!("a summary of {effect}").into();
             Box::new(Offloaded { reference: effect.to_string(), payload, summary })
         });
+        // Some change a file first.
+        if self.tale == Tale::Wild && fixture::dice(&[self.seed, hash(effect.as_str()), 400]).one_in(3) {
+            self.mail.push_back(Input::FileChanging { call, change: fixture::file_change() });
+        }
         // Some tools keep something: who has written last.
         let keeps = fixture::dice(&[self.seed, hash(effect.as_str()), 200]).one_in(3);
         let kept = || Box::new(Kept { name: "tasks".into(), value: effect.to_string().into() });

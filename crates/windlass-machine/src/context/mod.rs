@@ -4,6 +4,7 @@
 //! becomes part of the history.
 
 mod fragment;
+mod mode;
 pub(crate) mod nudge;
 mod part;
 mod repair;
@@ -16,9 +17,11 @@ pub use self::nudge::{EMPTY_RETRIES, OVERRUN_RETRIES};
 pub use self::part::{Part, PartContent, PartKind};
 pub use self::repair::arguments as repair_arguments;
 pub use self::request::ModelRequest;
-use crate::event::StepMode;
+use crate::agent::Agent;
+use crate::event::{RunOptions, StepMode};
 use crate::id::Digest;
-use crate::message::{Message, Role};
+use crate::message::{Content, Message, Role};
+use crate::policy::Mode;
 use crate::state::{Run, State};
 
 /// The name under which a tool keeps with the thread what its model is shown beside the catalogue: a JSON object whose
@@ -43,11 +46,12 @@ pub(crate) fn request(state: &State) -> Option<ModelRequest> {
     };
     Some(ModelRequest {
         model: run.step_model.clone(),
-        system: run.agent.instructions.clone(),
+        system: system(run),
         tools: run.agent.tools.clone().filter(|_| !fallback),
         loaded: state.kept.get(LOADED_TOOLS).cloned().filter(|_| !fallback),
         messages,
         tail: tail(run),
+        mode: run.options.mode(),
         settings: run.agent.settings.clone(),
     })
 }
@@ -56,9 +60,25 @@ pub(crate) fn request(state: &State) -> Option<ModelRequest> {
 /// with the history. It covers all messages that the thread ever had, withdrawn ones too.
 pub(crate) fn digest(state: &State) -> Digest {
     let Some(run) = &state.run else { return Digest::default() };
+    // A mode is said in the instructions; with none, everything is as it is pinned.
     let place = (state.history.start, state.history.end(), run.mode, &run.step_model, tail(run));
     let pinned = state.history.chain.chain(&place).chain(&*run.agent);
+    let pinned = match run.options.mode() {
+        Mode::Agent => pinned,
+        mode => pinned.chain(&mode), // tidy: every mode that withholds something
+    };
     state.kept.get(LOADED_TOOLS).map_or(pinned, |loaded| pinned.chain(loaded))
+}
+
+/// Whether requests of a run have instructions, which count as a message.
+pub(crate) fn has_instructions(agent: &Agent, options: &RunOptions) -> bool {
+    !agent.instructions.is_empty() || mode::instructions(options.mode()).is_some()
+}
+
+/// The instructions, stable within a run: the agent's, then what the mode is about.
+fn system(run: &Run) -> Vec<Content> {
+    let mode = mode::instructions(run.options.mode()).map(Content::from);
+    run.agent.instructions.iter().cloned().chain(mode).collect()
 }
 
 fn tail(run: &Run) -> Vec<String> {

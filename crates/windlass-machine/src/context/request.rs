@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::agent::ModelSettings;
 use crate::id::ModelName;
 use crate::message::{BlobRef, Block, Content, Message, estimate_tokens};
+use crate::policy::Mode;
 
 /// A whole request to a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,11 +27,32 @@ pub struct ModelRequest {
     pub messages: Vec<Arc<Message>>,
     /// Texts rebuilt for each step (time, reminders, nudges), after the last cache mark; sent as user text.
     pub tail: Vec<String>,
+    /// The mode, in which some of the tools are withheld.
+    pub mode: Mode,
     /// How the model is asked.
     pub settings: ModelSettings,
 }
 
 impl ModelRequest {
+    /// A request that belongs to no step: nothing but instructions and messages.
+    pub fn aside(
+        model: ModelName,
+        system: Vec<Content>,
+        messages: Vec<Arc<Message>>,
+        settings: ModelSettings,
+    ) -> Self {
+        Self {
+            model,
+            system,
+            tools: None,
+            loaded: None,
+            mode: Mode::default(),
+            messages,
+            tail: Vec::new(),
+            settings,
+        }
+    }
+
     /// Estimated tokens of the prompt.
     pub fn tokens(&self) -> u64 {
         let system = self.system.iter().map(Content::tokens);

@@ -35,12 +35,15 @@ pub enum InterruptKind {
     },
     /// The agent or a tool's server asks something.
     Question(Box<Question>),
-    /// Somebody has to sign in at a tool's server first.
+    /// Somebody has to sign in at a tool's server first, or to open a page that it names.
     SignIn {
         /// The server.
         server: String,
         /// Where.
         url: String,
+        /// What the server says of a page of its own; absent where it is Windlass that has to be let in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
     },
     /// The call is done by a runner of the host program, which replies with its result. (LM-B5)
     Handoff {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::id::{Principal, RunId, ToolName};
+use crate::id::{ModelName, Principal, RunId, ToolName};
 use crate::message::{Content, Message, MicroUsd, StopReason, Usage};
+use crate::policy::Mode;
 
 /// A message that waits, with what it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,10 @@ pub enum Place {
 pub struct RunOptions {
     /// Who reads the answer.
     pub surface: Surface,
+    /// What the run may do at all. As it is wished: `None` takes the thread's last one, else the agent's. As it is recorded
+    /// with a run's start: the one that counts, `None` where nobody has ever chosen any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// Run the calls of a step one after another, even those that change nothing. (CF-2)
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub serialized: bool,
@@ -89,6 +94,11 @@ impl RunOptions {
 }
 
 impl RunOptions {
+    /// The mode that counts in a run that was started with these.
+    pub fn mode(&self) -> Mode {
+        self.mode.unwrap_or_default()
+    }
+
     /// What happens when a limit is reached.
     pub fn at_limit(&self) -> AtLimit {
         self.at_limit.unwrap_or(match self.surface {
@@ -231,6 +241,18 @@ pub enum StepMode {
     Smaller,
     /// The step limit was reached: a plain answer from the compacted history, without tools. (WT-L11)
     Fallback,
+}
+
+/// What a title cost that a model made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TitleMade {
+    /// The model.
+    pub model: ModelName,
+    /// Tokens, as reported.
+    pub usage: Usage,
+    /// By list price; `None` where none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<MicroUsd>,
 }
 
 impl StepMode {

@@ -1,11 +1,25 @@
-//! Events as text, with their version: an older one is lifted when it is read.
+//! An event, and events as text, with their version: an older one is lifted when it is read.
 //!
 //! Nothing else knows that it was old.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Event;
+use super::Fact;
+use crate::id::{RunId, Timestamp};
+
+/// A recorded fact with its time and place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When it was decided; never earlier than the event before it.
+    pub at: Timestamp,
+    /// The run that it belongs to, where it belongs to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// What happened.
+    #[serde(flatten)]
+    pub fact: Fact,
+}
 
 /// The version that this code writes.
 pub const VERSION: u32 = 1;

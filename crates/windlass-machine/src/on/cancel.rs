@@ -9,7 +9,7 @@ use crate::agent::EffectClass;
 use crate::event::{Answer, CancelReason, Fact, Outcome, Queued, RunError, RunStatus, Totals};
 use crate::id::{InputId, Principal, RunId};
 use crate::reject::Reject;
-use crate::state::{Phase, Run};
+use crate::state::{ENGINE, Phase, Run};
 
 pub(super) fn asked(d: &mut Decision<'_>, run: Option<&RunId>, by: &Principal) -> Result<(), Reject> {
     let active = match (&d.state.run, run) {
@@ -76,7 +76,7 @@ fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Tota
         CancelReason::Requested | CancelReason::Replaced | CancelReason::RolledBack,
     ) = (&run.phase, reason)
     {
-        let (answer, by) = (Answer::Withdrawn, Principal::from("engine"));
+        let (answer, by) = (Answer::Withdrawn, Principal::from(ENGINE));
         d.record(Fact::InterruptClosed { interrupt: asked.interrupt.clone(), answer, by, roles: Vec::new() });
     }
     let (status, code, message) = match reason {
@@ -135,7 +135,7 @@ fn not_run(reason: CancelReason) -> &'static str {
 /// The run ends by a limit on its calls: nothing new starts, and what runs comes to its end.
 pub(super) fn by_limit(d: &mut Decision<'_>, line: Overlay<'_>, totals: &Totals) {
     let reason = CancelReason::Limit;
-    d.record(Fact::CancelRequested { by: Principal::from("engine"), reason });
+    d.record(Fact::CancelRequested { by: Principal::from(ENGINE), reason });
     if line.is_busy() {
         return;
     }

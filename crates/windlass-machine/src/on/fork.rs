@@ -6,7 +6,7 @@ use crate::event::{Event, Fact};
 use crate::id::{Principal, Seq, Timestamp};
 use crate::input::Fork;
 use crate::reject::Reject;
-use crate::state::State;
+use crate::state::{ENGINE, State};
 
 pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Vec<Event>, Reject> {
     let missing = || Reject::NotFound { what: format!("event {}", fork.until) };
@@ -29,11 +29,15 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
     events.extend(copied.iter().filter(|event| !origins(event)).cloned());
     let at = now.max(last);
     events.extend(queue.into_iter().map(|waiting| {
-        let fact = Fact::MessageWithdrawn { id: waiting.id, by: Principal::from("engine") };
+        let fact = Fact::MessageWithdrawn { id: waiting.id, by: Principal::from(ENGINE) };
         Event { at, run: None, fact }
     }));
     if let Some(title) = fork.title.clone().filter(|now| title.as_ref() != Some(now)) {
-        events.push(Event { at, run: None, fact: Fact::ThreadTitled { title, by: fork.by.clone() } });
+        events.push(Event {
+            at,
+            run: None,
+            fact: Fact::ThreadTitled { title, by: fork.by.clone(), made: None },
+        });
     }
     Ok(events)
 }

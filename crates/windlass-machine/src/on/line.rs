@@ -15,7 +15,7 @@ use crate::id::{CallKey, Digest, InterruptId, Principal, ToolName};
 use crate::input::{Arguments, CallView, KnownCall, View};
 use crate::message::{Block, Content, Message};
 use crate::policy::Terms;
-use crate::state::{Call, CallStatus, Line, Phase, Run};
+use crate::state::{Call, CallStatus, ENGINE, Line, Phase, Run};
 
 /// Where a call stands after the facts of this decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +184,10 @@ impl<'a> Overlay<'a> {
             }
             CallView::Known(known) => known,
         };
+        if let Some(reason) = verdict::withheld(self.run, self.seats[index].tool, known) {
+            let error = serde_json::json!({ "error": reason });
+            return self.close(d, index, Outcome::Refused, error.to_string());
+        }
         let sent = match &known.arguments {
             Arguments::AsAsked { .. } => None,
             Arguments::Repaired { arguments, .. } => Some(arguments),
@@ -382,7 +386,7 @@ impl<'a> Overlay<'a> {
     pub(super) fn take_back(&self, d: &mut Decision<'_>, index: usize) {
         let (call, asks) = (self.key(index), self.seats[index].asks);
         let id = format!("{}.{}.{}.{}", self.run.id, call.step, call.index, asks - 1);
-        let (answer, by) = (Answer::Withdrawn, Principal::from("engine"));
+        let (answer, by) = (Answer::Withdrawn, Principal::from(ENGINE));
         d.record(Fact::InterruptClosed { interrupt: InterruptId::from(id), answer, by, roles: Vec::new() });
     }
 

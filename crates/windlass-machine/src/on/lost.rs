@@ -82,7 +82,12 @@ fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32, view: &View) -> Res
 }
 
 /// Starts a call again, unless the policy by now says otherwise: what was allowed once may not be any more.
-fn repeat(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call), view: &View) {
+pub(super) fn repeat(
+    d: &mut Decision<'_>,
+    overlay: &mut Overlay<'_>,
+    (index, call): (usize, &Call),
+    view: &View,
+) {
     let (run, tool, pure) =
         (overlay.run, overlay.seats[index].tool, overlay.seats[index].class == EffectClass::Pure);
     let Some(CallView::Known(known)) = view.calls.get(index) else {

@@ -3,12 +3,13 @@
 //! Nothing here looks at what a message says, beyond that it says something.
 
 use super::{Decision, cancel, next};
-use crate::event::{CancelReason, Fact, Place, Queued, StepMode};
+use crate::agent::Agent;
+use crate::event::{CancelReason, Fact, Place, Queued, RunOptions, StepMode, TitleMade};
 use crate::id::{InputId, Principal};
 use crate::input::{NewMessage, WhenBusy};
 use crate::message::{Block, Message, Role};
 use crate::reject::Reject;
-use crate::state::Waiting;
+use crate::state::{ENGINE, Waiting};
 
 /// Characters of a title. (SK-P7)
 const TITLE_MAX_CHARS: usize = 60;
@@ -22,17 +23,14 @@ pub(super) fn received(d: &mut Decision<'_>, new: &NewMessage) -> Result<(), Rej
     if d.state.run.is_none() {
         create(d, new);
         d.run = Some(new.run.clone());
-        d.record(Fact::RunStarted {
-            agent: new.agent.clone(),
-            options: new.options.clone(),
-            by: new.by.clone(),
-        });
+        let options = in_mode(d, &new.agent, &new.options);
+        d.record(Fact::RunStarted { agent: new.agent.clone(), options: options.clone(), by: new.by.clone() });
         d.record(Fact::MessageReceived {
             id: new.id.clone(),
             message: new.message.clone(),
             by: new.by.clone(),
         });
-        next::first_step(d, &new.agent, &new.options);
+        next::first_step(d, &new.agent, &options);
         return Ok(());
     }
     let place = match new.when_busy {
@@ -120,7 +118,7 @@ fn create(d: &mut Decision<'_>, new: &NewMessage) {
     if d.state.title.is_none()
         && let Some(title) = title(&new.message.plain_text())
     {
-        d.record(Fact::ThreadTitled { title, by: Principal::from("engine") });
+        d.record(Fact::ThreadTitled { title, by: Principal::from(ENGINE), made: None });
     }
 }
 
@@ -139,20 +137,39 @@ pub(super) fn titled(d: &mut Decision<'_>, title: &str, by: &Principal) -> Resul
     let Some(title) = shortened(title) else {
         return Err(Reject::Invalid { what: "the title is empty".into() });
     };
-    d.record(Fact::ThreadTitled { title, by: by.clone() });
+    d.record(Fact::ThreadTitled { title, by: by.clone(), made: None });
+    Ok(())
+}
+
+/// Records what a model's title cost, and the title where no person has given one. (SK-P7)
+pub(super) fn title_made(d: &mut Decision<'_>, title: &str, made: &TitleMade) -> Result<(), Reject> {
+    let Some(known) = d.state.title.clone() else {
+        return Err(Reject::Invalid {
+            what: "the thread has no message that a title could be made of".into(),
+        });
+    };
+    let title = shortened(title).filter(|_| d.state.named_by.is_none()).unwrap_or(known);
+    let by = d.state.named_by.clone().unwrap_or_else(|| Principal::from(ENGINE));
+    d.record(Fact::ThreadTitled { title, by, made: Some(Box::new(made.clone())) });
     Ok(())
 }
 
 /// Starts the run of a message that has waited.
 pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) {
     d.run = Some(queued.run.clone());
+    let options = in_mode(d, &queued.agent, &queued.options);
     d.record(Fact::RunStarted {
         agent: queued.agent.clone(),
-        options: queued.options.clone(),
+        options: options.clone(),
         by: queued.by.clone(),
     });
     d.record(Fact::MessageTaken { id: id.clone() });
-    next::first_step(d, &queued.agent, &queued.options);
+    next::first_step(d, &queued.agent, &options);
+}
+
+/// The options with the mode that counts: the one that was chosen for the run, else the thread's last, else the agent's.
+fn in_mode(d: &Decision<'_>, agent: &Agent, options: &RunOptions) -> RunOptions {
+    RunOptions { mode: options.mode.or(d.state.mode).or(agent.mode), ..options.clone() }
 }
 
 /// Takes the messages that steer the active run into its history.

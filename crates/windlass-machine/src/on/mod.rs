@@ -56,6 +56,7 @@ pub(crate) fn decide(
         Input::Cancel { run, by } => cancel::asked(d, run.as_ref(), by),
         Input::Answered { answers, by, grants, view } => answer::answered(d, answers, by, (grants, view)),
         Input::Title { title, by } => message::titled(d, title, by),
+        Input::TitleMade { title, made } => message::title_made(d, title, made),
         Input::SwitchModel { model, by } => model::switched(d, model, by),
         Input::Note { name, data } => noted(d, name, data),
         Input::ModelReplied(replied) => model::replied(d, replied),
@@ -65,7 +66,8 @@ pub(crate) fn decide(
             let beside = (kept.as_deref(), offloaded.as_deref());
             tool::returned(d, *call, (content, *error, *duration_ms), beside)
         }
-        Input::ToolStopped { call, reason } => tool::stopped(d, *call, reason),
+        Input::ToolStopped { call, reason, view } => tool::stopped(d, *call, reason, view),
+        Input::FileChanging { call, change } => tool::changing(d, *call, change),
         Input::ToolAsked { call, kind, terms, state } => tool::asked(d, *call, (kind, terms), state.as_ref()),
         Input::ToolDeferred { call, after_ms, state, rest } => {
             tool::deferred(d, *call, (*after_ms, *rest), state.as_ref())
@@ -197,6 +199,7 @@ impl<'a> Decision<'a> {
                 | Fact::ToolParked { .. }
                 | Fact::ToolDeferred { .. }
                 | Fact::ToolKept { .. }
+                | Fact::FileChanging { .. }
                 | Fact::ResultOffloaded { .. }
                 | Fact::ToolReconciling { .. }
                 | Fact::ToolUnresolved { .. }

@@ -8,7 +8,7 @@ use super::line::Overlay;
 use super::{Decision, answer, cancel, lost, message, tool};
 use crate::agent::Agent;
 use crate::context::nudge::{self, LAST_RESORT};
-use crate::context::window;
+use crate::context::{has_instructions, window};
 use crate::event::{
     AtLimit, CancelReason, Fact, InterruptKind, LimitAsked, Next, Output, Place, Queued, RunError,
     RunOptions, RunStatus, StepMode, Totals,
@@ -17,7 +17,7 @@ use crate::id::{Attempt, InputId, InterruptId, ModelName, Principal, RunId};
 use crate::message::MicroUsd;
 use crate::policy::{Approver, Quorum, Terms, shorten_failure};
 use crate::reject::Reject;
-use crate::state::{Phase, RUN_TIMEOUT, Run, Waiting};
+use crate::state::{ENGINE, Phase, RUN_TIMEOUT, Run, Waiting};
 
 /// Who may raise a limit.
 type Approvers = BTreeSet<Approver>;
@@ -54,7 +54,7 @@ impl End {
 
 /// Starts the first step of a run whose message was just recorded.
 pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent, options: &RunOptions) {
-    move_window(d, agent, message::PLAIN);
+    move_window(d, agent, options, message::PLAIN);
     let model = d.state.model.clone().or_else(|| agent.models.first().cloned());
     // A message without a model is refused before it gets here.
     let model = model.unwrap_or_else(|| ModelName::from(""));
@@ -186,7 +186,7 @@ fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) 
         return at_limit(d, run, refused, totals);
     }
     message::take_steering(d);
-    move_window(d, &run.agent, mode);
+    move_window(d, &run.agent, &run.options, mode);
     let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
     d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode });
 }
@@ -246,8 +246,8 @@ fn start_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
     d.record(Fact::StepStarted { attempt, model: model.clone(), mode: run.mode });
 }
 
-fn move_window(d: &mut Decision<'_>, agent: &Agent, mode: StepMode) {
-    let system = !agent.instructions.is_empty();
+fn move_window(d: &mut Decision<'_>, agent: &Agent, options: &RunOptions, mode: StepMode) {
+    let system = has_instructions(agent, options);
     let nudges = u64::from(nudge::text(mode).is_some() || mode == StepMode::Fallback);
     if let Some(start) = window::moved(&d.ahead(), nudges, system, agent.limits.window_messages) {
         d.record(Fact::WindowMoved { start });
@@ -322,7 +322,7 @@ fn time_is_up(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
     d.record(Fact::LimitReached { limit, figure, refused: None });
     match (run.options.at_limit(), &run.phase) {
         (AtLimit::Fail | AtLimit::Answer, _) => {
-            cancel::begin(d, &Principal::from("engine"), CancelReason::RunTimeout, None)
+            cancel::begin(d, &Principal::from(ENGINE), CancelReason::RunTimeout, None)
         }
         (AtLimit::Ask, Phase::Retrying(_)) => {
             let asked = out_of_time(d, run, Next::Retry);

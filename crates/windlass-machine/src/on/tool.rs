@@ -3,11 +3,11 @@
 //! What a lost call means is `lost`'s; here somebody still had it in hand, or saw it crash.
 
 use super::line::{Overlay, Place};
-use super::{Decision, cancel, line_of};
+use super::{Decision, cancel, line_of, lost};
 use crate::agent::EffectClass;
-use crate::event::{Fact, InterruptKind, Outcome, Rest};
+use crate::event::{Fact, FileChange, InterruptKind, Outcome, Rest};
 use crate::id::{CallKey, Digest};
-use crate::input::{Kept, Offloaded};
+use crate::input::{Kept, Offloaded, View};
 use crate::message::{Block, Content};
 use crate::policy::{Terms, shorten_failure};
 use crate::reject::Reject;
@@ -64,6 +64,20 @@ pub(super) fn returned(
     after(d, run, overlay)
 }
 
+/// A path is as long as the system takes it (`PATH_MAX`).
+const MAX_PATH_BYTES: usize = 4096;
+
+/// A tool at work is about to change a file. One that was given up meanwhile changes nothing more.
+pub(super) fn changing(d: &mut Decision<'_>, key: CallKey, change: &FileChange) -> Result<(), Reject> {
+    started(d, key)?;
+    if change.path.len() > MAX_PATH_BYTES {
+        let what = format!("the file's path has {} bytes; at most {MAX_PATH_BYTES}", change.path.len());
+        return Err(Reject::Invalid { what });
+    }
+    d.record(Fact::FileChanging { call: key, change: Box::new(change.clone()) });
+    Ok(())
+}
+
 /// Tells the model what was really sent, where that is not what it asked.
 pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
     let mut blocks = content.to_vec();
@@ -106,7 +120,7 @@ pub(super) fn asked(
         }
     }
     if run.cancel.is_some() {
-        return stopped(d, key, "the run was stopped while the tool asked");
+        return stopped(d, key, "the run was stopped while the tool asked", &View::default());
     }
     let mut overlay = Overlay::of(run, line);
     if overlay.seats[index].asks >= MAX_ASKS {
@@ -137,7 +151,7 @@ pub(super) fn deferred(
     let (run, line) = started(d, key)?;
     let index = key.index as usize;
     if run.cancel.is_some() {
-        return stopped(d, key, "the run was stopped while the call was put off");
+        return stopped(d, key, "the run was stopped while the call was put off", &View::default());
     }
     let mut overlay = Overlay::of(run, line);
     if line.calls[index].deferrals < MAX_DEFERRALS {
@@ -202,7 +216,8 @@ pub(super) fn previewed(
     after(d, run, overlay)
 }
 
-pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Result<(), Reject> {
+/// A call came to no end that can be recorded. Where it is made again, the policy of now judges it.
+pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str, view: &View) -> Result<(), Reject> {
     let (run, line) = started(d, key)?;
     let reason = &*shorten_failure(reason);
     let index = key.index as usize;
@@ -211,7 +226,9 @@ pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Resul
     let has_tries = call.tries < run.agent.limits.max_call_starts;
     match (call.class, run.cancel.is_some()) {
         // It only looked after what goes on elsewhere: that it was stopped there says nothing of it here.
-        (_, false) if call.rest == Rest::Repeatable && has_tries => overlay.begin(d, index),
+        (_, false) if call.rest == Rest::Repeatable && has_tries => {
+            lost::repeat(d, &mut overlay, (index, call), view);
+        }
         (EffectClass::Pure, cancelling) => {
             let outcome = if cancelling { Outcome::Cancelled } else { Outcome::Returned };
             overlay.close(d, index, outcome, format!("Stopped: {reason}"));
@@ -219,7 +236,7 @@ pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str) -> Resul
         // The model's own repeat would be another effect with another key, done twice on the far side.
         (EffectClass::Keyed, false) => {
             if has_tries {
-                overlay.begin(d, index);
+                lost::repeat(d, &mut overlay, (index, call), view);
             } else {
                 overlay.doubt(d, index, reason.into());
             }

@@ -6,7 +6,7 @@ use super::Decision;
 use crate::event::Verdict;
 use crate::id::{Digest, ToolName};
 use crate::input::{Arguments, HookVerdict, KnownCall, View};
-use crate::policy::{Subject, Terms};
+use crate::policy::{Subject, Terms, only_reads};
 use crate::state::Run;
 
 /// A verdict, with what it is bound to.
@@ -49,6 +49,11 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
         terms: said.terms,
         approval: approval(tool, known),
     };
+    if let Some(reason) = withheld(run, tool, known) {
+        (judged.verdict, judged.by, judged.reason) =
+            (Verdict::Deny, run.options.mode().label(), Some(reason));
+        return judged;
+    }
     match &known.hook {
         Some(HookVerdict::Deny { reason }) if judged.verdict != Verdict::Deny => {
             (judged.verdict, judged.by, judged.reason) = (Verdict::Deny, HOOK.into(), Some(reason.clone()));
@@ -60,6 +65,13 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
         Some(HookVerdict::Deny { .. } | HookVerdict::Ask { .. } | HookVerdict::Allow) | None => {}
     }
     judged
+}
+
+/// Why the run's mode has no such call, in words for the model; `None` where it has.
+pub(super) fn withheld(run: &Run, tool: &ToolName, known: &KnownCall) -> Option<String> {
+    let reads = only_reads(known.class, known.annotations, known.trust);
+    let mode = run.options.mode();
+    (!mode.has(known.area, reads)).then(|| mode.refusal(tool, known.area, reads))
 }
 
 const HOOK: &str = "hook";

@@ -7,8 +7,8 @@
 //! | else it cannot be told whether some rule fits | ask | `error: …` |
 //! | else an allow rule fits, destructive calls included (CF-1) | allow | the rule |
 //! | else trusted annotations say: read-only, not open-world, not destructive (SK-A1) | allow | `annotations` |
-//! | else mode `allowlist`, the tool is on the list and not marked destructive (ZE-H1) | allow | `allowlist` |
-//! | else mode `everything`, the tool is not marked destructive (ZE-H1, CF-1) | allow | `mode` |
+//! | else auto-run `allowlist`, the tool is on the list and not marked destructive (ZE-H1) | allow | `allowlist` |
+//! | else auto-run `everything`, the tool is not marked destructive (ZE-H1, CF-1) | allow | `auto-run` |
 //! | else a grant fits, which a person gave for such calls, destructive ones included | allow | `grant <id>` |
 //! | else | ask | `annotations` |
 //!
@@ -54,9 +54,9 @@ pub struct Policy {
     /// Rules of administrators, in any order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
-    /// The user's mode.
+    /// The choice of the thread or the user.
     pub auto_run: AutoRun,
-    /// Tools that run without asking in mode `allowlist`.
+    /// Tools that run without asking where `allowlist` is chosen.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub allowlist: BTreeSet<ToolName>,
     /// What people have allowed beforehand.
@@ -72,6 +72,10 @@ pub struct Grant {
     pub id: String,
     /// The tool.
     pub tool: ToolName,
+    /// The server that had the tool when the word was given: a tool of the same name from elsewhere is another. `None`: the
+    /// engine's own, or nobody knew it then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// What has to hold of the arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Condition>,
@@ -127,7 +131,7 @@ pub enum Trust {
 pub struct Judgement {
     /// Whether it may run.
     pub verdict: Verdict,
-    /// What decided: a rule's name or `rule #3`, `annotations`, `allowlist`, `mode`, `grant <id>`, or `error: …`.
+    /// What decided: a rule's name or `rule #3`, `annotations`, `allowlist`, `auto-run`, `grant <id>`, or `error: …`.
     /// Where several rules say the same, the first by name.
     pub by: String,
     /// The grant that it uses up one of.
@@ -190,7 +194,7 @@ impl Policy {
                 AutoRun::Allowlist if self.allowlist.contains(subject.tool) => {
                     return said(Verdict::Allow, "allowlist");
                 }
-                AutoRun::Everything => return said(Verdict::Allow, "mode"),
+                AutoRun::Everything => return said(Verdict::Allow, "auto-run"),
                 AutoRun::Ask | AutoRun::Allowlist => {}
             }
         }
@@ -210,6 +214,7 @@ impl Grant {
     fn fits(&self, subject: &Subject<'_>, used: &[&str]) -> bool {
         let uses = || used.iter().filter(|grant| **grant == self.id).count();
         self.tool == *subject.tool
+            && self.server.as_deref().is_none_or(|server| subject.server == Some(server))
             && self.remaining.is_none_or(|remaining| remaining as usize > uses())
             && self.expires_at.is_none_or(|expires_at| subject.now < expires_at)
             && all_hold(&self.arguments, subject) == Ok(true)

@@ -4,11 +4,13 @@
 
 mod gate;
 mod limit;
+mod mode;
 mod retry;
 mod rule;
 
 pub use gate::{AutoRun, Grant, Judgement, Policy, Subject, Trust};
 pub use limit::{FAILURE_MAX_CHARS, RESULT_MAX_CHARS, RESULT_MAX_PARTS, shorten_failure, shorten_result};
+pub use mode::{Area, Mode, only_reads};
 pub use retry::{FailureClass, Failures, RETRY_AFTER_MAX_MS, error_code, retry_delay_ms};
 pub use rule::{
     Approver, CONDITIONS_MAX, Condition, Expiry, Finding, GLOB_MAX_BYTES, Glob, LIST_MAX, PATTERN_MAX_BYTES,

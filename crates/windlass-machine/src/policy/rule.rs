@@ -70,7 +70,7 @@ pub struct Rule {
 }
 
 impl Terms {
-    fn is_usual(&self) -> bool {
+    pub(crate) fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 }

@@ -92,6 +92,9 @@ pub struct Streak {
     pub times: u32,
 }
 
+/// Who acts where nobody does.
+pub(crate) const ENGINE: &str = "engine";
+
 /// The name in which the policy answers.
 pub(crate) const POLICY: &str = "policy";
 
@@ -315,6 +318,7 @@ impl Run {
             | Fact::InterruptClosed { .. }
             | Fact::ToolStarted { .. }
             | Fact::ToolKept { .. }
+            | Fact::FileChanging { .. }
             | Fact::ResultOffloaded { .. }
             | Fact::ToolFinished { .. }
             | Fact::ToolInDoubt { .. }

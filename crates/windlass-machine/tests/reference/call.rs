@@ -196,6 +196,7 @@ impl Reference {
             Fact::ToolParked { .. }
             | Fact::ToolDeferred { .. }
             | Fact::ToolKept { .. }
+            | Fact::FileChanging { .. }
             | Fact::ResultOffloaded { .. } => self.see_running(fact),
             Fact::ToolReconciling { call, attempt, .. } => {
                 let call = open(run, *call);
@@ -246,6 +247,13 @@ impl Reference {
                 let call = open(run, *call);
                 assert_eq!(call.doing, Doing::Running);
                 call.summary = Some(summary.clone());
+            }
+            Fact::FileChanging { call: key, .. } => {
+                assert_eq!(
+                    open(run, *key).doing,
+                    Doing::Running,
+                    "a file is changed by a call that does not run"
+                );
             }
             Fact::ToolKept { call: key, name, value } => {
                 assert_eq!(open(run, *key).doing, Doing::Running, "kept by a call that does not run");

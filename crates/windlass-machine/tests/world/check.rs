@@ -79,6 +79,38 @@ impl World {
         self.last_request = Some((run.id.clone(), request));
     }
 
+    /// What a decision lets through is what the run's mode has, as the view knows it, said a second time.
+    pub fn check_mode(&self, input: &Input, decided: &[Event]) {
+        let view = match input {
+            Input::ModelReplied(replied) => &replied.view,
+            Input::Answered { view, .. } | Input::Rejudge { view } | Input::Lost { view, .. } => view,
+            _ => return, // tidy: the others bring no view
+        };
+        let Some(mode) = self.machine.state().run.as_ref().map(|run| run.options.mode()) else { return };
+        for event in decided {
+            if let Fact::CallJudged { call, verdict: Verdict::Allow | Verdict::Ask, .. } = &event.fact {
+                let CallView::Known(known) = &view.calls[call.index as usize] else { panic!("{call:?}") };
+                let hints = known.annotations;
+                let writes = !is_repeatable(known.class)
+                    || !hints.read_only_hint
+                    || hints.destructive_hint
+                    || known.trust == Trust::Untrusted;
+                let has = match mode {
+                    Mode::Agent => true,
+                    Mode::Ask => !writes && known.area == Area::Work,
+                    Mode::Plan => !writes && known.area != Area::Machine,
+                };
+                assert!(has, "{call:?} is let through in {mode:?}: {known:?}");
+            }
+        }
+    }
+
+    /// No call of a class that writes is ever started in a mode that changes nothing.
+    pub fn check_start(&self, call: CallKey, class: EffectClass) {
+        let mode = self.reference.run.as_ref().expect("a run is active").options.mode();
+        assert!(mode == Mode::Agent || is_repeatable(class), "{call:?} of {class:?} is started in {mode:?}");
+    }
+
     pub fn check_end(&mut self) {
         if let Some(run) = &self.machine.state().run {
             let parked = run.is_waiting() && self.given_up;
@@ -96,5 +128,12 @@ impl World {
                 assert_eq!(Event::decode(&event.encode()).expect("it reads what it wrote"), *event);
             }
         }
+    }
+}
+
+fn is_repeatable(class: EffectClass) -> bool {
+    match class {
+        EffectClass::Pure | EffectClass::Idempotent => true,
+        EffectClass::Keyed | EffectClass::Reconcile { .. } | EffectClass::Once => false,
     }
 }

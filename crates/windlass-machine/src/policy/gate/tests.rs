@@ -116,8 +116,8 @@ fn without_rules_the_mode_and_the_hints_decide() {
         (list, destroy, trusted, "Ask by annotations"),
         (list, destroy, untrusted, "Ask by annotations"),
         (every, read, trusted, "Allow by annotations"),
-        (every, fetch, trusted, "Allow by mode"),
-        (every, write, untrusted, "Allow by mode"),
+        (every, fetch, trusted, "Allow by auto-run"),
+        (every, write, untrusted, "Allow by auto-run"),
         (every, destroy, trusted, "Ask by annotations"),
         (every, destroy, untrusted, "Ask by annotations"),
     ];
@@ -142,6 +142,7 @@ fn a_grant_lets_through_what_would_be_asked_about() {
     let grant = |id: &str| Grant {
         id: id.into(),
         tool: "Write".into(),
+        server: None,
         arguments: Vec::new(),
         remaining: None,
         expires_at: None,
@@ -158,6 +159,7 @@ fn a_grant_lets_through_what_would_be_asked_about() {
         (bound.clone(), Some(&odd), "Ask by annotations"),
         (bound, None, "Ask by annotations"),
         (Grant { tool: "Other".into(), ..grant("g") }, Some(&inside), "Ask by annotations"),
+        (Grant { server: Some("docs".into()), ..grant("g") }, Some(&inside), "Ask by annotations"),
         (Grant { remaining: Some(1), ..grant("g") }, Some(&inside), "Allow by grant g"),
         (Grant { remaining: Some(0), ..grant("g") }, Some(&inside), "Ask by annotations"),
         (Grant { expires_at: Some(Timestamp(1_001)), ..grant("g") }, None, "Allow by grant g"),
@@ -214,6 +216,7 @@ fn a_digest_is_of_everything() {
     let grant = Grant {
         id: "g".into(),
         tool: "Write".into(),
+        server: None,
         arguments: Vec::new(),
         remaining: Some(2),
         expires_at: None,
@@ -234,4 +237,23 @@ fn a_digest_is_of_everything() {
         let again: Policy = serde_json::from_str(&json).unwrap();
         assert_eq!((again.digest(), &again), (policy.digest(), &policy));
     }
+}
+
+#[test]
+fn a_grant_for_a_servers_tool_is_none_for_another_servers() {
+    let grant = Grant {
+        id: "g".into(),
+        tool: "Write".into(),
+        server: Some("docs".into()),
+        arguments: Vec::new(),
+        remaining: None,
+        expires_at: None,
+        by: "ann".into(),
+    };
+    let policy = Policy { grants: vec![grant], ..Policy::default() };
+    let annotations = Annotations { destructive_hint: true, ..Annotations::default() };
+    let from = |server| judged(&policy, &Subject { server, annotations, ..subject() });
+    assert_eq!(from(Some("docs")), "Allow by grant g");
+    assert_eq!(from(Some("evil")), "Ask by annotations");
+    assert_eq!(from(None), "Ask by annotations");
 }

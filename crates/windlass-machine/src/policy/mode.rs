@@ -1,0 +1,159 @@
+//! Modes: what a run may do at all, whatever rules, grants and people would let through. (ZE-E15, ZE-H12)
+//!
+//! | Calls | `agent` | `ask` | `plan` |
+//! |---|---|---|---|
+//! | that change something | yes | no | no |
+//! | that only read: files, the web, services, servers, lists of the thread | yes | yes | yes |
+//! | that read memory | yes | no | yes |
+//! | that ask people | yes | no | yes |
+//! | of commands, browsers and desktops, also those that only read | yes | no | no |
+//!
+//! A mode stands before the gate and lets nothing through by itself. Which calls run without asking is another choice:
+//! [`AutoRun`](super::AutoRun).
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{Annotations, EffectClass};
+use crate::id::ToolName;
+
+use super::Trust;
+
+/// What a run is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Doing things: every tool.
+    #[default]
+    Agent,
+    /// Answering: what only reads, without memory and without questions to people.
+    Ask,
+    /// Working out what to do: what only reads, memory and questions included.
+    Plan,
+}
+
+/// What a tool is about, as far as modes go by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Area {
+    /// Files, services, servers, the web, lists: whatever is nothing else.
+    #[default]
+    Work,
+    /// What is remembered beyond the thread.
+    Memory,
+    /// Questions to people.
+    People,
+    /// The machine itself: commands, a browser, a desktop. Looking at it is no reading: it shows what somebody does.
+    Machine,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Agent, Self::Ask, Self::Plan];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Ask => "ask",
+            Self::Plan => "plan",
+        }
+    }
+
+    /// Whether it has calls of an area that only read, or that do more.
+    pub fn has(self, area: Area, reads: bool) -> bool {
+        match (self, area) {
+            (Self::Agent, _) => true,
+            (Self::Ask, Area::Work) | (Self::Plan, Area::Work | Area::Memory | Area::People) => reads,
+            (Self::Ask, Area::Memory | Area::People | Area::Machine) | (Self::Plan, Area::Machine) => false,
+        }
+    }
+
+    /// What decided, where a call is denied because of it.
+    pub(crate) fn label(self) -> String {
+        format!("mode {}", self.word())
+    }
+
+    /// Says to the model why a call was not run, and which modes have it.
+    pub(crate) fn refusal(self, tool: &ToolName, area: Area, reads: bool) -> String {
+        let having = Self::ALL.into_iter().filter(|mode| mode.has(area, reads));
+        let having: Vec<String> = having.map(|mode| format!("`{}`", mode.word())).collect();
+        let what = if reads { "has no such calls" } else { "changes nothing" };
+        format!(
+            "Not run: the mode `{}` {what}. `{tool}` is there for this in the mode {}. Do not retry it: say what you \
+             would do with it, and that the user can choose that mode for their next message",
+            self.word(),
+            having.join(" or ")
+        )
+    }
+}
+
+impl std::str::FromStr for Mode {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|mode| mode.word() == word);
+        known.ok_or_else(|| format!("`{word}` is no mode; the modes are `agent`, `ask` and `plan`"))
+    }
+}
+
+/// Whether a call changes nothing but what the thread itself keeps: by hints that are believed, and by a class that may
+/// be repeated. Whatever is not known to be such a call counts as changing something.
+pub fn only_reads(class: EffectClass, hints: Annotations, trust: Trust) -> bool {
+    let repeats = match class {
+        EffectClass::Pure | EffectClass::Idempotent => true,
+        EffectClass::Keyed | EffectClass::Reconcile { .. } | EffectClass::Once => false,
+    };
+    trust == Trust::Trusted && hints.read_only_hint && !hints.destructive_hint && repeats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // rows: ZE-H12, ZE-E15
+    #[test]
+    fn the_table_of_tools_and_modes() {
+        let table = [
+            // What, whether it only reads, and which modes have it.
+            ("files, services, servers", Area::Work, false, "agent"),
+            ("the same, only reading; the todo list; web search", Area::Work, true, "agent ask plan"),
+            ("writing to memory", Area::Memory, false, "agent"),
+            ("reading memory", Area::Memory, true, "agent plan"),
+            ("questions to people", Area::People, true, "agent plan"),
+            ("commands, browsers, desktops", Area::Machine, false, "agent"),
+            ("what a command has said", Area::Machine, true, "agent"),
+        ];
+        for (what, area, reads, modes) in table {
+            let having: Vec<_> = Mode::ALL.into_iter().filter(|mode| mode.has(area, reads)).collect();
+            let words: Vec<_> = having.iter().map(|mode| mode.word()).collect();
+            assert_eq!(words.join(" "), modes, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_call_reads_where_class_and_believed_hints_agree() {
+        let read = Annotations { read_only_hint: true, ..Annotations::default() };
+        let destroys = Annotations { destructive_hint: true, ..read };
+        let open = Annotations { open_world_hint: true, ..read };
+        let reads = |class, hints, trust| only_reads(class, hints, trust);
+        assert!(reads(EffectClass::Pure, read, Trust::Trusted));
+        assert!(reads(EffectClass::Idempotent, open, Trust::Trusted));
+        assert!(!reads(EffectClass::Pure, read, Trust::Untrusted), "a server may say anything");
+        assert!(!reads(EffectClass::Pure, destroys, Trust::Trusted));
+        assert!(!reads(EffectClass::Pure, Annotations::default(), Trust::Trusted));
+        for class in [EffectClass::Keyed, EffectClass::Once, EffectClass::Reconcile { wait_ms: 1 }] {
+            assert!(!reads(class, read, Trust::Trusted), "{class:?}");
+        }
+    }
+
+    #[test]
+    fn modes_are_read_by_their_words() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.word().parse(), Ok(mode));
+        }
+        assert_eq!(
+            "Ask".parse::<Mode>().unwrap_err(),
+            "`Ask` is no mode; the modes are `agent`, `ask` and `plan`"
+        );
+    }
+}
