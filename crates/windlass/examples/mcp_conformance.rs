@@ -162,7 +162,9 @@ impl Client {
 async fn call(tool: &dyn Tool, arguments: Value, reply: Option<ToolReply>) -> Result<ToolOutput, Failure> {
     let (thread, run, call) = (ThreadId::from("thread"), RunId::from("run"), CallKey { step: 1, index: 0 });
     let context = CallContext {
+        workspace: "default".into(),
         effect_id: EffectId::derive(&thread, &run, call),
+        class: None,
         thread,
         run,
         call,

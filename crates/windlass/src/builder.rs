@@ -171,7 +171,7 @@ impl Builder {
         self
     }
 
-    /// Which calls run without asking, unless a user or a thread has a mode of its own in the store.
+    /// Which calls run without asking, unless a user or a thread has a choice of its own in the store.
     pub fn auto_run(mut self, auto_run: AutoRun) -> Self {
         self.policy.auto_run = auto_run;
         self
@@ -262,6 +262,19 @@ impl Builder {
         self
     }
 
+    /// Opens the store now, and not only when the engine is built: for whoever needs its records before anything is
+    /// driven.
+    pub async fn open_store(mut self) -> Result<(Self, Arc<dyn Records>), EngineError> {
+        let clock = self.clock.get_or_insert_with(|| Arc::new(SystemClock::new())).clone();
+        if let (Some(store), Some(folder)) = (&self.store, &self.folder) {
+            keep_apart(store, folder)?;
+        }
+        let (ports, bus) = self.open(&clock).await?;
+        let records = ports.2.clone();
+        (self.ports, self.bus) = (Some(ports), Some(bus));
+        Ok((self, records))
+    }
+
     /// Opens the store and starts to look after its threads.
     pub async fn build(self) -> Result<Engine, EngineError> {
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
@@ -308,7 +321,7 @@ impl Builder {
             summarizer: self.summarizer,
             attends: self.attend == Attend::All,
             cache: BlobCache::default(),
-            catalogues: Mutex::default(),
+            catalogues: Default::default(),
             actors: Mutex::default(),
             kept: Mutex::default(),
             opening: Opening::default(),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use windlass_machine::{
-    Agent, BlobRef, Content, Digest, Fact, Fork, Input, InputId, Limits, Machine, Message, ModelName,
-    ModelSettings, NewMessage, Principal, Role, RunId, RunOptions, Seq, ThreadId, ToolName, WhenBusy,
+    Agent, BlobRef, Content, Digest, Fact, Fork, Input, InputId, Machine, Message, ModelName, NewMessage,
+    Principal, RunId, Seq, ThreadId, ToolName,
 };
 
 use crate::drive::tools::Offered;
@@ -24,6 +24,7 @@ use crate::port::journal::{
 use crate::port::model::Ability;
 use crate::port::records::Records;
 use crate::port::tool::Tool;
+use crate::task::{AgentConfig, RunTools, Task};
 use crate::tool::api::{API_CALL, Api, ApiCall};
 
 /// How long a run that is picked up may take to read its inbox: a driver elsewhere looks each second.
@@ -43,68 +44,6 @@ const BEGINNING: usize = 8;
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) deps: Arc<Deps>,
-}
-
-/// An agent as a host program defines it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct AgentConfig {
-    /// The name people know it by.
-    pub name: String,
-    /// The model, `provider/model`, then the fallbacks tried in order.
-    pub models: Vec<ModelName>,
-    /// Instructions, stable parts first.
-    pub instructions: Vec<String>,
-    /// How the model is asked.
-    pub settings: ModelSettings,
-    /// What a run may use at most.
-    pub limits: Limits,
-}
-
-/// What an agent is to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Task {
-    /// Who does it.
-    pub agent: AgentConfig,
-    /// The message.
-    pub message: Message,
-    /// The thread; `None` makes one.
-    pub thread: Option<ThreadId>,
-    /// The sender's id of the message, by which a repeated send to the same thread is recognised for 24 h: it returns
-    /// what the first led to. `None` draws one.
-    pub id: Option<InputId>,
-    /// Who asks.
-    pub by: Principal,
-    /// The tenant.
-    pub workspace: String,
-    /// What is recorded as the folder of a new thread's tools, and told to whoever finds it
-    /// ([`Builder::folders`](crate::Builder::folders)). An engine with one folder for all threads records that one.
-    pub folder: Option<String>,
-    /// How the run behaves.
-    pub options: RunOptions,
-    /// What happens while another run is active in the thread.
-    pub when_busy: WhenBusy,
-    /// Services that this run alone may call, in place of the engine's. They and their secrets are kept in this process
-    /// until the run ends; another one that takes the run up asks for them ([`Builder::tools_of`](crate::Builder::tools_of)).
-    /// (LM-I7)
-    pub api: Option<Api>,
-}
-
-impl Task {
-    /// A task in words.
-    pub fn new(agent: AgentConfig, text: impl Into<String>) -> Self {
-        Self {
-            agent,
-            message: Message::text(Role::User, text),
-            thread: None,
-            id: None,
-            by: Principal::from("local"),
-            workspace: "default".into(),
-            folder: None,
-            options: RunOptions::default(),
-            when_busy: WhenBusy::default(),
-            api: None,
-        }
-    }
 }
 
 /// A run that was started, or waits behind another.
@@ -167,10 +106,11 @@ impl Engine {
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();
         let mut options = task.options;
-        let tools = match task.api {
-            None => self.deps.tools.now(),
-            Some(api) => {
-                let (tools, names) = self.give_api(&run, api)?;
+        let unsent = self.deps.own_tools.unsent(&run);
+        let tools = match (task.api, task.tools) {
+            (None, RunTools::Usual) => self.deps.tools.now_in(&task.workspace),
+            (api, tools) => {
+                let (tools, names) = self.own_tools((&task.workspace, &run), api, tools)?;
                 options.own_tools = names;
                 tools
             }
@@ -190,14 +130,17 @@ impl Engine {
             when_busy: task.when_busy,
         }));
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
+        // From here on the run may begin, whatever becomes of this call.
+        unsent.keep();
+        let sent = match (named, is_fresh) {
+            (true, _) => self.deps.post(&thread, &id, letter).await,
+            (false, true) => self.deps.send_first(&thread, letter).await,
+            (false, false) => self.deps.send(&thread, &id, letter).await,
+        };
+        let seq = self.deps.own_tools.settled(&run, sent)?;
         if !named {
-            let seq = match is_fresh {
-                true => self.deps.send_first(&thread, letter).await??,
-                false => self.deps.send(&thread, &id, letter).await??,
-            };
             return Ok(Started { thread, run, seq });
         }
-        let seq = self.deps.post(&thread, &id, letter).await??;
         // A message that was sent before has led to the run of then.
         let events = self.deps.journal.read(&thread, Seq(seq.0.saturating_sub(1)), BEGINNING).await?;
         let begun = events.into_iter().find_map(|recorded| match recorded.event.fact {
@@ -232,23 +175,44 @@ impl Engine {
             tools: self.catalogue(tools, blobs).await?,
             settings: agent.settings,
             limits: agent.limits,
+            mode: agent.mode,
         })
     }
 
     /// Gives a run a tool that calls these services, in place of the engine's own.
-    fn give_api(&self, run: &RunId, api: Api) -> Result<(Arc<Offered>, Vec<ToolName>), EngineError> {
+    /// Gives a run what it has of its own: all of its tools, and the names that are not the engine's there.
+    fn own_tools(
+        &self,
+        run: (&str, &RunId),
+        api: Option<Api>,
+        own: RunTools,
+    ) -> Result<(Arc<Offered>, Vec<ToolName>), EngineError> {
         let config = |error: &dyn std::fmt::Display| EngineError::Config(error.to_string());
-        let outbound = match self.deps.outbound.get() {
-            Some(outbound) => outbound.clone(),
-            None => {
-                let usual = Outbound::new(Reach::default()).map_err(|error| config(&error))?;
-                self.deps.outbound.get_or_init(|| usual).clone()
+        let (mut names, mut tools) = (Vec::new(), Vec::new());
+        if let Some(api) = api {
+            let outbound = match self.deps.outbound.get() {
+                Some(outbound) => outbound.clone(),
+                None => {
+                    let usual = Outbound::new(Reach::default()).map_err(|error| config(&error))?;
+                    self.deps.outbound.get_or_init(|| usual).clone()
+                }
+            };
+            let tool =
+                ApiCall::new(api, outbound, self.deps.clock.clone()).map_err(|error| config(&error))?;
+            tools.extend(tool.map(|tool| Arc::new(tool) as Arc<dyn Tool>));
+            // Without services there is none, not even the engine's.
+            names.push(API_CALL.into());
+        }
+        match own {
+            RunTools::Usual => {}
+            RunTools::Beside(own) => tools.extend(own),
+            RunTools::Nothing => {
+                let offered = self.deps.tools.now();
+                names.extend(offered.registry.catalogue().iter().map(|spec| spec.name.clone()));
+                tools.clear();
             }
-        };
-        let tool = ApiCall::new(api, outbound, self.deps.clock.clone()).map_err(|error| config(&error))?;
-        let tools = tool.map(|tool| Arc::new(tool) as Arc<dyn Tool>).into_iter().collect();
-        // Without services there is none, not even the engine's.
-        self.deps.give_tools(run, &[API_CALL.into()], tools).map_err(|error| config(&error))
+        }
+        self.deps.give_tools(run, &names, tools).map_err(|error| config(&error))
     }
 
     async fn catalogue(&self, tools: &Offered, blobs: &mut NewBlobs) -> Result<Option<BlobRef>, StoreError> {
@@ -256,8 +220,7 @@ impl Engine {
         if bytes.is_empty() {
             return Ok(None);
         }
-        let tokens = windlass_machine::estimate_tokens(bytes.len() as u64);
-        blobs.keep(&self.deps, "application/json", tokens, bytes).await.map(Some)
+        blobs.keep(&self.deps, "application/json", tools.tokens, bytes).await.map(Some)
     }
 
     /// Makes sure that somebody drives a thread whose run goes on.
@@ -433,7 +396,7 @@ impl Engine {
     pub async fn delete(&self, thread: &ThreadId) -> Result<(), EngineError> {
         self.deps.journal.delete(thread).await?;
         // Where the process dies in between, the mode is found later to be of no thread.
-        self.set_mode(&Whose::Thread(thread.clone()), None).await
+        self.set_auto_run(&Whose::Thread(thread.clone()), None).await
     }
 
     /// Checks the store; the text says what was checked.

@@ -1,4 +1,4 @@
-//! What people decide: answers, grants, allow lists and modes.
+//! What people decide: answers, grants, allow lists and auto-run.
 //!
 //! Whether an answer counts is the machine's to say; the rest are records in the store, which every process on it sees.
 
@@ -7,7 +7,7 @@ use windlass_machine::{
     Principal, Seq, ThreadId, Timestamp, ToolName, View,
 };
 
-use crate::drive::policy::{ALLOW, GRANT, MODE, ModeOf, RecordedMode, mode_key};
+use crate::drive::policy::{ALLOW, AUTO_RUN, AutoRunOf, GRANT, RecordedAutoRun, auto_run_key};
 use crate::drive::{Letter, NewBlobs};
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -31,7 +31,7 @@ pub struct GrantDraft {
     pub by: Principal,
 }
 
-/// Whose mode.
+/// Whose choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// That of a user, in all threads that have none of their own.
@@ -41,10 +41,10 @@ pub enum Whose {
 }
 
 impl Whose {
-    fn of(&self) -> ModeOf<'_> {
+    fn of(&self) -> AutoRunOf<'_> {
         match self {
-            Self::User(user) => ModeOf::User(user),
-            Self::Thread(thread) => ModeOf::Thread(thread),
+            Self::User(user) => AutoRunOf::User(user),
+            Self::Thread(thread) => AutoRunOf::Thread(thread),
         }
     }
 
@@ -160,7 +160,9 @@ impl Engine {
     fn drafted(&self, draft: GrantDraft) -> (Principal, Grant) {
         let GrantDraft { user, tool, arguments, count, expires_at, by } = draft;
         let id = self.fresh("grt");
-        (user, Grant { id, tool, arguments, remaining: count, expires_at, by })
+        let known = self.deps.tools.now();
+        let server = known.registry.known(&tool).and_then(|known| known.tool.server().map(str::to_owned));
+        (user, Grant { id, tool, server, arguments, remaining: count, expires_at, by })
     }
 
     /// The grants for a user's runs, or all.
@@ -187,27 +189,27 @@ impl Engine {
     }
 
     /// Sets which calls run without asking, for a user or a thread; `None` takes the choice back.
-    pub async fn set_mode(&self, whose: &Whose, mode: Option<AutoRun>) -> Result<(), EngineError> {
-        let key = mode_key(whose.of());
-        match mode {
+    pub async fn set_auto_run(&self, whose: &Whose, auto_run: Option<AutoRun>) -> Result<(), EngineError> {
+        let key = auto_run_key(whose.of());
+        match auto_run {
             Some(auto_run) => {
-                let value = serde_json::to_value(RecordedMode { auto_run });
+                let value = serde_json::to_value(RecordedAutoRun { auto_run });
                 let value = value.map_err(|error| EngineError::Config(error.to_string()))?;
-                let put = self.deps.records.put(MODE, &key, whose.owner(), value, Expect::Any);
+                let put = self.deps.records.put(AUTO_RUN, &key, whose.owner(), value, Expect::Any);
                 put.await.map_err(refused)?;
             }
-            None => self.deps.records.delete(MODE, &key, Expect::Any).await.map_err(refused)?,
+            None => self.deps.records.delete(AUTO_RUN, &key, Expect::Any).await.map_err(refused)?,
         }
         self.deps.policy.changed();
         Ok(())
     }
 
-    /// The mode of a user or a thread; `None` where none was chosen.
-    pub async fn mode(&self, whose: &Whose) -> Result<Option<AutoRun>, EngineError> {
-        Ok(self.deps.mode(whose.of()).await?)
+    /// What runs without asking for a user or in a thread; `None` where none was chosen.
+    pub async fn auto_run(&self, whose: &Whose) -> Result<Option<AutoRun>, EngineError> {
+        Ok(self.deps.auto_run(whose.of()).await?)
     }
 
-    /// Puts a tool on a user's allow list, which counts in the mode `allowlist`. (ZE-H9)
+    /// Puts a tool on a user's allow list, which counts where `allowlist` is chosen. (ZE-H9)
     pub async fn allow(&self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
         let value = serde_json::Value::String(tool.to_string());
         let key = allow_key(user, tool);

@@ -2,10 +2,12 @@
 //!
 //! It calls nothing; whether a call may run is the gate's to say.
 
-use windlass_machine::{EffectClass, ModelName, ToolSpec};
+use windlass_machine::{EffectClass, ModelName, ToolName, ToolSpec};
 
+use crate::drive::tools::Offered;
 use crate::engine::Engine;
 use crate::port::model::{ModelError, ModelInfo};
+use crate::tool::toolset::tokens_of;
 
 /// A tool as it is listed.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,34 +20,72 @@ pub struct OfferedTool {
     pub trusted: bool,
     /// The server that it belongs to, where it is not the engine's own.
     pub server: Option<String>,
+    /// The toolset that it belongs to, where it belongs to one.
+    pub group: Option<String>,
     /// The toolset that has to be loaded before a model can call it; none for one that every request carries.
     pub toolset: Option<String>,
     /// Whether it can tell beforehand what a call would do.
     pub previews: bool,
+    /// Estimated tokens that its shape takes in a request.
+    pub tokens: u64,
+}
+
+/// A group of tools as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferedToolset {
+    /// What the model calls it.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its tools, by name.
+    pub tools: Vec<ToolName>,
 }
 
 impl Engine {
     /// The tools that runs are given, sorted by name.
     pub fn tools(&self) -> Vec<OfferedTool> {
-        let tools = self.deps.tools.now();
-        let registry = &tools.registry;
-        let specs = registry.catalogue();
-        let offered = specs.iter().filter_map(|spec| {
-            let registered = registry.enabled(spec.name.as_str())?;
-            Some(OfferedTool {
-                spec: spec.clone(),
-                class: registry.effect_class(registered),
-                trusted: registry.is_trusted(registered),
-                server: registered.tool.server().map(str::to_owned),
-                toolset: tools.shelf.get(spec.name.as_str()).map(|shelved| shelved.toolset.clone()),
-                previews: registered.tool.previews(),
-            })
-        });
-        offered.collect()
+        listed(&self.deps.tools.now())
     }
 
+    /// The same for the runs of a workspace.
+    pub fn tools_in(&self, workspace: &str) -> Vec<OfferedTool> {
+        let mut tools = listed(&self.deps.tools.now_in(workspace));
+        let registry = &self.deps.tools.now().registry;
+        tools.retain(|it| registry.get(it.spec.name.as_str()).is_none_or(|tool| tool.is_offered(workspace)));
+        tools
+    }
+
+    /// The toolsets that have tools, sorted by name.
+    pub fn toolsets(&self) -> Vec<OfferedToolset> {
+        let tools = self.deps.tools.now();
+        let of = |(name, (description, tools)): (&str, (&str, Vec<&ToolName>))| OfferedToolset {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            tools: tools.into_iter().cloned().collect(),
+        };
+        tools.shelf.groups().into_iter().map(of).collect()
+    }
     /// What is known of a model; an error where it cannot be called as things are configured.
     pub fn model(&self, name: &ModelName) -> Result<ModelInfo, ModelError> {
         Ok(self.deps.models.resolve(name)?.info().clone())
     }
+}
+
+fn listed(tools: &Offered) -> Vec<OfferedTool> {
+    let registry = &tools.registry;
+    let specs = registry.catalogue();
+    let offered = specs.iter().filter_map(|spec| {
+        let registered = registry.enabled(spec.name.as_str())?;
+        Some(OfferedTool {
+            spec: registry.shown(registered),
+            class: registry.effect_class(registered),
+            trusted: registry.is_trusted(registered),
+            server: registered.tool.server().map(str::to_owned),
+            group: tools.shelf.group(spec.name.as_str()).map(str::to_owned),
+            tokens: tokens_of(spec),
+            toolset: tools.shelf.get(spec.name.as_str()).map(|shelved| shelved.toolset.clone()),
+            previews: registered.tool.previews(),
+        })
+    });
+    offered.collect()
 }

@@ -135,7 +135,10 @@ impl OpenInterrupt {
     pub(crate) fn to_review(&self) -> Option<String> {
         match &self.kind {
             InterruptKind::Question(question) => Some(question.summary.clone()),
-            InterruptKind::SignIn { url, .. } => Some(url.clone()),
+            InterruptKind::SignIn { url, message, .. } => Some(match message {
+                Some(message) => format!("{message}\n{url}"),
+                None => url.clone(),
+            }),
             InterruptKind::Limit(limit) => {
                 Some(format!("{} of {} `{}`", limit.used, limit.figure, limit.limit))
             }

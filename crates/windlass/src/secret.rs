@@ -3,6 +3,8 @@
 //! A secret is read where a request is about to leave, and by nobody else. The mask is the second line, for what the
 //! other side echoes; it does not replace the first, which is that nothing else ever holds one.
 
+mod escape;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -46,11 +48,18 @@ const MIN_BYTES: usize = 6;
 /// The shortest piece of a value that is masked at the end of a text that was cut.
 const MIN_PIECE_BYTES: usize = 4;
 
-/// Takes secrets out of texts: as they are, and as base64, percent-encoding, hexadecimal and JSON have them, also
-/// where they stand in the middle of what was encoded. Letters count in either case.
+/// Takes secrets out of texts: as they are, and as base64, percent-encoding, hexadecimal, JSON and HTML have them, also
+/// where they stand in the middle of what was encoded, and whichever of their signs are escaped. Letters count in
+/// either case.
 #[derive(Clone)]
 pub struct Mask {
     forms: Option<Arc<Forms>>,
+}
+
+impl std::fmt::Debug for Mask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mask")
+    }
 }
 
 struct Forms {
@@ -98,24 +107,55 @@ impl Mask {
             masked.extend_from_slice(MASKED.as_bytes());
             true
         });
-        masked
+        let mut places: Vec<(usize, usize)> = Vec::new();
+        for plain in escape::layers(&masked) {
+            let found = forms.search.find_iter(&plain.bytes);
+            places.extend(found.map(|found| (plain.at(found.start()), plain.at(found.end()))));
+        }
+        places.sort_unstable();
+        let (mut plain, mut at) = (Vec::with_capacity(masked.len()), 0);
+        for (first, last) in places {
+            if first >= at {
+                plain.extend_from_slice(&masked[at..first]);
+                plain.extend_from_slice(MASKED.as_bytes());
+            }
+            at = at.max(last);
+        }
+        plain.extend_from_slice(&masked[at..]);
+        plain
     }
 
     /// The same for bytes that were cut somewhere: what a secret begins with at their end goes too.
     pub fn cut_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut masked = self.bytes(bytes);
         let Some(forms) = &self.forms else { return masked };
-        let begins = |text: &Vec<u8>| {
-            let most = text.len().saturating_sub(1).min(masked.len());
-            (MIN_PIECE_BYTES..=most)
-                .rev()
-                .find(|count| masked[masked.len() - count..].eq_ignore_ascii_case(&text[..*count]))
-        };
-        if let Some(count) = forms.texts.iter().filter_map(begins).max() {
-            masked.truncate(masked.len() - count);
+        // The cut may have halved an escape, too.
+        let ends = [Some(masked.len()), escape::halved(&masked)];
+        let begins = ends.into_iter().flatten().filter_map(|end| forms.begun(&masked[..end])).min();
+        if let Some(begins) = begins {
+            masked.truncate(begins);
             masked.extend_from_slice(MASKED.as_bytes());
         }
         masked
+    }
+}
+
+impl Forms {
+    /// Where at the end of bytes a secret begins.
+    fn begun(&self, bytes: &[u8]) -> Option<usize> {
+        let count = |bytes: &[u8]| {
+            let begins = |text: &Vec<u8>| {
+                let most = text.len().saturating_sub(1).min(bytes.len());
+                (MIN_PIECE_BYTES..=most)
+                    .rev()
+                    .find(|count| bytes[bytes.len() - count..].eq_ignore_ascii_case(&text[..*count]))
+            };
+            self.texts.iter().filter_map(begins).max()
+        };
+        let plain = count(bytes).map(|count| bytes.len() - count);
+        let escaped = escape::layers(bytes)
+            .filter_map(|plain| count(&plain.bytes).map(|count| plain.at(plain.bytes.len() - count)));
+        escaped.chain(plain).min()
     }
 }
 
@@ -186,6 +226,16 @@ mod tests {
             URL_SAFE_NO_PAD.encode(format!("x{TOKEN}yz")),
             "sk-TOKEN\\/with+odd=chars&more".to_owned(),
             "sk-TOKEN/with+odd=chars&amp;more".to_owned(),
+            // .NET, Gson, templates, and what leaves something as it is that others encode.
+            r"sk-TOKEN/with\u002Bodd=chars\u0026more".to_owned(),
+            r"sk-TOKEN\/with+odd\u003dchars\u0026more".to_owned(),
+            r"\u0073k-TOKEN/with+odd=chars\u0026mor\u0065".to_owned(),
+            "sk-TOKEN/with&#43;odd&#61;chars&amp;more".to_owned(),
+            "sk-TOKEN&#x2F;with&#x2b;odd&#0061;chars&#X26;more".to_owned(),
+            "sk-TOKEN/with%2Bodd=chars%26more".to_owned(),
+            // A text in a text.
+            r"sk-TOKEN\\/with\\u002Bodd=chars\\u0026more".to_owned(),
+            "sk-TOKEN/with&amp;#43;odd=chars&amp;amp;more".to_owned(),
         ];
         for row in rows {
             let masked = mask().text(&format!("before {row} after"));
@@ -193,10 +243,17 @@ mod tests {
             assert!(masked.contains(MASKED) && longest < 24, "{row}: {masked}");
             assert!(masked.starts_with("before ") && masked.ends_with(" after"), "{masked}");
         }
-        for honest in ["short", "", "sk-TOKEN/with", "nothing of it"] {
+        let escaped = r"a \u002B b \\ &#43; 100% \u &# &amp; \ud800 \ud83d\ude00 \n";
+        for honest in ["short", "", "sk-TOKEN/with", "nothing of it", escaped] {
             assert_eq!(mask().text(honest), honest);
         }
         assert_eq!(mask().bytes(b"\xff\xfe"), b"\xff\xfe");
+        let mask = Mask::new(&[Secret::new("caf\u{e9}-\u{1f600}-key")]);
+        for text in
+            [r"<caf\u00e9-\ud83d\ude00-key>", "<caf&#233;-&#x1F600;-key>", "<caf%C3%A9-%F0%9F%98%80-key>"]
+        {
+            assert_eq!(mask.text(text), "<[masked]>", "{text}");
+        }
     }
 
     #[test]
@@ -207,6 +264,11 @@ mod tests {
             ("body sk-", "body sk-"),
             ("body sk-TOKEN/with+odd=chars&more", "body [masked]"),
             ("body sk-TOKEN!", "body sk-TOKEN!"),
+            (r"body \u002B sk-TOKEN\/with\u002B", r"body \u002B [masked]"),
+            (r"body sk-TOKEN\/with\u00", "body [masked]"),
+            ("body sk-TOKEN&#x2F", "body [masked]"),
+            ("body sk-TOKEN%2", "body [masked]"),
+            ("body &#x2F", "body &#x2F"),
             ("", ""),
         ] {
             assert_eq!(mask().cut_bytes(text.as_bytes()), expected.as_bytes(), "{text}");

@@ -216,7 +216,7 @@ fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
 #[cfg(all(test, feature = "testing"))]
 mod tests {
     use super::*;
-    use crate::engine::Task;
+    use crate::task::Task;
     use crate::testing::scripted::{Line, ScriptedModels};
 
     #[tokio::test]

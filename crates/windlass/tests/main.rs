@@ -3,6 +3,8 @@
 mod drive;
 mod gate;
 #[cfg(feature = "mcp")]
+mod hostile;
+#[cfg(feature = "mcp")]
 mod mcp;
 mod outbound;
 mod provider;

@@ -12,10 +12,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
     BlobRef, Block, CallKey, Command, Content, Digest, EffectClass, EffectId, Input, Kept, Offloaded,
-    Replied, Resumed, RunId, ThreadId, ToolName, repair_arguments,
+    Replied, Resumed, RunId, ThreadId, ToolName, View, repair_arguments,
 };
 
 use super::Letter;
+use super::change::Changes;
 use super::contain::{Patience, attend, panic_text};
 use super::execute::{Place, followed};
 use super::fill::NewBlobs;
@@ -47,6 +48,8 @@ pub(super) struct ToolWork {
     pub work: Work,
     pub tool: ToolName,
     pub effect: EffectId,
+    /// What may be done again of a call.
+    pub class: Option<EffectClass>,
     pub arguments: Content,
     pub timeout_ms: u64,
     pub reply: Option<Box<Replied>>,
@@ -55,6 +58,8 @@ pub(super) struct ToolWork {
     pub kept: Option<Content>,
     /// Results of the thread, for a tool that fetches them.
     pub offloaded: Vec<(String, BlobRef)>,
+    /// Who records what files were before the call changes them.
+    pub changes: Option<Changes>,
     pub cancel: CancellationToken,
 }
 
@@ -67,20 +72,10 @@ impl ToolWork {
     ) -> Option<Self> {
         match command {
             Command::CallModel { .. } => None,
-            Command::CallTool {
-                call,
-                start,
-                tool,
-                effect,
-                arguments,
-                timeout_ms,
-                reply,
-                resumed,
-                class: _,
-            } => {
+            Command::CallTool { call, start, tool, effect, arguments, timeout_ms, reply, resumed, class } => {
                 let base =
                     Self::new((call, Work::Call(start)), (tool, effect), (arguments, timeout_ms), cancel);
-                Some(Self { reply, resumed, ..base })
+                Some(Self { class: Some(class), reply, resumed, ..base })
             }
             Command::PreviewTool { call, round, tool, arguments, timeout_ms } => {
                 let effect = EffectId::derive(place.0, place.1, call);
@@ -100,8 +95,22 @@ impl ToolWork {
         (arguments, timeout_ms): (Content, u64),
         cancel: CancellationToken,
     ) -> Self {
-        let (reply, resumed, kept, offloaded) = (None, None, None, Vec::new());
-        Self { call, work, tool, effect, arguments, timeout_ms, reply, resumed, kept, offloaded, cancel }
+        let (class, reply, resumed, kept, offloaded, changes) = (None, None, None, None, Vec::new(), None);
+        Self {
+            call,
+            work,
+            tool,
+            effect,
+            class,
+            arguments,
+            timeout_ms,
+            reply,
+            resumed,
+            kept,
+            offloaded,
+            changes,
+            cancel,
+        }
     }
 }
 
@@ -135,7 +144,7 @@ async fn contained((call, kind): (CallKey, Work), work: impl Future<Output = Let
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let reason = format!("it crashed: {}", panic_text(&*panic));
         Letter::plain(match kind {
-            Work::Call(_) => Input::ToolStopped { call, reason },
+            Work::Call(_) => stopped(call, reason),
             Work::Preview(round) => {
                 let preview = untold(&reason);
                 let digest = Digest::of(preview.as_bytes());
@@ -157,11 +166,13 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
             }
             let (context, progressed) = match context(place, &work, folder).await {
                 Ok(context) => context,
-                Err(reason) => return Letter::plain(Input::ToolStopped { call, reason }),
+                Err(reason) => return Letter::plain(stopped(call, reason)),
             };
             let patience = patience(place, &work, &context, progressed);
             attend(async move { tool.call(context, arguments).await }, patience).await
         }
+        // What it lacks now says nothing of what it did before: that is for its effect class to judge.
+        Err(reason) if has_begun(&work) => Err(reason),
         Err(reason) => Ok(ToolOutput::error(reason)),
     };
     let duration_ms = place.deps.clock.monotonic_ms().saturating_sub(started);
@@ -172,26 +183,37 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
             let Ask { kind, terms, state } = *ask;
             match blobs.text_if(&place.deps, state).await {
                 Ok(state) => Input::ToolAsked { call, kind: Box::new(kind), terms, state },
-                Err(error) => Input::ToolStopped { call, reason: unstored(error) },
+                Err(error) => stopped(call, unstored(error)),
             }
         }
         Ok(ToolOutput { later: Some(later), .. }) => {
             let Later { after_ms, state, rest } = *later;
             match blobs.text_if(&place.deps, state).await {
                 Ok(state) => Input::ToolDeferred { call, after_ms, state, rest },
-                Err(error) => Input::ToolStopped { call, reason: unstored(error) },
+                Err(error) => stopped(call, unstored(error)),
             }
         }
-        Ok(ToolOutput { lost: Some(reason), .. }) => Input::ToolStopped { call, reason },
+        Ok(ToolOutput { lost: Some(reason), .. }) => stopped(call, reason),
         Ok(output) => match returned(place, (&work, &sent), output, &mut blobs).await {
             Ok(Returned { content, error, kept, offloaded }) => {
                 Input::ToolReturned { call, content, error, duration_ms, kept, offloaded }
             }
-            Err(error) => Input::ToolStopped { call, reason: unstored(error) },
+            Err(error) => stopped(call, unstored(error)),
         },
-        Err(reason) => Input::ToolStopped { call, reason },
+        Err(reason) => stopped(call, reason),
     };
     Letter { blobs: blobs.0, ..Letter::plain(input) }
+}
+
+/// A call that came to no end that can be recorded; the policy of now is looked up when the letter is decided.
+fn stopped(call: CallKey, reason: String) -> Input {
+    Input::ToolStopped { call, reason, view: View::default() }
+}
+
+/// Whether an earlier start of the call may have done something: it was repeated, replied to, or put off.
+fn has_begun(work: &ToolWork) -> bool {
+    let is_first = matches!(work.work, Work::Call(1));
+    !is_first || work.reply.is_some() || work.resumed.is_some()
 }
 
 /// What a tool may keep with a thread: some hundred tasks with their descriptions.
@@ -320,7 +342,7 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     Err(format!("`{}` answered `{shown}`", spec.tool))
 }
 
-/// What a call needs before it can begin; nothing was done where it is missing. The error is for the model.
+/// What a call needs before it can begin; this start does nothing where it is missing. The error is for the model.
 async fn ready(
     place: &Place,
     work: &ToolWork,
@@ -349,12 +371,18 @@ async fn context(
         }
         None => None,
     };
+    let folder = match (&work.changes, work.work) {
+        (Some(changes), Work::Call(_)) => folder.map(|folder| changes.watch(place, work.call, &folder)),
+        (Some(_) | None, Work::Call(_) | Work::Preview(_) | Work::Reconcile(_)) => folder,
+    };
     let progressed = Arc::new(Notify::new());
     let context = CallContext {
+        workspace: place.workspace.clone(),
         thread: place.thread.clone(),
         run: place.run.clone(),
         call: work.call,
         effect_id: work.effect.clone(),
+        class: work.class,
         cancel: work.cancel.child_token(),
         folder,
         now: place.deps.clock.now(),

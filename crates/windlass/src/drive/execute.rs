@@ -34,6 +34,7 @@ const BURST: u64 = 128;
 #[derive(Clone)]
 pub(super) struct Place {
     pub deps: Arc<Deps>,
+    pub workspace: Arc<str>,
     pub thread: ThreadId,
     pub run: RunId,
     /// The tools of the run.

@@ -63,6 +63,38 @@ impl BlobCache {
     }
 }
 
+/// Catalogues of tools that are kept read: those of the runs that are driven are few, and each is some 100 KiB.
+const CATALOGUES_MAX: usize = 64;
+
+/// Catalogues of tools, those used last.
+#[derive(Default)]
+pub(crate) struct Catalogues(Mutex<VecDeque<(Digest, Arc<[ToolSpec]>)>>);
+
+impl Catalogues {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Digest, Arc<[ToolSpec]>)>> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, digest: &Digest) -> Option<Arc<[ToolSpec]>> {
+        let mut kept = self.lock();
+        let at = kept.iter().position(|(known, _)| known == digest)?;
+        let found = kept.remove(at)?;
+        let specs = found.1.clone();
+        kept.push_back(found);
+        Some(specs)
+    }
+
+    fn put(&self, digest: Digest, specs: Arc<[ToolSpec]>) {
+        let mut kept = self.lock();
+        kept.retain(|(known, _)| *known != digest);
+        kept.push_back((digest, specs));
+        while kept.len() > CATALOGUES_MAX {
+            kept.pop_front();
+        }
+    }
+}
+
 /// New blobs on their way into an append.
 #[derive(Default)]
 pub(crate) struct NewBlobs(pub Vec<(BlobRef, Bytes)>);
@@ -216,8 +248,7 @@ impl Deps {
     /// The tool catalogue that a run is pinned to.
     pub(crate) async fn catalogue(&self, blob: Option<&BlobRef>) -> Result<Arc<[ToolSpec]>, StoreError> {
         let Some(blob) = blob else { return Ok(Arc::from([])) };
-        let known = self.catalogues.lock().unwrap_or_else(PoisonError::into_inner).get(&blob.digest).cloned();
-        if let Some(known) = known {
+        if let Some(known) = self.catalogues.get(&blob.digest) {
             return Ok(known);
         }
         let bytes = self.blob(&blob.digest).await?;
@@ -225,7 +256,7 @@ impl Deps {
             why: format!("tool catalogue {}: {error}", blob.digest),
         })?;
         let specs: Arc<[ToolSpec]> = specs.into();
-        self.catalogues.lock().unwrap_or_else(PoisonError::into_inner).insert(blob.digest, specs.clone());
+        self.catalogues.put(blob.digest, specs.clone());
         Ok(specs)
     }
 
@@ -237,6 +268,9 @@ impl Deps {
             let own: HashSet<_> = tools.iter().map(|spec| &spec.name).collect();
             let more = loaded.specs.iter().filter(|spec| !own.contains(&spec.name));
             tools = tools.iter().chain(more).cloned().collect();
+        }
+        if tools.iter().any(|spec| spec.withheld.contains(&request.mode)) {
+            tools = tools.iter().map(|spec| spec.in_mode(request.mode).into_owned()).collect();
         }
         let mut named = Vec::new();
         request.system.iter().for_each(|content| name(content, &mut named));
@@ -266,5 +300,23 @@ fn name_in(block: &Block, into: &mut Vec<Digest>) {
         Block::ToolCall(call) => name(&call.asked, into),
         Block::ToolResult(result) => result.content.iter().for_each(|block| name_in(block, into)),
         Block::Opaque { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn catalogues_that_were_used_long_ago_are_forgotten() {
+        let kept = Catalogues::default();
+        let digest = |nth: usize| Digest::of(&nth.to_le_bytes());
+        for nth in 0..=CATALOGUES_MAX {
+            kept.put(digest(nth), Arc::from([]));
+            assert!(kept.get(&digest(0)).is_some(), "what is used stays");
+        }
+        assert!(kept.get(&digest(1)).is_none() && kept.get(&digest(2)).is_some());
+        kept.put(digest(2), Arc::from([]));
+        assert_eq!(kept.lock().len(), CATALOGUES_MAX);
     }
 }

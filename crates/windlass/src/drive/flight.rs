@@ -12,6 +12,7 @@ use tracing::Span;
 use windlass_machine::{Attempt, CallKey, Command, Input, Machine, Seq, ThreadId};
 
 use super::call::{ToolWork, Work, carry_out, wanted};
+use super::change::Changes;
 use super::execute::{ModelWork, Place, call_model};
 use super::folder::ThreadFolder;
 use super::spend::bounds;
@@ -87,11 +88,12 @@ impl InFlight {
                 self.folder.get_or_insert_with(|| ThreadFolder::new(machine.state().folder.clone())).clone();
             let place = Place {
                 deps: deps.clone(),
+                workspace: machine.state().workspace.as_str().into(),
                 thread: thread.clone(),
                 run: run.id.clone(),
                 folder,
                 utc_offset_minutes: run.options.utc_offset_minutes,
-                tools: deps.tools_of(thread, run),
+                tools: deps.tools_of((&machine.state().workspace, thread), run),
                 offload: run.options.offload,
                 span,
             };
@@ -116,6 +118,7 @@ impl InFlight {
                     if tool.as_ref().is_some_and(|tool| tool.fetches()) {
                         work.offloaded = machine.state().offloaded.iter().cloned().collect();
                     }
+                    work.changes = Some(Changes::new(self.mailbox.clone(), machine.state().file_bytes));
                     work.kept = name.and_then(|name| machine.state().kept.get(name).cloned());
                     let (call, kind) = (work.call, work.work);
                     let task = self.begin(place, work);

@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::ThreadId;
 
+use super::Deps;
 use super::execute::Place;
 use crate::tool::WorkingFolder;
 
@@ -57,24 +58,41 @@ impl ThreadFolder {
         place: &Place,
         cancel: &CancellationToken,
     ) -> Result<Option<Arc<WorkingFolder>>, String> {
-        let find = match &place.deps.folders {
-            Folders::One(folder) => return Ok(folder.clone()),
-            Folders::Each(find) => find,
-        };
+        if let Folders::One(folder) = &place.deps.folders {
+            return Ok(folder.clone());
+        }
         let ask = || async {
-            let (find, thread, recorded) = (find.clone(), place.thread.clone(), self.recorded.clone());
-            // The program may open directories, or make them.
-            let asked = tokio::task::spawn_blocking(move || find(&thread, recorded.as_deref()));
             tokio::select! {
                 biased;
-                asked = asked => asked.unwrap_or_else(|error| Err(format!("looking for it crashed: {error}"))),
+                found = place.deps.folder_of(&place.thread, self.recorded.clone()) => found,
                 () = cancel.cancelled() => Err("the call was stopped".to_owned()),
-                () = place.deps.clock.sleep_ms(FIND_WITHIN_MS) => {
-                    Err(format!("looking for it took longer than {FIND_WITHIN_MS} ms"))
-                }
             }
         };
         let found = self.found.get_or_try_init(ask).await;
         found.cloned().map_err(|why| format!("The working folder of this thread is not available: {why}"))
+    }
+}
+
+impl Deps {
+    /// The folder of a thread, looked for now.
+    pub(crate) async fn folder_of(
+        &self,
+        thread: &ThreadId,
+        recorded: Option<String>,
+    ) -> Result<Option<Arc<WorkingFolder>>, String> {
+        let find = match &self.folders {
+            Folders::One(folder) => return Ok(folder.clone()),
+            Folders::Each(find) => find.clone(),
+        };
+        let thread = thread.clone();
+        // The program may open directories, or make them.
+        let asked = tokio::task::spawn_blocking(move || find(&thread, recorded.as_deref()));
+        tokio::select! {
+            biased;
+            asked = asked => asked.unwrap_or_else(|error| Err(format!("looking for it crashed: {error}"))),
+            () = self.clock.sleep_ms(FIND_WITHIN_MS) => {
+                Err(format!("looking for it took longer than {FIND_WITHIN_MS} ms"))
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod actor;
 mod append;
 mod call;
+mod change;
 mod contain;
 mod execute;
 mod fill;
@@ -13,6 +14,7 @@ mod flight;
 mod folder;
 mod fork;
 pub mod genai;
+mod let_go;
 mod measure;
 mod offload;
 pub(crate) mod own;
@@ -24,6 +26,7 @@ mod row;
 mod spend;
 pub(crate) mod tools;
 mod trace;
+mod trial;
 mod view;
 pub(crate) mod watch;
 
@@ -33,7 +36,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{BlobRef, Digest, Input, InputId, Principal, Reject, Seq, ThreadId, ToolSpec};
+use windlass_machine::{BlobRef, Input, InputId, Principal, Reject, Seq, ThreadId};
 
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -90,7 +93,7 @@ pub(crate) struct Deps {
     /// Whether threads that nobody drives are this engine's business.
     pub attends: bool,
     pub cache: BlobCache,
-    pub catalogues: Mutex<HashMap<Digest, Arc<[ToolSpec]>>>,
+    pub catalogues: fill::Catalogues,
     pub actors: Mutex<Actors>,
     /// Threads that this node still holds only because the store failed when they were given back.
     pub kept: Mutex<Vec<(ThreadId, Epoch)>>,

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_machine::{Digest, Run, RunId, ThreadId, ToolName};
+use windlass_machine::{Digest, Reject, Run, RunId, Seq, ThreadId, ToolName};
 
 use super::Deps;
 use super::tools::Offered;
+use crate::error::{EngineError, TryAgain};
 use crate::port::journal::StoreError;
 use crate::port::tool::Tool;
 use crate::tool::RegistryError;
@@ -52,6 +53,49 @@ impl OwnTools {
     pub(crate) fn forget(&self, run: &RunId) {
         self.runs().remove(run);
     }
+
+    /// Forgets what a run is given unless its message is sent.
+    pub(crate) fn unsent(&self, run: &RunId) -> Unsent<'_> {
+        Unsent { own: self, run: Some(run.clone()) }
+    }
+
+    /// What became of the message of a run, whose tools are forgotten where it is certain that the run will never be.
+    pub(crate) fn settled(
+        &self,
+        run: &RunId,
+        sent: Result<Result<Seq, Reject>, EngineError>,
+    ) -> Result<Seq, EngineError> {
+        let settled = sent.and_then(|accepted| accepted.map_err(EngineError::from));
+        // What may succeed later may have succeeded: a driver that is slow, a store that did not answer.
+        let is_over = settled.as_ref().is_err_and(|error| {
+            matches!(error, EngineError::Rejected(_)) || error.judge().1 == TryAgain::Never
+        });
+        if is_over {
+            self.forget(run);
+        }
+        settled
+    }
+}
+
+/// A run whose message is not sent yet: dropped as such, it leaves nothing behind.
+pub(crate) struct Unsent<'a> {
+    own: &'a OwnTools,
+    run: Option<RunId>,
+}
+
+impl Unsent<'_> {
+    /// Keeps what the run was given: its message goes out.
+    pub(crate) fn keep(mut self) {
+        self.run = None;
+    }
+}
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        if let Some(run) = &self.run {
+            self.own.forget(run);
+        }
+    }
 }
 
 impl Deps {
@@ -59,13 +103,13 @@ impl Deps {
     /// its own.
     pub(crate) fn give_tools(
         &self,
-        run: &RunId,
+        (workspace, run): (&str, &RunId),
         names: &[ToolName],
         tools: Vec<Arc<dyn Tool>>,
     ) -> Result<(Arc<Offered>, Vec<ToolName>), RegistryError> {
         let added = tools.iter().map(|tool| tool.spec().name.clone()).filter(|name| !names.contains(name));
         let names: Vec<ToolName> = names.iter().cloned().chain(added).collect();
-        let base = self.tools.now();
+        let base = self.tools.now_in(workspace);
         let offered = Arc::new(self.tools.with(&base, &names, tools.clone())?);
         let (base, at_ms) = (base.digest, self.clock.monotonic_ms());
         let given = Given { names: names.clone(), tools, offered: offered.clone(), base, at_ms };
@@ -74,8 +118,8 @@ impl Deps {
     }
 
     /// The tools of a run.
-    pub(crate) fn tools_of(&self, thread: &ThreadId, run: &Run) -> Arc<Offered> {
-        let (own, base) = (&run.options.own_tools, self.tools.now());
+    pub(crate) fn tools_of(&self, (workspace, thread): (&str, &ThreadId), run: &Run) -> Arc<Offered> {
+        let (own, base) = (&run.options.own_tools, self.tools.now_in(workspace));
         if own.is_empty() {
             return base;
         }
@@ -95,7 +139,7 @@ impl Deps {
         let Some(find) = &self.own_tools.find else { return lost("nobody knows them in this process") };
         match catch_unwind(AssertUnwindSafe(|| find(thread, &run.id))) {
             Ok(Ok(tools)) if own.iter().all(|name| tools.iter().any(|tool| tool.spec().name == *name)) => {
-                match self.give_tools(&run.id, own, tools) {
+                match self.give_tools((workspace, &run.id), own, tools) {
                     Ok((offered, _)) => offered,
                     Err(error) => lost(&error.to_string()),
                 }

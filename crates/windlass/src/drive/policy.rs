@@ -1,6 +1,6 @@
 //! The policy that counts for a thread now: the program's rules, and what people have said since in the store.
 //!
-//! It judges nothing. Grants, allow lists and modes are records, so that every process on a store sees them.
+//! It judges nothing. Grants, allow lists and what runs without asking are records, so that every process on a store sees them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,7 +17,8 @@ use crate::port::records::{Expect, Record, RecordChange};
 /// Kinds of records that a policy is made of.
 pub(crate) const GRANT: &str = "grant";
 pub(crate) const ALLOW: &str = "allow";
-pub(crate) const MODE: &str = "mode";
+/// What runs without asking; stores have always called it so.
+pub(crate) const AUTO_RUN: &str = "mode";
 
 /// Records that are read at a time.
 pub(crate) const PAGE: usize = 1_000;
@@ -78,29 +79,29 @@ impl PolicyNow {
     }
 }
 
-/// Where a mode is kept: for a user, or for one thread.
-pub(crate) fn mode_key(of: ModeOf<'_>) -> String {
+/// Where it is kept what runs without asking: for a user, or for one thread.
+pub(crate) fn auto_run_key(of: AutoRunOf<'_>) -> String {
     match of {
-        ModeOf::User(user) => format!("user/{user}"),
-        ModeOf::Thread(thread) => format!("thread/{thread}"),
+        AutoRunOf::User(user) => format!("user/{user}"),
+        AutoRunOf::Thread(thread) => format!("thread/{thread}"),
     }
 }
 
-/// The thread whose mode is kept under a key; `None` where it is a user's.
-pub(crate) fn thread_of_mode(key: &str) -> Option<&str> {
+/// The thread whose choice is kept under a key; `None` where it is a user's.
+pub(crate) fn thread_of_auto_run(key: &str) -> Option<&str> {
     key.strip_prefix("thread/")
 }
 
-/// Whose mode.
+/// Whose choice.
 #[derive(Clone, Copy)]
-pub(crate) enum ModeOf<'a> {
+pub(crate) enum AutoRunOf<'a> {
     User(&'a Principal),
     Thread(&'a ThreadId),
 }
 
-/// A mode as it is recorded.
+/// A choice as it is recorded.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct RecordedMode {
+pub(crate) struct RecordedAutoRun {
     pub auto_run: AutoRun,
 }
 
@@ -156,12 +157,12 @@ impl Deps {
         // Read before the records: a change that comes in between is looked up again.
         let generation = self.policy.generation();
         let mut policy = (*self.policy.base()).clone();
-        let thread_mode = self.mode(ModeOf::Thread(thread)).await?;
-        let mode = match thread_mode {
-            Some(mode) => Some(mode),
-            None => self.mode(ModeOf::User(user)).await?,
+        let of_thread = self.auto_run(AutoRunOf::Thread(thread)).await?;
+        let chosen = match of_thread {
+            Some(chosen) => Some(chosen),
+            None => self.auto_run(AutoRunOf::User(user)).await?,
         };
-        policy.auto_run = mode.unwrap_or(policy.auto_run);
+        policy.auto_run = chosen.unwrap_or(policy.auto_run);
         let owner = Some(user.as_str());
         for record in self.all_records(ALLOW, owner).await? {
             if let Ok(tool) = serde_json::from_value::<ToolName>(record.value) {
@@ -213,11 +214,11 @@ impl Deps {
         }
     }
 
-    pub(crate) async fn mode(&self, of: ModeOf<'_>) -> Result<Option<AutoRun>, StoreError> {
-        let record = self.records.get(MODE, &mode_key(of)).await?;
-        // A mode that this build cannot read is taken for the strictest.
-        let read = |record: Record| match serde_json::from_value::<RecordedMode>(record.value) {
-            Ok(mode) => mode.auto_run,
+    pub(crate) async fn auto_run(&self, of: AutoRunOf<'_>) -> Result<Option<AutoRun>, StoreError> {
+        let record = self.records.get(AUTO_RUN, &auto_run_key(of)).await?;
+        // A choice that this build cannot read is taken for the strictest.
+        let read = |record: Record| match serde_json::from_value::<RecordedAutoRun>(record.value) {
+            Ok(recorded) => recorded.auto_run,
             Err(_) => AutoRun::Ask,
         };
         Ok(record.map(read))

@@ -1,21 +1,21 @@
-//! What counts for nothing any more is deleted now and then: grants that are used up or have expired, and modes of
-//! threads that are gone.
+//! What counts for nothing any more is deleted now and then: grants that are used up or have expired, and choices
+//! for threads that are gone.
 //!
 //! Nothing depends on when that happens: a grant that is deleted here lets no call through before either.
 
 use windlass_machine::{Grant, ThreadId, Timestamp};
 
 use super::Deps;
-use super::policy::{GRANT, MODE, thread_of_mode};
+use super::policy::{AUTO_RUN, GRANT, thread_of_auto_run};
 use crate::port::journal::StoreError;
 use crate::port::records::{Expect, Record, RecordChange, RecordError};
 
 /// How often.
 const PRUNE_EVERY_MS: u64 = 3_600_000;
 
-/// How long a grant that is used up, or the mode of a thread that does not exist, is kept. The call that has used the
-/// grant up may still wait, and it is the grant that lets it start; one that waits longer is asked about. A mode may be
-/// chosen before its thread begins.
+/// How long a grant that is used up, or a choice for a thread that does not exist, is kept. The call that has used the
+/// grant up may still wait, and it is the grant that lets it start; one that waits longer is asked about. A choice may be
+/// made before its thread begins.
 const KEPT_MS: u64 = 86_400_000;
 
 impl Deps {
@@ -39,8 +39,8 @@ impl Deps {
                 self.forget(&record).await?;
             }
         }
-        for record in self.all_records(MODE, None).await? {
-            if let Some(thread) = thread_of_mode(&record.key).map(ThreadId::from)
+        for record in self.all_records(AUTO_RUN, None).await? {
+            if let Some(thread) = thread_of_auto_run(&record.key).map(ThreadId::from)
                 && now.since(record.updated_at) >= KEPT_MS
                 && self.journal.head(&thread).await?.is_none()
             {

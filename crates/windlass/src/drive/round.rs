@@ -11,6 +11,7 @@ use windlass_machine::{
 
 use super::actor::{Actor, Ended};
 use super::append::{NotAppended, Patience, append};
+use super::let_go::LetGo;
 use super::policy::{PolicyNow, granted};
 use super::spend::{Drawn, Spending};
 use super::{Accepted, Letter, measure, row, trace};
@@ -32,6 +33,7 @@ pub(super) struct Round {
     drawn: Drawn,
     records: Vec<RecordChange>,
     measures: Vec<Measure>,
+    let_go: Vec<LetGo>,
 }
 
 /// A budget that had no room for what a round would have started.
@@ -191,11 +193,15 @@ impl Actor {
         let judged = match input {
             Input::ModelReplied(replied) => !replied.view.calls.is_empty(),
             Input::Lost { command, .. } => matches!(command, Command::CallTool { .. }),
+            // It may be made again.
+            Input::ToolStopped { .. } => true,
             Input::Answered { .. } => true,
             _ => false, // tidy: nothing else is judged
         };
-        if judged && self.policy.as_ref().is_some_and(|(_, policy)| policy.is_loosened()) {
-            // What was loosened in the store may have been tightened there by another process.
+        let is_loosened = || self.policy.as_ref().is_some_and(|(_, policy)| policy.is_loosened());
+        if judged && (is_loosened() || matches!(input, Input::ToolStopped { .. })) {
+            // What was loosened in the store may have been tightened there by another process, and anything while a
+            // call hung.
             self.look_at_changes().await?;
         }
         let policy = if judged { self.policy().await? } else { None };
@@ -207,7 +213,7 @@ impl Actor {
             Input::Answered { answers, view, .. } => {
                 *view = self.deps.view_again(self.machine.state(), &policy, answers).await;
             }
-            Input::Lost { view, .. } => {
+            Input::Lost { view, .. } | Input::ToolStopped { view, .. } => {
                 *view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
             }
             _ => {} // tidy: nothing else is judged
@@ -318,6 +324,7 @@ impl Actor {
         if self.deps.observer.is_some() {
             round.measures.extend(measure::of(&self.machine, event));
         }
+        round.let_go.extend(LetGo::of(&self.deps, &self.machine, event));
         self.machine.apply(event);
         self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
         self.uses_grants |= matches!(event.fact, Fact::GrantUsed { .. });
@@ -372,6 +379,7 @@ impl Actor {
         let not_appended = match appended {
             Ok(seq) => {
                 self.is_new = false;
+                round.let_go.into_iter().for_each(|call| call.tell(&self.deps));
                 for event in events.iter() {
                     trace::recorded(&mut self.span, &self.asked, &self.thread, event);
                     if let (Fact::RunFinished { .. }, Some(run)) = (&event.fact, &event.run) {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use windlass_machine::{
     Attempt, Event, Fact, FailureClass, Limits, Machine, ModelRequest, Principal, Reasoning, Refused, Run,
-    RunId, ThreadId, Timestamp, Usage,
+    RunId, State, ThreadId, Timestamp, TitleMade, Usage,
 };
 
 use super::Deps;
@@ -63,6 +63,9 @@ impl Spending {
                 let nothing = partial.is_none() && is_free(*class);
                 self.book(event, *attempt, nothing.then_some((&Usage::default(), Some(0))), drawn);
             }
+            Fact::ThreadTitled { made: Some(made), .. } => {
+                drawn.settle.extend(settle_title(deps, machine.state(), made, event.at));
+            }
             _ => {} // tidy: nothing else uses anything up
         }
     }
@@ -84,6 +87,21 @@ impl Spending {
         });
         drawn.settle.push(Settle { key, used: booked.collect() });
     }
+}
+
+/// Books what a title cost, for which nothing is set aside. It belongs to no run, and is no step.
+fn settle_title(deps: &Deps, state: &State, made: &TitleMade, now: Timestamp) -> Option<Settle> {
+    let (owner, thread) = state.owner.as_ref().zip(state.thread.as_ref())?;
+    let (workspace, run) = (state.workspace.as_str(), RunId::from(""));
+    let by = Drawing { workspace, user: owner, thread, run: &run, now };
+    let budgets = deps.budgets_of(workspace, owner).into_iter();
+    let counts = |budget: &Budget| budget.per != Per::Run && budget.unit != Unit::Steps;
+    let used = budgets.filter(counts).filter_map(|budget| {
+        let name = budget.name(by);
+        let used = used_of(&name, &made.usage, made.cost.map(|cost| cost.0))?;
+        Some((name, used))
+    });
+    Some(Settle { key: format!("title/{}", state.seq), used: used.collect() })
 }
 
 fn key(run: &RunId, attempt: Attempt) -> String {

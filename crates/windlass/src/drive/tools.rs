@@ -3,13 +3,14 @@
 //!
 //! It is put together again when a source says that it has changed; a tool that has not changed is not checked again.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use windlass_machine::{Digest, ToolName, ToolSpec};
 
 use crate::port::tool::{Tool, ToolSource};
-use crate::tool::toolset::{Shelf, Toolset, shelf_tools};
+use crate::tool::toolset::{SHELF_NAMES, Shelf, Toolset, shelf_tools, tokens_of};
 use crate::tool::{Registry, RegistryError};
 
 /// Where tools come from, and how they are put together.
@@ -19,6 +20,8 @@ pub(crate) struct Tools {
     toolsets: Vec<Toolset>,
     shown_tokens: u64,
     now: RwLock<Arc<Offered>>,
+    /// The tools of workspaces that are shown less, by what they are not shown.
+    less: Mutex<Vec<(BTreeSet<ToolName>, Arc<Offered>)>>,
 }
 
 /// The tools of a moment.
@@ -34,9 +37,14 @@ pub(crate) struct Offered {
     shown: Vec<ToolSpec>,
     /// The same as a JSON array; empty without tools.
     pub catalogue: Bytes,
+    /// Estimated tokens of what a model is sent of it.
+    pub tokens: u64,
     /// The versions of the sources that these are of.
     versions: Vec<u64>,
 }
+
+/// Sets of unshown tools that are kept ready: one for each set of connected systems, of which there are few.
+const MAX_LESS: usize = 64;
 
 impl Tools {
     pub fn new(
@@ -45,8 +53,9 @@ impl Tools {
         toolsets: Vec<Toolset>,
         shown_tokens: u64,
     ) -> Self {
-        let tools = Self { own, sources, toolsets, shown_tokens, now: RwLock::default() };
-        let first = tools.put_together(&Offered::default(), tools.versions());
+        let tools =
+            Self { own, sources, toolsets, shown_tokens, now: RwLock::default(), less: Mutex::default() };
+        let first = tools.put_together(&Offered::default(), tools.versions(), &BTreeSet::new());
         *tools.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
         tools
     }
@@ -60,8 +69,30 @@ impl Tools {
         if known.versions == versions {
             return known;
         }
-        let offered = Arc::new(self.put_together(&known, versions));
+        let offered = Arc::new(self.put_together(&known, versions, &BTreeSet::new()));
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = offered.clone();
+        offered
+    }
+
+    /// The tools of a workspace as they are now. What it is not shown can still be called, and says why it does nothing.
+    pub fn now_in(&self, workspace: &str) -> Arc<Offered> {
+        let base = self.now();
+        let unshown = base.registry.all().filter(|registered| !registered.tool.is_offered(workspace));
+        let unshown: BTreeSet<_> = unshown.map(|registered| registered.spec.name.clone()).collect();
+        if unshown.is_empty() {
+            return base;
+        }
+        // Nothing panics while the lock is held.
+        let mut less = self.less.lock().unwrap_or_else(PoisonError::into_inner);
+        less.retain(|(_, offered)| offered.versions == base.versions);
+        if let Some((_, offered)) = less.iter().find(|(names, _)| *names == unshown) {
+            return offered.clone();
+        }
+        let offered = Arc::new(self.put_together(&base, base.versions.clone(), &unshown));
+        if less.len() >= MAX_LESS {
+            less.clear();
+        }
+        less.push((unshown, offered.clone()));
         offered
     }
 
@@ -79,7 +110,7 @@ impl Tools {
         // As the registry shows them: without the arguments that the engine fills in.
         shown.retain_mut(|spec| match registry.enabled(spec.name.as_str()) {
             Some(registered) => {
-                spec.clone_from(&registered.spec);
+                *spec = registry.shown(registered);
                 true
             }
             None => false,
@@ -91,19 +122,29 @@ impl Tools {
         self.sources.iter().map(|source| source.version()).collect()
     }
 
-    fn put_together(&self, before: &Offered, versions: Vec<u64>) -> Offered {
+    fn put_together(&self, before: &Offered, versions: Vec<u64>, unshown: &BTreeSet<ToolName>) -> Offered {
         let mut registry = self.own.clone();
         for tool in self.sources.iter().flat_map(|source| source.tools().to_vec()) {
+            let name = tool.spec().name.as_str();
+            if SHELF_NAMES.contains(&name) {
+                tracing::warn!(name, server = tool.server(), "a tool is left out: its name is the engine's");
+                continue;
+            }
             add(&mut registry, &before.registry, tool);
         }
-        let shelf = Arc::new(Shelf::of(&registry, &self.toolsets, self.shown_tokens));
+        let unshown: Vec<_> = unshown.iter().cloned().collect();
+        let shelf = Shelf::of(&registry.without(&unshown), &self.toolsets, self.shown_tokens);
+        let shelf = Arc::new(shelf);
         let mut shown = shelf.shown.clone();
         for tool in shelf_tools(&shelf) {
             if registry.is_disabled(&tool.spec().name) {
                 continue;
             }
-            shown.push(tool.spec().clone());
-            add(&mut registry, &before.registry, tool);
+            let spec = tool.spec().clone();
+            // One of the registry may have the name, and is shown already.
+            if add(&mut registry, &before.registry, tool) {
+                shown.push(spec);
+            }
         }
         Offered::of(registry, shelf, shown, versions)
     }
@@ -112,26 +153,32 @@ impl Tools {
 impl Offered {
     fn of(registry: Registry, shelf: Arc<Shelf>, mut shown: Vec<ToolSpec>, versions: Vec<u64>) -> Self {
         shown.sort_by(|one, other| one.name.cmp(&other.name));
-        Self { digest: registry.digest(), catalogue: json(&shown), registry, shelf, shown, versions }
+        let tokens = shown.iter().map(tokens_of).fold(0, u64::saturating_add);
+        Self { digest: registry.digest(), catalogue: json(&shown), tokens, registry, shelf, shown, versions }
     }
 }
 
-/// Adds a source's tool. One that cannot be used is left out: a source says of its own what it is about.
-fn add(registry: &mut Registry, before: &Registry, tool: Arc<dyn Tool>) {
+/// Adds a source's tool, and says whether it is in. One that cannot be used is left out: a source says of its own what it
+/// is about.
+fn add(registry: &mut Registry, before: &Registry, tool: Arc<dyn Tool>) -> bool {
     let name = tool.spec().name.clone();
     if let Some(known) = before.known(&name).filter(|known| Arc::ptr_eq(&known.tool, &tool))
         && !registry.has(&name)
     {
         registry.add_known(known.clone());
-        return;
+        return true;
     }
     let server = tool.server().unwrap_or_default().to_owned();
     match std::mem::take(registry).try_add(tool) {
-        (with, Ok(())) => *registry = with,
+        (with, Ok(())) => {
+            *registry = with;
+            true
+        }
         (without, Err(error)) => {
             *registry = without;
             let duplicate = matches!(error, RegistryError::Duplicate(_));
             tracing::warn!(%name, server, duplicate, %error, "a tool is left out");
+            false
         }
     }
 }

@@ -198,6 +198,7 @@ fn tell(span: &Span, event: &Event) {
         | Fact::ToolParked { .. }
         | Fact::ToolDeferred { .. }
         | Fact::ToolKept { .. }
+        | Fact::FileChanging { .. }
         | Fact::ResultOffloaded { .. }
         | Fact::ToolReconciling { .. }
         | Fact::Note { .. } => {}

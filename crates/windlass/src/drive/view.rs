@@ -56,7 +56,7 @@ impl Deps {
         if let Some(run) = &state.run
             && let (Phase::Calls(line), Some(thread)) = (&run.phase, &state.thread)
         {
-            let tools = &*self.tools_of(thread, run);
+            let tools = &*self.tools_of((&state.workspace, thread), run);
             for (index, call) in line.calls.iter().enumerate() {
                 let key = CallKey { step: run.attempt.step, index: index as u32 };
                 let looked = Looked { thread, run: &run.id, call: key, tool: call.tool.as_str(), tools };
@@ -157,9 +157,10 @@ impl Deps {
         let told = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let asks = value.as_deref().and_then(|value| tool.asks(value));
             // Arguments that cannot be read start nothing.
-            (asks, tool.previews(), tool.conduct(value.as_deref().unwrap_or(&Value::Null)))
+            let value = value.as_deref().unwrap_or(&Value::Null);
+            (asks, tool.previews(), tool.conduct(value), tool.server_for(value))
         }));
-        let Ok((ask, previews, conduct)) = told else { return CallView::Unknown };
+        let Ok((ask, previews, conduct, server)) = told else { return CallView::Unknown };
         let asks = ask.map(|ask| (ask.kind, ask.terms));
         let Looked { thread, run, call, tools: Offered { registry, .. }, .. } = looked;
         let key = |_: &String| Digest::of(key_of(&EffectId::derive(thread, run, call)).as_bytes());
@@ -177,7 +178,8 @@ impl Deps {
             class: registry.adjusted(registered, conduct.class),
             annotations: conduct.annotations,
             trust: if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted },
-            server: registered.tool.server().map(str::to_owned),
+            area: registered.tool.area(),
+            server,
             schema: registered.schema_digest,
             arguments,
             value,
@@ -211,7 +213,7 @@ fn check(looked: Looked<'_>, text: &str) -> (Arguments, Option<Arc<Value>>) {
 const HOOK_WITHIN_MS: u64 = 10_000;
 
 /// What a hook says of a call, contained: one that panics or hangs cannot tell.
-async fn judged_by(hook: &dyn Hook, call: HookCall<'_>, clock: &dyn Clock) -> HookVerdict {
+pub(super) async fn judged_by(hook: &dyn Hook, call: HookCall<'_>, clock: &dyn Clock) -> HookVerdict {
     let said = AssertUnwindSafe(hook.before_tool(call)).catch_unwind();
     tokio::select! {
         biased;

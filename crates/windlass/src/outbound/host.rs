@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use reqwest::Url;
 use serde::{Deserialize, Deserializer};
 
@@ -54,7 +54,9 @@ impl FromStr for Host {
     fn from_str(text: &str) -> Result<Self, String> {
         let range = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         if let Ok(range) = range {
-            return Ok(Self::Range(range));
+            return of_version_4(range).map(Self::Range).ok_or_else(|| {
+                format!("`{text}` is a range of both kinds of addresses; write it as `10.0.0.0/8` is written")
+            });
         }
         let (is_under, name) = match text.strip_prefix("*.") {
             Some(name) => (true, name),
@@ -77,6 +79,22 @@ impl FromStr for Host {
         }
     }
 }
+
+/// A range of addresses of version 4 that are written as ones of version 6, as it is compared: see [`Host::has`]. `None`
+/// for one that begins among those and goes beyond them.
+fn of_version_4(range: IpNet) -> Option<IpNet> {
+    match range {
+        IpNet::V6(range) => match (range.addr().to_ipv4_mapped(), range.prefix_len().checked_sub(MAPPED)) {
+            (Some(address), Some(prefix)) => Ipv4Net::new(address, prefix).ok().map(IpNet::V4),
+            (Some(_), None) => None,
+            (None, _) => Some(range.into()),
+        },
+        IpNet::V4(_) => Some(range),
+    }
+}
+
+/// Bits before the address of version 4 in one of version 6 (RFC 4291, section 2.5.5.2).
+const MAPPED: u8 = 96;
 
 fn unreadable(text: &str) -> String {
     format!("`{text}` is no host; write `docs.example.com`, `*.example.com` or a range such as `10.0.0.0/8`")
@@ -134,6 +152,25 @@ mod tests {
         ] {
             assert!(read(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_address_of_version_4_is_the_same_however_it_is_written() {
+        for (range, address, is_meant) in [
+            ("::ffff:10.0.0.0/104", "10.1.2.3", true),
+            ("::ffff:10.0.0.0/104", "::ffff:10.1.2.3", true),
+            ("::ffff:10.0.0.0/104", "11.1.2.3", false),
+            ("::ffff:10.0.0.7", "10.0.0.7", true),
+            ("::ffff:0:0/96", "192.0.2.1", true),
+            ("10.0.0.0/8", "::ffff:10.1.2.3", true),
+            ("fd00::/8", "fd12::1", true),
+        ] {
+            let host: Host = range.parse().unwrap();
+            assert_eq!(host.has(address.parse().unwrap()), is_meant, "{range} {address}");
+        }
+        // Wider than all of version 4, and so of two kinds at once.
+        let said = "::ffff:0:0/90".parse::<Host>().unwrap_err();
+        assert!(said.contains("`::ffff:0:0/90`"), "{said}");
     }
 
     #[test]

@@ -279,10 +279,7 @@ fn cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// An address for people, without what a query may carry.
+/// Where an address leads, for people: without its path, user and query, which may carry what must not be shown.
 fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    url.to_string().chars().take(200).collect()
+    url.origin().ascii_serialization()
 }

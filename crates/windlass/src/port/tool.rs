@@ -10,8 +10,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Annotations, Answer, CallKey, Digest, EffectClass, EffectId, InterruptKind, Rest, RunId, Terms, ThreadId,
-    Timestamp, ToolSpec,
+    Annotations, Answer, Area, CallKey, Digest, EffectClass, EffectId, InterruptKind, Rest, RunId, Terms,
+    ThreadId, Timestamp, ToolSpec,
 };
 
 use super::offload::OffloadedResults;
@@ -33,6 +33,17 @@ pub trait Tool: Send + Sync {
         Conduct { annotations: self.spec().annotations, class: self.effect_class(), added: Vec::new() }
     }
 
+    /// What it is about: some modes have nothing of an area.
+    fn area(&self) -> Area {
+        Area::Work
+    }
+
+    /// Whether some of its calls only read, by their arguments, although its own shape does not say so: modes that change
+    /// nothing then show it, and refuse the other calls.
+    fn reads_too(&self) -> bool {
+        false
+    }
+
     /// Whether the hints are believed. A server's are where an administrator has said so.
     fn is_trusted(&self) -> bool {
         true
@@ -41,6 +52,12 @@ pub trait Tool: Send + Sync {
     /// The server that the tool belongs to, where it is not the engine's own.
     fn server(&self) -> Option<&str> {
         None
+    }
+
+    /// The server that a call with these arguments goes to: another than [`Tool::server`] only for a tool of the engine that
+    /// reaches several. Rules for a server hold for it. It reads nothing but what it is given.
+    fn server_for(&self, _arguments: &Value) -> Option<String> {
+        self.server().map(str::to_owned)
     }
 
     /// The name under which the tool keeps something with the thread, which all tools of that name share. It goes with
@@ -52,6 +69,11 @@ pub trait Tool: Send + Sync {
     /// The group that it belongs to by its own word, where it has one.
     fn toolset(&self) -> Option<&str> {
         None
+    }
+
+    /// Whether runs of a workspace are shown the tool. A call of one that they are not shown is the tool's to answer.
+    fn is_offered(&self, _workspace: &str) -> bool {
+        true
     }
 
     /// Whether the tool itself says what is wrong with arguments that do not fit its schema: they get to it, then.
@@ -85,6 +107,11 @@ pub trait Tool: Send + Sync {
     /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver. So is a call that
     /// blocks its thread, on a runtime of several threads; one that is killed then goes on until it next awaits.
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput;
+
+    /// Told once that a call which was put off, or has asked something, never goes on, because its run has ended: what it
+    /// left at work elsewhere may be stopped. `state` is what the tool wanted back. Nothing of it is recorded, and where
+    /// the process dies nobody is told.
+    async fn let_go(&self, _state: &str) {}
 }
 
 /// What one call does.
@@ -114,6 +141,8 @@ pub trait ToolSource: Send + Sync {
 /// What a call is given beside its arguments.
 #[derive(Clone)]
 pub struct CallContext {
+    /// The tenant.
+    pub workspace: Arc<str>,
     /// The thread that the call belongs to.
     pub thread: ThreadId,
     /// The run that the call belongs to.
@@ -122,6 +151,9 @@ pub struct CallContext {
     pub call: CallKey,
     /// Stable id of the effect; the same however often the call is started.
     pub effect_id: EffectId,
+    /// What may be done again of the call, as it was recorded when the call was let through, an administrator's word
+    /// included; `None` where nothing was: for a look at what a call would do, and a read for another call's outcome.
+    pub class: Option<EffectClass>,
     /// Fires when the call is to end; 5 s later it is killed.
     pub cancel: CancellationToken,
     /// The folder that tools work in, where there is one.

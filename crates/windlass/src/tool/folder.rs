@@ -10,36 +10,42 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use thiserror::Error;
 
+mod change;
 mod list;
 mod protected;
 mod temporary;
 mod write;
 
+pub(crate) use change::Now;
+use change::Recorder;
+pub use change::{ChangeRecorder, Changing, FileFound};
 pub use list::{Entry, EntryKind};
 pub use protected::ProtectedPaths;
 use temporary::Cleared;
 pub use write::Written;
 
 /// The folder that tools work in, held by a capability handle.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WorkingFolder {
-    root: Dir,
+    root: Arc<Dir>,
     /// The absolute path as it was given: models are told it and answer with it.
     path: PathBuf,
     /// The absolute path without symbolic links.
     canonical: PathBuf,
-    protected: ProtectedPaths,
+    protected: Arc<ProtectedPaths>,
     /// Where the engine's store lies inside the folder, relative to it.
     store: Option<PathBuf>,
     /// Held from reading a file to writing it: threads that share the folder edit the same files.
-    turn: Mutex<()>,
-    cleared: Cleared,
+    turn: Arc<Mutex<()>>,
+    cleared: Arc<Cleared>,
+    /// Who is told of a change before it is made.
+    recorder: Option<Recorder>,
 }
 
 /// A path inside a working folder, its symbolic links resolved. What it names need not exist.
@@ -139,6 +145,14 @@ pub enum FolderError {
     /// The file may not be written.
     #[error("`{0}` is read-only")]
     ReadOnly(String),
+    /// It could not be recorded what the file was before the change.
+    #[error("`{path}` was not changed: {why}")]
+    Unrecorded {
+        /// The path.
+        path: String,
+        /// Why.
+        why: String,
+    },
     /// Something was swapped while it was opened.
     #[error("`{0}` changed while it was being opened; try again")]
     Changed(String),
@@ -163,26 +177,27 @@ impl WorkingFolder {
         let canonical = fs::canonicalize(given).map_err(failed)?;
         let root = Dir::open_ambient_dir(&canonical, ambient_authority()).map_err(failed)?;
         Ok(Self {
-            root,
+            root: Arc::new(root),
             path,
             canonical,
-            protected: ProtectedPaths::default(),
+            protected: Arc::default(),
             store: None,
-            turn: Mutex::new(()),
-            cleared: Cleared::default(),
+            turn: Arc::default(),
+            cleared: Arc::default(),
+            recorder: None,
         })
     }
 
     /// Replaces the list of paths that file tools never write.
     pub fn with_protected(mut self, protected: ProtectedPaths) -> Self {
-        self.protected = protected;
+        self.protected = Arc::new(protected);
         self
     }
 
     /// Names a file that tools never write, wherever links lead to it; one outside the folder changes nothing.
     pub fn with_protected_file(mut self, file: impl AsRef<Path>) -> Self {
         if let Some(inside) = self.inside(&real_path(file.as_ref())).map(Path::to_owned) {
-            self.protected.add_file(&inside);
+            Arc::make_mut(&mut self.protected).add_file(&inside);
         }
         self
     }

@@ -15,7 +15,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use windlass_machine::{Annotations, EffectClass, ToolSpec};
+use windlass_machine::{Annotations, Area, EffectClass, ToolSpec};
 
 use crate::port::tool::{CallContext, Tool, ToolOutput};
 
@@ -38,6 +38,7 @@ pub struct FunctionTool {
     function: Box<Function>,
     preview: Option<Box<Preview>>,
     keeps: Option<&'static str>,
+    area: Area,
 }
 
 type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
@@ -60,12 +61,14 @@ impl FunctionTool {
             description: description.into(),
             input_schema: schema_for::<A>(),
             annotations: Annotations::default(),
+            withheld: Vec::new(),
         };
         let function = move |context, arguments| match serde_json::from_value::<A>(arguments) {
             Ok(arguments) => function(context, arguments).map(O::into_tool_output).boxed(),
             Err(problem) => ready(ToolOutput::error(format!("Invalid arguments: {problem}"))).boxed(),
         };
-        Self { spec, effect_class: None, function: Box::new(function), preview: None, keeps: None }
+        let function = Box::new(function);
+        Self { spec, effect_class: None, function, preview: None, keeps: None, area: Area::Work }
     }
 
     /// Sets the hints; without [`FunctionTool::effect_class`] the class follows from them.
@@ -95,6 +98,12 @@ impl FunctionTool {
         self
     }
 
+    /// Says what the tool is about.
+    pub fn area(mut self, area: Area) -> Self {
+        self.area = area;
+        self
+    }
+
     /// Sets what may be done again when a call's outcome was lost, whatever the hints say.
     pub fn effect_class(mut self, class: EffectClass) -> Self {
         self.effect_class = Some(class);
@@ -114,6 +123,10 @@ impl Tool for FunctionTool {
 
     fn keeps(&self) -> Option<&str> {
         self.keeps
+    }
+
+    fn area(&self) -> Area {
+        self.area
     }
 
     fn previews(&self) -> bool {

@@ -10,6 +10,7 @@ mod charset;
 mod confined;
 mod folder;
 mod function;
+mod hidden;
 mod image;
 mod reconcile;
 mod registry;
@@ -20,12 +21,20 @@ mod shell;
 pub(crate) mod toolset;
 pub mod web;
 
-pub use folder::{Entry, EntryKind, FolderError, FolderPath, ProtectedPaths, WorkingFolder, Written};
+pub(crate) use folder::Now;
+pub use folder::{
+    ChangeRecorder, Changing, Entry, EntryKind, FileFound, FolderError, FolderPath, ProtectedPaths,
+    WorkingFolder, Written,
+};
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
+pub use hidden::{Hidden, HiddenArguments, HiddenSource};
 pub(crate) use image::image_type;
 pub use reconcile::{Reconcile, Source};
 #[cfg(feature = "mcp")]
 pub(crate) use registry::check_schema;
 pub use registry::{Adjustment, Registry, RegistryError, key_of};
-pub(crate) use registry::{Registered, check_values};
+pub(crate) use registry::{Registered, ValueCheck, check_values};
 pub use toolset::{SHOWN_TOKENS, Shown, Toolset};
+
+/// Names of tools that an engine adds by itself, beside those of its registry: they are nobody else's to take.
+pub const ENGINE_NAMES: [&str; 3] = [toolset::SHELF_NAMES[0], toolset::SHELF_NAMES[1], api::API_CALL];

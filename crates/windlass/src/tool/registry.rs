@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use thiserror::Error;
-use windlass_machine::{Digest, EffectClass, EffectId, ToolName, ToolSpec};
+use windlass_machine::{Digest, EffectClass, EffectId, Mode, ToolName, ToolSpec, Trust, only_reads};
 
 use super::Reconcile;
 use crate::port::tool::Tool;
@@ -190,6 +190,16 @@ impl Registry {
         }
     }
 
+    /// A tool's shape as a catalogue has it: with the modes that have none of its calls.
+    pub(crate) fn shown(&self, registered: &Registered) -> ToolSpec {
+        let (tool, spec) = (&registered.tool, &registered.spec);
+        let trust = if self.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted };
+        let reads = tool.reads_too() && trust == Trust::Trusted
+            || only_reads(self.effect_class(registered), spec.annotations, trust);
+        let withheld = Mode::ALL.into_iter().filter(|mode| !mode.has(tool.area(), reads)).collect();
+        ToolSpec { withheld, ..spec.clone() }
+    }
+
     /// Whether a tool's hints are believed.
     pub(crate) fn is_trusted(&self, registered: &Registered) -> bool {
         let adjusted = self.adjustments.get(&registered.spec.name).and_then(|adjusted| adjusted.trusted);
@@ -271,15 +281,30 @@ pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
     compile(&schema).map(drop)
 }
 
-/// Checks values against a schema that somebody else has written; the error names what does not fit.
+/// Checks values of whatever kind against a schema that somebody else has written; the error names what does not fit.
 pub(crate) fn check_values(schema: &Value, values: &Value) -> Result<(), String> {
-    let validator = compile(schema)?;
-    let faults: Vec<String> = validator
-        .iter_errors(values)
-        .take(MAX_FAULTS)
-        .map(|fault| shorten(&fault.to_string(), MAX_FAULT_CHARS))
-        .collect();
-    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    ValueCheck::new(schema)?.check(values)
+}
+
+/// A schema that somebody else has written, ready for many values.
+pub(crate) struct ValueCheck(Validator);
+
+impl ValueCheck {
+    /// The error says why the schema cannot be used.
+    pub(crate) fn new(schema: &Value) -> Result<Self, String> {
+        compile_any(schema).map(Self)
+    }
+
+    /// The error names what does not fit.
+    pub(crate) fn check(&self, values: &Value) -> Result<(), String> {
+        let faults: Vec<String> = self
+            .0
+            .iter_errors(values)
+            .take(MAX_FAULTS)
+            .map(|fault| shorten(&fault.to_string(), MAX_FAULT_CHARS))
+            .collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    }
 }
 
 impl fmt::Debug for Registry {
@@ -305,6 +330,7 @@ fn is_tool_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
+/// Compiles a schema of arguments, which are an object.
 fn compile(schema: &Value) -> Result<Validator, String> {
     let Some(object) = schema.as_object() else {
         return Err(format!("`{}` is not an object", shorten(&schema.to_string(), MAX_SHOWN_CHARS)));
@@ -313,6 +339,10 @@ fn compile(schema: &Value) -> Result<Validator, String> {
         let found = object.get("type").map_or("nothing".to_owned(), Value::to_string);
         return Err(format!("`type` must be \"object\", not {}", shorten(&found, MAX_SHOWN_CHARS)));
     }
+    compile_any(schema)
+}
+
+fn compile_any(schema: &Value) -> Result<Validator, String> {
     let size_bytes = schema.to_string().len();
     if size_bytes > MAX_SCHEMA_BYTES {
         return Err(format!("it is {size_bytes} bytes long; at most {MAX_SCHEMA_BYTES} are allowed"));

@@ -66,9 +66,11 @@ impl Sandbox {
 
     /// Refuses a folder whose commands could reach what is hidden.
     pub(crate) fn keep_apart(&self, folder: &Path) -> Result<(), String> {
-        let own = [folder.to_owned()];
-        for open in own.iter().chain(&self.read).chain(&self.write) {
-            let open = open.canonicalize().unwrap_or_else(|_| open.clone());
+        // Where nothing is held, what the system has is as open as all else.
+        let system = files::system().filter(|_| self.isolation != Isolation::Off);
+        let own = self.read.iter().chain(&self.write).map(PathBuf::as_path);
+        for open in [folder].into_iter().chain(own).chain(system) {
+            let open = open.canonicalize().unwrap_or_else(|_| open.to_owned());
             let hidden =
                 self.hidden.iter().map(|hidden| real(hidden)).find(|hidden| hidden.starts_with(&open));
             if let Some(hidden) = hidden {
@@ -108,13 +110,18 @@ impl Sandbox {
 }
 
 impl Confinement {
+    /// Whether it holds anything.
+    pub(crate) fn holds(&self) -> bool {
+        self.ruleset.is_some() || !self.filters.is_empty()
+    }
+
     /// Takes it upon the calling process, for good. Allocates nothing and takes no lock: it runs between fork and exec.
     ///
     /// # Safety
     ///
     /// Only in a process that was just forked, and that is about to become another program.
     pub(crate) unsafe fn take_on(&self) -> io::Result<()> {
-        if self.ruleset.is_none() && self.filters.is_empty() {
+        if !self.holds() {
             return Ok(());
         }
         // SAFETY: the arguments are those that the manual names; no memory is passed.

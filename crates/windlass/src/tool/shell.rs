@@ -4,8 +4,12 @@
 
 mod job;
 mod launch;
+mod mounts;
 mod output;
+mod scratch;
 mod watch;
 
 pub(super) use self::job::{Ended, Job, Leash, Order, Stop};
-pub(super) use self::launch::{Launch, Limits, can_have_a_namespace};
+pub(super) use self::launch::{Launch, Limits, can_have_a_namespace, can_have_mounts};
+pub(super) use self::mounts::Places;
+pub(super) use self::scratch::{Scratch, sweep};

@@ -13,7 +13,7 @@ use windlass_machine::{Glob, ToolName, ToolSpec, estimate_tokens};
 
 pub(crate) use self::loaded::Loaded;
 use self::search::Index;
-pub(crate) use self::tools::shelf_tools;
+pub(crate) use self::tools::{NAMES as SHELF_NAMES, shelf_tools};
 use super::Registry;
 use super::registry::Registered;
 
@@ -69,6 +69,8 @@ pub(crate) struct Shelf {
     tools: BTreeMap<ToolName, Shelved>,
     /// Every toolset with its description, those that are shown whole too.
     sets: BTreeMap<String, String>,
+    /// The toolset of each tool that has one, those that are shown too.
+    members: BTreeMap<ToolName, String>,
     index: Index,
 }
 
@@ -101,6 +103,9 @@ impl Shelf {
                 Some(set) => (Some(set.name.clone()), set.shown),
                 None => (implied(registered), if fits { Shown::All } else { Shown::Nothing }),
             };
+            if let Some(name) = &name {
+                shelf.members.insert(registered.spec.name.clone(), name.clone());
+            }
             let on_shelf = match shown {
                 Shown::All => false,
                 Shown::Reads => !reads,
@@ -109,10 +114,10 @@ impl Shelf {
             match name.filter(|_| on_shelf) {
                 Some(toolset) => {
                     shelf.sets.entry(toolset.clone()).or_default();
-                    let shelved = Shelved { spec: registered.spec.clone(), toolset, reads };
+                    let shelved = Shelved { spec: registry.shown(registered), toolset, reads };
                     shelf.tools.insert(registered.spec.name.clone(), shelved);
                 }
-                None => shelf.shown.push(registered.spec.clone()),
+                None => shelf.shown.push(registry.shown(registered)),
             }
         }
         shelf.index = Index::of(shelf.tools.values().map(|shelved| &shelved.spec));
@@ -127,6 +132,21 @@ impl Shelf {
     /// A tool that has to be loaded.
     pub fn get(&self, name: &str) -> Option<&Shelved> {
         self.tools.get(&ToolName::from(name))
+    }
+
+    /// The toolset of a tool.
+    pub fn group(&self, name: &str) -> Option<&str> {
+        self.members.get(&ToolName::from(name)).map(String::as_str)
+    }
+
+    /// All toolsets that have any tool, with their descriptions and the names of their tools.
+    pub fn groups(&self) -> BTreeMap<&str, (&str, Vec<&ToolName>)> {
+        let mut groups: BTreeMap<&str, (&str, Vec<&ToolName>)> = BTreeMap::new();
+        for (tool, name) in &self.members {
+            let description = self.sets.get(name).map_or("", String::as_str);
+            groups.entry(name).or_insert_with(|| (description, Vec::new())).1.push(tool);
+        }
+        groups
     }
 
     /// The toolsets that have something to load, with their descriptions.
@@ -162,7 +182,7 @@ fn implied(registered: &Registered) -> Option<String> {
 }
 
 /// Estimated tokens that a tool's shape takes in a request.
-fn tokens_of(spec: &ToolSpec) -> u64 {
+pub(crate) fn tokens_of(spec: &ToolSpec) -> u64 {
     let schema = spec.input_schema.to_string().len();
     estimate_tokens((spec.name.as_str().len() + spec.description.len() + schema) as u64)
 }

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::memory::MemoryStore;
-use windlass::machine::{Answer, AutoRun, InterruptKind, Seq};
+use windlass::machine::{Answer, AutoRun, InterruptKind, Seq, WhenBusy};
 use windlass::port::tool::Tool;
 use windlass::secret::Secret;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
@@ -169,6 +169,31 @@ async fn a_run_that_another_process_takes_up_never_gets_somebody_elses_credentia
         assert_eq!(asked.len(), 2, "{outcome:?}");
         assert!(asked.iter().all(|asked| asked.header("authorization") == Some("Bearer tenant-token")));
     }
+}
+
+// rows: LM-I7
+#[tokio::test]
+async fn a_start_that_failed_leaves_no_services_behind() {
+    let far = Far::start(|_| Reply::ok("text/plain", "")).await;
+    let models = calls(vec![ask("POST", "/x")]);
+    let engine = engine(&store(), &models, Some(api(&far, "engine-token", json!({})))).await;
+    let waiting = engine.run(task("go")).await.unwrap();
+    assert_eq!(waiting.status, Status::Paused, "{waiting:?}");
+    for id in [None, Some("named".into())] {
+        let services = api(&far, "tenant-token", json!({}));
+        let kept = Arc::downgrade(&services.secrets);
+        let thread = Some(waiting.meta.thread_id.clone());
+        let when_busy = WhenBusy::Reject;
+        let refused = engine.start(Task { api: Some(services), thread, when_busy, id, ..task("more") }).await;
+        assert!(refused.is_err(), "{refused:?}");
+        assert!(kept.upgrade().is_none(), "its secrets are kept for a run that there is not");
+    }
+    // One that has begun keeps them.
+    let services = api(&far, "tenant-token", json!({}));
+    let kept = Arc::downgrade(&services.secrets);
+    let waiting = engine.run(Task { api: Some(services), ..task("go") }).await.unwrap();
+    assert_eq!(waiting.status, Status::Paused, "{waiting:?}");
+    assert!(kept.upgrade().is_some());
 }
 
 /// Everything that a subscriber hears.

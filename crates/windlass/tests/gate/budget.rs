@@ -266,3 +266,32 @@ fn what_a_dead_process_had_set_aside_is_booked_when_its_thread_is_opened() {
     // Whether the provider charges for what was lost nobody knows: all of it counts.
     assert_eq!((row.reserved, row.used), (0, set_aside + 2 * 16_384 + 10));
 }
+
+// rows: SK-P7
+#[tokio::test]
+async fn a_title_is_booked_on_its_owners_budgets_and_not_asked_for_without_room() {
+    let titler = |call: &ModelCall| {
+        let usage = Usage { input: Some(100), output: Some(20), ..Usage::default() };
+        let text = match call.tools.is_empty() {
+            true => r#"{"title": "A made title"}"#,
+            false => "done",
+        };
+        Line::Reply(Reply { blocks: vec![Block::text(text)], stop: StopReason::End, usage, model: None })
+    };
+    let models = ScriptedModels::new(titler);
+    let tokens = |cap| Budget { unit: Unit::Tokens, ..budget(Per::User, Window::Total, cap) };
+    let store = MemoryStore::new(Arc::new(SystemClock::new()));
+    let engine = asking(&store, &models, tools()).budgets(vec![tokens(100_000)]).build().await.unwrap();
+    let started = engine.start(task("look at the web shop")).await.unwrap();
+    engine.wait(&started.run).await.unwrap();
+    let model = "test/scripted".into();
+    let title = engine.make_title(&started.thread, &model).await.unwrap();
+    assert_eq!(title.as_deref(), Some("A made title"));
+    let [row] = &*store.budgets("").await.unwrap() else { panic!("one budget") };
+    assert_eq!((row.used, row.reserved), (240, 0), "the run's reply and the title's");
+
+    let poor = asking(&store, &models, tools()).budgets(vec![tokens(240)]).build().await.unwrap();
+    let calls = models.calls();
+    assert_eq!(poor.make_title(&started.thread, &model).await.unwrap(), title);
+    assert_eq!(models.calls(), calls, "nothing was asked");
+}

@@ -165,7 +165,7 @@ async fn grants_and_modes_that_count_for_nothing_are_deleted() {
     let expires = engine.grant(GrantDraft { expires_at, ..draft(None) }).await.unwrap().id;
     let (gone, user) = (Whose::Thread("gone".into()), Whose::User("ann".into()));
     for whose in [&gone, &user] {
-        engine.set_mode(whose, Some(AutoRun::Everything)).await.unwrap();
+        engine.set_auto_run(whose, Some(AutoRun::Everything)).await.unwrap();
     }
     let sorted = |mut all: Vec<String>| {
         all.sort();
@@ -174,12 +174,12 @@ async fn grants_and_modes_that_count_for_nothing_are_deleted() {
     assert_eq!(ids().await, sorted(vec![lasts.clone(), left.clone(), used_up.clone(), expires]));
     hour(&clock).await;
     assert_eq!(ids().await, sorted(vec![lasts.clone(), left.clone(), used_up]));
-    assert_eq!(engine.mode(&gone).await.unwrap(), Some(AutoRun::Everything), "its thread may begin");
+    assert_eq!(engine.auto_run(&gone).await.unwrap(), Some(AutoRun::Everything), "its thread may begin");
     clock.advance_ms(DAY_MS);
     hour(&clock).await;
     assert_eq!(ids().await, sorted(vec![lasts, left]));
-    assert_eq!(engine.mode(&gone).await.unwrap(), None);
-    assert_eq!(engine.mode(&user).await.unwrap(), Some(AutoRun::Everything));
+    assert_eq!(engine.auto_run(&gone).await.unwrap(), None);
+    assert_eq!(engine.auto_run(&user).await.unwrap(), Some(AutoRun::Everything));
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn budgets_and_modes_go_with_their_run_and_thread() {
         let rows = store.budgets("").await.unwrap();
         rows.into_iter().map(|row| (row.budget, row.used + row.reserved)).collect()
     };
-    engine.set_mode(&Whose::Thread("t".into()), Some(AutoRun::Ask)).await.unwrap();
+    engine.set_auto_run(&Whose::Thread("t".into()), Some(AutoRun::Ask)).await.unwrap();
     let waits = engine.run(task_in("t", "go")).await.unwrap();
     let run = waits.run_id.as_str();
     let all = |used| {
@@ -211,5 +211,5 @@ async fn budgets_and_modes_go_with_their_run_and_thread() {
     put_down(&engine, &"t".into()).await;
     engine.delete(&"t".into()).await.unwrap();
     assert_eq!(names().await, all(2)[2..]);
-    assert_eq!(engine.mode(&Whose::Thread("t".into())).await.unwrap(), None);
+    assert_eq!(engine.auto_run(&Whose::Thread("t".into())).await.unwrap(), None);
 }

@@ -1,10 +1,13 @@
 //! Calls that go on later: nothing of them is held meanwhile, also by no process, and they go on once.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use windlass::adapter::clock::ManualClock;
-use windlass::machine::{AutoRun, EffectClass, Fact, Glob, Outcome, Policy, Rest, Rule, Timestamp, Verdict};
+use windlass::machine::{
+    AutoRun, EffectClass, Fact, Glob, InterruptKind, Outcome, Policy, Rest, Rule, Timestamp, Verdict,
+};
 use windlass::port::journal::ThreadStatus;
 use windlass::port::tool::{CallContext, Later, ToolOutput};
 use windlass::tool::FunctionTool;
@@ -153,25 +156,84 @@ async fn a_run_is_cancelled_in_its_sleep() {
 
 #[tokio::test]
 async fn the_policy_of_the_time_at_which_a_call_goes_on_counts() {
-    let folder = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
-    let seen = Seen::default();
-    let tool = seen.tool(EffectClass::Pure, (DAY_MS, 1));
-    let engine = built(folder.path(), &clock, tool).attend(Attend::All).build().await.unwrap();
-    let started = engine.start(task_in("t", "go")).await.unwrap();
-    pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
-    let deny = Rule { name: Some("r".into()), tools: vec![Glob::new("later")], ..Rule::new(Verdict::Deny) };
-    engine.set_policy(Policy { rules: vec![deny], auto_run: AutoRun::Everything, ..Policy::default() });
-    clock.advance_ms(DAY_MS);
-    let ended = engine.wait(&started.run);
-    tokio::pin!(ended);
-    let ended = loop {
-        tokio::select! {
-            biased;
-            ended = &mut ended => break ended.unwrap(),
-            () = settle() => clock.advance_ms(1_000),
+    for (class, wanted, says) in [
+        (EffectClass::Pure, Outcome::Denied, "Tool call was denied by policy"),
+        // What it did before, nobody knows.
+        (EffectClass::Once, Outcome::InDoubt, "Outcome unknown: repeating the call was denied by policy"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+        let seen = Seen::default();
+        let tool = seen.tool(class, (DAY_MS, 1));
+        let engine = built(folder.path(), &clock, tool).attend(Attend::All).build().await.unwrap();
+        let started = engine.start(task_in("t", "go")).await.unwrap();
+        pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
+        let deny =
+            Rule { name: Some("r".into()), tools: vec![Glob::new("later")], ..Rule::new(Verdict::Deny) };
+        engine.set_policy(Policy { rules: vec![deny], auto_run: AutoRun::Everything, ..Policy::default() });
+        clock.advance_ms(DAY_MS);
+        let ended = engine.wait(&started.run);
+        tokio::pin!(ended);
+        let ended = loop {
+            tokio::select! {
+                biased;
+                ended = &mut ended => break ended.unwrap(),
+                () = settle() => clock.advance_ms(1_000),
+            }
+        };
+        assert!(ended.data.as_ref().unwrap().starts_with(says), "{ended:?}");
+        let outcome = facts(&engine, &started.thread).await.into_iter().find_map(|fact| match fact {
+            Fact::ToolFinished { outcome, .. } => Some(outcome),
+            _ => None,
+        });
+        assert_eq!((outcome, seen.starts().len()), (Some(wanted), 1));
+    }
+}
+
+/// What a call needs to go on is not there any more: that says nothing of what it did before.
+#[tokio::test]
+async fn a_call_that_cannot_go_on_is_in_doubt_and_not_a_mere_error() {
+    for (class, wanted) in [
+        (EffectClass::Once, None),
+        (
+            EffectClass::Pure,
+            Some("Stopped: The working folder of this thread is not available: there is no folder"),
+        ),
+        (EffectClass::Idempotent, Some("there is no folder. It may or may not have taken effect")),
+    ] {
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+        let folder = tempfile::tempdir().unwrap();
+        let (seen, asked) = (Seen::default(), Arc::new(AtomicU32::new(0)));
+        let found = asked.clone();
+        let builder = built(folder.path(), &clock, seen.tool(class, (DAY_MS, 1)));
+        let builder = builder.attend(Attend::All).folders(move |_, _| {
+            if found.fetch_add(1, Ordering::SeqCst) == 0 {
+                Ok(None)
+            } else {
+                Err("there is no folder".into())
+            }
+        });
+        let engine = builder.build().await.unwrap();
+        let started = engine.start(task_in("t", "go")).await.unwrap();
+        pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
+        put_down(&engine, &started.thread).await;
+        clock.advance_ms(DAY_MS);
+        let done = async || matches!(status(&engine).await, ThreadStatus::Waiting | ThreadStatus::Idle);
+        pass(&clock, done).await;
+        assert_eq!((seen.starts().len(), asked.load(Ordering::SeqCst) > 1), (1, true), "{class:?}");
+        let told = facts(&engine, &started.thread).await.into_iter().find_map(|fact| match fact {
+            Fact::ToolFinished { content, .. } => Some(format!("{content:?}")),
+            _ => None,
+        });
+        match wanted {
+            Some(wanted) => assert!(told.as_ref().is_some_and(|told| told.contains(wanted)), "{told:?}"),
+            None => {
+                assert_eq!(told, None);
+                let outcome = engine.status(&started.run).await.unwrap();
+                let InterruptKind::InDoubt { .. } = outcome.meta.interrupts[0].kind else {
+                    panic!("{outcome:?}")
+                };
+            }
         }
-    };
-    assert!(ended.data.unwrap().starts_with("Tool call was denied by policy"));
-    assert_eq!(seen.starts().len(), 1);
+    }
 }

@@ -14,6 +14,7 @@ mod listing;
 mod policy;
 mod preview;
 mod question;
+mod trial;
 mod version;
 mod waiting;
 

@@ -115,7 +115,7 @@ async fn a_mode_that_was_changed_counts_for_a_call_that_has_not_started() {
     for whose in [Whose::User("local".into()), Whose::Thread("t".into())] {
         let mode = |engine: &Engine, mode| {
             let (engine, whose) = (engine.clone(), whose.clone());
-            async move { engine.set_mode(&whose, mode).await.unwrap() }
+            async move { engine.set_auto_run(&whose, mode).await.unwrap() }
         };
         let everything = async |engine: &Engine| mode(engine, Some(AutoRun::Everything)).await;
         let behind = Behind::new(everything).await;
@@ -131,7 +131,7 @@ async fn a_mode_that_was_changed_counts_for_a_call_that_has_not_started() {
 #[tokio::test]
 async fn a_tool_that_was_taken_off_the_allow_list_asks() {
     let listed = async |engine: &Engine| {
-        engine.set_mode(&Whose::User("local".into()), Some(AutoRun::Allowlist)).await.unwrap();
+        engine.set_auto_run(&Whose::User("local".into()), Some(AutoRun::Allowlist)).await.unwrap();
         engine.allow(&"local".into(), &"write".into()).await.unwrap();
         engine.allow(&"local".into(), &"write".into()).await.unwrap();
         assert_eq!(engine.allowed(&"local".into()).await.unwrap(), ["write".into()]);
@@ -169,10 +169,10 @@ async fn what_another_process_takes_back_counts_at_once() {
     another.revoke(&known.id, None).await.unwrap();
     behind.asks().await;
     let everything = async |engine: &Engine| {
-        engine.set_mode(&Whose::User("local".into()), Some(AutoRun::Everything)).await.unwrap();
+        engine.set_auto_run(&Whose::User("local".into()), Some(AutoRun::Everything)).await.unwrap();
     };
     let behind = Behind::new(everything).await;
-    other(&behind).await.set_mode(&Whose::User("local".into()), None).await.unwrap();
+    other(&behind).await.set_auto_run(&Whose::User("local".into()), None).await.unwrap();
     behind.asks().await;
 }
 

@@ -1,5 +1,6 @@
 //! The policy changes in the middle of a round: each call counts as judged by the policy that judged it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -184,4 +185,31 @@ async fn a_read_for_an_outcome_that_hangs_is_given_up() {
     });
     let wanted = "nothing was found within the time to look for it; last: it took longer than 50 ms";
     assert_eq!(reason, Some(wanted), "{told:#?}");
+}
+
+/// A call with a key hangs, and is forbidden meanwhile: it is not sent again.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hung_is_not_repeated_where_it_is_forbidden_by_now() {
+    for (after, wanted) in [(Verdict::Deny, 1), (Verdict::Allow, Limits::default().max_call_starts as usize)]
+    {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let (counted, engine) = (sent.clone(), Arc::new(OnceLock::<Engine>::new()));
+        let told = engine.clone();
+        let pay = FunctionTool::new("pay", "pays", move |_: CallContext, _: Text| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            if let Some(engine) = told.get() {
+                engine.set_policy(policy(after));
+            }
+            std::future::pending::<&str>()
+        });
+        let tools = registry([pay.effect_class(EffectClass::Keyed)]);
+        let built = asking(&store(), &plan(&[&[("pay", "a")]]), tools).build().await.unwrap();
+        built.set_policy(policy(Verdict::Allow));
+        assert!(engine.set(built.clone()).is_ok());
+        let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
+        let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
+        let waits = built.run(Task { agent, ..task_in("t", "go") }).await.unwrap();
+        let InterruptKind::InDoubt { .. } = waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
+        assert_eq!(sent.load(Ordering::SeqCst), wanted, "{after:?}");
+    }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::memory::MemoryStore;
 use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
-use windlass::machine::{Answer, AutoRun, EffectClass, InterruptId, Timestamp};
+use windlass::machine::{Answer, AutoRun, Content, EffectClass, InterruptId, Timestamp};
 use windlass::port::journal::{Epoch, Journal, ThreadQuery, ThreadStatus};
-use windlass::{Attend, Builder, Status};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::{AgentConfig, Attend, Builder, Status, Task};
 
 use super::{asking, given, open, plan, put_down, task_in};
 use crate::drive::{Counter, party, registry, stored, task};
@@ -85,4 +86,46 @@ async fn whoever_is_woken_all_the_time_still_looks_at_everything_once_a_second()
         }
     }
     assert!(passed_ms >= 900, "looked at after {passed_ms} ms");
+}
+
+/// Asks for a write first, then says by which model, instructions and tools it was asked.
+fn says_by_what_it_was_asked() -> ScriptedModels {
+    ScriptedModels::new(|call| {
+        if results(call) == 0 {
+            return Line::tool("write", r#"{"text":"a"}"#);
+        }
+        let system: Vec<_> = call.request.system.iter().filter_map(Content::inline).collect();
+        let tools: Vec<_> = call.tools.iter().map(|tool| tool.name.as_str()).collect();
+        Line::Say(format!("{} {} {}", call.request.model, system.join("/"), tools.join("+")))
+    })
+}
+
+// rows: ZE-E6
+#[tokio::test]
+async fn a_run_goes_on_as_the_agent_that_it_was_started_with_whatever_the_program_has_by_then() {
+    let agent = |name: &str| AgentConfig {
+        name: name.into(),
+        models: vec![format!("test/{name}").as_str().into()],
+        instructions: vec![format!("You are {name}.")],
+        ..AgentConfig::from("test/x")
+    };
+    let written = Counter::default();
+    let tools = |more: &str| registry(["write", more].map(|name| written.tool(name, EffectClass::Once)));
+    let store = super::store();
+    let models = says_by_what_it_was_asked();
+    let before = asking(&store, &models, tools("look")).build().await.unwrap();
+    let waits = before.run(Task { agent: agent("old"), ..task_in("t", "go") }).await.unwrap();
+    put_down(&before, &"t".into()).await;
+    drop(before);
+
+    let after = asking(&store.another_node(), &models, tools("other")).build().await.unwrap();
+    let yes = open(&waits).remove(0);
+    after.answer(&"t".into(), &yes, Answer::Approve, party("ann")).await.unwrap();
+    let done = after.wait(&waits.run_id).await.unwrap();
+    assert_eq!(done.data.as_deref(), Some("test/old You are old. look+write"));
+
+    let waits = after.run(Task { agent: agent("new"), ..task_in("u", "go") }).await.unwrap();
+    after.answer(&"u".into(), &open(&waits).remove(0), Answer::Approve, party("ann")).await.unwrap();
+    let done = after.wait(&waits.run_id).await.unwrap();
+    assert_eq!(done.data.as_deref(), Some("test/new You are new. other+write"));
 }

@@ -1,15 +1,16 @@
 //! Servers that are not there: at a start, later, for good.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::TcpListener;
 use windlass::adapter::clock::ManualClock;
-use windlass::adapter::mcp::{Health, HubConfig, McpError, McpHub, McpServer};
+use windlass::adapter::mcp::{Health, Http, HubConfig, McpError, McpHub, McpServer, Timeouts, Transport};
 use windlass::machine::Timestamp;
 
-use super::stage::{Said, Stage, listens, modern, tool};
-use super::{at, call, find, hub, names, shown, trusted};
+use super::stage::{Said, Stage, Step, listens, modern, tool};
+use super::{at, call, find, hub, hub_of, names, shown, trusted};
 
 async fn stage_on(address: &str) -> Stage {
     let tools = json!([tool("look", json!({ "readOnlyHint": true }))]);
@@ -24,12 +25,16 @@ async fn nowhere() -> String {
 
 /// Moves the clock on whenever everything else waits, until a future completes.
 async fn while_time_passes<T>(clock: &ManualClock, until: impl Future<Output = T>) -> T {
+    while_passes(clock, 100, until).await
+}
+
+async fn while_passes<T>(clock: &ManualClock, step_ms: u64, until: impl Future<Output = T>) -> T {
     let mut until = Box::pin(until);
     for _ in 0..100_000 {
         tokio::select! {
             biased;
             done = &mut until => return done,
-            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => clock.advance_ms(100), // tidy: sleep the sockets are real, and only the clock is moved by hand
+            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => clock.advance_ms(step_ms), // tidy: sleep the sockets are real, and only the clock is moved by hand
         }
     }
     panic!("it never came to an end");
@@ -76,6 +81,19 @@ async fn a_required_server_may_come_up_while_it_is_waited_for() {
     let (started, _stage) = while_time_passes(&clock, async { tokio::join!(starting, late) }).await;
     started.unwrap();
     assert!(names(&hub).contains(&"look".to_owned()));
+}
+
+// rows: SK-A12
+#[tokio::test]
+async fn a_required_server_that_takes_long_to_fail_is_given_up_as_well() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+    let stage = Stage::start(|_| Said::Stream(vec![Step::Until(Arc::default())])).await;
+    let hub = McpHub::new(on(&clock));
+    let timeouts = Timeouts { connect_ms: 90_000, ..Timeouts::default() };
+    let starting = hub.start(vec![McpServer { required: true, timeouts, ..at("needed", &stage.url) }]);
+    let refused = tokio::time::timeout(Duration::from_secs(20), while_passes(&clock, 1_000, starting)).await;
+    let refused = refused.expect("it is tried for ever").unwrap_err();
+    assert!(matches!(refused, McpError::Required { attempts: 5, .. }), "{refused:?}");
 }
 
 // rows: LM-B3
@@ -137,5 +155,51 @@ async fn a_server_can_be_switched_off_replaced_and_taken_out() {
     hub.remove("stage").unwrap();
     assert_eq!(hub.remove("stage").unwrap_err(), McpError::Unknown("stage".into()));
     // A run that still has the tool is told, and nothing hangs.
-    assert!(!shown(&call(&look, json!({})).await).is_empty());
+    hub.stop().await;
+    let said = shown(&call(&look, json!({})).await);
+    let wanted =
+        "The server `stage` is switched off or was taken out. Nothing was done. A person can bring it back";
+    assert_eq!(said, format!("error: {wanted}"));
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_server_is_kept_in_parts_and_recalled() {
+    let tools = json!((0..20).map(|n| tool(&format!("t{n}"), json!({}))).collect::<Vec<_>>());
+    let stage = Stage::start(move |asked| modern(asked, &tools).unwrap_or(Said::Status(404))).await;
+    let first = hub_of(&stage).await;
+    let known = first.known().remove(0);
+    let whole = serde_json::to_string(&known).unwrap().len();
+    assert_eq!(known.clone().parts(whole + 1_000).len(), 1);
+    let parts = known.clone().parts(1_024);
+    assert!(parts.len() > 2, "{}", parts.len());
+    assert!(parts.iter().all(|part| serde_json::to_string(part).unwrap().len() <= 1_024));
+    // One that fits nowhere is left out, and the rest is not.
+    assert_eq!(known.parts(300).len(), 0);
+    drop(stage);
+    let later = McpHub::new(HubConfig::default());
+    later.recall(parts);
+    later.start(vec![trusted("stage", "http://127.0.0.1:9/mcp")]).await.unwrap();
+    later.settled(20_000).await;
+    // Whether it has resources to read, only the server itself says.
+    assert_eq!(names(&later), names(&first)[2..]);
+}
+
+#[tokio::test]
+async fn an_address_that_nobody_has_written_down_is_not_inside() {
+    let stage = Stage::start(|asked| modern(asked, &json!([])).unwrap_or(Said::Status(404))).await;
+    let http = Http { named: false, ..Http::new(&stage.url) };
+    let hub = McpHub::new(HubConfig::default());
+    let refused = hub.start(vec![McpServer::new("far", Transport::Http(http.clone()))]).await.unwrap_err();
+    assert!(matches!(refused, McpError::Config { .. }), "{refused}");
+    // A name that leads inside is found out when it is called.
+    let named = stage.url.replace("127.0.0.1", "localhost");
+    let ports = windlass::outbound::Ports::Any;
+    let reach = windlass::outbound::Reach { ports, ..Default::default() };
+    let hub = McpHub::new(HubConfig { reach, ..HubConfig::default() });
+    let http = Http { url: named, ..http };
+    if hub.start(vec![McpServer::new("far", Transport::Http(http))]).await.is_ok() {
+        hub.settled(20_000).await;
+        assert!(!hub.server("far").unwrap().health.is_ready());
+    }
+    assert!(stage.everything().is_empty());
 }

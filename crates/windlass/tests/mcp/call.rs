@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use windlass::adapter::mcp::{McpServer, Timeouts};
+use windlass::adapter::mcp::{HeadersFor, HeadersProvider, Http, McpServer, Timeouts, Transport};
 use windlass::port::tool::{CallContext, ProgressSender};
 
 use super::stage::{Asked, Said, Stage, Step, legacy, modern, text_result, tool};
@@ -101,6 +101,53 @@ async fn a_call_that_was_refused_is_no_lost_one() {
         let said = shown(&call(&find(&hub, "once"), json!({})).await);
         assert!(said.starts_with("lost: "), "a proxy may have passed it on: {status}: {said}");
     }
+}
+
+/// Gives another header each time that a server refuses one.
+struct Fresh;
+
+#[async_trait::async_trait]
+impl HeadersProvider for Fresh {
+    async fn headers(&self, _why: HeadersFor) -> Result<Vec<(String, String)>, String> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_only_speaks_of_a_401_is_no_401() {
+    let stage = stage(|_| Said::Json(400, json!({ "sorry": "upstream said HTTP 401" }))).await;
+    let http = Http { headers_provider: Some(Arc::new(Fresh)), ..Http::new(&stage.url) };
+    let hub = hub(McpServer::new("stage", Transport::Http(http))).await;
+    let said = shown(&call(&find(&hub, "once"), json!({})).await);
+    assert!(said.starts_with("error: ") && said.contains("HTTP 400"), "{said}");
+    assert_eq!(stage.asked("tools/call").len(), 1, "what was answered is not sent again");
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_its_failure_holds_no_secret_of_ours() {
+    let stage = stage(|asked| {
+        let header = asked.header("x-api-key").unwrap_or_default().to_owned();
+        match asked.params()["arguments"]["text"].as_str().unwrap() {
+            "fails" => Said::Json(400, json!({ "your key": header })),
+            text => asked.text(&format!("{text} {header}")),
+        }
+    })
+    .await;
+    let headers = vec![("x-api-key".to_owned(), "SENTINEL-1".to_owned())];
+    let http = Http { headers, ..Http::new(format!("{}?api_key=SENTINEL-2", stage.url)) };
+    let hub = hub(McpServer::new("stage", Transport::Http(http))).await;
+    let once = find(&hub, "once");
+    let failed = shown(&call(&once, json!({ "text": "fails" })).await);
+    assert!(failed.contains("HTTP 400") && failed.contains("[masked]"), "{failed}");
+    assert_eq!(shown(&call(&once, json!({ "text": "echoes" })).await), "ok: echoes [masked]");
+    // An address that is not reached is named by nobody, whatever stands in its query.
+    drop(stage);
+    let away = shown(&call(&once, json!({ "text": "x" })).await);
+    hub.restart("stage").unwrap();
+    hub.settled(20_000).await;
+    let told = format!("{away} {:?} {:?}", hub.status(), hub.logs("stage"));
+    assert!(told.contains("not available"), "{told}");
+    assert!(!told.contains("SENTINEL") && !told.contains("for url"), "{told}");
 }
 
 // rows: ZE-X7

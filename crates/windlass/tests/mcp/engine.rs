@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde_json::json;
 use windlass::adapter::mcp::{HubConfig, McpHub};
 use windlass::adapter::memory::MemoryStore;
-use windlass::machine::{InterruptKind, Party};
+use windlass::machine::{EffectClass, InterruptKind, Party, Rule, Verdict};
 use windlass::port::tool::ToolSource;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::Registry;
-use windlass::{Engine, Status};
+use windlass::tool::{Adjustment, Registry};
+use windlass::{Engine, GrantDraft, Status};
 
-use super::stage::{Asked, Said, Stage, modern, tool};
-use super::{trusted, values};
+use super::stage::{Asked, Said, Stage, Step, modern, tool};
+use super::{hub_of, trusted, values};
 use crate::drive::{memory, task};
 
 fn shop(asked: &Asked) -> Said {
@@ -55,4 +55,78 @@ async fn a_question_of_a_server_outlives_the_process_that_asked() {
     let done = second.wait(&waiting.run_id).await.unwrap();
     assert_eq!(done.data.as_deref(), Some("bought 3"), "{done:?}");
     assert_eq!(stage.asked("tools/call").len(), 2);
+}
+
+#[tokio::test]
+async fn what_an_administrator_says_of_a_tool_counts_where_a_call_breaks_off() {
+    let annotations = json!({ "readOnlyHint": true });
+    let cases = [(Some(EffectClass::Once), 1), (None, 2)];
+    for (effect_class, sent) in cases {
+        let tools = json!([tool("look", annotations.clone())]);
+        let stage = Stage::start(move |asked| {
+            modern(asked, &tools).unwrap_or_else(|| Said::Stream(vec![Step::Break]))
+        })
+        .await;
+        let hub = hub_of(&stage).await;
+        let registry = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+        let registry = match effect_class {
+            None => registry,
+            effect_class => registry.adjust("look", Adjustment { effect_class, ..Adjustment::default() }),
+        };
+        let models = ScriptedModels::new(|call| match results(call) {
+            0 => Line::tool("look", "{}"),
+            _ => Line::Say("done".into()),
+        });
+        let engine = memory(&models, registry).build().await.unwrap();
+        let started = engine.start(task("go")).await.unwrap();
+        stage.until("tools/call", sent).await;
+        if effect_class.is_some() {
+            // The call is in doubt, and people decide.
+            assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Paused);
+            assert_eq!(stage.asked("tools/call").len(), sent);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_grant_for_a_servers_tool_names_the_server() {
+    let stage = Stage::start(shop).await;
+    let store = MemoryStore::new(Arc::new(windlass::adapter::clock::SystemClock::new()));
+    let (engine, _hub) = engine(&store, &stage, &ScriptedModels::new(|_| Line::Say("hi".into()))).await;
+    let draft = |tool: &str| GrantDraft {
+        user: "ann".into(),
+        tool: tool.into(),
+        arguments: Vec::new(),
+        count: None,
+        expires_at: None,
+        by: "ann".into(),
+    };
+    assert_eq!(engine.grant(draft("buy")).await.unwrap().server.as_deref(), Some("shop"));
+    assert_eq!(engine.grant(draft("unknown")).await.unwrap().server, None);
+}
+
+#[tokio::test]
+async fn a_rule_for_a_server_holds_for_its_resources_as_well() {
+    let stage = Stage::start(|asked| match asked.rpc() {
+        "resources/list" | "resources/templates/list" => asked.result(json!({ "resultType": "complete",
+            "ttlMs": 0, "cacheScope": "private", "resources": [], "resourceTemplates": [] })),
+        "resources/read" => asked
+            .result(json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            "contents": [{ "uri": "note://1", "text": "a secret" }] })),
+        _ => modern(asked, &json!([])).unwrap_or(Said::Status(404)),
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    for server in ["stage", "another"] {
+        let registry = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+        let models = ScriptedModels::new(|call| match results(call) {
+            0 => Line::tool("ReadMcpResource", r#"{"server":"stage","uri":"note://1"}"#),
+            _ => Line::Say(crate::gate::told(call)),
+        });
+        let rule = Rule { servers: vec![server.into()], ..Rule::new(Verdict::Deny) };
+        let engine = memory(&models, registry).rules(vec![rule]).build().await.unwrap();
+        let said = engine.run(task("go")).await.unwrap().data.unwrap();
+        assert_eq!(said == "a secret", server == "another", "{server}: {said}");
+    }
+    assert_eq!(stage.asked("resources/read").len(), 1);
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
-use windlass::adapter::mcp::{McpServer, Timeouts};
-use windlass::machine::Answer;
+use windlass::adapter::mcp::{HubConfig, McpHub, McpServer, Timeouts};
+use windlass::machine::{Answer, Rest};
+use windlass::port::tool::{CallContext, ToolResumed};
 
 use super::stage::{Asked, Said, Stage, Step, legacy, tool};
-use super::{call, find, hub, hub_of, resumed, shown, trusted, values};
+use super::{call, called, context, find, hub, hub_of, resumed, shown, trusted, values};
 
 /// An older server whose tools ask for a number in the middle of a call, and say what they were told.
 struct Asking {
@@ -130,6 +131,77 @@ async fn a_call_whose_hold_is_lost_is_made_again_only_where_that_changes_nothing
 }
 
 #[tokio::test]
+async fn a_held_call_whose_server_is_away_is_never_said_to_have_done_nothing() {
+    let asking = Asking::start(Over::Answer).await;
+    let first = hub_of(&asking.stage).await;
+    let (once, set) = (
+        call(&find(&first, "once"), json!({ "text": "x" })).await,
+        call(&find(&first, "set"), json!({ "text": "x" })).await,
+    );
+    let known = first.known();
+    first.stop().await;
+    let calls = asking.stage.asked("tools/call").len();
+    // Another process, which does not reach the server.
+    let second = McpHub::new(HubConfig { known, ..HubConfig::default() });
+    let timeouts = Timeouts { connect_ms: 300, ..Timeouts::default() };
+    let away = McpServer { timeouts, ..trusted("stage", "http://127.0.0.1:9/mcp") };
+    second.start(vec![away]).await.unwrap();
+    second.settled(20_000).await;
+    let lost = shown(&resumed(&find(&second, "once"), &once, values(json!({ "n": 3 }))).await);
+    assert!(lost.starts_with("lost: ") && lost.contains("the call that asked is gone"), "{lost}");
+    // What may be made again waits for the server, with what people have said.
+    let output = resumed(&find(&second, "set"), &set, values(json!({ "n": 3 }))).await;
+    let later = output.later.unwrap_or_else(|| panic!("it was not put off: {:?}", output.parts));
+    assert_eq!((later.after_ms, later.rest), (30_000, Rest::AsTheCall));
+    assert_eq!(asking.stage.asked("tools/call").len(), calls, "nothing was sent");
+    let third = hub_of(&asking.stage).await;
+    let again = CallContext { resumed: Some(ToolResumed { times: 1, state: later.state }), ..context() };
+    let done = called(&find(&third, "set"), again, json!({ "text": "x" })).await;
+    assert_eq!(shown(&done), r#"ok: {"action":"accept","content":{"n":3}}"#, "nobody is asked again");
+}
+
+#[tokio::test]
+async fn an_answer_counts_for_one_question_and_not_for_the_next_that_reads_the_same() {
+    let (telling, told) = watch::channel(Vec::<Value>::new());
+    let stage = Stage::start(move |asked| {
+        if let Some(said) = legacy(asked, &json!([tool("once", json!({}))])) {
+            return said;
+        }
+        if asked.rpc() != "tools/call" {
+            if asked.body.get("result").is_some() {
+                telling.send_modify(|told| told.push(asked.body["result"]["content"].clone()));
+            }
+            return Said::Status(202);
+        }
+        let question = |n: u32| {
+            json!({ "jsonrpc": "2.0", "id": format!("q{n}"), "method": "elicitation/create",
+            "params": { "message": "Delete this?", "requestedSchema": {
+                "type": "object", "properties": { "yes": { "type": "boolean" } }, "required": ["yes"] } } })
+        };
+        let (call, mut told) = (asked.clone(), told.clone());
+        let (answer, answers) = watch::channel(vec![question(1)]);
+        tokio::spawn(async move {
+            told.wait_for(|told| !told.is_empty()).await.unwrap();
+            answer.send_modify(|said| said.push(question(2)));
+            let told = json!(told.wait_for(|told| told.len() > 1).await.unwrap().clone());
+            let result = json!({ "content": [{ "type": "text", "text": told.to_string() }] });
+            answer.send_modify(|said| {
+                said.push(json!({ "jsonrpc": "2.0", "id": call.body["id"], "result": result }))
+            });
+        });
+        Said::Stream(vec![Step::Follow(answers)])
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    let once = find(&hub, "once");
+    let first = call(&once, json!({ "text": "x" })).await;
+    let second = resumed(&once, &first, values(json!({ "yes": true }))).await;
+    assert_eq!(shown(&second), "asks: The server `stage` asks: Delete this?");
+    let done = resumed(&once, &second, values(json!({ "yes": false }))).await;
+    assert_eq!(shown(&done), r#"ok: [{"yes":true},{"yes":false}]"#);
+}
+
+#[tokio::test]
 async fn nobody_is_asked_what_somebody_elses_call_wants_to_know() {
     let asking = Asking::start(Over::Session).await;
     let hub = hub_of(&asking.stage).await;
@@ -167,6 +239,42 @@ async fn nobody_is_asked_what_somebody_elses_call_wants_to_know() {
     assert_eq!((first.await.unwrap().as_str(), second.await.unwrap().as_str()), ("ok: quiet", "ok: asked"));
     assert!(two.logs("stage").unwrap().iter().any(|line| line.contains("does not say which one asks")));
     drop((hub, asking, quiet));
+}
+
+#[tokio::test]
+async fn what_a_call_that_was_given_up_asks_late_is_not_asked_for_the_next_one() {
+    let (session, said) = watch::channel(Vec::<Value>::new());
+    let goes_on = Arc::new(Notify::new());
+    let stage = Stage::start(move |asked| {
+        let is_next = asked.params()["arguments"]["text"] == "next";
+        match (asked.method.as_str(), asked.rpc()) {
+            ("GET", _) => Said::Stream(vec![Step::Follow(said.clone())]),
+            (_, "tools/call") if is_next => {
+                // It is the first call that asks, as it has not noticed yet.
+                session.send_modify(|said| said.push(json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
+                    "params": { "message": "Whose?", "requestedSchema": { "type": "object", "properties": {} } } })));
+                Said::Stream(vec![Step::Until(goes_on.clone()), asked.event("next")])
+            }
+            (_, "tools/call") => Said::Stream(vec![Step::Until(Arc::default())]),
+            _ => legacy(asked, &json!([tool("once", json!({}))])).unwrap_or_else(|| {
+                if asked.body["result"]["action"] == "cancel" {
+                    goes_on.notify_one();
+                }
+                Said::Status(202)
+            }),
+        }
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    stage.until("", 1).await;
+    let (once, first) = (find(&hub, "once"), context());
+    let (other, cancel) = (once.clone(), first.cancel.clone());
+    let given_up = tokio::spawn(async move { shown(&called(&other, first, json!({ "text": "x" })).await) });
+    stage.until("tools/call", 1).await;
+    cancel.cancel();
+    assert!(given_up.await.unwrap().starts_with("lost: "));
+    stage.until("notifications/cancelled", 1).await;
+    assert_eq!(shown(&call(&once, json!({ "text": "next" })).await), "ok: next");
 }
 
 #[tokio::test]

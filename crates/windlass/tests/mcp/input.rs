@@ -1,16 +1,19 @@
 //! Newer servers that want something before they answer: people are asked, and any process goes on with the call.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass::adapter::mcp::{
-    HubConfig, McpHub, McpServer, SamplingContext, SamplingHandler, SamplingReply, SamplingRequest,
+    HubConfig, McpHub, McpServer, SamplingContext, SamplingHandler, SamplingReply, SamplingRequest, Timeouts,
 };
-use windlass::machine::{Answer, InterruptKind, RunId};
+use windlass::machine::{Answer, InterruptKind, Rest, RunId};
+use windlass::port::tool::{CallContext, ToolResumed};
 
-use super::stage::{Asked, Said, Stage, modern, tool};
+use super::stage::{Asked, Said, Stage, Step, modern, tool};
 use super::{call, called, context, find, hub, hub_of, resumed, shown, trusted, values};
 
 fn wants(requests: Value, state: &str) -> Value {
@@ -69,6 +72,34 @@ async fn a_call_that_asks_goes_on_in_another_process_with_the_exact_state() {
     assert_eq!(calls.len(), 2, "people are asked one after the other, the server twice");
     assert_eq!(calls[1].params()["arguments"], json!({ "text": "x" }));
     assert_eq!(calls[1].params()["requestState"], STATE);
+}
+
+#[tokio::test]
+async fn answers_wait_for_a_server_that_is_away() {
+    let answer = |asked: &Asked| match asked.params().get("inputResponses") {
+        None => asked.result(wants(json!({ "a": form("How many?") }), STATE)),
+        Some(responses) if asked.params()["requestState"] == STATE => asked.text(&responses.to_string()),
+        Some(_) => asked.error(-32602, "not the state that was given"),
+    };
+    let stage = stage(answer).await;
+    let timeouts = Timeouts { connect_ms: 300, ..Timeouts::default() };
+    let hub = hub(McpServer { timeouts, ..trusted("stage", &stage.url) }).await;
+    let buy = find(&hub, "buy");
+    let asks = call(&buy, json!({ "text": "x" })).await;
+    stage.says(|_| Said::Status(503));
+    hub.restart("stage").unwrap();
+    hub.settled(20_000).await;
+    let output = resumed(&buy, &asks, values(json!({ "n": 2 }))).await;
+    let later = output.later.clone().unwrap_or_else(|| panic!("it was not put off: {}", shown(&output)));
+    assert_eq!((later.after_ms, later.rest), (30_000, Rest::AsTheCall));
+    let tools = json!([tool("buy", json!({}))]);
+    stage.says(move |asked| modern(asked, &tools).unwrap_or_else(|| answer(asked)));
+    hub.restart("stage").unwrap();
+    hub.ready("stage").await.unwrap();
+    let again = CallContext { resumed: Some(ToolResumed { times: 1, state: later.state }), ..context() };
+    let done = called(&buy, again, json!({ "text": "x" })).await;
+    assert_eq!(shown(&done), r#"ok: {"a":{"action":"accept","content":{"n":2}}}"#, "nobody is asked again");
+    assert_eq!(stage.asked("tools/call").len(), 2);
 }
 
 #[tokio::test]
@@ -190,6 +221,47 @@ async fn completions_are_given_where_they_are_allowed_and_three_deep_at_most() {
         stage.asked("server/discover")[0].params()["_meta"]["io.modelcontextprotocol/clientCapabilities"]
             .clone();
     assert!(offered.get("sampling").is_none(), "{offered}");
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_not_followed_and_one_that_hangs_is_let_go_of() {
+    for same in [false, true] {
+        let pages = AtomicU32::new(0);
+        let stage = Stage::start(move |asked| {
+            let list = match asked.rpc() {
+                "resources/list" => "resources",
+                "prompts/list" => "prompts",
+                _ => return modern(asked, &json!([])).unwrap_or(Said::Status(404)),
+            };
+            let page = if same { 1 } else { pages.fetch_add(1, Ordering::Relaxed) };
+            asked.result(json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private", list: [],
+                "nextCursor": page.to_string() }))
+        })
+        .await;
+        let hub = hub_of(&stage).await;
+        let lists = async {
+            assert_eq!(hub.resources("stage").await.unwrap(), []);
+            assert_eq!(hub.prompts("stage").await.unwrap(), []);
+        };
+        tokio::time::timeout(Duration::from_secs(20), lists).await.expect("it goes on for ever");
+        let most = if same { 2 } else { 200 };
+        for list in ["resources/list", "prompts/list"] {
+            assert_eq!(stage.asked(list).len(), most, "{list}");
+        }
+    }
+    let stage = Stage::start(|asked| match asked.rpc() {
+        "resources/list" => Said::Stream(vec![Step::Until(Arc::default())]),
+        _ => modern(asked, &json!([])).unwrap_or(Said::Status(404)),
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    let (list, context) = (find(&hub, "ListMcpResources"), context());
+    let cancel = context.cancel.clone();
+    let listing = tokio::spawn(async move { shown(&called(&list, context, json!({})).await) });
+    stage.until("resources/list", 1).await;
+    cancel.cancel();
+    let said = tokio::time::timeout(Duration::from_secs(20), listing).await.expect("it waits on").unwrap();
+    assert!(said.starts_with("error: ") && said.contains("stopped"), "{said}");
 }
 
 // rows: LM-T16

@@ -183,3 +183,28 @@ async fn only_the_wanted_tools_are_taken() {
     let source: Arc<dyn ToolSource> = Arc::new(hub);
     assert_eq!(source.tools().len(), 3);
 }
+
+#[tokio::test]
+async fn names_of_tools_that_the_engine_adds_by_itself_are_not_a_servers_to_take() {
+    let tools = json!(["load_toolset", "tool_search", "ApiCall"].map(|name| tool(name, json!({}))));
+    let stage = Stage::start(move |asked| modern(asked, &tools).unwrap_or(Said::Status(404))).await;
+    let hub = hub_of(&stage).await;
+    let ours = ["ListMcpResources", "ReadMcpResource"];
+    let theirs: Vec<String> = names(&hub).into_iter().filter(|name| !ours.contains(&&**name)).collect();
+    assert_eq!(theirs, ["stage__ApiCall", "stage__load_toolset", "stage__tool_search"]);
+}
+
+#[tokio::test]
+async fn a_name_stays_with_the_server_that_had_it_whichever_is_there_first() {
+    let tools = json!([tool("list", json!({}))]);
+    let stage = Stage::start(move |asked| modern(asked, &tools).unwrap_or(Said::Status(404))).await;
+    let before = hub(trusted("second", &stage.url)).await;
+    // In the next process another server answers before this one is known of at all.
+    let hub = McpHub::new(HubConfig { known: before.known(), ..HubConfig::default() });
+    hub.start(vec![trusted("first", &stage.url)]).await.unwrap();
+    hub.ready("first").await.unwrap();
+    hub.put(trusted("second", &stage.url)).unwrap();
+    hub.ready("second").await.unwrap();
+    let given = |server: &str| hub.server(server).unwrap().tools[0].name.clone();
+    assert_eq!((given("first").as_str(), given("second").as_str()), ("first__list", "list"));
+}

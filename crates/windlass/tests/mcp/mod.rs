@@ -10,7 +10,7 @@ mod list;
 mod process;
 mod real;
 mod sign_in;
-mod stage;
+pub mod stage;
 mod task;
 mod wire;
 
@@ -38,7 +38,7 @@ fn trusted(name: &str, url: &str) -> McpServer {
 }
 
 /// A hub over one server, which answers.
-async fn hub(server: McpServer) -> McpHub {
+pub async fn hub(server: McpServer) -> McpHub {
     let (hub, name) = (McpHub::new(HubConfig::default()), server.name.clone());
     hub.start(vec![server]).await.unwrap();
     hub.ready(&name).await.unwrap();
@@ -46,11 +46,11 @@ async fn hub(server: McpServer) -> McpHub {
 }
 
 /// A hub over a stage named `stage`.
-async fn hub_of(stage: &Stage) -> McpHub {
+pub async fn hub_of(stage: &Stage) -> McpHub {
     hub(trusted("stage", &stage.url)).await
 }
 
-fn find(hub: &McpHub, name: &str) -> Arc<dyn Tool> {
+pub fn find(hub: &McpHub, name: &str) -> Arc<dyn Tool> {
     let tools = hub.tools();
     let found = tools.iter().find(|tool| tool.spec().name.as_str() == name).cloned();
     found.unwrap_or_else(|| panic!("no tool `{name}` among {:?}", names(hub)))
@@ -63,7 +63,9 @@ fn names(hub: &McpHub) -> Vec<String> {
 fn context() -> CallContext {
     let (thread, run, call) = (ThreadId::from("t1"), RunId::from("r1"), CallKey { step: 1, index: 0 });
     CallContext {
+        workspace: "default".into(),
         effect_id: EffectId::derive(&thread, &run, call),
+        class: None,
         thread,
         run,
         call,
@@ -80,7 +82,7 @@ fn context() -> CallContext {
 }
 
 /// Calls a tool; one that hangs fails the test instead of stopping it.
-async fn call(tool: &Arc<dyn Tool>, arguments: Value) -> ToolOutput {
+pub async fn call(tool: &Arc<dyn Tool>, arguments: Value) -> ToolOutput {
     called(tool, context(), arguments).await
 }
 
@@ -105,7 +107,7 @@ fn values(values: Value) -> Answer {
 }
 
 /// A result in one line.
-fn shown(output: &ToolOutput) -> String {
+pub fn shown(output: &ToolOutput) -> String {
     if let Some(lost) = &output.lost {
         return format!("lost: {lost}");
     }

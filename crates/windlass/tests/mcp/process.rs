@@ -120,6 +120,7 @@ async fn a_server_that_never_answers_or_cannot_be_started_says_why() {
             "it did not answer within 300 ms; its last words: need a licence",
         ),
         ("echo 'bad flag' >&2; exit 2", "its last words: bad flag"),
+        ("echo \"no entry for $GIVEN\" >&2; exit 2", "its last words: no entry for [masked]"),
         ("echo 'not json'; sleep 1000", "it did not answer within 300 ms"),
         ("yes | head -c 30000000; sleep 1000", "it did not answer within 300 ms"),
     ] {
@@ -128,13 +129,32 @@ async fn a_server_that_never_answers_or_cannot_be_started_says_why() {
         hub.settled(20_000).await;
         let Health::Unavailable { why, .. } = hub.server("sh").unwrap().health else { panic!("{script}") };
         assert!(why.contains(wanted), "{script}: {why}");
-        assert!(!why.contains("SENTINEL"));
+        let logs = hub.logs("sh").unwrap().join("\n");
+        assert!(!why.contains("SENTINEL") && !logs.contains("SENTINEL"), "{why}\n{logs}");
     }
     let stdio = Stdio::new("no-such-program-here", [""; 0]);
     let hub = McpHub::new(HubConfig::default());
     hub.start(vec![McpServer::new("sh", Transport::Stdio(stdio))]).await.unwrap();
     let error = hub.ready("sh").await.unwrap_err().to_string();
     assert!(error.contains("`no-such-program-here` cannot be started: No such file"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_was_replaced_has_ended_when_all_have() {
+    for is_taken_out in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        // It goes on for a while when its input ends.
+        let slow = server(&format!("{SERVER}\nexec sleep 1000"), &folder.path().join("pids"));
+        let hub = hub(slow.clone()).await;
+        let leader = pid_said(&shown(&call(&find(&hub, "say"), json!({})).await));
+        if is_taken_out {
+            hub.remove("sh").unwrap();
+        } else {
+            hub.put(McpServer { enabled: false, ..slow }).unwrap();
+        }
+        hub.stop().await;
+        assert!(!is_alive(leader), "taken out: {is_taken_out}");
+    }
 }
 
 #[tokio::test]
@@ -187,4 +207,34 @@ fn a_server_does_not_outlive_a_process_that_is_killed() {
         // What the server itself had started is its own to end.
         let _ = std::process::Command::new("kill").arg(pid_in(&pids).to_string()).status();
     });
+}
+
+/// A process that exits at once, without anything being dropped, takes along what its servers have started.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_exits_at_once_takes_the_children_of_its_servers_along() {
+    if let Some(pids) = std::env::var_os("MCP_EXITS") {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let hub = hub(server(SERVER, Path::new(&pids))).await;
+            pid_said(&shown(&call(&find(&hub, "say"), json!({})).await));
+            windlass::adapter::mcp::kill_servers();
+            std::process::exit(0);
+        });
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    let ended = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "mcp::process::a_process_that_exits_at_once_takes_the_children_of_its_servers_along",
+        ])
+        .env("MCP_EXITS", &pids)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(ended.success());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(ends(pid_in(&pids)));
 }

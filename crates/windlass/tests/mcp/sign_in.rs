@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use windlass::adapter::mcp::{
-    Health, Http, HubConfig, McpError, McpHub, McpServer, MemoryTokens, OAuth, SignInReturn, TokenStore,
-    Transport,
+    Health, Http, HubConfig, McpError, McpHub, McpServer, MemoryTokens, OAuth, SignInReturn, TokenLock,
+    TokenStore, Transport,
 };
 use windlass::machine::Answer;
 
-use super::stage::{Asked, Said, Stage, modern, tool};
-use super::{call, find, resumed, shown};
+use super::stage::{Asked, Said, Stage, Step, legacy, modern, tool};
+use super::{call, find, resumed, shown, values};
 
 /// A server with a sign-in beside it, on one address.
 struct Guarded {
@@ -19,23 +19,45 @@ struct Guarded {
     /// The token that counts now.
     counts: Arc<Mutex<String>>,
     refreshed: Arc<AtomicU32>,
+    /// The next refusal waits for this.
+    refuses_after: Gate,
 }
+
+/// What a server says to whoever has signed in.
+type Inside = dyn Fn(&Asked) -> Said + Send + Sync;
+
+type Gate = Arc<Mutex<Option<std::sync::mpsc::Receiver<()>>>>;
 
 impl Guarded {
     async fn start() -> Self {
+        Self::start_with(|asked| {
+            modern(asked, &json!([tool("once", json!({}))])).unwrap_or_else(|| asked.text("in"))
+        })
+        .await
+    }
+
+    /// One that says this to whoever has signed in.
+    async fn start_with(inside: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Self {
         let counts = Arc::new(Mutex::new("t1".to_owned()));
         let (refreshed, base) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(String::new())));
         let (valid, times, own) = (counts.clone(), refreshed.clone(), base.clone());
+        let refuses_after = Gate::default();
+        let gate = refuses_after.clone();
         let stage = Stage::start(move |asked| {
             let base = own.lock().unwrap().clone();
-            Self::answer(asked, &base, &valid, &times)
+            Self::answer(asked, (&base, &inside, &gate), &valid, &times)
         })
         .await;
         *base.lock().unwrap() = stage.url.trim_end_matches("/mcp").to_owned();
-        Self { stage, counts, refreshed }
+        Self { stage, counts, refreshed, refuses_after }
     }
 
-    fn answer(asked: &Asked, base: &str, valid: &Mutex<String>, refreshed: &AtomicU32) -> Said {
+    fn answer(
+        asked: &Asked,
+        (base, inside, gate): (&str, &Inside, &Gate),
+        valid: &Mutex<String>,
+        refreshed: &AtomicU32,
+    ) -> Said {
         let path = asked.path.split('?').next().unwrap();
         match path {
             "/.well-known/oauth-protected-resource/mcp" | "/.well-known/oauth-protected-resource" => {
@@ -75,8 +97,13 @@ impl Guarded {
             "/mcp" => {
                 let wanted = format!("Bearer {}", valid.lock().unwrap());
                 if asked.header("authorization") == Some(&wanted) {
-                    return modern(asked, &json!([tool("once", json!({}))]))
-                        .unwrap_or_else(|| asked.text("in"));
+                    return inside(asked);
+                }
+                let gate = gate.lock().unwrap().take();
+                if let Some(gate) = gate {
+                    // What this worker was to do next goes to another one.
+                    let waited = || gate.recv_timeout(std::time::Duration::from_secs(20));
+                    tokio::task::block_in_place(waited).unwrap();
                 }
                 let metadata = format!("{base}/.well-known/oauth-protected-resource/mcp");
                 let challenge = format!("Bearer resource_metadata=\"{metadata}\", scope=\"read\"");
@@ -92,10 +119,23 @@ impl Guarded {
     }
 
     async fn hub(&self, tokens: &Arc<MemoryTokens>) -> McpHub {
-        let hub = McpHub::new(HubConfig { tokens: tokens.clone(), ..HubConfig::default() });
+        self.hub_over(tokens.clone()).await
+    }
+
+    async fn hub_over(&self, tokens: Arc<dyn TokenStore>) -> McpHub {
+        let hub = McpHub::new(HubConfig { tokens, ..HubConfig::default() });
         hub.start(vec![self.server()]).await.unwrap();
         hub.settled(20_000).await;
         hub
+    }
+
+    /// Everything that was granted is taken back.
+    async fn forget(&self, tokens: &MemoryTokens) {
+        *self.counts.lock().unwrap() = "nobody".into();
+        let stored = tokens.load("mcp/guarded/tokens").await.unwrap().unwrap();
+        let mut stored: Value = serde_json::from_slice(&stored).unwrap();
+        stored["token_response"].as_object_mut().unwrap().remove("refresh_token");
+        tokens.save("mcp/guarded/tokens", stored.to_string().into_bytes()).await.unwrap();
     }
 
     /// What a browser brings back.
@@ -156,12 +196,7 @@ async fn a_call_asks_for_the_sign_in_and_is_made_afterwards() {
     hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
     hub.ready("guarded").await.unwrap();
     let once = find(&hub, "once");
-    // Everything that was granted is taken back.
-    *guarded.counts.lock().unwrap() = "nobody".into();
-    let stored = tokens.load("mcp/guarded/tokens").await.unwrap().unwrap();
-    let mut stored: Value = serde_json::from_slice(&stored).unwrap();
-    stored["token_response"].as_object_mut().unwrap().remove("refresh_token");
-    tokens.save("mcp/guarded/tokens", stored.to_string().into_bytes()).await.unwrap();
+    guarded.forget(&tokens).await;
     let asks = call(&once, json!({})).await;
     let said = shown(&asks);
     let url = said.strip_prefix("signs in: ").unwrap_or_else(|| panic!("{said}"));
@@ -170,6 +205,34 @@ async fn a_call_asks_for_the_sign_in_and_is_made_afterwards() {
     hub.finish_sign_in("guarded", &guarded.back(url, "good")).await.unwrap();
     let done = resumed(&once, &asks, Answer::Reply(Box::default())).await;
     assert_eq!(shown(&done), "ok: in");
+}
+
+#[tokio::test]
+async fn a_held_call_is_not_made_again_by_a_sign_in_that_came_in_between() {
+    let guarded = Guarded::start_with(|asked| {
+        let question = json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {
+            "message": "Sure?", "requestedSchema": { "type": "object", "properties": {} } } });
+        legacy(asked, &json!([tool("once", json!({}))])).unwrap_or_else(|| match asked.rpc() {
+            "tools/call" => Said::Stream(vec![Step::Event(question), Step::Until(Arc::default())]),
+            _ => Said::Status(202),
+        })
+    })
+    .await;
+    let tokens = Arc::new(MemoryTokens::default());
+    let hub = guarded.hub(&tokens).await;
+    let page = hub.begin_sign_in("guarded").await.unwrap();
+    hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    hub.ready("guarded").await.unwrap();
+    let once = find(&hub, "once");
+    let asks = call(&once, json!({})).await;
+    assert_eq!(shown(&asks), "asks: The server `guarded` asks: Sure?");
+    guarded.forget(&tokens).await;
+    hub.restart("guarded").unwrap();
+    hub.settled(20_000).await;
+    assert!(matches!(hub.server("guarded").unwrap().health, Health::NeedsSignIn { .. }));
+    let said = shown(&resumed(&once, &asks, values(json!({}))).await);
+    assert!(said.starts_with("lost: ") && said.contains("the call that asked is gone"), "{said}");
+    assert_eq!(guarded.stage.asked("tools/call").len(), 1);
 }
 
 #[tokio::test]
@@ -190,4 +253,99 @@ async fn a_token_that_counts_no_more_is_refreshed_once_for_all_who_wait() {
         assert_eq!(said.unwrap(), "ok: in");
     }
     assert_eq!(guarded.refreshed.load(Ordering::SeqCst), 1);
+}
+
+/// Tokens that several processes share, with a lock among them.
+#[derive(Clone, Default)]
+struct SharedTokens {
+    kept: Arc<MemoryTokens>,
+    lock: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[async_trait::async_trait]
+impl TokenStore for SharedTokens {
+    async fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        self.kept.load(name).await
+    }
+
+    async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String> {
+        self.kept.save(name, value).await
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), String> {
+        self.kept.remove(name).await
+    }
+
+    async fn lock(&self, _name: &str) -> Result<Option<TokenLock>, String> {
+        Ok(Some(TokenLock::holding(self.lock.clone().lock_owned().await)))
+    }
+}
+
+#[tokio::test]
+async fn processes_on_one_store_refresh_a_token_once_and_see_it() {
+    let guarded = Guarded::start().await;
+    let tokens = Arc::new(SharedTokens::default());
+    let first = guarded.hub_over(tokens.clone()).await;
+    let page = first.begin_sign_in("guarded").await.unwrap();
+    first.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    first.ready("guarded").await.unwrap();
+    let second = guarded.hub_over(tokens.clone()).await;
+    second.ready("guarded").await.unwrap();
+    *guarded.counts.lock().unwrap() = "something newer".into();
+    let calls = [&first, &second, &first, &second].map(|hub| {
+        let once = find(hub, "once");
+        tokio::spawn(async move { shown(&call(&once, json!({})).await) })
+    });
+    for said in futures::future::join_all(calls).await {
+        assert_eq!(said.unwrap(), "ok: in");
+    }
+    assert_eq!(guarded.refreshed.load(Ordering::SeqCst), 1);
+    // One that is about to end is refreshed before it is used, and as well once.
+    let stored = tokens.load("mcp/guarded/tokens").await.unwrap().unwrap();
+    let mut stored: Value = serde_json::from_slice(&stored).unwrap();
+    stored["token_received_at"] = json!(1);
+    tokens.save("mcp/guarded/tokens", stored.to_string().into_bytes()).await.unwrap();
+    let calls = [&first, &second].map(|hub| {
+        let once = find(hub, "once");
+        tokio::spawn(async move { shown(&call(&once, json!({})).await) })
+    });
+    for said in futures::future::join_all(calls).await {
+        assert_eq!(said.unwrap(), "ok: in");
+    }
+    assert_eq!(guarded.refreshed.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_sign_in_by_another_process_brings_the_server_back() {
+    let guarded = Guarded::start().await;
+    let tokens = Arc::new(MemoryTokens::default());
+    let waits = guarded.hub(&tokens).await;
+    assert!(matches!(waits.server("guarded").unwrap().health, Health::NeedsSignIn { .. }));
+    let mut changed = waits.changed();
+    changed.mark_unchanged();
+    // It comes back to another address, and is another client there.
+    let other = McpHub::new(HubConfig { tokens: tokens.clone(), ..HubConfig::default() });
+    let oauth = Some(OAuth::new("http://127.0.0.1:7719/back"));
+    let http = Http { oauth, ..Http::new(&guarded.stage.url) };
+    other.start(vec![McpServer::new("guarded", Transport::Http(http))]).await.unwrap();
+    let page = other.begin_sign_in("guarded").await.unwrap();
+    other.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    let came = tokio::time::timeout(std::time::Duration::from_secs(30), changed.changed()).await;
+    came.expect("nobody noticed").unwrap();
+    assert_eq!(shown(&call(&find(&waits, "once"), json!({})).await), "ok: in");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_sign_in_that_ends_while_the_server_still_refuses_is_not_missed() {
+    let guarded = Guarded::start().await;
+    let hub = guarded.hub(&Arc::new(MemoryTokens::default())).await;
+    let page = hub.begin_sign_in("guarded").await.unwrap();
+    let (refuse, waits) = std::sync::mpsc::channel();
+    *guarded.refuses_after.lock().unwrap() = Some(waits);
+    let before = guarded.stage.asked("server/discover").len();
+    hub.restart("guarded").unwrap();
+    guarded.stage.until("server/discover", before + 1).await;
+    hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    refuse.send(()).unwrap();
+    hub.ready("guarded").await.unwrap();
 }

@@ -2,12 +2,18 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures::StreamExt;
 use serde_json::{Value, json};
-use windlass::machine::Rest;
-use windlass::port::tool::{CallContext, Later, Tool, ToolOutput, ToolResumed};
+use windlass::Update;
+use windlass::machine::{Fact, Rest, Rule, Seq, Verdict};
+use windlass::port::journal::Recorded;
+use windlass::port::tool::{CallContext, Later, Tool, ToolOutput, ToolResumed, ToolSource};
+use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::tool::Registry;
 
 use super::stage::{Asked, Said, Stage, modern, tool};
 use super::{call, called, context, find, hub_of, resumed, shown, values};
+use crate::drive::{memory, task as asked_to};
 
 /// A server whose calls become tasks, which are found as the test says, look by look.
 async fn stage(looks: Vec<Value>) -> Stage {
@@ -114,6 +120,46 @@ async fn every_end_of_a_task_is_told() {
 }
 
 #[tokio::test]
+async fn a_task_whose_inputs_are_refused_is_looked_at_again() {
+    let form = json!({ "method": "elicitation/create", "params": { "message": "Which branch?", "requestedSchema": {
+        "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] } } });
+    let wants = task("input_required", json!({ "inputRequests": { "a": form } }));
+    let built = task("completed", json!({ "result": { "content": [{ "type": "text", "text": "built" }] } }));
+    let tools = json!([tool("build", json!({}))]);
+    let looks = Mutex::new(vec![wants.clone(), wants, built].into_iter());
+    let stage = Stage::start(move |asked| match asked.rpc() {
+        "tools/call" => asked.result(task("working", json!({ "resultType": "task" }))),
+        "tasks/get" => asked.result(looks.lock().unwrap().next().unwrap()),
+        "tasks/update" => asked.error(-32602, "it no longer waits"),
+        _ => modern(asked, &tools).unwrap_or(Said::Status(404)),
+    })
+    .await;
+    let hub = hub_of(&stage).await;
+    let build = find(&hub, "build");
+    let begun = call(&build, json!({})).await;
+    let asks = looked(&build, &begun, 1).await;
+    let refused = resumed(&build, &asks, values(json!({ "n": 4 }))).await;
+    assert_eq!(put_off(&refused).after_ms, 500, "the task itself says how it stands");
+    // It still wants the input: people are asked, who know nothing of what was refused but that it was.
+    let asks = looked(&build, &refused, 2).await;
+    assert_eq!(shown(&asks), "asks: The server `stage` asks: Which branch?");
+    let refused = resumed(&build, &asks, values(json!({ "n": 5 }))).await;
+    assert_eq!(shown(&looked(&build, &refused, 3).await), "ok: built");
+    assert_eq!(stage.asked("tasks/update").len(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_fails_to_tell_of_a_task_has_not_forgotten_it() {
+    // `-32603`, for whatever reason.
+    let stage = stage(Vec::new()).await;
+    let hub = hub_of(&stage).await;
+    let build = find(&hub, "build");
+    let begun = call(&build, json!({})).await;
+    let failed = looked(&build, &begun, 1).await;
+    assert_eq!((put_off(&failed).after_ms, &put_off(&failed).state), (30_000, &put_off(&begun).state));
+}
+
+#[tokio::test]
 async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
     let stage = stage(vec![task(
         "completed",
@@ -143,5 +189,31 @@ async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
     stage.until("tasks/get", before + 1).await;
     cancel.cancel();
     assert_eq!(looking.await.unwrap(), "lost: the run was stopped while the server was at work");
+    assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], "t-1");
+}
+
+// rows: LM-P1
+#[tokio::test]
+async fn a_run_that_is_stopped_between_two_looks_gives_the_task_up() {
+    let stage = stage(Vec::new()).await;
+    let hub = hub_of(&stage).await;
+    let models = ScriptedModels::new(|_| Line::tool("build", "{}"));
+    let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+    let rules = vec![Rule::new(Verdict::Allow)];
+    let engine = memory(&models, tools).rules(rules).build().await.unwrap();
+    let started = engine.start(asked_to("go")).await.unwrap();
+    let mut watched = engine.watch(&started.thread, Seq(0));
+    let deferred = async {
+        while let Some(update) = watched.next().await {
+            if let Update::Event(Recorded { event, .. }) = update.unwrap()
+                && matches!(event.fact, Fact::ToolDeferred { .. })
+            {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), deferred).await.unwrap();
+    engine.cancel(&started.run, "ann".into()).await.unwrap();
+    stage.until("tasks/cancel", 1).await;
     assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], "t-1");
 }

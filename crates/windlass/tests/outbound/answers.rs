@@ -64,60 +64,24 @@ fn reply(row: &str) -> Reply {
     }
 }
 
-#[tokio::test]
-async fn hostile_answers_are_bounded_and_named() {
-    let rows = [
-        ("plain", "5 bytes, whole"),
-        ("pieces", "5 bytes, whole"),
-        ("zip bomb", "10000 bytes, cut"),
-        ("zip bomb in a zip bomb", "0 bytes, broken: it is packed as `gzip, gzip`, which was not asked for"),
-        ("cut zip", "broken: it cannot be unpacked"),
-        ("no zip", "0 bytes, broken: it cannot be unpacked"),
-        ("brotli", "0 bytes, broken: it is packed as `br`, which was not asked for"),
-        ("a gigabyte", "10000 bytes, cut"),
-        ("no end", "10000 bytes, cut"),
-        ("chunks without end", "10000 bytes, cut"),
-        ("headers without end", "perhaps sent: the connection to `127.0.0.1` broke before it answered"),
-        ("informational answers without end", "perhaps sent: `127.0.0.1` did not answer within 400 ms"),
-        ("less than announced", "5 bytes, broken: "),
-        ("more than announced", "2 bytes, whole"),
-        ("two lengths", "perhaps sent: the connection to `127.0.0.1` broke before it answered"),
-        ("negative length", "perhaps sent: the connection to `127.0.0.1` broke before it answered"),
-        ("broken chunks", "0 bytes, broken: "),
-        ("half a chunk", "5 bytes, broken: "),
-        ("huge chunk", "broken: "),
-        ("no HTTP", "perhaps sent: the connection to `127.0.0.1` broke before it answered"),
-        ("old HTTP", "perhaps sent: the connection to `127.0.0.1` broke before it answered"),
-        ("nothing", "perhaps sent: the connection to `127.0.0.1` broke before it answered"),
-        ("half a head", "perhaps sent: the connection to `127.0.0.1` broke before it answered"),
-        ("odd header", "perhaps sent: the connection to `127.0.0.1` broke before it answered"),
-        ("silence", "perhaps sent: `127.0.0.1` did not answer within 400 ms"),
-        ("silence in the head", "perhaps sent: `127.0.0.1` did not answer within 400 ms"),
-        ("silence in the body", "4 bytes, broken: it took longer than 400 ms"),
-    ];
-    let far = Far::start(move |asked| {
-        let path = asked.line().split_once(' ').unwrap().1.to_owned();
-        reply(rows[path[1..].parse::<usize>().unwrap()].0)
-    })
-    .await;
-    let way = way(inside(&["127.0.0.1"]), &[]);
-    for (index, (row, expected)) in rows.iter().enumerate() {
-        let mut request: Request = request(&far.url(&format!("/{index}"))).unwrap();
-        if row.contains("silence") || row.contains("informational") {
-            request.limits = Limits { within: Duration::from_millis(400), ..request.limits };
+/// What becomes of a request that is answered in this way.
+pub async fn told_of(row: String) -> String {
+    let slow = row.contains("silence") || row.contains("informational");
+    let far = Far::start(move |_| reply(&row)).await;
+    let mut request: Request = request(&far.url("/")).unwrap();
+    if slow {
+        request.limits = Limits { within: Duration::from_millis(400), ..request.limits };
+    }
+    match way(inside(&["127.0.0.1"]), &[]).send(request).await {
+        Ok(response) => {
+            let end = match &response.body.end {
+                End::Whole => "whole".to_owned(),
+                End::Cut => "cut".to_owned(),
+                End::Broken(why) => format!("broken: {why}"),
+            };
+            format!("{} bytes, {end}", response.body.bytes.len())
         }
-        let said = match way.send(request).await {
-            Ok(response) => {
-                let end = match &response.body.end {
-                    End::Whole => "whole".to_owned(),
-                    End::Cut => "cut".to_owned(),
-                    End::Broken(why) => format!("broken: {why}"),
-                };
-                format!("{} bytes, {end}", response.body.bytes.len())
-            }
-            Err(error) => told(&error),
-        };
-        assert!(said.contains(expected), "{row}: {said}");
+        Err(error) => told(&error),
     }
 }
 

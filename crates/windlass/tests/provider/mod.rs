@@ -25,8 +25,8 @@ use windlass::adapter::model::{ProviderCatalog, ProviderConfig, Secret, WireKind
 use windlass::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, Models, Reply};
 use windlass::testing::provider::ProviderServer;
 use windlass_machine::{
-    Annotations, Block, Content, Message, ModelName, ModelRequest, ModelSettings, Role, ToolResult, ToolSpec,
-    Usage,
+    Annotations, Block, Content, Message, Mode, ModelName, ModelRequest, ModelSettings, Role, ToolResult,
+    ToolSpec, Usage,
 };
 
 /// Short enough for a test, long enough for a loaded machine.
@@ -116,6 +116,7 @@ fn tool(name: &str) -> ToolSpec {
         description: format!("the {name} tool"),
         input_schema: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
         annotations: Annotations::default(),
+        withheld: Vec::new(),
     }
 }
 
@@ -129,6 +130,7 @@ fn call(name: &str, messages: Vec<Message>) -> ModelCall {
             loaded: None,
             messages: messages.into_iter().map(Arc::new).collect(),
             tail: Vec::new(),
+            mode: Mode::Agent,
             settings: ModelSettings::default(),
         },
         tools: vec![tool("get_weather"), tool("get_time")].into(),

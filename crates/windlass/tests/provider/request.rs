@@ -409,6 +409,7 @@ fn last_request(name: &str) -> ModelRequest {
         tools: None,
         settings: ModelSettings::default(),
         limits: Limits { max_steps: 1, ..Limits::default() },
+        mode: None,
     };
     let message = NewMessage {
         id: "m".into(),

@@ -17,6 +17,10 @@ use windlass::tool::{Registry, WorkingFolder};
 
 use super::{context, run, show};
 
+mod background;
+mod held;
+mod scratch;
+
 /// A folder to work in, one beside it that commands should not see, and the tools.
 pub struct Shell {
     _root: TempDir,
@@ -72,7 +76,7 @@ impl Shell {
     #[track_caller]
     fn refused(&self, command: &str) {
         let said = self.says(command);
-        let no = ["ermission denied", "not permitted", "cross-device link"];
+        let no = ["ermission denied", "not permitted", "cross-device link", "Read-only file system"];
         assert!(said.starts_with("error: ") && no.iter().any(|no| said.contains(no)), "{command}: {said}");
         assert!(!said.contains("SECRET"), "{said}");
     }
@@ -80,20 +84,13 @@ impl Shell {
 
 /// Processes of this machine whose command line holds a text.
 fn alive(marker: &str) -> usize {
-    let of = |entry: fs::DirEntry| {
+    let of = |entry: &fs::DirEntry| {
         let mut line = String::new();
         let read =
             fs::File::open(entry.path().join("cmdline")).and_then(|mut it| it.read_to_string(&mut line));
         read.is_ok() && line.contains(marker)
     };
-    fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter(|_| true)
-        .filter(|_| true)
-        .map(of)
-        .filter(|it| *it)
-        .count()
+    fs::read_dir("/proc").unwrap().flatten().filter(of).count()
 }
 
 /// Until nobody with the marker is left: a process that was killed takes a moment to go.
@@ -389,6 +386,14 @@ fn a_command_in_the_background_is_read_and_ended() {
     assert!(call("Bash", json!({"command": "true", "run_in_background": true})).contains("`bash_10`"));
 }
 
+/// A program may set less than a second; the model's own wish is then held to that.
+#[test]
+fn a_short_time_of_the_settings_holds_whatever_is_wished() {
+    let shell = Shell::with(|settings, _| settings.timeout_ms = 300);
+    let said = shell.call("Bash", json!({"command": "sleep 86396", "timeout_s": 9}));
+    assert!(said.ends_with("(stopped: it took longer than 0.3 s; run it in the background)"), "{said}");
+}
+
 #[test]
 fn a_store_in_reach_of_commands_is_refused() {
     let refused = |change: &dyn Fn(&mut BashSettings, &Path)| {
@@ -405,6 +410,9 @@ fn a_store_in_reach_of_commands_is_refused() {
         settings.sandbox.read = vec![outside.to_owned()];
     });
     assert!(said.contains("`<outside>/store` lies in `<outside>`"), "{said}");
+    // What every command sees of the system is no place either.
+    let said = refused(&|settings, _| hides(settings, "/usr/local/share/windlass/store".into()));
+    assert!(said.contains("`/usr/local/share/windlass/store` lies in `/usr`, which commands see"), "{said}");
     // A folder that lies in the store is its own alone.
     assert_eq!(refused(&|settings, outside| hides(settings, outside.join(".."))), "ok: x");
 }
@@ -416,7 +424,7 @@ fn a_kernel_that_holds_nothing_is_refused_by_the_name_of_the_setting() {
     let wanted = "this kernel cannot hold commands: Landlock is not on; it filters no calls (seccomp); run on Linux \
                   6.2 or newer, or say `sandbox = \"preferred\"` in `[tools.bash]` to run them with what there is";
     assert_eq!(required.check(bare).unwrap_err(), wanted);
-    let old = Support { landlock: Some(2), seccomp: true, processes: true };
+    let old = Support { landlock: Some(2), seccomp: true, processes: true, mounts: true };
     assert!(required.check(old).unwrap_err().contains("its Landlock is of version 2, and 3 is needed"));
     for isolation in [Isolation::Preferred, Isolation::Off] {
         assert_eq!(Sandbox { isolation, ..Sandbox::default() }.check(bare), Ok(()));

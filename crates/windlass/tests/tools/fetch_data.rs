@@ -61,9 +61,25 @@ fn an_answer_has_a_size_and_says_how_to_go_on() {
         }
     }
     assert!(read == text);
-    // One line that is too long is cut, and says so.
-    let long = "y".repeat(40_000);
-    check(&long, json!({}), &format!("ok: {}[… 7232 bytes of this one left out …]", "y".repeat(32_768)));
+    // What is too long for an answer is read in pieces.
+    let long = format!("short\n{}\nlast", "é".repeat(20_000));
+    check(&long, json!({}), "ok: short\n[0 to 1 of 3 lines; go on with offset=1]");
+    let first = "é".repeat(16_384);
+    let more = "[characters 0 to 16384 of 20000 in line 1 of 3; go on with offset=1 and from=16384]";
+    check(&long, json!({"offset": 1}), &format!("ok: {first}\n{more}"));
+    let rest = "é".repeat(3_616);
+    check(&long, json!({"offset": 1, "from": 16_384}), &format!("ok: {rest}\nlast\n[1 to 3 of 3 lines]"));
+    let none = "error: there is no character 20001 in line 1, which has 20000";
+    check(&long, json!({"offset": 1, "from": 20_001}), none);
+    let json = json!({"all": ["a", "x".repeat(40_000)], "text": "y".repeat(40_000)}).to_string();
+    let more = "[characters 0 to 32768 of 40002 in item 1 of 2; go on with offset=1 and from=32768]";
+    let piece = format!("ok: \"{}\n{more}", "x".repeat(32_767));
+    check(&json, json!({"pointer": "/all", "offset": 1}), &piece);
+    let more = "[1 to 2 of 2 items]";
+    let piece = format!("ok: {}\"]\n{more}", "x".repeat(7_233));
+    check(&json, json!({"pointer": "/all", "offset": 1, "from": 32_768}), &piece);
+    let piece = format!("ok: {}", "y".repeat(7_232));
+    check(&json, json!({"pointer": "/text", "from": 32_768}), &piece);
 }
 
 // rows: LM-O5

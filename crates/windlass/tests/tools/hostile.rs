@@ -1,4 +1,4 @@
-//! What a hostile or confused model may send, each with its outcome.
+//! What a hostile or confused model may send, beyond the table of hostile inputs: races, and settings of their own.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use windlass::tool::{ProtectedPaths, WorkingFolder};
 use super::Desk;
 
 /// A folder with everything in it that should not be there.
-fn trap() -> Desk {
+pub fn trap() -> Desk {
     let desk = Desk::with(|folder| {
         let store = folder.path().join("store");
         folder.with_store(store)
@@ -83,7 +83,7 @@ fn check(rows: &[((&'static str, Value), &str)]) {
 }
 
 /// What must not change: the files outside, the store, and what is protected.
-fn snapshot(desk: &Desk) -> Vec<(String, String)> {
+pub fn snapshot(desk: &Desk) -> Vec<(String, String)> {
     let mut paths: Vec<_> = fs::read_dir(&desk.outside).unwrap().map(|entry| entry.unwrap().path()).collect();
     let watched = [
         "store/journal.db",
@@ -99,113 +99,26 @@ fn snapshot(desk: &Desk) -> Vec<(String, String)> {
     paths.iter().map(|path| (path.display().to_string(), read(path))).collect()
 }
 
-// rows: LM-T2, LM-T3, LM-T4, LM-T5, LM-T6
+// rows: LM-T6
 #[test]
-fn paths_out_of_the_folder() {
-    let long = format!("{}x", "a/".repeat(2500));
-    let long_answer =
-        format!("error: the path `{}…` is 5001 bytes long; at most 4096 are allowed", "a/".repeat(100));
-    check(&[
-        (
-            read("../outside/secret.txt"),
-            "error: `../outside/secret.txt` is outside the working folder `<inside>`",
-        ),
-        (
-            read("sub/../../outside/secret.txt"),
-            "error: `sub/../../outside/secret.txt` is outside the working folder `<inside>`",
-        ),
-        (write("../new.txt"), "error: `../new.txt` is outside the working folder `<inside>`"),
-        (read("/etc/passwd"), "error: `/etc/passwd` is outside the working folder `<inside>`"),
-        (write("/etc/windlass-test"), "error: `/etc/windlass-test` is outside the working folder `<inside>`"),
-        (edit("/proc/self/mem"), "error: `/proc/self/mem` is outside the working folder `<inside>`"),
-        (glob("*", ".."), "error: `..` is outside the working folder `<inside>`"),
-        (glob("../*", "."), "error: `..` is not allowed in the pattern `../*`; use `path`"),
-        (glob("/etc/*", "."), "error: the pattern is outside the working folder `<inside>`"),
-        (grep("x", "/etc"), "error: `/etc` is outside the working folder `<inside>`"),
-        (read(""), "error: the path is empty"),
-        (read("a\0b"), "error: the path `a\\0b` contains a NUL character"),
-        (read(&long), &long_answer),
-        (read("sub/../plain.txt"), "ok:      1\tplain"),
-        (read("./sub/./../plain.txt"), "ok:      1\tplain"),
-    ]);
-}
-
-// rows: LM-T2, LM-T3, LM-T4, LM-T5, LM-T6
-#[test]
-fn links_out_of_the_folder() {
-    check(&[
-        (
-            read("out.txt"),
-            "error: `out.txt` leads out of the working folder through the symbolic link `out.txt`",
-        ),
-        (
-            read("out/secret.txt"),
-            "error: `out/secret.txt` leads out of the working folder through the symbolic link `out`",
-        ),
-        (
-            read("sub/out.txt"),
-            "error: `sub/out.txt` leads out of the working folder through the symbolic link `sub/out.txt`",
-        ),
-        (
-            read("sub/up/secret.txt"),
-            "error: `sub/up/secret.txt` leads out of the working folder through the symbolic link `sub/up`",
-        ),
-        (
-            write("out.txt"),
-            "error: `out.txt` leads out of the working folder through the symbolic link `out.txt`",
-        ),
-        (
-            write("out/new.txt"),
-            "error: `out/new.txt` leads out of the working folder through the symbolic link `out`",
-        ),
-        (
-            write("dangling-out"),
-            "error: `dangling-out` leads out of the working folder through the symbolic link `dangling-out`",
-        ),
-        (
-            edit("sub/out.txt"),
-            "error: `sub/out.txt` leads out of the working folder through the symbolic link `sub/out.txt`",
-        ),
-        (glob("**", "out"), "error: `out` leads out of the working folder through the symbolic link `out`"),
-        (
-            grep("SECRET", "out"),
-            "error: `out` leads out of the working folder through the symbolic link `out`",
-        ),
-        (grep("SECRET", "."), "ok: [nothing matches `SECRET`]"),
-        (glob("**/*secret*", "."), "ok: [no file matches `**/*secret*`]"),
-        (glob("**/out.txt", "."), "ok: [no file matches `**/out.txt`]"),
-        (read("zero"), "error: `zero` leads out of the working folder through the symbolic link `zero`"),
-        (read("loop-a"), "error: `loop-a` goes through more than 40 symbolic links"),
-        (write("loop-a/x"), "error: `loop-a/x` goes through more than 40 symbolic links"),
-        (read("dangling"), "error: `missing.txt` does not exist"),
-        (read("absolute-in"), "ok:      1\tplain"),
-    ]);
-}
-
-// rows: LM-T2, LM-T3, LM-T4, LM-T5, LM-T6
-#[test]
-fn things_that_are_not_files() {
-    check(&[
-        (read("sub"), "error: `sub` is a directory; list it with Glob"),
-        (read("."), "error: `.` is a directory; list it with Glob"),
-        (write("sub"), "error: `sub` is a directory"),
-        (write("."), "error: `.` is a directory"),
-        (edit("sub"), "error: `sub` is a directory"),
-        (write("plain.txt/new"), "error: `plain.txt` is not a directory"),
-        (read("plain.txt/new"), "error: `plain.txt` is not a directory"),
-        (read("fifo"), "error: `fifo` is not a regular file"),
-        (write("fifo"), "error: `fifo` is not a regular file"),
-        (edit("fifo"), "error: `fifo` is not a regular file"),
-        (grep("x", "fifo"), "error: `fifo` is not a regular file"),
-        (glob("*", "plain.txt"), "error: `plain.txt` is not a directory"),
-        (read("no/such/file"), "error: `no/such/file` does not exist"),
-        (edit("no-such-file"), "error: `no-such-file` does not exist"),
-        (write("read-only.txt"), "error: `read-only.txt` is read-only"),
-        (edit("read-only.txt"), "error: `read-only.txt` is read-only"),
-        (read("bad-\u{fffd}.txt"), "error: `bad-\u{fffd}.txt` does not exist"),
-    ]);
+fn names_that_are_no_text_are_found() {
     let desk = trap();
     assert_eq!(desk.show("Grep", json!({"pattern": "^plain$"})), "ok: bad-\u{fffd}.txt\nplain.txt");
+}
+
+/// A call as the table of hostile inputs writes it: `Read path`, `Grep pattern in path`.
+pub fn called(desk: &Desk, row: &str) -> String {
+    let (tool, rest) = row.split_once(' ').unwrap();
+    let (first, second) = rest.rsplit_once(" in ").unwrap_or((rest, "."));
+    let (tool, arguments) = match tool {
+        "Read" => read(rest),
+        "Write" => write(rest),
+        "Edit" => edit(rest),
+        "Glob" => glob(first, second),
+        "Grep" => grep(first, second),
+        other => panic!("{other}"),
+    };
+    desk.show(tool, arguments)
 }
 
 // rows: LM-T3, LM-T4

@@ -95,6 +95,40 @@ fn a_list_has_an_end() {
     assert!(list.registry.check_arguments("write_todos", &json!({"todos": todos})).is_err());
 }
 
+/// What is larger than may be kept is refused by the list itself, which says what helps.
+#[test]
+fn a_list_is_no_larger_than_may_be_kept() {
+    let mut list = List::new();
+    // Each letter takes six bytes where it is kept.
+    let page = "\u{1}".repeat(1_000);
+    let task = || json!({"subject": "x", "description": page});
+    for nth in 1..=37 {
+        list.says("TaskCreate", task(), &format!("ok: Task {nth}: x"));
+    }
+    let full = "error: the list would take 230295 bytes, and 229376 is the most; delete tasks that are completed, or say \
+                less in each; nothing was changed";
+    list.says("TaskCreate", task(), full);
+    list.says("TaskCreate", json!({"subject": "y"}), "ok: Task 38: y");
+    let longer = json!({"id": 38, "description": page});
+    let shown = "error: the list would take 230295 bytes, and 229376 is the most; delete tasks that are completed, or \
+                 say less in each; nothing was changed";
+    list.says("TaskUpdate", longer, shown);
+    list.says("TaskUpdate", json!({"id": 1, "status": "deleted"}), "ok: Task 1 is deleted");
+}
+
+#[test]
+fn what_a_task_waits_for_is_kept_once() {
+    let mut list = List::new();
+    list.says("TaskCreate", json!({"subject": "a"}), "ok: Task 1: a");
+    list.says("TaskCreate", json!({"subject": "b"}), "ok: Task 2: b");
+    list.says("TaskCreate", json!({"subject": "c", "blocked_by": [2, 1, 2, 1]}), "ok: Task 3: c");
+    let kept =
+        |before: &str| format!(r#"ok: {{"id":3,"subject":"c","status":"pending","blocked_by":[{before}]}}"#);
+    list.says("TaskGet", json!({"id": 3}), &kept("2,1"));
+    list.says("TaskUpdate", json!({"id": 3, "blocked_by": [1, 1]}), "ok: Task 3 is pending: c");
+    list.says("TaskGet", json!({"id": 3}), &kept("1"));
+}
+
 // rows: ZE-H13
 #[test]
 fn todos_are_written_whole_and_read() {

@@ -1,12 +1,12 @@
 //! Tools, called as the driver calls them.
 
-mod api;
+pub mod api;
 #[cfg(target_os = "linux")]
 mod bash;
 mod edit;
 mod fetch_data;
 mod function;
-mod hostile;
+pub mod hostile;
 mod lists;
 mod notebook;
 mod preview;
@@ -30,7 +30,7 @@ use windlass::tool::{Registry, WorkingFolder, builtin};
 use windlass_machine::{CallKey, EffectId, Timestamp};
 
 /// A working folder beside a folder that no tool may reach.
-struct Desk {
+pub struct Desk {
     _root: TempDir,
     inside: PathBuf,
     outside: PathBuf,
@@ -96,10 +96,12 @@ fn context(folder: Option<Arc<WorkingFolder>>, cancel: CancellationToken) -> Cal
     let (thread, run) = ("thread".into(), "run".into());
     let effect_id = EffectId::derive(&thread, &run, call);
     CallContext {
+        workspace: "default".into(),
         thread,
         run,
         call,
         effect_id,
+        class: None,
         cancel,
         folder,
         now: Timestamp(1_795_236_180_000),

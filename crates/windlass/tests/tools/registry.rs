@@ -27,6 +27,7 @@ fn tool(name: &str, input_schema: Value) -> Arc<dyn Tool> {
         description,
         input_schema,
         annotations: Annotations::default(),
+        withheld: Vec::new(),
     }))
 }
 

@@ -39,12 +39,15 @@ pub(super) enum Parked {
     },
     /// A sign-in: nothing was carried out.
     SignIn,
-    /// A sign-in, after everything that the server wanted was answered.
+    /// A sign-in, or a server that is away, after everything that the server wanted was answered.
     Ready {
         /// What the server wants back, byte for byte.
         state: Option<String>,
         /// The answers.
         answers: Option<InputResponses>,
+        /// What was asked and answered in a call of an older server, which is made again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        known: Vec<Known>,
     },
     /// A task of the server, or a sign-in that looking after it needs.
     Task(Watched),
@@ -90,6 +93,9 @@ impl Parked {
     }
 }
 
+/// What a server may say of a page: it is shown whole wherever somebody is asked.
+const MESSAGE_MAX_BYTES: usize = 4_000;
+
 /// The interrupt for a question of a server. `parameters` are those of `elicitation/create`.
 pub(super) fn question(
     server: &str,
@@ -106,7 +112,10 @@ pub(super) fn question(
             if !matches!(parsed.scheme(), "http" | "https") {
                 return Err(format!("`{url}` is no page: only http and https are opened"));
             }
-            InterruptKind::SignIn { server: server.to_owned(), url: url.to_owned() }
+            let said = if message.is_empty() { "It wants this page to be opened" } else { message };
+            let end = said.floor_char_boundary(MESSAGE_MAX_BYTES);
+            let message = Some(said[..end].to_owned());
+            InterruptKind::SignIn { server: server.to_owned(), url: url.to_owned(), message }
         }
         None => {
             let note =
@@ -125,7 +134,7 @@ pub(super) fn question(
 
 /// The interrupt for a sign-in.
 pub(super) fn sign_in(server: &str, url: String, parked: &Parked) -> Ask {
-    let kind = InterruptKind::SignIn { server: server.to_owned(), url };
+    let kind = InterruptKind::SignIn { server: server.to_owned(), url, message: None };
     Ask { kind, terms: Terms::default(), state: Some(parked.written()) }
 }
 
@@ -241,7 +250,12 @@ mod tests {
         let page = |url: &str| {
             question("stock", &json!({ "mode": "url", "message": "m", "url": url }), None, &parked)
         };
-        assert!(matches!(page("https://pay/1").unwrap().kind, InterruptKind::SignIn { .. }));
+        let asked = page("https://pay/1").unwrap().kind;
+        let (server, url, message) = ("stock".into(), "https://pay/1".into(), Some("m".into()));
+        assert_eq!(asked, InterruptKind::SignIn { server, url, message });
+        // Without words it is still told from a sign-in of ours.
+        let silent = question("stock", &json!({ "url": "https://pay/1" }), None, &parked).unwrap();
+        assert!(matches!(silent.kind, InterruptKind::SignIn { message: Some(_), .. }));
         for wrong in ["javascript:alert(1)", "file:///etc/passwd", "pay"] {
             assert!(page(wrong).is_err(), "{wrong}");
         }

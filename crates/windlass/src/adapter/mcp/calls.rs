@@ -42,6 +42,8 @@ struct Slot {
     midway: mpsc::Sender<Midway>,
     /// Whether a question of it is open: another one cannot be told to be its.
     asks: bool,
+    /// Whether it was given up. The server may ask on for a while, and nobody else is to be asked that.
+    is_over: bool,
 }
 
 impl Default for Calls {
@@ -54,7 +56,7 @@ impl Calls {
     /// Takes a request in; it is out again when what is returned is dropped, and cancelled unless it has ended.
     pub fn take(self: &Arc<Self>, request: RequestHandle<RoleClient>, run: RunId) -> InFlight {
         let (midway, messages) = mpsc::channel(MIDWAY_MAX);
-        let slot = Slot { token: request.progress_token.clone(), run, midway, asks: false };
+        let slot = Slot { token: request.progress_token.clone(), run, midway, asks: false, is_over: false };
         self.slots().insert(request.id.clone(), slot);
         self.registered.send_modify(|count| *count += 1);
         InFlight { id: request.id.clone(), request: Some(request), messages, calls: self.clone() }
@@ -62,7 +64,7 @@ impl Calls {
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.slots().len()
+        self.slots().values().filter(|slot| !slot.is_over).count()
     }
 
     /// Passes progress on.
@@ -126,6 +128,7 @@ impl Calls {
             None => {
                 let mut free = slots.iter().filter(|(_, slot)| !slot.asks).map(|(id, _)| id);
                 match (free.next(), free.next()) {
+                    (Some(id), None) if slots.get(id).is_some_and(|slot| slot.is_over) => Err(Missing::Yet),
                     (Some(id), None) => Ok(id.clone()),
                     (Some(_), Some(_)) => Err(Missing::Several),
                     (None, _) => Err(Missing::Yet),
@@ -145,6 +148,8 @@ enum Missing {
     Several,
 }
 
+/// How long a server may take to notice that a call was given up.
+const UNNOTICED: std::time::Duration = std::time::Duration::from_secs(60);
 /// How long a message waits for the call that it has overtaken: the time between two lines of code.
 const OVERTAKEN: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -191,14 +196,20 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.calls.slots().remove(&self.id);
         let (Some(request), Ok(runtime)) = (self.request.take(), tokio::runtime::Handle::try_current())
         else {
+            self.calls.slots().remove(&self.id);
             return;
         };
+        if let Some(slot) = self.calls.slots().get_mut(&self.id) {
+            (slot.is_over, slot.asks) = (true, false);
+        }
+        let (calls, id) = (self.calls.clone(), self.id.clone());
         runtime.spawn(async move {
             // A server that cannot be told is gone already.
             let _ = request.cancel(Some("it is no longer wanted".into())).await;
+            tokio::time::sleep(UNNOTICED).await;
+            calls.slots().remove(&id);
         });
     }
 }

@@ -3,10 +3,11 @@
 //!
 //! It speaks the wire by the library's framing, whose lines are bounded at 16 MiB. It never restarts anything.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -68,6 +69,23 @@ impl End {
     }
 }
 
+/// The groups that this process has started and that have not ended.
+static GROUPS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn groups() -> MutexGuard<'static, BTreeSet<i32>> {
+    // Each change is one insertion or removal.
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills every server of this process with all that it has started, for a process that exits at once: nothing is dropped
+/// then, and a server's own children would go on.
+pub fn kill_servers() {
+    for id in groups().iter() {
+        // SAFETY: `kill` reads two numbers. A group leaves the list before its number may be given to others.
+        unsafe { libc::kill(-id, libc::SIGKILL) };
+    }
+}
+
 /// A process with everything that it has started and not let go of.
 struct Group {
     leader: Child,
@@ -82,15 +100,17 @@ impl ChildTransport {
         end: Arc<End>,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
-        let mut leader = spawned(command(stdio)).await?;
+        let leader = spawned(command(stdio)).await?;
         let id = leader.id().and_then(|id| i32::try_from(id).ok());
+        groups().extend(id);
+        let mut group = Group { leader, id };
         let missing = || io::Error::other("the process has no pipes");
-        let input = leader.stdin.take().ok_or_else(missing)?;
-        let output = leader.stdout.take().ok_or_else(missing)?;
-        let errors = leader.stderr.take().ok_or_else(missing)?;
+        let input = group.leader.stdin.take().ok_or_else(missing)?;
+        let output = group.leader.stdout.take().ok_or_else(missing)?;
+        let errors = group.leader.stderr.take().ok_or_else(missing)?;
         tokio::spawn(keep_last_words(errors, log, end.clone()));
         let io = AsyncRwTransport::new(output, input);
-        Ok(Self { io, group: Group { leader, id }, end, has_come_to_its_end: false, clock })
+        Ok(Self { io, group, end, has_come_to_its_end: false, clock })
     }
 
     async fn has_ended(&mut self) -> bool {
@@ -154,6 +174,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(libc::SIGKILL);
+        if let Some(id) = self.id {
+            groups().remove(&id);
+        }
     }
 }
 

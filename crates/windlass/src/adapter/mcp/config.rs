@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::error::McpError;
+use super::mask::Secrets;
 use super::oauth::OAuth;
 
 /// A server of tools, resources and prompts.
@@ -35,6 +36,9 @@ pub struct McpServer {
     pub exclude: Vec<String>,
     /// How long things may take.
     pub timeouts: Timeouts,
+    /// What it must not say back to a model, beside the headers and variables whose names say that they are secret. It is
+    /// for what the server echoes, and gives it nothing.
+    pub secrets: Secrets,
 }
 
 impl McpServer {
@@ -51,6 +55,7 @@ impl McpServer {
             include: Vec::new(),
             exclude: Vec::new(),
             timeouts: Timeouts::default(),
+            secrets: Secrets::default(),
         }
     }
 
@@ -184,12 +189,22 @@ pub struct Http {
     pub post_only: bool,
     /// How people sign in there; `None`: they do not.
     pub oauth: Option<OAuth>,
+    /// Whether whoever runs the program has written the address down: it may then be inside. An address that comes from
+    /// elsewhere is called only where the program's rules let everybody call it.
+    pub named: bool,
 }
 
 impl Http {
     /// An address without further headers.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), headers: Vec::new(), headers_provider: None, post_only: false, oauth: None }
+        Self {
+            url: url.into(),
+            headers: Vec::new(),
+            headers_provider: None,
+            post_only: false,
+            oauth: None,
+            named: true,
+        }
     }
 
     fn check(&self) -> Result<(), String> {

@@ -243,10 +243,10 @@ pub(super) fn told_service(error: &ServiceError) -> String {
 
 /// An error with its causes, without what each repeats of the next, short enough for a line.
 fn told(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
+    let mut text = without_address(&error.to_string());
     let mut cause = error.source();
     while let Some(error) = cause {
-        let more = error.to_string();
+        let more = without_address(&error.to_string());
         if !text.contains(&more) {
             text.push_str(": ");
             text.push_str(&more);
@@ -255,6 +255,15 @@ fn told(error: &(dyn Error + 'static)) -> String {
     }
     text.truncate(text.floor_char_boundary(MAX_TOLD_BYTES));
     text
+}
+
+/// An error's words without the address that `reqwest` appends to its own: a query may hold a key.
+fn without_address(text: &str) -> String {
+    match (text.find(" for url ("), text.rfind(')')) {
+        (Some(from), Some(to)) if from < to => format!("{}{}", &text[..from], &text[to + 1..]),
+        (Some(from), _) => text[..from].to_owned(),
+        (None, _) => text.to_owned(),
+    }
 }
 
 /// An error may hold the whole page that a server answered with.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rmcp::model::ServerPeerInfo;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use windlass_machine::Timestamp;
+use windlass_machine::{Digest, Timestamp};
 
 use super::changes::Changes;
 use super::child::End;
@@ -19,6 +19,7 @@ use super::connect::{Connection, Failed, Lifecycle, Opened, failed_service, open
 use super::health::{Health, Log};
 use super::held::Held;
 use super::list::{self, Listed};
+use super::mask::Masks;
 use super::oauth::SignIn;
 use super::sampling::Sampling;
 use crate::outbound::Outbound;
@@ -34,6 +35,7 @@ pub(super) struct Core {
     pub sign_in: Option<Arc<SignIn>>,
     pub sampling: Option<Sampling>,
     pub log: Arc<Log>,
+    pub masks: Masks,
     pub held: Held,
     pub stop: CancellationToken,
     /// Told to try at once: somebody wants it, or has seen a call fail.
@@ -82,6 +84,7 @@ impl Core {
         stop: CancellationToken,
     ) -> Self {
         let link = if config.enabled { Link::Starting } else { Link::Disabled };
+        let masks = Masks::of(&config);
         Self {
             held: Held::new(clock.clone(), config.timeouts.question_ms),
             config,
@@ -90,7 +93,8 @@ impl Core {
             way,
             sign_in,
             sampling,
-            log: Arc::new(Log::default()),
+            log: Arc::new(Log::masking(masks.reasons.clone())),
+            masks,
             stop,
             kick: Notify::new(),
             link: watch::Sender::new(link),
@@ -196,7 +200,7 @@ impl Core {
         }
         let told =
             end.told().into_iter().chain(self.log.last().map(|line| format!("its last words: {line}")));
-        std::iter::once(why).chain(told).collect::<Vec<_>>().join("; ")
+        self.masks.reasons.text(&std::iter::once(why).chain(told).collect::<Vec<_>>().join("; "))
     }
 
     /// Says that what kept the server away is over: whoever asks now waits for it.
@@ -246,7 +250,9 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
     let mut lifecycle = Lifecycle::Auto;
     let mut down_since: Option<Timestamp> = None;
     loop {
-        let began_ms = core.clock.monotonic_ms();
+        // Before it is tried: somebody may sign in while the server still says no.
+        let signed_in = core.sign_in.as_ref().map(|sign_in| sign_in.finished());
+        let mut up_since_ms = None;
         let reached = tokio::select! {
             biased;
             () = core.stop.cancelled() => return,
@@ -255,19 +261,21 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
         let ended = match reached {
             Ok(opened) => {
                 (has_been_up, down_since) = (true, None);
+                up_since_ms = Some(core.clock.monotonic_ms());
                 stay(core, opened, relist).await
             }
             Err(Failed::SignIn) => Ended::SignIn,
             Err(Failed::Unavailable(why) | Failed::OtherLifecycle(why)) => Ended::Broken(why),
         };
-        if core.clock.monotonic_ms().saturating_sub(began_ms) >= GOOD_MS {
+        let lasted_ms = up_since_ms.map(|since_ms| core.clock.monotonic_ms().saturating_sub(since_ms));
+        if lasted_ms.is_some_and(|lasted_ms| lasted_ms >= GOOD_MS) {
             attempts = 0;
         }
         let why = match ended {
             Ended::Stopped => return,
             Ended::Broken(why) => why,
             Ended::SignIn => {
-                signed_in(core).await;
+                wait_for_sign_in(core, signed_in).await;
                 continue;
             }
             Ended::Restart => {
@@ -281,6 +289,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
         let now = core.clock.now();
         let since = *down_since.get_or_insert(now);
         tracing::warn!(server = core.config.name, why, attempts, pause_ms, "a tool server is not available");
+        core.log.push(&format!("[windlass] not available, tried again in {pause_ms} ms: {why}"));
         let retry_at = Timestamp(now.0 + pause_ms);
         core.link.send_replace(Link::Down { why, since, retry_at, attempts });
         tokio::select! {
@@ -311,11 +320,15 @@ fn pause_ms(attempts: u32, dice: u64) -> u64 {
     longest / 2 + dice % (longest / 2 + 1)
 }
 
-/// Waits until somebody has signed in, or asks for another try.
-async fn signed_in(core: &Core) {
+/// Waits until somebody has signed in, or asks for another try. `finished` was taken before the server said no.
+async fn wait_for_sign_in(core: &Core, finished: Option<watch::Receiver<u64>>) {
+    if finished.as_ref().is_some_and(|finished| finished.has_changed().unwrap_or(false)) {
+        return;
+    }
     core.link.send_replace(Link::SignIn { since: core.clock.now() });
+    core.log.push("[windlass] somebody has to sign in");
     tracing::info!(server = core.config.name, "somebody has to sign in at a tool server");
-    let Some(mut finished) = core.sign_in.as_ref().map(|sign_in| sign_in.finished()) else {
+    let Some(mut finished) = finished else {
         // No sign-in is configured: other headers may come with the time.
         tokio::select! {
             () = core.stop.cancelled() => {}
@@ -324,11 +337,25 @@ async fn signed_in(core: &Core) {
         }
         return;
     };
+    let before = sign_in_kept(core).await;
+    let elsewhere = async {
+        while sign_in_kept(core).await == before {
+            core.clock.sleep_ms(LOOK_EVERY_MS).await;
+        }
+    };
     tokio::select! {
         () = core.stop.cancelled() => {}
         _ = finished.changed() => {}
         () = core.kick.notified() => {}
+        () = elsewhere => {}
     }
+}
+
+/// How often it is looked whether somebody has signed in by another process.
+const LOOK_EVERY_MS: u64 = 2_000;
+
+async fn sign_in_kept(core: &Core) -> Option<Digest> {
+    core.sign_in.as_ref()?.kept().await
 }
 
 /// Why a connection ended.
@@ -351,6 +378,7 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     let since = core.clock.now();
     core.link.send_replace(Link::Up { connection: connection.clone(), since });
     tracing::info!(server = core.config.name, "a tool server is ready");
+    core.log.push(&format!("[windlass] connected, revision {}", connection.info.protocol_version));
     let stopper = service.cancellation_token();
     let mut running = Box::pin(service.waiting());
     let mut changes = Changes::of(&connection);
@@ -376,7 +404,9 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
             Ok(Some(listed)) => ttl = learn(core, &connection, listed, relist),
             Ok(None) => {}
             Err(Failed::SignIn) => break Ended::SignIn,
-            Err(Failed::Unavailable(why) | Failed::OtherLifecycle(why)) => break Ended::Broken(why),
+            Err(Failed::Unavailable(why) | Failed::OtherLifecycle(why)) => {
+                break Ended::Broken(core.masks.reasons.text(&why));
+            }
         }
         core.checked.send_modify(|count| *count += 1);
     };

@@ -13,6 +13,7 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Value, json};
+use windlass_machine::Rest;
 
 use super::ask::{self, Known, Parked};
 use super::calls::{Came, InFlight, Midway};
@@ -20,8 +21,8 @@ use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
 use super::core::{Core, Link};
 use super::held::HeldCall;
 use super::resume::Resumed;
-use super::task::Watched;
-use crate::port::tool::{Ask, CallContext, ToolOutput};
+use super::task::{AWAY_MS, Watched};
+use crate::port::tool::{Ask, CallContext, Later, ToolOutput};
 
 /// What is asked of a server.
 pub(super) struct Exchange<'a> {
@@ -43,17 +44,25 @@ pub(super) struct Next {
 }
 
 impl Next {
+    /// Whether it is the middle of a call: people have answered, or the server has begun.
     fn goes_on(&self) -> bool {
-        self.responses.is_some() || self.state.is_some()
+        self.responses.is_some() || self.state.is_some() || !self.known.is_empty()
     }
 
-    /// What a sign-in in between waits with.
+    /// What a sign-in in between, or a server that is away, is waited for with.
     fn parked(&self) -> Parked {
         if self.goes_on() {
-            Parked::Ready { state: self.state.clone(), answers: self.responses.clone() }
+            let (state, answers) = (self.state.clone(), self.responses.clone());
+            Parked::Ready { state, answers, known: self.known.clone() }
         } else {
             Parked::SignIn
         }
+    }
+
+    /// Goes on when the server is back: people have answered, and are not asked the same again.
+    fn put_off(&self) -> ToolOutput {
+        let state = Some(self.parked().written());
+        ToolOutput::later(Later { after_ms: AWAY_MS, state, rest: Rest::AsTheCall })
     }
 }
 
@@ -65,6 +74,8 @@ enum Outcome {
     Ask(Value, Parked),
     Pages(Vec<Value>),
     SignIn,
+    /// It never left this machine.
+    Unreached(String),
     /// It was not carried out, and the server or the wire says why.
     NotDone(String),
     /// Nobody knows whether it was.
@@ -90,16 +101,27 @@ impl Exchange<'_> {
                 return Err(self.task_answered(task, requests, answers).await);
             }
         };
-        let mut connection = self.connection(&next, held.is_some()).await?;
-        let mut came = match held {
-            Some(ticket) => self.held(ticket, &next.known).await,
-            None => None,
+        // Before the connection: a held call that is gone has no outcome that anybody knows, whether or not its server is
+        // there to be asked.
+        let (mut came, mut over) = match held {
+            Some(ticket) => self.held(ticket, &next.known).await.unzip(),
+            None => (None, None),
         };
+        let mut connection: Option<Arc<Connection>> = None;
         let mut may_repeat = self.repeats;
         for _ in 0..MAX_ROUNDS {
             let now = match came.take() {
                 Some(came) => came,
-                None => self.sent(&connection, &next).await,
+                None => {
+                    let open = match connection.take() {
+                        Some(open) => open,
+                        None => self.connection(&next).await?,
+                    };
+                    over = Some(open.number);
+                    let sent = self.sent(&open, &next).await;
+                    connection = Some(open);
+                    sent
+                }
             };
             match now {
                 Outcome::Result(result) => match *result {
@@ -109,16 +131,20 @@ impl Exchange<'_> {
                     result => return Ok(result),
                 },
                 Outcome::Ask(parameters, parked) => return Err(self.asked(&parameters, None, &parked)),
-                Outcome::SignIn => return Err(self.sign_in(&next.parked()).await),
+                Outcome::SignIn => return Err(self.refuses(&next).await),
                 Outcome::Pages(pages) => return Err(self.page(pages)),
-                Outcome::NotDone(why) => return Err(ToolOutput::error(format!("Tool error: {why}"))),
+                Outcome::Unreached(_) if next.goes_on() => return Err(next.put_off()),
+                Outcome::Unreached(why) | Outcome::NotDone(why) => {
+                    return Err(ToolOutput::error(format!("Tool error: {why}")));
+                }
                 Outcome::Lost(why) => {
-                    let again =
-                        if may_repeat { self.core.connection_after(connection.number).await } else { None };
+                    connection = match over {
+                        Some(over) if may_repeat => self.core.connection_after(over).await,
+                        Some(_) | None => None,
+                    };
                     may_repeat = false;
-                    match again {
-                        Some(again) => connection = again,
-                        None => return Err(ToolOutput::lost(format!("{}: {why}", self.server()))),
+                    if connection.is_none() {
+                        return Err(ToolOutput::lost(format!("{}: {why}", self.server())));
                     }
                 }
                 Outcome::Input(input) => {
@@ -211,48 +237,58 @@ impl Exchange<'_> {
         self.asked(&first, None, &Parked::Pages { left: pages })
     }
 
-    /// Asks somebody to sign in.
-    pub(super) async fn sign_in(&self, parked: &Parked) -> ToolOutput {
-        match asked_to_sign_in(self.core, parked).await {
+    /// Asks somebody to sign in before a request is made. Answers wait where nobody can.
+    async fn refuses(&self, next: &Next) -> ToolOutput {
+        match asked_to_sign_in(self.core, &next.parked()).await {
             Ok(ask) => ToolOutput::ask(ask),
+            Err(_) if next.goes_on() => next.put_off(),
             Err(why) => ToolOutput::error(format!("Tool error: {why}")),
         }
     }
 
-    /// The connection, or what its absence means. A call that goes on waits for it a little.
-    async fn connection(&self, next: &Next, is_held: bool) -> Result<Arc<Connection>, ToolOutput> {
+    /// The connection, or what its absence means. A call that goes on waits for it a little, and is then put off.
+    async fn connection(&self, next: &Next) -> Result<Arc<Connection>, ToolOutput> {
         let link = match self.core.connection().await {
             Ok(connection) => return Ok(connection),
             Err(link) => link,
         };
-        if (is_held || next.goes_on())
+        let goes_on = next.goes_on();
+        if goes_on
             && matches!(link, Link::Down { .. })
             && let Some(connection) = self.core.connection_after(u64::MAX).await
         {
             return Ok(connection);
         }
         Err(match link {
-            Link::SignIn { .. } => self.sign_in(&next.parked()).await,
+            Link::SignIn { .. } => self.refuses(next).await,
+            Link::Disabled if goes_on => ToolOutput::lost(format!(
+                "{} was switched off or taken out in the middle of it",
+                self.server()
+            )),
+            Link::Starting | Link::Down { .. } | Link::Up { .. } if goes_on => next.put_off(),
             other => ToolOutput::error(away(self.core, &other)),
         })
     }
 
-    /// Goes on with a call that an older server holds open; `None`: nobody has it any more, and it may be made again.
-    async fn held(&self, ticket: u64, known: &[Known]) -> Option<Outcome> {
+    /// Goes on with a call that an older server holds open, and says over which connection; `None`: nobody has it any
+    /// more, and it may be made again.
+    async fn held(&self, ticket: u64, known: &[Known]) -> Option<(Outcome, u64)> {
         let answer =
             known.last().and_then(|known| serde_json::from_value::<ElicitResult>(known.answer.clone()).ok());
         let sent = match (self.core.held.take(ticket), answer) {
-            (Some(HeldCall { call, answer: to }), Some(answer)) => {
+            (Some(HeldCall { call, answer: to, over }), Some(answer)) => {
                 call.goes_on();
-                to.send(answer).is_ok().then_some(call)
+                to.send(answer).is_ok().then_some((call, over))
             }
             (Some(_), None) | (None, _) => None,
         };
         match sent {
-            Some(call) => Some(self.waited(call, known.to_vec()).await),
+            // What was answered is used up: it counts again only for a call that is made again.
+            Some((call, over)) => Some((self.waited(call, over, (known.to_vec(), Vec::new())).await, over)),
             None if self.repeats => None,
             None => {
-                Some(Outcome::Lost("the call that asked is gone, and with it the server's answer".into()))
+                let gone = "the call that asked is gone, and with it the server's answer";
+                Some((Outcome::Lost(gone.into()), u64::MAX))
             }
         }
     }
@@ -263,17 +299,22 @@ impl Exchange<'_> {
         match connection.peer.send_request_with_option(request, options).await {
             Ok(request) => {
                 let call = connection.calls.take(request, self.context.run.clone());
-                self.waited(call, next.known.clone()).await
+                self.waited(call, connection.number, (Vec::new(), next.known.clone())).await
             }
             // It never left the queue. The task that keeps the connection is about to notice.
-            Err(error) => Outcome::NotDone(format!("{} is not connected: {error}", self.server())),
+            Err(error) => Outcome::Unreached(format!("{} is not connected: {error}", self.server())),
         }
     }
 
-    /// Waits for the answer. Each sign of progress gives the call its full time again.
-    async fn waited(&self, mut call: InFlight, mut known: Vec<Known>) -> Outcome {
+    /// Waits for the answer to a call over a connection. Each sign of progress gives the call its full time again. What
+    /// was answered in it is told from what is known of an earlier one, each answer of which counts once.
+    async fn waited(
+        &self,
+        mut call: InFlight,
+        over: u64,
+        (mut answered, mut known): (Vec<Known>, Vec<Known>),
+    ) -> Outcome {
         let limit_ms = self.core.config.timeouts.call_ms;
-        let mut answered = Vec::new();
         loop {
             let came = tokio::select! {
                 biased;
@@ -285,7 +326,9 @@ impl Exchange<'_> {
             };
             match came {
                 Came::Answer(answer) => return self.read(*answer),
-                Came::Midway(Midway::Progress(text)) => self.context.progress.report(text),
+                Came::Midway(Midway::Progress(text)) => {
+                    self.context.progress.report(self.core.masks.results.text(&text));
+                }
                 Came::Midway(Midway::Asked(elicited)) => {
                     let asked = json!(elicited.params);
                     // A call that is made again is asked again, and people are not.
@@ -303,7 +346,7 @@ impl Exchange<'_> {
                         continue;
                     }
                     answered.extend(known);
-                    let ticket = self.core.held.keep(HeldCall { call, answer: elicited.answer });
+                    let ticket = self.core.held.keep(HeldCall { call, answer: elicited.answer, over });
                     return Outcome::Ask(asked.clone(), Parked::Held { ticket, asked, known: answered });
                 }
             }
@@ -335,6 +378,12 @@ impl Exchange<'_> {
                 self.core.kick.notify_one();
                 if failed_over_http(error, is_sign_in) {
                     Outcome::SignIn
+                } else if never_left(error) {
+                    Outcome::Unreached(format!(
+                        "{} cannot be reached: {}",
+                        self.server(),
+                        told_service(error)
+                    ))
                 } else if was_not_carried_out(error) {
                     Outcome::NotDone(format!("{} cannot be reached: {}", self.server(), told_service(error)))
                 } else {
@@ -349,19 +398,25 @@ impl Exchange<'_> {
     }
 }
 
-/// Whether a failure to send proves that the server did nothing: no connection, no session, a refusal.
-fn was_not_carried_out(error: &ServiceError) -> bool {
+/// Whether a request was never read by anybody: there is no connection.
+fn never_left(error: &ServiceError) -> bool {
     if let ServiceError::TransportSend(error) = error
         && error.error.downcast_ref::<std::io::Error>().is_some()
     {
         // A pipe that cannot be written to has nobody who read the whole line.
         return true;
     }
+    failed_over_http(
+        error,
+        |failure| matches!(failure, StreamableHttpError::Client(error) if error.is_connect()),
+    )
+}
+
+/// Whether a failure to send proves that the server did nothing: no session, a refusal.
+fn was_not_carried_out(error: &ServiceError) -> bool {
     failed_over_http(error, |failure| match failure {
         StreamableHttpError::Client(error) => {
-            error.is_connect()
-                || error.is_builder()
-                || error.status().is_some_and(|status| status.is_client_error())
+            error.is_builder() || error.status().is_some_and(|status| status.is_client_error())
         }
         StreamableHttpError::HttpStatus(status) => status.status == 429,
         StreamableHttpError::UnexpectedServerResponse(text) => text.starts_with("HTTP 4"),
@@ -375,7 +430,7 @@ fn was_not_carried_out(error: &ServiceError) -> bool {
 }
 
 /// What a person has to do to sign in. The error says why nobody can.
-async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask, String> {
+pub(super) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask, String> {
     let name = &core.config.name;
     let Some(sign_in) = &core.sign_in else {
         return Err(format!(

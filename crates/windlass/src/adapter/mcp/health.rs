@@ -8,6 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use windlass_machine::Timestamp;
 
+use crate::secret::Mask;
+
 /// How a server is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "health", rename_all = "snake_case")]
@@ -90,21 +92,34 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// The last lines that a server wrote for people.
-#[derive(Debug, Default)]
-pub(super) struct Log(Mutex<VecDeque<String>>);
+/// The last lines that a server wrote for people, without what it was given.
+pub(super) struct Log {
+    lines: Mutex<VecDeque<String>>,
+    mask: Mask,
+}
 
 /// Lines that are kept: a start with its stack trace fits.
 const LOG_MAX_LINES: usize = 500;
+/// What lines of this program about a server begin with.
+const OUR_OWN: &str = "[windlass] ";
 /// Bytes that are kept of a line; a longer one is cut.
 pub(super) const LOG_MAX_LINE_BYTES: usize = 2_000;
 
 impl Log {
-    /// Keeps a line, without what moves a terminal's cursor.
+    pub fn masking(mask: Mask) -> Self {
+        Self { lines: Mutex::default(), mask }
+    }
+
+    /// Keeps a line, without what moves a terminal's cursor. One that is too long was cut, perhaps within a secret.
     pub fn push(&self, line: &str) {
         let end = line.floor_char_boundary(LOG_MAX_LINE_BYTES);
+        let is_cut = line.len() >= LOG_MAX_LINE_BYTES;
         let line: String = line[..end].chars().filter(|c| !c.is_control() || *c == '\t').collect();
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = match is_cut {
+            true => String::from_utf8_lossy(&self.mask.cut_bytes(line.as_bytes())).into_owned(),
+            false => self.mask.text(&line),
+        };
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == LOG_MAX_LINES {
             lines.pop_front();
         }
@@ -112,12 +127,13 @@ impl Log {
     }
 
     pub fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// The last line that says something: often why a server ended.
     pub fn last(&self) -> Option<String> {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().rev().find(|line| !line.trim().is_empty()).cloned()
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let says = |line: &&String| !line.trim().is_empty() && !line.starts_with(OUR_OWN);
+        lines.iter().rev().find(says).cloned()
     }
 }

@@ -17,6 +17,8 @@ use crate::port::clock::Clock;
 pub(super) struct HeldCall {
     pub call: InFlight,
     pub answer: oneshot::Sender<ElicitResult>,
+    /// The connection that it was made over.
+    pub over: u64,
 }
 
 /// The calls of a server that wait, the oldest first.

@@ -31,17 +31,19 @@ pub(super) fn way_to(
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let own: Host = host.parse()?;
     let mut rules = rules.clone();
-    if !rules.allow_hosts.is_empty() {
-        rules.allow_hosts.push(own.clone());
+    if http.named {
+        if !rules.allow_hosts.is_empty() {
+            rules.allow_hosts.push(own.clone());
+        }
+        rules.internal_hosts.push(own);
     }
-    rules.internal_hosts.push(own);
     // Whoever develops on one machine has the sign-in beside the server, at whatever port was free.
     let is_local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    if is_local {
+    if is_local && http.named {
         rules.ports = Ports::Any;
     }
     let way = Outbound::with_resolver(rules, resolver).map_err(|error| error.to_string())?;
-    way.reach().judge(&url, url.port()).map_err(|refusal| refusal.to_string())?;
+    way.reach().judge(&url, url.port().filter(|_| http.named)).map_err(|refusal| refusal.to_string())?;
     Ok(way)
 }
 
@@ -144,7 +146,7 @@ pub(super) fn is_unauthorized(failure: &Failure) -> bool {
     match failure {
         Failure::AuthRequired(_) => true,
         Failure::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
-        Failure::UnexpectedServerResponse(text) => text.contains("HTTP 401"),
+        Failure::UnexpectedServerResponse(text) => text.starts_with("HTTP 401"),
         _ => false,
     }
 }

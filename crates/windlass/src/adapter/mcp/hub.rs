@@ -25,6 +25,7 @@ use crate::adapter::clock::SystemClock;
 use crate::outbound::{Outbound, Reach, Resolver, SystemResolver};
 use crate::port::clock::Clock;
 use crate::port::tool::{Tool, ToolSource};
+use crate::tool::ENGINE_NAMES;
 
 /// What a hub works with.
 pub struct HubConfig {
@@ -39,9 +40,9 @@ pub struct HubConfig {
     pub tokens: Arc<dyn TokenStore>,
     /// Who answers servers that may ask for completions. (LM-P4)
     pub sampling: Option<Arc<dyn SamplingHandler>>,
-    /// Names of tools that are not the servers' to take.
+    /// Names of tools that are not the servers' to take, beside [`ENGINE_NAMES`].
     pub reserved: Vec<String>,
-    /// What was known of servers in an earlier process.
+    /// What was known of servers in an earlier process. The names in it stay with those servers, whichever is there first.
     pub known: Vec<KnownServer>,
 }
 
@@ -67,6 +68,8 @@ pub struct McpHub {
 
 pub(super) struct Shared {
     config: HubConfig,
+    /// What was known of servers in an earlier process.
+    known: Mutex<Vec<KnownServer>>,
     servers: Mutex<BTreeMap<String, Entry>>,
     names: Mutex<Names>,
     tools: RwLock<Arc<[Arc<dyn Tool>]>>,
@@ -75,6 +78,8 @@ pub(super) struct Shared {
     resource_tools: [(String, Arc<dyn Tool>); 2],
     version: watch::Sender<u64>,
     order: AtomicU64,
+    /// The tasks of servers that were replaced or taken out, and may still be ending.
+    leaving: Mutex<Vec<JoinHandle<()>>>,
     depths: Arc<Depths>,
     /// Itself, for the tools that ask every server.
     me: Weak<Shared>,
@@ -94,11 +99,14 @@ struct Entry {
 impl McpHub {
     /// A hub without servers.
     pub fn new(mut config: HubConfig) -> Self {
-        let names = Names::reserving(
-            std::mem::take(&mut config.reserved).into_iter().chain(ResourceTools::NAMES.map(str::to_owned)),
-        );
+        let ours = ENGINE_NAMES.into_iter().chain(ResourceTools::NAMES).map(str::to_owned);
+        let mut names = Names::reserving(std::mem::take(&mut config.reserved).into_iter().chain(ours));
+        let known = std::mem::take(&mut config.known);
+        restore(&mut names, &known);
+        let known = Mutex::new(known);
         let shared = Arc::new_cyclic(|me| Shared {
             config,
+            known,
             servers: Mutex::default(),
             names: Mutex::new(names),
             tools: RwLock::new(Arc::from([])),
@@ -106,6 +114,7 @@ impl McpHub {
             resource_tools: ResourceTools::of(me.clone()),
             version: watch::Sender::new(0),
             order: AtomicU64::new(0),
+            leaving: Mutex::default(),
             depths: Arc::default(),
             me: me.clone(),
         });
@@ -155,7 +164,7 @@ impl McpHub {
             servers.insert(name, Entry { core, order, task })
         };
         if let Some(before) = before {
-            before.core.stop.cancel();
+            shared.let_go(before);
         }
         shared.rebuild();
         Ok(())
@@ -171,30 +180,30 @@ impl McpHub {
         let invalid = |problem| McpError::Config { server: server.name.clone(), problem };
         let way = Arc::new(way.map_err(invalid)?);
         let sign_in = http.oauth.clone().map(|oauth| {
-            Arc::new(SignIn::new(&server.name, &http.url, oauth, way.clone(), config.tokens.clone()))
+            Arc::new(SignIn::new(
+                &server.name,
+                &http.url,
+                oauth,
+                way.clone(),
+                (config.tokens.clone(), config.clock.clone()),
+            ))
         });
         Ok((Some(way), sign_in))
     }
 
     /// Fills in what an earlier process knew of a server.
     fn remember(&self, core: &Core) {
-        let known = self.shared.config.known.iter().find(|known| known.server == core.config.name);
-        let Some(known) = known else { return };
-        let mut names = self.shared.names();
-        let tools = known.tools.iter().filter(|tool| core.wanted.takes(&tool.tool.name));
-        core.known().listed.tools = tools
-            .map(|tool| {
-                names.restore(&known.server, &tool.tool.name, &tool.given);
-                tool.tool.clone()
-            })
-            .collect();
+        let known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = known.iter().filter(|known| known.server == core.config.name);
+        let tools = parts.flat_map(|known| known.tools.iter().map(|tool| &tool.tool));
+        core.known().listed.tools = tools.filter(|tool| core.wanted.takes(&tool.name)).cloned().collect();
     }
 
     /// Lets go of a server.
     pub fn remove(&self, name: &str) -> Result<(), McpError> {
         let entry = self.shared.servers().remove(name);
         let entry = entry.ok_or_else(|| McpError::Unknown(name.to_owned()))?;
-        entry.core.stop.cancel();
+        self.shared.let_go(entry);
         self.shared.rebuild();
         Ok(())
     }
@@ -294,6 +303,12 @@ impl McpHub {
         known.collect()
     }
 
+    /// Takes in what an earlier process knew, for servers that are put in from now on.
+    pub fn recall(&self, known: Vec<KnownServer>) {
+        restore(&mut self.shared.names(), &known);
+        self.shared.known.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
+    }
+
     /// Told whenever the tools are others.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.shared.version.subscribe()
@@ -306,11 +321,21 @@ impl McpHub {
     /// Ends every server and waits until their processes are gone.
     pub async fn stop(&self) {
         self.stop.cancel();
-        let tasks: Vec<_> =
+        let mut tasks: Vec<_> =
             self.shared.servers().values_mut().filter_map(|entry| entry.task.take()).collect();
+        tasks.append(&mut self.shared.leaving());
         for task in tasks {
             // A task that was aborted has ended as well.
             let _ = task.await;
+        }
+    }
+}
+
+/// Gives tools the names that they had, before anybody else asks for one.
+fn restore(names: &mut Names, known: &[KnownServer]) {
+    for KnownServer { server, tools } in known {
+        for tool in tools {
+            names.restore(server, &tool.tool.name, &tool.given);
         }
     }
 }
@@ -335,6 +360,19 @@ impl Shared {
     fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
         // Each change is one insertion or removal.
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        // Each change is one of the list.
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a server; its task is kept until it has ended, so that whoever stops the hub can wait for it.
+    fn let_go(&self, entry: Entry) {
+        entry.core.stop.cancel();
+        let mut leaving = self.leaving();
+        leaving.retain(|task| !task.is_finished());
+        leaving.extend(entry.task);
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -367,12 +405,13 @@ impl Shared {
 
     /// Puts the list of tools together again.
     fn rebuild(&self) {
+        // Before it is looked what there is: what is put together last is what was seen last.
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cores: Vec<_> =
             self.servers().values().map(|entry| (entry.order, entry.core.clone())).collect();
         cores.sort_by_key(|(order, _)| *order);
         let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
         let mut has_resources = false;
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *made);
         for (_, core) in cores.iter().filter(|(_, core)| core.config.enabled) {
             let listed = core.known().listed.tools.clone();

@@ -16,6 +16,32 @@ pub struct KnownServer {
     pub(super) tools: Vec<KnownTool>,
 }
 
+impl KnownServer {
+    /// The same in parts that are no longer than so many bytes as JSON each. A tool that is longer by itself is left out.
+    pub fn parts(self, max_bytes: usize) -> Vec<Self> {
+        let mut parts: Vec<Self> = Vec::new();
+        let mut left = 0;
+        for tool in self.tools {
+            let size = serde_json::to_vec(&tool).map_or(usize::MAX, |text| text.len() + 1);
+            if size > max_bytes.saturating_sub(PART_BYTES) {
+                continue;
+            }
+            if parts.is_empty() || size > left {
+                parts.push(Self { server: self.server.clone(), tools: Vec::new() });
+                left = max_bytes - PART_BYTES;
+            }
+            left -= size;
+            if let Some(part) = parts.last_mut() {
+                part.tools.push(tool);
+            }
+        }
+        parts
+    }
+}
+
+/// What stands in a part around its tools, the server's name in it, and some room.
+const PART_BYTES: usize = 256;
+
 /// A tool as it was last seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct KnownTool {

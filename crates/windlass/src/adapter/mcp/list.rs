@@ -37,15 +37,55 @@ pub(super) struct Listed {
 
 /// Pages at most: a server that goes on for ever is not followed.
 const MAX_PAGES: usize = 200;
+
+/// The way through a list that comes in pages: it ends with the last page, at [`MAX_PAGES`], and where a server says the
+/// same again.
+pub(super) struct Pages {
+    next: Next,
+    read: usize,
+}
+
+#[derive(PartialEq)]
+enum Next {
+    First,
+    At(String),
+    Nothing,
+}
+
+impl Pages {
+    pub fn first() -> Self {
+        Self { next: Next::First, read: 0 }
+    }
+
+    /// What to ask for the next page with; `None`: there is none.
+    pub fn wanted(&self) -> Option<Option<PaginatedRequestParams>> {
+        match &self.next {
+            Next::First => Some(None),
+            Next::At(cursor) => {
+                Some(Some(PaginatedRequestParams::default().with_cursor(Some(cursor.clone()))))
+            }
+            Next::Nothing => None,
+        }
+    }
+
+    /// A page has been read, which says where the next one is.
+    pub fn came(&mut self, next: Option<String>) {
+        self.read += 1;
+        self.next = match next.map(Next::At) {
+            Some(next) if next != self.next && self.read < MAX_PAGES => next,
+            Some(_) | None => Next::Nothing,
+        };
+    }
+}
+
 /// Tools at most: far more than a model can be told of.
 const MAX_TOOLS: usize = 5_000;
 
 /// Reads the whole list.
 pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Listed, ServiceError> {
     let mut listed = Listed::default();
-    let mut cursor: Option<String> = None;
-    for _ in 0..MAX_PAGES {
-        let params = cursor.clone().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+    let mut pages = Pages::first();
+    while let Some(params) = pages.wanted() {
         let page = page(peer, params).await?;
         let ttl = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
         listed.ttl = [listed.ttl, ttl].into_iter().flatten().min();
@@ -63,10 +103,7 @@ pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Listed, ServiceErro
                 Err(left_out) => listed.left_out.push(left_out),
             }
         }
-        match page.get("nextCursor").and_then(Value::as_str) {
-            Some(next) if cursor.as_deref() != Some(next) => cursor = Some(next.to_owned()),
-            Some(_) | None => break,
-        }
+        pages.came(page.get("nextCursor").and_then(Value::as_str).map(str::to_owned));
     }
     Ok(listed)
 }
@@ -98,6 +135,13 @@ fn read(tool: &Value) -> Result<RemoteTool, LeftOut> {
             why: format!("the schema of its arguments cannot be used: {why}"),
         });
     }
+    let description = text("description").unwrap_or_default();
+    if description.len() > DESCRIPTION_MAX_BYTES {
+        let size = description.len();
+        let why =
+            format!("its description is {size} bytes long; at most {DESCRIPTION_MAX_BYTES} are allowed");
+        return Err(LeftOut { tool: name, why });
+    }
     let hints = tool.get("annotations");
     let hint = |name: &str| hints.and_then(|hints| hints.get(name)).and_then(Value::as_bool);
     let read_only = hint("readOnlyHint").unwrap_or(false);
@@ -112,13 +156,16 @@ fn read(tool: &Value) -> Result<RemoteTool, LeftOut> {
     Ok(RemoteTool {
         tag: tag(tool, &name),
         title,
-        description: text("description").unwrap_or_default(),
+        description,
         input_schema,
         output_schema: tool.get("outputSchema").filter(|schema| schema.is_object()).cloned(),
         annotations,
         name,
     })
 }
+
+/// A longer description is no longer one: it would cost more than everything else in a request.
+const DESCRIPTION_MAX_BYTES: usize = 64 * 1024;
 
 /// The schema of a tool's arguments; older servers list their parameters instead, and some have none. (SK-C19)
 fn input_schema(tool: &Value) -> Value {

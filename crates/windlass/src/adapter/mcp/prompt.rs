@@ -2,12 +2,13 @@
 //!
 //! Models never see them unless somebody puts one into a message.
 
-use rmcp::model::{GetPromptRequestParams, GetPromptResponse, PaginatedRequestParams, Role};
+use rmcp::model::{GetPromptRequestParams, GetPromptResponse, Role};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::error::McpError;
 use super::hub::McpHub;
+use super::list::Pages;
 use super::resource::{connected, within};
 use super::result;
 use crate::port::tool::OutputPart;
@@ -59,9 +60,8 @@ impl McpHub {
         if connection.info.capabilities.prompts.is_none() {
             return Ok(found);
         }
-        let mut cursor = None;
-        while found.len() < MAX_PROMPTS {
-            let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let mut pages = Pages::first();
+        while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_PROMPTS) {
             let page = within(&core, connection.peer.list_prompts(params)).await?;
             found.extend(page.prompts.into_iter().map(|prompt| McpPrompt {
                 server: server.to_owned(),
@@ -70,11 +70,9 @@ impl McpHub {
                 description: prompt.description,
                 arguments: prompt.arguments.unwrap_or_default().into_iter().map(argument).collect(),
             }));
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                break;
-            }
+            pages.came(page.next_cursor);
         }
+        found.truncate(MAX_PROMPTS);
         Ok(found)
     }
 

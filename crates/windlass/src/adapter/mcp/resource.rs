@@ -5,9 +5,7 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use rmcp::model::{
-    ClientRequest, PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
-};
+use rmcp::model::{ClientRequest, ReadResourceRequest, ReadResourceRequestParams, ServerResult};
 use rmcp::service::ServiceError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +17,7 @@ use super::core::{Core, Link};
 use super::error::McpError;
 use super::exchange::{Exchange, away};
 use super::hub::{McpHub, Shared};
+use super::list::Pages;
 use super::result;
 use crate::port::tool::{CallContext, OutputPart, Tool, ToolOutput};
 use crate::tool::schema_for;
@@ -90,7 +89,7 @@ pub(super) async fn within<T>(
             }
             error => {
                 core.kick.notify_one();
-                McpError::Unavailable { server, why: told_service(&error) }
+                McpError::Unavailable { server, why: core.masks.reasons.text(&told_service(&error)) }
             }
         }),
         () = core.clock.sleep_ms(limit_ms) => {
@@ -109,9 +108,8 @@ async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
     let connection = connected(core).await?;
     let (peer, server) = (&connection.peer, &core.config.name);
     let mut found = Vec::new();
-    let mut cursor = None;
-    while found.len() < MAX_RESOURCES {
-        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+    let mut pages = Pages::first();
+    while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_RESOURCES) {
         let page = within(core, peer.list_resources(params)).await?;
         found.extend(page.resources.into_iter().map(|it| McpResource {
             server: server.clone(),
@@ -121,10 +119,7 @@ async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
             media_type: it.mime_type,
             size_bytes: it.size,
         }));
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
+        pages.came(page.next_cursor);
     }
     // Servers without families often do not know the question.
     if let Ok(page) = within(core, peer.list_resource_templates(None)).await {
@@ -177,6 +172,7 @@ impl ResourceTools {
                 open_world_hint: true,
                 ..Annotations::default()
             },
+            withheld: Vec::new(),
         };
         let [list, read] = Self::NAMES;
         let about_list = "Lists the resources that the connected MCP servers offer: documents, records, files. \
@@ -202,7 +198,11 @@ impl Tool for ListResources {
         &self.spec
     }
 
-    async fn call(&self, _context: CallContext, arguments: Value) -> ToolOutput {
+    fn server_for(&self, arguments: &Value) -> Option<String> {
+        named(arguments)
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
         let Some(shared) = self.shared.upgrade() else { return gone() };
         let Ok(ListArguments { server }) = serde_json::from_value(arguments) else { return gone() };
         let cores = match server.as_deref().map(|name| shared.core(name)) {
@@ -214,7 +214,12 @@ impl Tool for ListResources {
         };
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for core in &cores {
-            match resources(core).await {
+            let listed = tokio::select! {
+                biased;
+                () = context.cancel.cancelled() => return ToolOutput::error("Tool error: the call was stopped"),
+                listed = resources(core) => listed,
+            };
+            match listed {
                 Ok(more) => found.extend(more),
                 Err(error) => missing.push(error.to_string()),
             }
@@ -242,6 +247,10 @@ impl Tool for ReadResource {
         EffectClass::Idempotent
     }
 
+    fn server_for(&self, arguments: &Value) -> Option<String> {
+        named(arguments)
+    }
+
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
         let Some(shared) = self.shared.upgrade() else { return gone() };
         let Ok(ReadArguments { server, uri }) = serde_json::from_value(arguments) else { return gone() };
@@ -256,19 +265,26 @@ impl Tool for ReadResource {
             (params.input_responses, params.request_state) = (responses, state);
             ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
         };
-        let exchange = Exchange { core: &core, context: &context, request: &request, repeats: true };
+        let class = context.class.unwrap_or_else(|| self.effect_class());
+        let repeats = matches!(class, EffectClass::Pure | EffectClass::Idempotent);
+        let exchange = Exchange { core: &core, context: &context, request: &request, repeats };
         match exchange.made().await {
             Ok(ServerResult::ReadResourceResult(read)) => {
-                let parts = parts(&serde_json::to_value(read.contents).unwrap_or_default());
-                if parts.is_empty() {
-                    return ToolOutput::text("(The resource is empty)");
-                }
-                ToolOutput { parts, ..ToolOutput::default() }
+                let output = match parts(&serde_json::to_value(read.contents).unwrap_or_default()) {
+                    parts if parts.is_empty() => ToolOutput::text("(The resource is empty)"),
+                    parts => ToolOutput { parts, ..ToolOutput::default() },
+                };
+                core.masks.output(output)
             }
             Ok(_) => ToolOutput::error("Tool error: the server's answer is no resource"),
-            Err(output) => output,
+            Err(output) => core.masks.output(output),
         }
     }
+}
+
+/// The server that arguments name.
+fn named(arguments: &Value) -> Option<String> {
+    arguments.get("server").and_then(Value::as_str).map(str::to_owned)
 }
 
 fn names(shared: &Shared) -> String {

@@ -225,4 +225,21 @@ mod tests {
         assert_eq!(told(json!(1)), 1);
         assert_eq!(told(json!("one")), 2);
     }
+
+    #[test]
+    fn a_schema_of_results_may_be_of_anything() {
+        let told = |schema: Value, structured: Value| {
+            let result =
+                json!({ "structuredContent": structured, "content": [{ "type": "text", "text": "n" }] });
+            output(&result, Some(&schema)).parts.len()
+        };
+        let schemas = [
+            (json!({ "type": "array", "items": { "type": "integer" } }), json!([1]), json!(["one"])),
+            (json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] }), json!("n"), json!(1)),
+            (json!({ "$ref": "#/$defs/n", "$defs": { "n": { "type": "integer" } } }), json!(1), json!("one")),
+        ];
+        for (schema, fits, does_not) in schemas {
+            assert_eq!((told(schema.clone(), fits), told(schema.clone(), does_not)), (1, 2), "{schema}");
+        }
+    }
 }

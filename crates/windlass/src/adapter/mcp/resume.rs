@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use rmcp::model::InputResponses;
+use rmcp::model::{CancelTaskParams, InputResponses};
 use serde_json::Value;
 use windlass_machine::Answer;
 
 use super::ask::{self, Known, Parked};
+use super::core::Core;
 use super::exchange::{Exchange, Next};
 use super::task::Watched;
 use crate::port::tool::ToolOutput;
@@ -27,6 +28,22 @@ pub(super) enum Resumed {
     TaskReady { task: Watched, requests: BTreeMap<String, Value>, answers: InputResponses },
 }
 
+/// Stops what a call has left at work at its server: nobody comes back for it.
+pub(super) async fn let_go(core: &Core, state: &str) {
+    let Ok(parked) = serde_json::from_str::<Parked>(state) else { return };
+    match parked {
+        Parked::Task(task) | Parked::TaskInput { task, .. } | Parked::TaskReady { task, .. } => {
+            let Ok(connection) = core.connection().await else { return };
+            let told = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
+            tracing::debug!(server = core.config.name, told = told.is_ok(), "a task was given up");
+        }
+        // Dropped, the call that is held open is cancelled.
+        Parked::Held { ticket, .. } => drop(core.held.take(ticket)),
+        // The server holds nothing of it.
+        Parked::Input { .. } | Parked::SignIn | Parked::Ready { .. } | Parked::Pages { .. } => {}
+    }
+}
+
 impl Exchange<'_> {
     /// Where the call goes on. The error is what is asked first, or the result.
     pub(super) fn resumed(&self) -> Result<Resumed, ToolOutput> {
@@ -40,13 +57,25 @@ impl Exchange<'_> {
             parked.ok_or_else(|| ToolOutput::lost("what the call was waiting with cannot be read"))?;
         match (parked, answer) {
             // A task goes on, whoever has signed in.
-            (Parked::Task(task), _) => Ok(Resumed::Task(task)),
-            (Parked::TaskReady { task, requests, answers }, _) => {
+            (Parked::Task(task), answer) => {
+                self.may_have_signed_in(answer);
+                Ok(Resumed::Task(task))
+            }
+            (Parked::TaskReady { task, requests, answers }, answer) => {
+                self.may_have_signed_in(answer);
                 Ok(Resumed::TaskReady { task, requests, answers })
             }
-            (Parked::SignIn, Some(Answer::Reply(_))) => Ok(Resumed::First),
-            (Parked::Ready { state, answers }, Some(Answer::Reply(_))) => {
-                Ok(Resumed::Next(Next { responses: answers, state, known: Vec::new() }))
+            (Parked::SignIn, Some(Answer::Reply(_))) => {
+                self.signed_in_elsewhere();
+                Ok(Resumed::First)
+            }
+            (Parked::Ready { state, answers, known }, Some(Answer::Reply(_))) => {
+                self.signed_in_elsewhere();
+                Ok(Resumed::Next(Next { responses: answers, state, known }))
+            }
+            // Its time has come; nobody was asked.
+            (Parked::Ready { state, answers, known }, None) => {
+                Ok(Resumed::Next(Next { responses: answers, state, known }))
             }
             (Parked::Pages { left }, Some(Answer::Reply(_))) => {
                 if left.is_empty() {
@@ -61,6 +90,19 @@ impl Exchange<'_> {
             (parked, Some(answer)) => self.answer(parked, answer),
             (_, None) => Err(ToolOutput::lost("the call was waiting for people, and goes on without them")),
         }
+    }
+
+    fn may_have_signed_in(&self, answer: Option<&Answer>) {
+        if let Some(Answer::Reply(_)) = answer {
+            self.signed_in_elsewhere();
+        }
+    }
+
+    /// Somebody says that they have signed in, which may have come to its end in another process: the server is tried
+    /// again before anybody is asked again.
+    fn signed_in_elsewhere(&self) {
+        self.core.comes_back();
+        self.core.kick.notify_one();
     }
 
     /// Where a call goes on whose question was answered; one that does not fit is asked again.

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rmcp::model::{
-    CancelTaskParams, CustomResult, GetTaskParams, InputResponses, ServerResult, Task, TaskPayload,
-    UpdateTaskParams,
+    CancelTaskParams, CustomResult, ErrorCode, GetTaskParams, InputResponses, ServerResult, Task,
+    TaskPayload, UpdateTaskParams,
 };
 use rmcp::service::ServiceError;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use windlass_machine::Rest;
 use super::ask::{self, Parked};
 use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
 use super::core::Link;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, asked_to_sign_in};
 use crate::port::tool::{Later, ToolOutput};
 
 /// A task that is looked after.
@@ -36,7 +36,7 @@ const USUAL_INTERVAL_MS: u64 = 5_000;
 const SHORTEST_INTERVAL_MS: u64 = 500;
 const LONGEST_INTERVAL_MS: u64 = 3_600_000;
 /// How long a server that is away is left alone.
-const AWAY_MS: u64 = 30_000;
+pub(super) const AWAY_MS: u64 = 30_000;
 
 impl Watched {
     pub fn of(task: &Task) -> Self {
@@ -57,9 +57,13 @@ impl Watched {
     }
 
     fn after(&self, after_ms: u64) -> ToolOutput {
-        let state = Some(Parked::Task(self.clone()).written());
-        ToolOutput::later(Later { after_ms, state, rest: Rest::Repeatable })
+        put_off(&Parked::Task(self.clone()), after_ms)
     }
+}
+
+/// Goes on with a task later; what is done again of it changes nothing more.
+fn put_off(parked: &Parked, after_ms: u64) -> ToolOutput {
+    ToolOutput::later(Later { after_ms, state: Some(parked.written()), rest: Rest::Repeatable })
 }
 
 impl Exchange<'_> {
@@ -67,7 +71,7 @@ impl Exchange<'_> {
     pub(super) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutput> {
         let connection = match self.core.connection().await {
             Ok(connection) => connection,
-            Err(Link::SignIn { .. }) => return Err(self.sign_in(&Parked::Task(task)).await),
+            Err(Link::SignIn { .. }) => return Err(self.task_signs_in(&Parked::Task(task)).await),
             Err(_) => return Err(task.after(AWAY_MS)),
         };
         let params = GetTaskParams::new(task.id.clone());
@@ -115,16 +119,26 @@ impl Exchange<'_> {
     /// What it means that a server does not tell of its task.
     async fn not_found(&self, task: Watched, error: &ServiceError) -> ToolOutput {
         match error {
-            // It has forgotten it, with its outcome.
-            ServiceError::McpError(error) => ToolOutput::lost(format!(
-                "the server no longer knows its task `{}`: {}",
-                task.id, error.message
-            )),
-            error if failed_over_http(error, is_sign_in) => self.sign_in(&Parked::Task(task)).await,
+            // It has forgotten it, with its outcome. Any other error says nothing of the task. (SEP-2663)
+            ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => ToolOutput::lost(
+                format!("the server no longer knows its task `{}`: {}", task.id, error.message),
+            ),
+            error if failed_over_http(error, is_sign_in) => self.task_signs_in(&Parked::Task(task)).await,
             error => {
                 tracing::debug!(why = told_service(error), "a task could not be looked after");
                 self.core.kick.notify_one();
                 task.after(AWAY_MS)
+            }
+        }
+    }
+
+    /// Asks somebody to sign in, so that a task can be looked after. It is at work whether or not anybody can.
+    async fn task_signs_in(&self, parked: &Parked) -> ToolOutput {
+        match asked_to_sign_in(self.core, parked).await {
+            Ok(ask) => ToolOutput::ask(ask),
+            Err(why) => {
+                tracing::debug!(why, "a task waits for other credentials");
+                put_off(parked, AWAY_MS)
             }
         }
     }
@@ -155,12 +169,13 @@ impl Exchange<'_> {
     ) -> ToolOutput {
         match self.core.connection().await {
             Ok(connection) => self.told(&connection, task, requests, answers).await,
+            Err(Link::SignIn { .. }) => {
+                self.task_signs_in(&Parked::TaskReady { task, requests, answers }).await
+            }
             // The answers are kept with the question that was asked last, and given when the server is back.
-            Err(_) => ToolOutput::later(Later {
-                after_ms: AWAY_MS,
-                state: Some(Parked::TaskReady { task, requests, answers }.written()),
-                rest: Rest::Repeatable,
-            }),
+            Err(Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }) => {
+                put_off(&Parked::TaskReady { task, requests, answers }, AWAY_MS)
+            }
         }
     }
 
@@ -179,18 +194,28 @@ impl Exchange<'_> {
         }
         let params = UpdateTaskParams::new(task.id.clone(), answers.clone());
         let given = tokio::select! {
-            given = connection.peer.update_task(params) => given.is_ok(),
-            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => false,
+            given = connection.peer.update_task(params) => Some(given),
+            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => None,
         };
-        if !given {
+        match given {
+            Some(Ok(_)) => {
+                task.answered.extend(answers.into_keys());
+                task.after(SHORTEST_INTERVAL_MS)
+            }
+            // It does not take them: the task itself says how it stands. What people were not asked for is not made up
+            // again each time.
+            Some(Err(ServiceError::McpError(error))) => {
+                tracing::debug!(error = %error.message, "a task does not take its inputs");
+                let by_people = |name: &String| requests.get(name).and_then(ask::elicitation).is_some();
+                task.answered.extend(answers.into_keys().filter(|name| !by_people(name)));
+                task.after(SHORTEST_INTERVAL_MS)
+            }
+            Some(Err(error)) if failed_over_http(&error, is_sign_in) => {
+                self.core.kick.notify_one();
+                self.task_signs_in(&Parked::TaskReady { task, requests, answers }).await
+            }
             // Given twice they are the same answers.
-            return ToolOutput::later(Later {
-                after_ms: AWAY_MS,
-                state: Some(Parked::TaskReady { task, requests, answers }.written()),
-                rest: Rest::Repeatable,
-            });
+            Some(Err(_)) | None => put_off(&Parked::TaskReady { task, requests, answers }, AWAY_MS),
         }
-        task.answered.extend(answers.into_keys());
-        task.after(SHORTEST_INTERVAL_MS)
     }
 }

@@ -13,7 +13,7 @@ use windlass_machine::{EffectClass, ToolSpec};
 use super::core::Core;
 use super::exchange::Exchange;
 use super::list::RemoteTool;
-use super::result;
+use super::{result, resume};
 use crate::port::tool::{CallContext, Tool, ToolOutput};
 
 /// A tool of a server.
@@ -45,6 +45,7 @@ impl McpTool {
             description: tool.description.clone(),
             input_schema: tool.input_schema.clone(),
             annotations: tool.annotations,
+            withheld: Vec::new(),
         };
         Self {
             core,
@@ -83,6 +84,16 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        self.called(context, arguments).await
+    }
+
+    async fn let_go(&self, state: &str) {
+        resume::let_go(&self.core, state).await;
+    }
+}
+
+impl McpTool {
+    async fn called(&self, context: CallContext, arguments: Value) -> ToolOutput {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         let request = |responses, state| {
             let mut params =
@@ -90,17 +101,19 @@ impl Tool for McpTool {
             (params.input_responses, params.request_state) = (responses, state);
             ClientRequest::CallToolRequest(CallToolRequest::new(params))
         };
-        let repeats = matches!(self.effect_class(), EffectClass::Pure | EffectClass::Idempotent);
+        // What was recorded, not what the server says today: an administrator may know better than its hints.
+        let class = context.class.unwrap_or_else(|| self.effect_class());
+        let repeats = matches!(class, EffectClass::Pure | EffectClass::Idempotent);
         let exchange = Exchange { core: &self.core, context: &context, request: &request, repeats };
         let answer = match exchange.made().await {
             Ok(ServerResult::CallToolResult(answer)) => serde_json::to_value(answer).ok(),
             // What the library cannot read whole: a block of a kind that it does not know, for example.
             Ok(ServerResult::CustomResult(answer)) => Some(answer.0).filter(Value::is_object),
             Ok(_) => None,
-            Err(output) => return output,
+            Err(output) => return self.core.masks.output(output),
         };
         match answer {
-            Some(answer) => result::output(&answer, self.output_schema.as_ref()),
+            Some(answer) => self.core.masks.output(result::output(&answer, self.output_schema.as_ref())),
             None => ToolOutput::error(
                 "Tool error: the server's answer is no result of a tool. It may have done its work",
             ),

@@ -112,14 +112,17 @@ impl Collection {
 
 /// The digests of the blobs that an event or an input names, in its encoded form.
 ///
-/// Looking at the text finds what any present or future kind names; inside a string the quotes would be escaped. What
-/// a provider's own item calls a digest is found too, and keeps nothing that should go.
+/// Looking at the text finds what any present or future kind names, as a blob's reference is written; inside a string
+/// the quotes would be escaped. A digest of something that is not stored, such as of a file or a preview, stands without
+/// a media type.
 pub(super) fn named(encoded: &str) -> impl Iterator<Item = Digest> + '_ {
     const BEFORE: &str = "\"digest\":\"";
     const DIGITS: usize = 64;
+    const BEHIND: &str = "\",\"media_type\":";
     encoded.match_indices(BEFORE).filter_map(|(at, _)| {
         let from = at + BEFORE.len();
-        Digest::from_hex(encoded.get(from..from + DIGITS)?)
+        let is_blob = encoded.get(from + DIGITS..)?.starts_with(BEHIND);
+        Digest::from_hex(encoded.get(from..from + DIGITS)?).filter(|_| is_blob)
     })
 }
 
@@ -159,7 +162,7 @@ pub(super) async fn name_all(connection: &mut SqliteConnection) -> Result<(), St
 
 #[cfg(test)]
 mod tests {
-    use windlass_machine::{BlobRef, Block, Content};
+    use windlass_machine::{BlobRef, Block, Content, FileImage};
 
     use super::*;
 
@@ -181,6 +184,8 @@ mod tests {
         let seeds = ["text", "image", "file", "catalogue"];
         let wanted: Vec<_> = seeds.iter().map(|seed| Digest::of(seed.as_bytes())).collect();
         assert_eq!(named(&encoded).collect::<Vec<_>>(), wanted);
+        let file = FileImage::Known { digest: Digest::of(b"file"), size_bytes: 4 };
+        assert_eq!(named(&serde_json::to_string(&file).unwrap()).count(), 0, "its bytes are not stored");
         let quoted = serde_json::to_string(&encoded).unwrap();
         assert_eq!(named(&quoted).count(), 0, "a text about digests names none");
         assert_eq!(named("\"digest\":\"beef").count() + named("\"digest\":\"").count(), 0);

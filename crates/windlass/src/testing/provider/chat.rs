@@ -68,6 +68,10 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
             calls(&[call(Some(0), "call_A", "get_weather", r#"{city: 'Paris',}"#)]),
             chunk(json!({}), Some("tool_calls")),
         ]),
+        "oai-title" => {
+            let said = json!({"content": "{\"title\": \"Rollback of the web shop.\"}"});
+            finished(vec![chunk(said, None), chunk(json!({}), Some("stop"))])
+        }
         "oai-rdetails" => reasoning_details(),
         _ => return endings(name),
     })

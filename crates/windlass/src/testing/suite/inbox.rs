@@ -120,6 +120,7 @@ fn message(id: &str) -> Input {
         tools: None,
         settings: ModelSettings::default(),
         limits: Limits::default(),
+        mode: None,
     };
     Input::Message(Box::new(NewMessage {
         id: id.into(),

@@ -40,9 +40,10 @@ pub(super) fn show(response: Response, left_out: &[String], mask: &Mask) -> Tool
     let mut text = format!("HTTP {} {}\n", status.as_u16(), status.canonical_reason().unwrap_or_default());
     for name in SHOWN {
         for value in headers.get_all(*name) {
-            let value: String =
-                String::from_utf8_lossy(value.as_bytes()).chars().take(MAX_VALUE_CHARS).collect();
-            text.push_str(&format!("{name}: {}\n", mask.text(&value)));
+            // Masked before it is cut: of a secret that the cut halves, the mask would not know the rest.
+            let value = mask.text(&String::from_utf8_lossy(value.as_bytes()));
+            let value: String = value.chars().take(MAX_VALUE_CHARS).collect();
+            text.push_str(&format!("{name}: {value}\n"));
         }
     }
     if !left_out.is_empty() {

@@ -92,16 +92,57 @@ fn named(name: &str) -> Result<HeaderName, String> {
     HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is no name of a header"))
 }
 
-/// `Bearer x` and the like: what stands behind the scheme comes back alone.
+/// What of a value may come back alone: what stands behind its scheme, as a whole and, where it has parameters, each.
 fn pieces(value: &Secret) -> Vec<Secret> {
-    let mut pieces: Vec<&str> = value.expose().split([' ', ',']).collect();
-    if let [scheme, pair] = pieces[..]
-        && scheme.eq_ignore_ascii_case("basic")
-        && let Ok(pair) = STANDARD.decode(pair)
+    let text = value.expose().trim();
+    let (scheme, rest) = text.split_once(' ').map_or(("", text), |(scheme, rest)| (scheme, rest.trim()));
+    if scheme.eq_ignore_ascii_case("basic")
+        && let Ok(pair) = STANDARD.decode(rest)
         && let Ok(pair) = String::from_utf8(pair)
     {
         return pair.split(':').chain([pair.as_str()]).map(Secret::new).collect();
     }
-    pieces.retain(|piece| !["bearer", "basic", "token"].contains(&piece.to_ascii_lowercase().as_str()));
+    let mut pieces: Vec<&str> = Vec::new();
+    if !scheme.is_empty() {
+        pieces.push(rest);
+    }
+    // Words of a passphrase stand in many an honest text; parameters do not.
+    let parts = || rest.split([' ', ',']).filter(|part| !part.is_empty());
+    if rest.contains(',') && parts().nth(1).is_some() {
+        pieces.extend(parts());
+    }
     pieces.into_iter().map(Secret::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_is_no_secret() {
+        for (value, wanted) in [
+            ("sk-whole-key", vec![]),
+            ("Bearer sk-token", vec!["sk-token"]),
+            ("ApiKey sk-token", vec!["sk-token"]),
+            ("GenieKey sk-token", vec!["sk-token"]),
+            ("Api-Token  sk-token ", vec!["sk-token"]),
+            // ann:pass-word
+            ("basic YW5uOnBhc3Mtd29yZA==", vec!["ann", "pass-word", "ann:pass-word"]),
+            ("Basic no!base64", vec!["no!base64"]),
+            (
+                "Digest username=\"ann\", response=\"0123456789\"",
+                vec![
+                    "username=\"ann\", response=\"0123456789\"",
+                    "username=\"ann\"",
+                    "response=\"0123456789\"",
+                ],
+            ),
+            ("correct horse battery", vec!["horse battery"]),
+            ("one,two", vec!["one", "two"]),
+        ] {
+            let pieces: Vec<String> =
+                pieces(&Secret::new(value)).iter().map(|piece| piece.expose().to_owned()).collect();
+            assert_eq!(pieces, wanted, "{value}");
+        }
+    }
 }

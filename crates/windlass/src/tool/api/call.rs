@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap};
-use http::{HeaderName, HeaderValue, Method};
+use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::Value;
 
 use super::auth::{AuthCall, Signed, sign};
@@ -21,6 +21,9 @@ use crate::outbound::{HopCheck, Limits, OutboundError, Redirects, Request, Respo
 use crate::port::tool::{CallContext, ToolOutput};
 use crate::tool::charset::media_type;
 use crate::tool::key_of;
+
+/// What a model is told of a call of which no byte left.
+const CANCELLED: &str = "the call was cancelled";
 
 /// A call that was found in order.
 struct Checked<'a> {
@@ -50,24 +53,36 @@ impl ApiCall {
             body: checked.body.as_deref().unwrap_or_default(),
         };
         let resolver = self.api.resolve_auth.as_deref();
-        let signed = sign(&checked.service.definition.auth, &*self.api.secrets, resolver, &call).await;
+        let signed = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return Ok(ToolOutput::error(CANCELLED)),
+            signed = sign(&checked.service.definition.auth, &*self.api.secrets, resolver, &call) => signed,
+        };
         let Signed { headers, mask } = match signed {
             Ok(signed) => signed,
             Err(why) => return Ok(ToolOutput::error(why)),
         };
-        let left_out = checked.said.left_out.clone();
         let changes = !checked.method.is_safe();
+        if context.cancel.is_cancelled() {
+            return Ok(ToolOutput::error(CANCELLED));
+        }
+        let service = &checked.service.definition.name;
+        let left_out = checked.said.left_out.clone();
         let sending = self.send(context, checked, headers);
         let sent = match changes {
             // Once it may have left, what becomes of it is worth the grace that a cancelled call has.
             true => sending.await,
             false => tokio::select! {
                 biased;
-                () = context.cancel.cancelled() => return Ok(ToolOutput::error("the call was cancelled")),
+                () = context.cancel.cancelled() => return Ok(ToolOutput::error(CANCELLED)),
                 sent = sending => sent,
             },
         };
         match sent {
+            Ok(response) if changes && leaves_open(&response) => {
+                let status = response.status;
+                Err(format!("`{service}` answered {status}: whether it did what was asked is not known"))
+            }
             Ok(response) => Ok(answer::show(response, &left_out, &mask)),
             Err(error) => {
                 let why = mask.text(&error.to_string());
@@ -98,7 +113,13 @@ impl ApiCall {
                 methods.join(", ")
             )
         })?;
-        let path = normal(&path)?;
+        let asked = path;
+        let path = normal(&asked)?;
+        // The gate has judged the arguments as they stand: what is sent must not be another way to write them.
+        let form = path.form();
+        if form != asked {
+            return Err(format!("write the path as `{form}`: rules judge it as it stands"));
+        }
         if !service.allows_path(&path.path) {
             let allowed = service.definition.allowed_paths.join(" or ");
             return Err(format!("the path `{}` is not allowed; it has to match {allowed}", path.path));
@@ -199,13 +220,23 @@ impl ApiCall {
     }
 }
 
+/// Whether an answer says nothing of what became of a request: somebody in between gave up waiting, or the service did
+/// so in the middle. One that is to be sent again later was not acted upon. (RFC 9110, sections 15.5.9 and 15.6)
+fn leaves_open(response: &Response) -> bool {
+    match response.status {
+        StatusCode::REQUEST_TIMEOUT | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => true,
+        StatusCode::SERVICE_UNAVAILABLE => !response.headers.contains_key(RETRY_AFTER),
+        _ => false, // tidy: not our enum
+    }
+}
+
 /// The whole address of a path. What was judged is what is sent: the parser must not have read it in another way.
 fn address(service: &Ready, path: &Path) -> Result<Url, String> {
     let whole = format!("{}{}", service.base.path().trim_end_matches('/'), path.path);
     let mut url = service.base.clone();
     url.set_path(&whole);
     url.set_query(path.query.as_deref());
-    if url.path() != whole || url.origin() != service.base.origin() {
+    if url.path() != whole || url.query() != path.query.as_deref() || url.origin() != service.base.origin() {
         return Err(format!("the path `{}` cannot be sent as it is written", path.path));
     }
     Ok(url)

@@ -33,7 +33,7 @@ const RESERVED: &[&str] = &[
 ];
 
 /// What a header's name begins with that is not the model's to set.
-const RESERVED_STARTS: &[&str] = &["proxy-", "sec-", "x-forwarded-", ":"];
+const RESERVED_STARTS: &[&str] = &["proxy-", "sec-", "x-forwarded-"];
 
 /// What stands in the names of headers that say who asks.
 const SIGNING: &[&str] = &[
@@ -72,7 +72,9 @@ pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Resul
         let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
         let known = HeaderName::from_bytes(name.trim().as_bytes());
         let Ok(known) = known else { return Err(format!("`{shown}` is no name of a header")) };
-        if is_reserved(known.as_str()) || own.contains(&known) {
+        if is_reserved(known.as_str())
+            || own.iter().any(|own| one_name(own.as_str()) == one_name(known.as_str()))
+        {
             said.left_out.push(shown);
             continue;
         }
@@ -90,11 +92,20 @@ pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Resul
     Ok(said)
 }
 
-/// Whether a header, written in lower case, is not the model's to set.
+/// Whether a header is not the model's to set.
 pub(super) fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
+    let name = one_name(name);
+    RESERVED.contains(&&*name)
         || RESERVED_STARTS.iter().any(|start| name.starts_with(start))
         || SIGNING.iter().any(|word| name.contains(word))
+        // `Private-Token`, `X-Vault-Token`.
+        || name.rsplit('-').next() == Some("token")
+}
+
+/// A header's name as programs behind a gateway see it: CGI and its heirs make one sign of all that is neither letter
+/// nor digit. (RFC 3875, section 4.1.18)
+fn one_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }
 
 #[cfg(test)]
@@ -129,11 +140,29 @@ mod tests {
             "X-HTTP-Method-Override",
             "Idempotency-Key",
             "X-Tenant",
+            "X_Tenant",
+            "x.tenant",
+            "X_HTTP_METHOD_OVERRIDE",
+            "X_API_KEY",
+            "x.api_key",
+            "X_Forwarded_For",
+            "Private-Token",
+            "X-Vault-Token",
+            "X-Amz-Security-Token",
+            "token",
             "Sec-Fetch-Site",
         ] {
             let asked = json!({ name: "x", "Accept": "text/plain" });
             let said = sanitised(asked.as_object().unwrap(), &own).unwrap();
             assert_eq!((said.headers.len(), said.left_out.len()), (1, 1), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_model_sets_other_headers() {
+        for name in ["Accept", "X-Tenants", "X_Page", "X-Token-Count", "If-Match", "X-Tokens"] {
+            let said = sanitised(json!({ name: "x" }).as_object().unwrap(), &[]).unwrap();
+            assert_eq!((said.headers.len(), said.left_out.len()), (1, 0), "{name}");
         }
     }
 

@@ -164,6 +164,11 @@ impl Tool for ApiCall {
         &self.spec
     }
 
+    fn reads_too(&self) -> bool {
+        let reads = |method: &Method| conduct_of(method.as_str(), false).0.read_only_hint;
+        self.services.iter().any(|service| service.methods.iter().any(reads))
+    }
+
     fn conduct(&self, arguments: &Value) -> Conduct {
         let said = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
         let service = self.find(said("service"));
@@ -211,7 +216,8 @@ fn spec(services: &[Ready]) -> ToolSpec {
             "method": {"type": "string", "enum": methods},
             "path": {
                 "type": "string",
-                "description": "The path behind the service's address, with its query: `/widgets/42?full=true`.",
+                "description": "The path behind the service's address, with its query: `/widgets/42?full=true`. Only what \
+                                has to be encoded is.",
             },
             "headers": {
                 "type": "object",
@@ -235,7 +241,8 @@ fn spec(services: &[Ready]) -> ToolSpec {
         let room = MAX_DESCRIPTION_BYTES.saturating_sub(description.len());
         description.push_str(&told[..told.floor_char_boundary(room)]);
     }
-    ToolSpec { name: API_CALL.into(), description, input_schema, annotations: Annotations::default() }
+    let (annotations, withheld) = (Annotations::default(), Vec::new());
+    ToolSpec { name: API_CALL.into(), description, input_schema, annotations, withheld }
 }
 
 const DESCRIPTION: &str = "Calls one of the HTTP APIs that are set up here. Credentials are added for you; never ask \

@@ -1,7 +1,8 @@
 //! The path that a model writes, in the one form in which it is both judged and sent.
 //!
 //! What a server might read in another way than the rule that let it through is refused, not repaired: dot segments,
-//! encoded separators, double encoding, empty segments.
+//! encoded separators, double encoding, empty segments. Whether a path was written in its one form is for the caller to
+//! ask.
 
 use std::fmt::Write;
 
@@ -13,8 +14,18 @@ const MAX_BYTES: usize = 4096;
 pub(super) struct Path {
     /// It begins with a slash; what need not be encoded is not.
     pub path: String,
-    /// What stands behind the question mark.
+    /// What stands behind the question mark, in the same form.
     pub query: Option<String>,
+}
+
+impl Path {
+    /// The whole, as it is written by whoever means it.
+    pub(super) fn form(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{}?{query}", self.path),
+            None => self.path.clone(),
+        }
+    }
 }
 
 /// Reads a path; the error is for the model.
@@ -59,7 +70,7 @@ pub(super) fn normal(text: &str) -> Result<Path, String> {
             return refuse("has an empty segment (`//`)");
         }
     }
-    Ok(Path { path: normal, query: query.map(str::to_owned) })
+    Ok(Path { path: normal, query: query.map(of_query) })
 }
 
 /// Whether a byte stands for itself in a path (RFC 3986, `pchar` and `/`).
@@ -111,6 +122,25 @@ fn encoded(path: &str) -> Option<String> {
     Some(normal)
 }
 
+/// A query with nothing encoded that need not be. What separates stays as it is: encoded it means another thing.
+fn of_query(text: &str) -> String {
+    let (bytes, mut at, mut normal) = (text.as_bytes(), 0, String::new());
+    while let Some(byte) = bytes.get(at) {
+        let encoded = if *byte == b'%' { pair(&bytes[at + 1..]) } else { None };
+        at += if encoded.is_some() { 3 } else { 1 };
+        let byte = encoded.unwrap_or(*byte);
+        let separates = b"&=+;".contains(&byte);
+        // The address parser encodes an apostrophe.
+        let stands = byte.is_ascii_alphanumeric() || b"-._~!$()*,:@/?".contains(&byte);
+        if stands || (separates && encoded.is_none()) {
+            normal.push(char::from(byte));
+        } else {
+            normal.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    normal
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,11 +160,14 @@ mod tests {
             ("/a.b/.hidden/...", "/a.b/.hidden/...", None),
             ("/x:y@z;v=1,2", "/x:y@z;v=1,2", None),
             ("/a|b\"<>", "/a%7Cb%22%3C%3E", None),
-            ("/s?q=a/../b//c&r=%2e", "/s", Some("q=a/../b//c&r=%2e")),
+            ("/s?q=a/../b//c&r=%2e", "/s", Some("q=a/../b//c&r=.")),
+            ("/s?%66orce=1&a=%26%3d+%2B", "/s", Some("force=1&a=%26%3D+%2B")),
+            ("/s?f[a]=caf\u{e9} 'x'&b=100%", "/s", Some("f%5Ba%5D=caf%C3%A9%20%27x%27&b=100%25")),
             ("/s?", "/s", Some("")),
         ] {
             let expected = Path { path: path.to_owned(), query: query.map(str::to_owned) };
-            assert_eq!(normal(text), Ok(expected), "{text}");
+            assert_eq!(normal(text), Ok(expected.clone()), "{text}");
+            assert_eq!(normal(&expected.form()), Ok(expected), "{text}");
         }
     }
 

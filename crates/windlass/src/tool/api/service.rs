@@ -232,12 +232,13 @@ impl fmt::Debug for Ready {
 }
 
 fn base_url(text: &str, outbound: &Outbound) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("`base_url = \"{text}\"` is no address: {error}"))?;
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(format!("`base_url = \"{text}\"` has a query or a fragment"));
+    // The address may hold a password, a key, or anything where it cannot be read: it is not shown.
+    let url = Url::parse(text).map_err(|error| format!("`base_url` is no address: {error}"))?;
+    let judged = outbound.reach().judge(&url, url.port());
+    if judged != Err(Refusal::Credentials) && (url.query().is_some() || url.fragment().is_some()) {
+        return Err("`base_url` has a query or a fragment".to_owned());
     }
-    match outbound.reach().judge(&url, url.port()) {
-        // The address may hold a password: it is not shown.
+    match judged {
         Err(Refusal::Credentials) => Err("`base_url` has a user or a password in it; use `auth`".to_owned()),
         judged => judged.map(|()| url).map_err(|refusal| format!("`base_url`: {refusal}")),
     }

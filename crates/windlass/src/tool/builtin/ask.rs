@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_machine::{Annotations, Answer, EffectClass, InterruptKind, Question, Terms, ToolSpec};
+use windlass_machine::{Annotations, Answer, Area, EffectClass, InterruptKind, Question, Terms, ToolSpec};
 
 use crate::port::tool::{Ask, CallContext, Tool, ToolOutput};
 use crate::tool::schema_for;
@@ -48,6 +48,7 @@ pub fn request_human_approval(expires_in_ms: Option<u64>) -> RequestHumanApprova
         description: DESCRIPTION.into(),
         input_schema,
         annotations: Annotations { read_only_hint: true, ..Annotations::default() },
+        withheld: Vec::new(),
     };
     RequestHumanApproval { spec, expires_in_ms }
 }
@@ -65,6 +66,10 @@ impl Tool for RequestHumanApproval {
 
     fn effect_class(&self) -> EffectClass {
         EffectClass::Pure
+    }
+
+    fn area(&self) -> Area {
+        Area::People
     }
 
     fn asks(&self, arguments: &Value) -> Option<Ask> {

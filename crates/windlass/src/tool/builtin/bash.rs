@@ -10,19 +10,20 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_machine::{Annotations, EffectClass};
+use windlass_machine::{Annotations, Area, EffectClass};
 
 use self::background::Background;
 use super::read_only;
 use crate::port::clock::Clock;
 use crate::port::tool::{CallContext, Tool, ToolOutput};
 use crate::tool::sandbox::{Sandbox, support};
-use crate::tool::shell::{Ended, Job, Launch, Leash, Limits, Order, Stop};
+use crate::tool::shell::{Ended, Job, Launch, Leash, Limits, Order, Places, Scratch, Stop, sweep};
 use crate::tool::{FunctionTool, WorkingFolder};
 
 /// How commands run.
@@ -38,7 +39,7 @@ pub struct BashSettings {
     pub timeout_ms: u64,
     /// How long one in the background may take, in milliseconds.
     pub background_timeout_ms: u64,
-    /// Processes of one command at a time.
+    /// Processes of one command at a time, and their threads.
     pub processes: usize,
     /// Bytes of one file that it writes.
     pub file_bytes: u64,
@@ -55,8 +56,8 @@ impl Default for BashSettings {
             // A build or a test run; what takes longer goes to the background.
             timeout_ms: 10 * 60_000,
             background_timeout_ms: 3_600_000,
-            // A parallel build has some dozens.
-            processes: 256,
+            // A parallel build has some dozens of processes, and a virtual machine a hundred threads.
+            processes: 1_024,
             file_bytes: 1024 * 1024 * 1024,
             memory_bytes: 0,
         }
@@ -66,6 +67,7 @@ impl Default for BashSettings {
 /// Makes the tools; refuses settings that the kernel cannot hold.
 pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Tool>>, String> {
     settings.sandbox.check(support())?;
+    sweep();
     let shared = Arc::new(Shell { settings, clock, background: Background::default() });
     let (runs, reads, kills) = (shared.clone(), shared.clone(), shared);
     let bash = FunctionTool::new("Bash", BASH, move |context: CallContext, arguments: BashArguments| {
@@ -92,10 +94,10 @@ pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<A
         Annotations { destructive_hint: true, open_world_hint: network, ..Annotations::default() };
     let own = Annotations { idempotent_hint: true, ..read_only() };
     Ok(vec![
-        Arc::new(bash.annotations(destructive).effect_class(EffectClass::Once)),
-        Arc::new(output.annotations(read_only()).effect_class(EffectClass::Pure)),
+        Arc::new(bash.annotations(destructive).effect_class(EffectClass::Once).area(Area::Machine)),
+        Arc::new(output.annotations(read_only()).effect_class(EffectClass::Pure).area(Area::Machine)),
         // It ends what the agent has begun, and nothing else: nobody has to be asked.
-        Arc::new(kill.annotations(own).effect_class(EffectClass::Idempotent)),
+        Arc::new(kill.annotations(own).effect_class(EffectClass::Idempotent).area(Area::Machine)),
     ])
 }
 
@@ -152,6 +154,9 @@ struct KillArguments {
 const SHOWN_BYTES: usize = 64 * 1024;
 /// How often whoever watches is told what was said since.
 const TOLD_EVERY_MS: u64 = 250;
+/// How often they are told of one that says nothing: whoever counts the time without progress would end it, though its
+/// own time is not up.
+const QUIET_MS: u64 = 30_000;
 /// What they are told at once.
 const TOLD_BYTES: usize = 4 * 1024;
 
@@ -171,16 +176,18 @@ impl Shell {
             false => self.settings.timeout_ms,
         };
         let timeout_ms =
-            timeout_s.map_or(at_most, |seconds| (u64::from(seconds) * 1_000).clamp(1_000, at_most));
-        if run_in_background {
-            self.background.has_room(&context.thread)?;
-        }
+            timeout_s.map_or(at_most, |seconds| (u64::from(seconds) * 1_000).max(1_000).min(at_most));
+        // Before it starts: what is refused has not begun.
+        let room = match run_in_background {
+            true => Some(self.background.room(&context.thread)?),
+            false => None,
+        };
         let settings = self.settings.clone();
         let order = move |says| order(&settings, &folder, &command, says);
         let leash: Leash = Job::start(order, self.clock.clone()).await?;
-        if run_in_background {
+        if let Some(room) = room {
             let job = leash.let_go();
-            let id = self.background.keep(&context.thread, job.clone())?;
+            let id = room.keep(job.clone());
             let clock = self.clock.clone();
             tokio::spawn(async move {
                 tokio::select! {
@@ -191,7 +198,7 @@ impl Shell {
             });
             return Ok(ToolOutput::text(format!(
                 "Runs in the background as `{id}`, for {} s at most. It ends with this process; BashOutput reads it",
-                timeout_ms / 1_000
+                seconds(timeout_ms)
             )));
         }
         let ended = self.attend(leash.job(), &context, timeout_ms).await;
@@ -201,7 +208,7 @@ impl Shell {
     /// Waits for a command, tells what it says, and ends it where its time is up or nobody wants it any more.
     async fn attend(&self, job: &Job, context: &CallContext, timeout_ms: u64) -> Ended {
         let mut late = self.clock.sleep_ms(timeout_ms);
-        let mut told = 0;
+        let (mut told, mut told_ms) = (0, self.clock.monotonic_ms());
         let mut is_asked = false;
         loop {
             tokio::select! {
@@ -217,8 +224,13 @@ impl Shell {
                 }
                 () = self.clock.sleep_ms(TOLD_EVERY_MS) => {
                     let (text, next) = job.heard().from(told, TOLD_BYTES);
+                    let now = self.clock.monotonic_ms();
                     if next > told {
                         context.progress.report(text);
+                        told_ms = now;
+                    } else if now.saturating_sub(told_ms) >= QUIET_MS {
+                        context.progress.report(format!("[nothing said for {} s]\n", seconds(QUIET_MS)));
+                        told_ms = now;
                     }
                     told = next;
                 }
@@ -239,8 +251,7 @@ fn order(
         move |error: std::io::Error| format!("{what}: {error}")
     };
     let text = |text: &str| CString::new(text).map_err(|_| "the command contains a NUL character".to_owned());
-    let scratch = tempfile::Builder::new().prefix("windlass-").tempdir();
-    let scratch = scratch.map_err(failed("a scratch folder cannot be made"))?;
+    let scratch = Scratch::create().map_err(failed("a scratch folder cannot be made"))?;
     let confinement = settings.sandbox.confine(folder, scratch.path())?;
     // The shell stays the first of its processes, which the kernel spares signals that it does not await: it waits for
     // the others and goes when it is asked to.
@@ -251,11 +262,19 @@ fn order(
     let variables = environment(settings, scratch.path(), folder.path());
     let variables: Result<Vec<CString>, String> =
         variables.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect();
+    let handle = folder.handle().map_err(failed("the working folder cannot be opened"))?;
+    let path = folder.canonical();
+    let writes = settings.sandbox.write.iter().map(PathBuf::as_path);
+    let has_mounts = confinement.holds() && support().mounts;
+    let places =
+        has_mounts.then(|| Places::of([path, scratch.path()].into_iter().chain(writes))).transpose()?;
     let launch = Launch {
         program: text(&shell)?,
         arguments: arguments?,
         environment: variables?,
-        folder: folder.handle().map_err(failed("the working folder cannot be opened"))?,
+        folder: handle,
+        path: CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?,
+        places,
         input: File::open("/dev/null").map_err(failed("`/dev/null` cannot be opened"))?.into(),
         output,
         limits: Limits { file_bytes: settings.file_bytes, memory_bytes: settings.memory_bytes, files: 4_096 },
@@ -302,13 +321,18 @@ fn told(job: &Job, ended: &Ended, timeout_ms: u64) -> ToolOutput {
         Ended::Code(code) => format!("exit code {code}"),
         Ended::Signal(signal) => format!("ended by signal {signal}"),
         Ended::Stopped(Stop::Late) => {
-            format!("stopped: it took longer than {} s; run it in the background", timeout_ms / 1_000)
+            format!("stopped: it took longer than {} s; run it in the background", seconds(timeout_ms))
         }
         Ended::Stopped(Stop::Unwanted) => "stopped".into(),
         Ended::Stopped(Stop::Processes) => "stopped: it had more processes than a command may have".into(),
     };
     let apart = if said.is_empty() { "" } else { "\n\n" };
     ToolOutput::error(format!("{said}{apart}({how})"))
+}
+
+/// A time as people read it: whole seconds, or parts of one where the settings say so.
+fn seconds(ms: u64) -> String {
+    if ms.is_multiple_of(1_000) { (ms / 1_000).to_string() } else { (ms as f64 / 1_000.0).to_string() }
 }
 
 /// What a command that says nothing is told as. (SK-T5)

@@ -27,6 +27,9 @@ struct FetchArguments {
     /// How many items or lines.
     #[serde(default)]
     limit: Option<usize>,
+    /// Where in the first of them to begin, in characters: for one that is too long for an answer.
+    #[serde(default)]
+    from: usize,
 }
 
 /// The tool `FetchData`.
@@ -42,12 +45,14 @@ pub fn fetch_data() -> FetchData {
             description: DESCRIPTION.into(),
             input_schema: schema_for::<FetchArguments>(),
             annotations: read_only(),
+            withheld: Vec::new(),
         },
     }
 }
 
 const DESCRIPTION: &str = "Reads the whole of a result that was summed up, by the `ref` that its summary names: a part \
-of a JSON result by `pointer`, items of an array or lines of a text by `offset` and `limit`.";
+of a JSON result by `pointer`, items of an array or lines of a text by `offset` and `limit`. Of one that is too long for \
+an answer it shows a piece, and the next by `from`.";
 
 /// Bytes that one answer shows: less than any result may have, so that nothing of it is left out silently.
 const SHOWN_BYTES: usize = 32 * 1024;
@@ -96,12 +101,12 @@ fn part(text: &str, asked: &FetchArguments) -> Result<String, Refusal> {
     match value {
         Some(Value::Array(items)) => {
             let items: Vec<String> = items.iter().map(Value::to_string).collect();
-            Ok(format!("[{}", paged(&items, asked, "items", (",\n", "]"))))
+            paged(&items, asked, &ITEMS)
         }
-        Some(Value::String(text)) => Ok(lines(&text, asked)),
+        Some(Value::String(text)) => lines(&text, asked),
         // In lines, so that it can be read in parts.
-        Some(value) => Ok(lines(&serde_json::to_string_pretty(&value).unwrap_or_default(), asked)),
-        None => Ok(lines(text, asked)),
+        Some(value) => lines(&serde_json::to_string_pretty(&value).unwrap_or_default(), asked),
+        None => lines(text, asked),
     }
 }
 
@@ -116,42 +121,69 @@ fn shape(value: &Value) -> String {
     }
 }
 
-fn lines(text: &str, asked: &FetchArguments) -> String {
+fn lines(text: &str, asked: &FetchArguments) -> Result<String, Refusal> {
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    paged(&lines, asked, "lines", ("\n", ""))
+    paged(&lines, asked, &LINES)
 }
 
+/// What a page has, and how it is written.
+struct Kind {
+    one: &'static str,
+    begin: &'static str,
+    between: &'static str,
+    end: &'static str,
+}
+
+const ITEMS: Kind = Kind { one: "item", begin: "[", between: ",\n", end: "]" };
+const LINES: Kind = Kind { one: "line", begin: "", between: "\n", end: "" };
+
 /// As many as are asked for and fit, and how to go on.
-fn paged(all: &[String], asked: &FetchArguments, what: &str, (between, end): (&str, &str)) -> String {
-    let total = all.len();
+fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, Refusal> {
+    let (total, one) = (all.len(), kind.one);
     let first = asked.offset.min(total);
     let last = asked.limit.map_or(total, |limit| first.saturating_add(limit).min(total));
-    let mut shown = String::new();
+    let begun = match all.get(first) {
+        Some(whole) => rest_of(whole, asked.from).map_err(|count| {
+            Refusal(format!("there is no character {} in {one} {first}, which has {count}", asked.from))
+        })?,
+        None => "",
+    };
+    let begin = if asked.from == 0 { kind.begin } else { "" };
+    if first < last && begun.len() > SHOWN_BYTES {
+        let piece = &begun[..begun.floor_char_boundary(SHOWN_BYTES)];
+        let next = asked.from + piece.chars().count();
+        let count = asked.from + begun.chars().count();
+        return Ok(format!(
+            "{piece}\n[characters {} to {next} of {count} in {one} {first} of {total}; go on with offset={first} and \
+             from={next}]",
+            asked.from
+        ));
+    }
+    let mut shown = begin.to_owned();
     let mut next = first;
-    for one in &all[first..last] {
-        let room = SHOWN_BYTES.saturating_sub(shown.len());
-        if one.len() + between.len() > room && next > first {
-            break;
-        }
+    let rest = all[first..last].iter().skip(1).map(String::as_str);
+    for part in [begun].into_iter().filter(|_| first < last).chain(rest) {
         if next > first {
-            shown.push_str(between);
+            // One that is too long for any answer begins one of its own.
+            if shown.len() + kind.between.len() + part.len() > SHOWN_BYTES {
+                break;
+            }
+            shown.push_str(kind.between);
         }
-        if one.len() > room {
-            shown.push_str(&one[..one.floor_char_boundary(room)]);
-            shown.push_str(&format!(
-                "[… {} bytes of this one left out …]",
-                one.len() - one.floor_char_boundary(room)
-            ));
-        } else {
-            shown.push_str(one);
-        }
+        shown.push_str(part);
         next += 1;
     }
-    shown.push_str(end);
+    shown.push_str(kind.end);
     if next < total {
-        shown.push_str(&format!("\n[{first} to {next} of {total} {what}; go on with offset={next}]"));
+        shown.push_str(&format!("\n[{first} to {next} of {total} {one}s; go on with offset={next}]"));
     } else if first > 0 {
-        shown.push_str(&format!("\n[{first} to {next} of {total} {what}]"));
+        shown.push_str(&format!("\n[{first} to {next} of {total} {one}s]"));
     }
-    shown
+    Ok(shown)
+}
+
+/// A text from a character on; the error says how many it has.
+fn rest_of(text: &str, from: usize) -> Result<&str, usize> {
+    let mut places = text.char_indices().map(|(place, _)| place).chain([text.len()]);
+    places.nth(from).map(|place| &text[place..]).ok_or_else(|| text.chars().count())
 }

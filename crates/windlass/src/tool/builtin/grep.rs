@@ -26,7 +26,7 @@ struct GrepArguments {
     path: Option<String>,
     /// Only files whose path matches, for example `*.rs` (at any depth) or `src/**/*.rs`.
     glob: Option<String>,
-    /// What to show: the files that match, the lines, or the number of matching lines of each file.
+    /// What to show: the files that match, the lines as `path:line:text`, or how many lines match in each file.
     #[serde(default)]
     output_mode: OutputMode,
     /// Lines to show around each match, for `content`.
@@ -60,10 +60,9 @@ pub fn grep() -> FunctionTool {
     .annotations(read_only())
 }
 
-const DESCRIPTION: &str = "Searches files in the working folder for a regular expression. Shows the files \
-that match, or with output_mode `content` the lines as `path:line:text`, or with `count` the number of \
-matching lines of each file. Hidden files are searched too; `.git`, binary files and links are passed over, \
-and `.gitignore` is not consulted: use `path` or `glob` to leave out what was built.";
+const DESCRIPTION: &str = "Searches files in the working folder for a regular expression. Hidden files are searched \
+too; `.git`, binary files and links are passed over, and `.gitignore` is not consulted: use `path` or `glob` to leave \
+out what was built.";
 
 const DEFAULT_HEAD: usize = 250;
 const MAX_HEAD: usize = 10_000;

@@ -25,7 +25,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use windlass_machine::Annotations;
+use windlass_machine::{Annotations, Glob};
 
 pub use ask::{RequestHumanApproval, request_human_approval};
 #[cfg(target_os = "linux")]
@@ -41,8 +41,11 @@ pub use time::{current_time, sleep};
 pub use todos::{read_todos, write_todos};
 pub use write::write;
 
-use super::{FolderError, WorkingFolder};
+use super::{FolderError, Toolset, WorkingFolder};
 use crate::port::tool::{CallContext, OutputPart, Tool, ToolOutput};
+
+/// The file tools that change files, all of it through the working folder.
+pub(crate) const CHANGING: [&str; 3] = ["Write", "Edit", "NotebookEdit"];
 
 /// The file tools: `Read`, `Write`, `Edit`, `NotebookEdit`, `Glob` and `Grep`.
 pub fn file_tools() -> Vec<Arc<dyn Tool>> {
@@ -57,6 +60,22 @@ pub fn desk_tools() -> Vec<Arc<dyn Tool>> {
     tools.extend(task_tools().into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>));
     tools.extend([Arc::new(write_todos()) as Arc<dyn Tool>, Arc::new(read_todos())]);
     tools
+}
+
+/// The groups of those tools that few runs need: a model loads them when it does. What is left costs every request about
+/// half as much. (SK-C1, SK-C17)
+pub fn desk_toolsets() -> Vec<Toolset> {
+    let set = |name: &str, description: &str, tools: &[&str]| Toolset {
+        name: name.into(),
+        description: description.into(),
+        tools: tools.iter().map(|tool| Glob::new(*tool)).collect(),
+        ..Toolset::default()
+    };
+    vec![
+        set("planning", "a list of todos, or tasks that wait for others", &["Task*", "*_todos"]),
+        set("time", "the time anywhere, and waiting", &["CurrentTime", "Sleep"]),
+        set("notebooks", "changing Jupyter notebooks", &["NotebookEdit"]),
+    ]
 }
 
 /// Why a built-in tool gave no answer, in words for the model.

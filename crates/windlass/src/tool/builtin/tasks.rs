@@ -3,6 +3,8 @@
 //! The list belongs to the thread, as `todos`' does. It plans and starts nothing: a task that waits for another one is
 //! only told to.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -105,8 +107,11 @@ struct UpdateArguments {
 /// The name under which the list is kept with the thread.
 const TASKS: &str = "tasks";
 
-/// Tasks of one thread: more than a model keeps in mind, and together less than may be kept.
+/// Tasks of one thread: more than a model keeps in mind.
 const MAX_TASKS: usize = 200;
+
+/// Bytes of the list: less than may be kept with a thread. Tasks of a few lines take a fifth of it.
+const MAX_BYTES: usize = 224 * 1024;
 
 /// Makes the task tools. What changes the list runs alone, and may be repeated: the list counts with the answer.
 pub fn task_tools() -> [FunctionTool; 4] {
@@ -191,6 +196,13 @@ fn changed(context: &CallContext, change: impl FnOnce(&mut Tasks) -> Result<Stri
     let changed = Tasks::of(context).and_then(|mut tasks| {
         let text = change(&mut tasks)?;
         let kept = serde_json::to_string(&tasks).map_err(|error| Refusal(error.to_string()))?;
+        if kept.len() > MAX_BYTES && kept.len() > context.kept.as_ref().map_or(0, String::len) {
+            let size = kept.len();
+            return Err(Refusal(format!(
+                "the list would take {size} bytes, and {MAX_BYTES} is the most; delete tasks that are completed, or \
+                 say less in each; nothing was changed"
+            )));
+        }
         Ok(ToolOutput::text(text).keeping(kept))
     });
     changed.unwrap_or_else(|Refusal(reason)| ToolOutput::error(reason))
@@ -207,8 +219,16 @@ fn create(tasks: &mut Tasks, arguments: CreateArguments) -> Result<String, Refus
     tasks.last_id += 1;
     let id = tasks.last_id;
     let text = format!("Task {id}: {subject}");
+    let blocked_by = each_once(blocked_by);
     tasks.tasks.push(Task { id, subject, description, status: Status::Pending, blocked_by });
     Ok(text)
+}
+
+/// Ids in their order, those said twice once.
+fn each_once(mut ids: Vec<u32>) -> Vec<u32> {
+    let mut said = BTreeSet::new();
+    ids.retain(|id| said.insert(*id));
+    ids
 }
 
 fn list(tasks: &Tasks, status: Option<Status>) -> String {
@@ -239,7 +259,7 @@ fn update(tasks: &mut Tasks, arguments: UpdateArguments) -> Result<String, Refus
     let Some(task) = tasks.tasks.iter_mut().find(|task| task.id == id) else { return Ok(String::new()) };
     task.subject = subject.unwrap_or_else(|| std::mem::take(&mut task.subject));
     task.description = description.unwrap_or_else(|| std::mem::take(&mut task.description));
-    task.blocked_by = blocked_by.unwrap_or_else(|| std::mem::take(&mut task.blocked_by));
+    task.blocked_by = blocked_by.map_or_else(|| std::mem::take(&mut task.blocked_by), each_once);
     task.status = match status {
         Some(NewStatus::Pending) => Status::Pending,
         Some(NewStatus::InProgress) => Status::InProgress,

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use cap_std::fs::{Dir, File, Permissions};
+use cap_std::fs::{Dir, File, Permissions, PermissionsExt};
 
 use super::temporary::Temporary;
 use super::{FolderError, FolderPath, WorkingFolder, io_error, open_directory_at, refuse_irregular, show};
@@ -36,8 +36,22 @@ impl WorkingFolder {
     /// An existing file keeps its mode. A protected or read-only file is refused. After an error
     /// the old content is still there, unless the error came from the very last step, the sync of
     /// the directory.
+    ///
+    /// In the folder of a call it is recorded first what was there, and the thread waits for it: call it where
+    /// blocking is allowed.
     pub fn write(&self, path: &FolderPath, content: &[u8]) -> Result<Written, FolderError> {
+        self.write_as(path, content, None)
+    }
+
+    /// The same; a file that is not there gets these permissions.
+    pub(crate) fn write_as(
+        &self,
+        path: &FolderPath,
+        content: &[u8],
+        mode: Option<u32>,
+    ) -> Result<Written, FolderError> {
         self.refuse_protected(path)?;
+        self.tell(path, Some(content))?;
         let target = path.as_path();
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
             return Err(FolderError::Directory(".".to_owned()));
@@ -57,9 +71,25 @@ impl WorkingFolder {
         };
         self.cleared.clear(parent, &directory);
         let written = if permissions.is_some() { Written::Overwritten } else { Written::Created };
+        let permissions = permissions.or_else(|| mode.map(Permissions::from_mode));
         replace(&directory, name, content, permissions)
             .map_err(|source| io_error("write", target, source))?;
         Ok(written)
+    }
+
+    /// Deletes a regular file. A protected or read-only one is refused. What it was is recorded first, as with
+    /// [`WorkingFolder::write`].
+    pub fn remove(&self, path: &FolderPath) -> Result<(), FolderError> {
+        self.refuse_protected(path)?;
+        let (directory, name) = self.parent_of(path)?;
+        let failed = |source| io_error("delete", path.as_path(), source);
+        let found = directory.symlink_metadata(&name).map_err(failed)?;
+        refuse_irregular(&found, path.as_path())?;
+        if found.permissions().readonly() {
+            return Err(FolderError::ReadOnly(show(path.as_path())));
+        }
+        self.tell(path, None)?;
+        directory.remove_file(&name).and_then(|()| sync(&directory)).map_err(failed)
     }
 
     /// Deletes what writers that died in the middle left in the folder itself. A directory below it is cleared

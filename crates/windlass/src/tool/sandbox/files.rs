@@ -1,7 +1,8 @@
 //! The files that a command sees: the working folder and a scratch folder to change, the system's programs to read and
 //! run, and what the configuration adds. Everything else is refused by Landlock.
 //!
-//! Metadata is not hidden: whether a file exists, and how large it is, the kernel tells whom it told before.
+//! Metadata is not hidden: whether a file exists, and how large it is, the kernel tells whom it told before. Nor is it
+//! kept from being changed: that is the matter of the mounts (`shell/mounts.rs`).
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -67,6 +68,11 @@ const SYSTEM: &[&str] = &[
 
 /// Devices that do nothing to the machine.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// What every command sees of the system.
+pub(super) fn system<'a>() -> impl Iterator<Item = &'a Path> {
+    SYSTEM.iter().map(Path::new)
+}
 
 /// The system's own places that a program may be run from, for what is looked for by name.
 fn is_system(path: &Path) -> bool {

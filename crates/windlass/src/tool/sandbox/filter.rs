@@ -66,10 +66,42 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_keyctl,
 ];
 
-/// Said not to exist (`ENOSYS`), so that programs take the older call, which can be looked into: `clone3` hides its
-/// flags behind a pointer, and a ring opens files and sockets without a call of its own.
-const UNKNOWN: &[libc::c_long] =
-    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+/// Said not to exist (`ENOSYS`), so that programs take the older call, which can be looked into: `clone3` and `openat2`
+/// hide their flags behind a pointer, and a ring opens files and sockets without a call of its own.
+const UNKNOWN: &[libc::c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_openat2,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+
+/// Calls that give a file a mode, and which argument that is.
+const MODES: &[(libc::c_long, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_mknodat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+];
+
+/// Calls that give a file a mode where they make it, and which arguments are their flags and the mode.
+const OPENS: &[(libc::c_long, u8, u8)] = &[
+    (libc::SYS_openat, 2, 3),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1, 2),
+];
+
+/// Bits of a mode with which a program runs as the file's owner or group, whoever starts it: outside as well.
+const BORROWS: [libc::mode_t; 2] = [libc::S_ISUID, libc::S_ISGID];
+
+/// Flags with which a file is made; the second has a bit of its own beside that of a folder.
+const MAKES: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
 
 /// Flags of `clone` that make a namespace.
 const NAMESPACES: &[libc::c_int] = &[
@@ -106,8 +138,16 @@ pub(super) fn filters(network: bool) -> Result<Vec<BpfProgram>, String> {
     refused.insert(libc::SYS_clone, namespaces?);
     // Only its own limits.
     refused.insert(libc::SYS_prlimit64, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])?]);
+    for (call, mode) in MODES {
+        refused.insert(*call, BORROWS.iter().map(|bit| rule(&[has(*mode, *bit)])).collect::<Result<_, _>>()?);
+    }
+    for (call, flags, mode) in OPENS {
+        let both = MAKES.iter().flat_map(|flag| BORROWS.iter().map(move |bit| (*flag, *bit)));
+        let rules = both.map(|(flag, bit)| rule(&[has(*flags, flag as u32), has(*mode, bit)]));
+        refused.insert(*call, rules.collect::<Result<_, _>>()?);
+    }
     let unknown = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
-    let sockets = BTreeMap::from([(libc::SYS_socket, sockets(network)?)]);
+    let sockets = BTreeMap::from([(libc::SYS_socket, sockets(network)?), (libc::SYS_socketpair, pairs()?)]);
     [(refused, libc::EPERM), (unknown, libc::ENOSYS), (sockets, libc::EACCES)]
         .into_iter()
         .map(|(rules, error)| program(rules, error))
@@ -132,6 +172,18 @@ fn sockets(network: bool) -> Result<Vec<SeccompRule>, String> {
         // Of the kernel's own sockets only that which tells routes and addresses.
         rule(&[(0, is.clone(), routes), (2, is_not, libc::NETLINK_ROUTE as u64)])?,
     ])
+}
+
+/// The pairs of sockets that are refused: those that send letters, each of which may be addressed to any socket that is
+/// a file. The kernel takes raw ones for such. Of the other kinds each reaches its fellow alone.
+fn pairs() -> Result<Vec<SeccompRule>, String> {
+    let kinds = [libc::SOCK_DGRAM, libc::SOCK_RAW];
+    kinds.iter().map(|kind| rule(&[(1, SeccompCmpOp::MaskedEq(0xf), *kind as u64)])).collect()
+}
+
+/// An argument that has a bit.
+fn has(argument: u8, bit: u32) -> (u8, SeccompCmpOp, u64) {
+    (argument, SeccompCmpOp::MaskedEq(bit.into()), bit.into())
 }
 
 /// A rule about arguments, all of which have to be so.

@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use crate::tool::shell::can_have_a_namespace;
+use crate::tool::shell::{can_have_a_namespace, can_have_mounts};
 
 /// What the running kernel has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,9 +16,11 @@ pub struct Support {
     pub seccomp: bool,
     /// Whether a command can have a namespace of processes, which ends as a whole: no daemon outlives it.
     pub processes: bool,
+    /// Whether a command can have mounts of its own, in which modes, owners and times of files outside stay as they are.
+    pub mounts: bool,
 }
 
-/// The oldest Landlock that keeps files outside from being changed.
+/// The oldest Landlock that keeps what is in files outside from being changed.
 const LANDLOCK_MIN: u32 = 3;
 
 impl Support {
@@ -44,6 +46,9 @@ impl Support {
         if self.landlock.is_none_or(|version| version < 6) {
             gaps.push("a command can signal the user's other processes: Linux 6.12 keeps it from that");
         }
+        if !self.mounts {
+            gaps.push("without mounts of its own a command can change modes, owners and times of files outside that the user owns");
+        }
         gaps
     }
 }
@@ -55,6 +60,7 @@ pub fn support() -> Support {
         landlock: landlock(),
         seccomp: has_seccomp(),
         processes: can_have_a_namespace(),
+        mounts: can_have_mounts(),
     })
 }
 

@@ -7,12 +7,13 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::{oneshot, watch};
 
 use super::launch::{Launch, Pid, pipe, wait};
 use super::output::Heard;
+use super::scratch::Scratch;
 use super::watch as processes;
 use crate::port::clock::Clock;
 
@@ -41,10 +42,10 @@ pub(in crate::tool) enum Stop {
 /// What is started, and what it may take.
 pub(in crate::tool) struct Order {
     pub launch: Launch,
-    /// Processes at a time.
+    /// Processes at a time, and their threads.
     pub processes: usize,
     /// Its scratch folder, which goes with it.
-    pub scratch: tempfile::TempDir,
+    pub scratch: Scratch,
 }
 
 /// A command at work, or one that has ended.
@@ -52,7 +53,8 @@ pub(in crate::tool) struct Job {
     heard: Mutex<Heard>,
     ended: watch::Receiver<Option<Ended>>,
     wish: AtomicU8,
-    bell: OwnedFd,
+    /// Whoever attends the command holds it: a job that is only remembered keeps nothing open.
+    bell: Weak<OwnedFd>,
 }
 
 /// What is wished for a command: 0, that it goes on.
@@ -66,6 +68,8 @@ const GRACE_MS: u64 = 2_000;
 const HUNTS: usize = 50;
 /// How often its processes are counted, and its end is looked for where others keep its output open.
 const LOOK_MS: i32 = 100;
+/// How often the machine's processes are looked through for it at least: that takes some milliseconds.
+const LOOK_THROUGH_MS: u64 = 5_000;
 
 impl Job {
     /// Starts a command.
@@ -74,10 +78,11 @@ impl Job {
         clock: Arc<dyn Clock>,
     ) -> Result<Leash, String> {
         let broken = |error: io::Error| format!("the command cannot be heard: {error}");
-        let bell = bell().map_err(broken)?;
+        let bell = Arc::new(bell().map_err(broken)?);
         let (said, says) = pipe().map_err(broken)?;
         let (end, ended) = watch::channel(None);
-        let job = Arc::new(Self { heard: Mutex::default(), ended, wish: AtomicU8::new(0), bell });
+        let rings = Arc::downgrade(&bell);
+        let job = Arc::new(Self { heard: Mutex::default(), ended, wish: AtomicU8::new(0), bell: rings });
         let (started, start) = oneshot::channel();
         let shared = job.clone();
         let attend = move || {
@@ -94,7 +99,7 @@ impl Job {
             // The command has the writing end; as long as it is held here too, the output never ends.
             drop(launch);
             let _ = started.send(Ok(()));
-            let how = Attendant { job: &shared, pid, said, processes, clock, hunts }.attend();
+            let how = Attendant { job: &shared, bell, pid, said, processes, clock, hunts }.attend();
             drop(scratch);
             let _ = end.send(Some(how));
         };
@@ -142,8 +147,10 @@ impl Job {
 
     fn wish(&self, wish: u8) {
         self.wish.fetch_max(wish, Ordering::SeqCst);
+        // Where nobody attends it any more, it has ended.
+        let Some(bell) = self.bell.upgrade() else { return };
         // SAFETY: the kernel reads one number. A counter that is full has rung already.
-        unsafe { libc::write(self.bell.as_raw_fd(), (&raw const RING).cast(), size_of::<u64>()) };
+        unsafe { libc::write(bell.as_raw_fd(), (&raw const RING).cast(), size_of::<u64>()) };
     }
 }
 
@@ -191,6 +198,7 @@ fn bell() -> io::Result<OwnedFd> {
 /// Whoever attends a command.
 struct Attendant<'a> {
     job: &'a Job,
+    bell: Arc<OwnedFd>,
     pid: Pid,
     said: OwnedFd,
     processes: usize,
@@ -201,9 +209,9 @@ struct Attendant<'a> {
 
 impl Attendant<'_> {
     fn attend(self) -> Ended {
-        let before = processes::on_the_machine();
+        let mut others = processes::on_the_machine();
         let mut asked: Option<(u64, Stop)> = None;
-        let (mut is_open, mut counted_ms) = (true, 0);
+        let (mut is_open, mut counted_ms, mut looked_ms) = (true, 0, self.clock.monotonic_ms());
         while !self.pid.has_ended() {
             is_open = self.listen(is_open, LOOK_MS);
             let now = self.clock.monotonic_ms();
@@ -225,11 +233,18 @@ impl Attendant<'_> {
                 continue;
             }
             counted_ms = now;
-            // Only where there are many more on the whole machine, they are looked through.
-            let most = before.map(|before| before + self.processes as u64);
-            let many = most.zip(processes::on_the_machine()).is_none_or(|(most, now)| now > most);
-            if many && processes::of(self.pid) > self.processes {
-                return self.end(Some(Stop::Processes));
+            // Only where there are many more on the whole machine they are looked through, and now and then: others may
+            // have ended meanwhile, whose place the command's have taken.
+            let all = processes::on_the_machine();
+            let most = others.map(|others| others + self.processes as u64);
+            let many = most.zip(all).is_none_or(|(most, all)| all > most);
+            if many || now.saturating_sub(looked_ms) >= LOOK_THROUGH_MS {
+                looked_ms = now;
+                let own = processes::of(self.pid);
+                if own > self.processes {
+                    return self.end(Some(Stop::Processes));
+                }
+                others = all.map(|all| all.saturating_sub(own as u64));
             }
         }
         self.end(asked.map(|(_, why)| why))
@@ -238,7 +253,7 @@ impl Attendant<'_> {
     /// Takes what was said, or waits for it. Returns whether more may come.
     fn listen(&self, is_open: bool, within_ms: i32) -> bool {
         let watched = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let mut ends = [watched(&self.job.bell), watched(&self.said)];
+        let mut ends = [watched(&self.bell), watched(&self.said)];
         if !is_open {
             // What has ended would be told again and again.
             ends[1].fd = -1;
@@ -250,7 +265,7 @@ impl Attendant<'_> {
         let mut read =
             |fd: &OwnedFd| unsafe { libc::read(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
         if ends[0].revents != 0 {
-            read(&self.job.bell);
+            read(&self.bell);
         }
         if ends[1].revents == 0 {
             return is_open;

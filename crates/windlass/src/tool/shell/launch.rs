@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+use super::mounts::{self, Places};
 use crate::tool::sandbox::Confinement;
 
 /// What a process may use at most.
@@ -29,6 +30,10 @@ pub(crate) struct Launch {
     pub environment: Vec<CString>,
     /// Where it works.
     pub folder: OwnedFd,
+    /// The same, by its path.
+    pub path: CString,
+    /// What it may change, where it has mounts of its own in which all else is read only.
+    pub places: Option<Places>,
     /// What it reads: nothing.
     pub input: OwnedFd,
     /// Where it writes.
@@ -56,6 +61,15 @@ const STEPS: [&str; 5] = ["made", "given a place", "given its limits", "held", "
 
 /// Whether a process can be given namespaces here: tried, since what forbids it is often a rule of the system.
 pub(in crate::tool) fn can_have_a_namespace() -> bool {
+    tried(None)
+}
+
+/// Whether a process can be given mounts here in which nothing can be changed.
+pub(in crate::tool) fn can_have_mounts() -> bool {
+    tried(Some(&Places::none()))
+}
+
+fn tried(places: Option<&Places>) -> bool {
     let maps = Maps::of_user();
     // SAFETY: the child only calls the kernel, and ends at once.
     let pid = unsafe { clone(namespaces()) };
@@ -63,7 +77,7 @@ pub(in crate::tool) fn can_have_a_namespace() -> bool {
         0 => {
             // SAFETY: this is the child; nothing of it lives on.
             unsafe {
-                let made = maps.write().is_ok() && own_mounts().is_ok();
+                let made = maps.write().is_ok() && mounts::own(places).is_ok();
                 libc::_exit(i32::from(!made))
             }
         }
@@ -95,7 +109,8 @@ impl Launch {
             0 => {
                 // SAFETY: this is the child, and the pointers end with null and live as long as it does.
                 unsafe {
-                    let failure = self.become_it(&maps, (&arguments, &environment));
+                    libc::close(heard.as_raw_fd());
+                    let failure = self.become_it(&maps, (&arguments, &environment), told.as_raw_fd());
                     let bytes = (&raw const failure).cast();
                     libc::write(told.as_raw_fd(), bytes, size_of::<Failure>());
                     libc::_exit(127)
@@ -126,11 +141,17 @@ impl Launch {
         &self,
         maps: &Maps,
         texts: (&[*const libc::c_char], &[*const libc::c_char]),
+        told: RawFd,
     ) -> Failure {
         // SAFETY: as the caller promises.
         let bound = unsafe {
-            let made = if self.namespace { maps.write().and_then(|()| own_mounts()) } else { Ok(()) };
-            let steps = [made, self.settle(), self.limit(), self.confinement.take_on()];
+            // While `/proc` can still be written. Where memory runs out the command goes before all others.
+            let _ = write_to(c"/proc/self/oom_score_adj", b"1000");
+            let made = match self.namespace {
+                true => maps.write().and_then(|()| mounts::own(self.places.as_ref())),
+                false => Ok(()),
+            };
+            let steps = [made, self.settle(told), self.limit(), self.confinement.take_on()];
             steps.into_iter().zip(0..).find_map(|(step, nth)| Some((nth, step.err()?)))
         };
         let (step, error) = match bound {
@@ -145,15 +166,16 @@ impl Launch {
     }
 
     /// A session of its own, without a terminal; death with its parent; its place, and what it reads and writes.
-    unsafe fn settle(&self) -> io::Result<()> {
+    unsafe fn settle(&self, told: RawFd) -> io::Result<()> {
         // SAFETY: calls of the kernel with numbers; descriptors of `self` are open.
         unsafe {
             checked(libc::setsid())?;
             checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
+            die_without(told);
             for (from, to) in [(&self.input, 0), (&self.output, 1), (&self.output, 2)] {
                 checked(libc::dup2(from.as_raw_fd(), to))?;
             }
-            checked(libc::fchdir(self.folder.as_raw_fd()))?;
+            self.enter()?;
             // What this process ignores or holds back is not the command's business.
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
@@ -165,7 +187,25 @@ impl Launch {
         Ok(())
     }
 
-    /// What it may use. Where memory runs out it goes before all others.
+    /// Goes to where it works: by its path, because what was opened before leads to the mounts of before.
+    unsafe fn enter(&self) -> io::Result<()> {
+        // SAFETY: the text ends with null; the kernel fills in what is pointed to, of which zeroes are a valid value.
+        unsafe {
+            checked(libc::fchdir(self.folder.as_raw_fd()))?;
+            if self.places.is_some() {
+                let (mut meant, mut found): (libc::stat, libc::stat) = std::mem::zeroed();
+                checked(libc::fstat(self.folder.as_raw_fd(), &raw mut meant))?;
+                checked(libc::chdir(self.path.as_ptr()))?;
+                checked(libc::stat(c".".as_ptr(), &raw mut found))?;
+                if (meant.st_dev, meant.st_ino) != (found.st_dev, found.st_ino) {
+                    return Err(io::Error::from_raw_os_error(libc::ESTALE));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What it may use.
     unsafe fn limit(&self) -> io::Result<()> {
         let Limits { file_bytes, memory_bytes, files } = self.limits;
         let limits = [
@@ -189,44 +229,49 @@ impl Launch {
         }
         // SAFETY: as above.
         unsafe {
-            let _ = write_to(c"/proc/self/oom_score_adj", b"1000");
-            drop_rights();
+            drop_rights(self.places.is_some());
         }
         Ok(())
     }
 }
 
-/// Rights of root over files that a command in a folder of somebody else's needs: to change what is not its own. The
-/// others, of the machine, go. Whoever is not root has none.
-unsafe fn drop_rights() {
-    const KEPT: [u32; 5] = [0, 1, 2, 3, 4]; // CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID
+/// Ends this process where nobody is left who hears it: a parent that died before the kernel was told to send its death
+/// sends none.
+unsafe fn die_without(told: RawFd) {
+    let mut end = libc::pollfd { fd: told, events: 0, revents: 0 };
+    // SAFETY: the kernel fills in one entry.
+    unsafe {
+        if libc::poll(&raw mut end, 1, 0) > 0 && end.revents & libc::POLLERR != 0 {
+            libc::_exit(127);
+        }
+    }
+}
+
+/// Rights of root over files that a command in a folder of somebody else's needs: to change what is not its own. Those
+/// over modes and owners only where its mounts keep them from the files outside. The others, of the machine, go. Whoever
+/// is not root has none.
+unsafe fn drop_rights(has_mounts: bool) {
+    const DAC_OVERRIDE: u32 = 1;
+    const DAC_READ_SEARCH: u32 = 2;
+    const CHOWN: u32 = 0;
+    const FOWNER: u32 = 3;
+    let kept = match has_mounts {
+        true => [DAC_OVERRIDE, DAC_READ_SEARCH, CHOWN, FOWNER].as_slice(),
+        false => &[DAC_OVERRIDE, DAC_READ_SEARCH],
+    };
     const VERSION_3: u32 = 0x2008_0522;
     const HIGHEST: u32 = 63;
-    let kept = KEPT.iter().fold(0_u32, |kept, right| kept | 1 << right);
+    let rights = kept.iter().fold(0_u32, |rights, right| rights | 1 << right);
     let header: [u32; 2] = [VERSION_3, 0];
     // Effective, permitted and inheritable rights, 0 to 31 and then 32 to 63.
-    let rights: [u32; 6] = [kept, kept, 0, 0, 0, 0];
+    let rights: [u32; 6] = [rights, rights, 0, 0, 0, 0];
     // SAFETY: the kernel reads the arrays, whose layout is that of its header; a refusal leaves fewer rights at most.
     unsafe {
-        for right in (0..=HIGHEST).filter(|right| !KEPT.contains(right)) {
+        for right in (0..=HIGHEST).filter(|right| !kept.contains(right)) {
             libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(right), 0, 0, 0);
         }
         libc::syscall(libc::SYS_capset, header.as_ptr(), rights.as_ptr());
     }
-}
-
-/// Mounts of its own: `/proc` shows its processes and no others. Where that is forbidden, `/proc` stays as it is, whose
-/// secrets the kernel keeps from whoever is held.
-unsafe fn own_mounts() -> io::Result<()> {
-    // SAFETY: the texts end with null.
-    unsafe {
-        let private = libc::MS_REC | libc::MS_PRIVATE;
-        checked(libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), private, ptr::null()))?;
-        let quiet = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-        let proc = c"proc".as_ptr();
-        libc::mount(proc, c"/proc".as_ptr(), proc, quiet, ptr::null());
-    }
-    Ok(())
 }
 
 /// Who the process is in a namespace of users: the same as outside.
@@ -341,5 +386,33 @@ impl Pid {
             libc::kill(-self.0, signal);
             libc::kill(self.0, signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How a child ends that looks whether it is heard.
+    fn ends(is_heard: bool) -> i32 {
+        let (heard, told) = pipe().unwrap();
+        let heard = is_heard.then_some(heard);
+        // SAFETY: the child calls the kernel alone, and ends at once.
+        let pid = unsafe {
+            match clone(0) {
+                0 => {
+                    die_without(told.as_raw_fd());
+                    libc::_exit(0)
+                }
+                pid => pid,
+            }
+        };
+        drop(heard);
+        libc::WEXITSTATUS(wait(Pid(pid)).unwrap())
+    }
+
+    #[test]
+    fn a_child_whose_parent_is_gone_becomes_no_command() {
+        assert_eq!((ends(true), ends(false)), (0, 127));
     }
 }

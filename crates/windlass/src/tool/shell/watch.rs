@@ -1,4 +1,4 @@
-//! How many processes a command has. The kernel's own limit counts all of a user's, and root's not at all.
+//! How many processes and threads a command has. The kernel's own limit counts all of a user's, and root's not at all.
 //!
 //! It only counts; who is ended for it is `job`'s matter.
 
@@ -26,7 +26,7 @@ pub(super) fn heirs(scratch: &Path) -> Vec<Pid> {
     listed.flatten().filter_map(inherits).collect()
 }
 
-/// The processes of a command: its group, and whatever descends from it.
+/// The processes of a command and their threads: its group, and whatever descends from it.
 pub(super) fn of(command: Pid) -> usize {
     let Ok(listed) = std::fs::read_dir("/proc") else { return 0 };
     let mut parents = HashMap::new();
@@ -41,12 +41,14 @@ pub(super) fn of(command: Pid) -> usize {
         let mut number =
             || words.next().and_then(|word| word.parse::<libc::pid_t>().ok()).unwrap_or_default();
         let (parent, group) = (number(), number());
-        parents.insert(pid, (parent, group));
+        // The twentieth field, where the name is the second; one that is about to end may have none.
+        let threads = (0..15).map(|_| number()).last().unwrap_or_default().max(1);
+        parents.insert(pid, (parent, group, threads as usize));
     }
     let belongs = |mut pid: libc::pid_t| {
         // No line of descent is longer than there are processes.
         for _ in 0..parents.len() {
-            let Some((parent, group)) = parents.get(&pid) else { return false };
+            let Some((parent, group, _)) = parents.get(&pid) else { return false };
             if pid == command.0 || *group == command.0 {
                 return true;
             }
@@ -54,5 +56,5 @@ pub(super) fn of(command: Pid) -> usize {
         }
         false
     };
-    parents.keys().filter(|pid| belongs(**pid)).count()
+    parents.iter().filter(|(pid, _)| belongs(**pid)).map(|(_, (_, _, threads))| threads).sum()
 }

@@ -14,7 +14,7 @@ use super::loaded::Loaded;
 use crate::port::tool::{CallContext, Tool, ToolOutput};
 
 /// The names of these tools.
-const NAMES: [&str; 2] = ["load_toolset", "tool_search"];
+pub(crate) const NAMES: [&str; 2] = ["load_toolset", "tool_search"];
 
 /// Tools on the shelf from which on they can be searched: fewer are seen at a glance in their toolsets.
 const SEARCH_FROM: usize = 20;
@@ -222,5 +222,5 @@ fn search_spec(shelf: &Shelf) -> ToolSpec {
 
 fn spec(name: &str, description: String, input_schema: Value) -> ToolSpec {
     let annotations = Annotations { read_only_hint: true, idempotent_hint: true, ..Annotations::default() };
-    ToolSpec { name: name.into(), description, input_schema, annotations }
+    ToolSpec { name: name.into(), description, input_schema, annotations, withheld: Vec::new() }
 }

@@ -16,8 +16,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
-use super::framed;
-use super::html;
+use super::{address, framed, html};
 use crate::outbound::{End, HopCheck, Host, Limits, Outbound, Redirects, Request, Response, Url};
 use crate::port::tool::{CallContext, Conduct, OutputPart, Tool, ToolOutput};
 use crate::tool::builtin::{Refusal, pdf};
@@ -40,7 +39,7 @@ const MAX_URL_BYTES: usize = 4096;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The address, with http or https.
+    /// The address, with http or https, and without `#…`.
     url: String,
     /// The first character to show, 0 unless told; of a PDF, the first page, counted from 1.
     offset: Option<u64>,
@@ -63,6 +62,7 @@ pub fn web_fetch(outbound: Outbound, hosts: Vec<Host>) -> WebFetch {
         description: DESCRIPTION.into(),
         input_schema: schema_for::<Arguments>(),
         annotations: Annotations { read_only_hint: true, open_world_hint: true, ..Annotations::default() },
+        withheld: Vec::new(),
     };
     WebFetch { spec, outbound, hosts: hosts.into() }
 }
@@ -121,6 +121,11 @@ impl WebFetch {
         }
         let mut url = self.outbound.target(&arguments.url).map_err(|refusal| refusal.to_string())?;
         url.set_fragment(None);
+        // The gate has judged the address as it stands: what is called must not be another way to write it.
+        let form = address::form(&url);
+        if form != arguments.url {
+            return Err(format!("write the address as `{form}`: rules judge it as it stands"));
+        }
         let mut request = Request::new(Method::GET, url);
         request.limits = Limits { within: WITHIN, max_bytes: MAX_BYTES };
         request.headers.insert(ACCEPT, HeaderValue::from_static(WANTED));
@@ -129,7 +134,7 @@ impl WebFetch {
         request.redirects = Redirects::Follow(check);
         let response = self.outbound.send(request).await.map_err(|error| error.to_string())?;
         if let Some(to) = response.leads_to() {
-            let to: String = to.as_str().chars().take(MAX_URL_BYTES).collect();
+            let to: String = address::form(&to).chars().take(MAX_URL_BYTES).collect();
             return Err(format!(
                 "`{}` leads to another host: call WebFetch with `{to}` if you want to follow",
                 response.url

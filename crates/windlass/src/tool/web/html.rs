@@ -1,7 +1,7 @@
 //! A page as Markdown: the part that it marks as what it is about, else all that it says.
 //!
-//! The parser is not trusted (`tool/confined.rs`), and pages that are built to make it slow never reach it
-//! (`scan.rs`): of them the bare text is shown.
+//! The parser is not trusted (`tool/confined.rs`), and pages that are built to make it slow do not reach it (`scan.rs`)
+//! or are given up (`parse.rs`): of them the bare text is shown.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ const MAX_HTML_BYTES: usize = 4 * 1024 * 1024;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Browsers nest 512 elements at most, and put what is deeper beside.
 const MAX_DEPTH: usize = 512;
-/// More than the largest specifications have.
-const MAX_ELEMENTS: usize = 100_000;
+/// The largest specifications have less than half of it.
+const MAX_TAGS: usize = 200_000;
 /// Attributes are compared with each other.
 const MAX_ATTRIBUTES: usize = 500;
 /// Parts that a page marks as what it is about and that are compared.
@@ -44,13 +44,13 @@ pub(super) fn read(html: &str, url: &Url, cancel: &CancellationToken) -> Result<
     let is_cut = html.len() > MAX_HTML_BYTES;
     let html = &html[..html.floor_char_boundary(MAX_HTML_BYTES)];
     let (shape, bare) = scan(html);
-    let Shape { depth, elements, attributes } = shape;
+    let Shape { depth, tags, attributes } = shape;
     let bare = |note| Page { title: String::new(), text: bare.clone(), note: Some(note) };
-    if depth > MAX_DEPTH || elements > MAX_ELEMENTS || attributes > MAX_ATTRIBUTES {
+    if depth > MAX_DEPTH || tags > MAX_TAGS || attributes > MAX_ATTRIBUTES {
         return Ok(bare("the page is built in a way that only its bare text is shown"));
     }
     let (owned, base) = (html.to_owned(), url.clone());
-    match confined("html", TIME_LIMIT, cancel, move |_| convert(&owned, &base)) {
+    match confined("html", TIME_LIMIT, cancel, move |stop| convert(&owned, &base, stop)) {
         Ok(Some(page)) if is_cut => {
             Ok(Page { note: Some("the page is too large: only its beginning was read"), ..page })
         }
@@ -69,9 +69,9 @@ const UNSEEN: &[&str] = &["script", "style", "noscript", "template", "svg", "ifr
 /// What surrounds what a page is about.
 const AROUND: &[&str] = &["nav", "footer", "aside", "dialog"];
 
-/// Converts a page; `None` where it is nested too deeply after all.
-fn convert(html: &str, base: &Url) -> Option<Page> {
-    let root = tree::parse(html)?;
+/// Converts a page; `None` where it is nested too deeply after all, or nobody waits any more.
+fn convert(html: &str, base: &Url, stop: &CancellationToken) -> Option<Page> {
+    let root = tree::parse(html, stop)?;
     if tree::depth(&root) > 2 * MAX_DEPTH {
         return None;
     }

@@ -3,8 +3,10 @@
 //! What comes from outside is marked as such: it is data, whatever it says. A host that the settings name is read
 //! without asking; any other is asked about, since an address carries data out.
 
+mod address;
 mod fetch;
 mod html;
+mod parse;
 mod scan;
 mod search;
 mod tree;

@@ -1,15 +1,17 @@
 //! A quick look at a page before a real parser is let at it: how it is nested, and its bare text.
 //!
 //! It takes time in proportion to the page and recurses nowhere. It is no parser: what it says is near enough to keep
-//! pages from one that takes the square of their depth.
+//! most pages from one that takes the square of their depth. What it does not see, the bounds of `tree.rs` stop.
+
+use std::collections::HashMap;
 
 /// What a page is built like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Elements inside each other.
     pub depth: usize,
-    /// Elements.
-    pub elements: usize,
+    /// Tags: each begins or ends an element, and a parser looks for the beginning of each end.
+    pub tags: usize,
     /// Attributes of one element.
     pub attributes: usize,
 }
@@ -20,11 +22,27 @@ const VOID: &[&str] = &[
     "wbr",
 ];
 
-/// Elements whose end need not be written: the next one ends them.
-const OPEN_ENDED: &[&str] = &[
-    "p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot", "option", "optgroup", "rp", "rt",
-    "colgroup", "html", "head", "body",
+/// Elements whose end need not be written, with those that the beginning of one ends.
+const OPEN_ENDED: &[(&str, &[&str])] = &[
+    ("li", &["p", "li"]),
+    ("dt", &["p", "dt", "dd"]),
+    ("dd", &["p", "dt", "dd"]),
+    ("option", &["option"]),
+    ("optgroup", &["option"]),
+    ("colgroup", &["colgroup"]),
+    ("td", &["p", "li", "td", "th"]),
+    ("th", &["p", "li", "td", "th"]),
+    ("tr", &["p", "li", "td", "th", "tr", "colgroup"]),
+    ("thead", &["p", "li", "td", "th", "tr", "colgroup", "thead", "tbody", "tfoot"]),
+    ("tbody", &["p", "li", "td", "th", "tr", "colgroup", "thead", "tbody", "tfoot"]),
+    ("tfoot", &["p", "li", "td", "th", "tr", "colgroup", "thead", "tbody", "tfoot"]),
 ];
+
+/// Parts of a table, which are nothing elsewhere.
+const OF_TABLES: &[&str] = &["td", "th", "tr", "thead", "tbody", "tfoot", "colgroup", "caption"];
+
+/// Elements that a page has once, written or not.
+const FRAME: &[&str] = &["html", "head", "body"];
 
 /// Elements whose content is no markup.
 const RAW: &[&str] = &["script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"];
@@ -37,7 +55,7 @@ const INLINE: &[&str] = &[
 
 /// Looks at a page: its shape, and its text without markup.
 pub(super) fn scan(html: &str) -> (Shape, String) {
-    let (mut shape, mut open, mut text) = (Shape::default(), 0_usize, String::new());
+    let (mut shape, mut open, mut text) = (Shape::default(), Open::default(), String::new());
     let mut rest = html;
     while let Some(at) = rest.find('<') {
         push_text(&mut text, &rest[..at]);
@@ -48,22 +66,29 @@ pub(super) fn scan(html: &str) -> (Shape, String) {
             Some(b'!' | b'?') => rest = after(rest, '>'),
             Some(b'/') if bytes.get(2).is_some_and(u8::is_ascii_alphabetic) => {
                 let name = name_of(&rest[2..]);
-                open = open.saturating_sub(usize::from(counts(&name)));
+                shape.tags += 1;
+                open.end(&name);
                 break_line(&mut text, &name);
                 rest = after(rest, '>');
             }
             Some(byte) if byte.is_ascii_alphabetic() => {
                 let name = name_of(&rest[1..]);
                 let (attributes, behind) = attributes(&rest[1 + name.len()..]);
+                let is_whole = rest[..rest.len() - behind.len()].ends_with("/>") && open.is_drawing();
                 rest = behind;
-                shape.elements += 1;
+                shape.tags += 1;
                 shape.attributes = shape.attributes.max(attributes);
-                open += usize::from(counts(&name));
-                shape.depth = shape.depth.max(open);
                 break_line(&mut text, &name);
-                if RAW.contains(&name.as_str()) {
+                let is_raw = RAW.contains(&name.as_str());
+                if is_raw {
                     rest = after_raw(rest, &name);
-                    open = open.saturating_sub(1);
+                }
+                if !is_whole {
+                    open.begin(name);
+                    shape.depth = shape.depth.max(open.names.len());
+                }
+                if is_raw {
+                    open.leave();
                 }
             }
             Some(_) | None => {
@@ -76,8 +101,58 @@ pub(super) fn scan(html: &str) -> (Shape, String) {
     (shape, tidied(&text))
 }
 
-fn counts(name: &str) -> bool {
-    !VOID.contains(&name) && !OPEN_ENDED.contains(&name)
+/// The elements that are open.
+#[derive(Default)]
+struct Open {
+    names: Vec<String>,
+    /// How many of each name, so that nothing is looked for that is not there.
+    counts: HashMap<String, usize>,
+}
+
+impl Open {
+    fn has(&self, name: &str) -> bool {
+        self.counts.get(name).is_some_and(|count| *count > 0)
+    }
+
+    /// Whether what ends in `/>` is whole, as in XML.
+    fn is_drawing(&self) -> bool {
+        self.has("svg") || self.has("math")
+    }
+
+    fn begin(&mut self, name: String) {
+        let known = name.as_str();
+        if VOID.contains(&known)
+            || FRAME.contains(&known)
+            || (OF_TABLES.contains(&known) && !self.has("table"))
+        {
+            return;
+        }
+        let ends = OPEN_ENDED.iter().find(|(known, _)| *known == name).map(|(_, ends)| *ends);
+        // A paragraph holds words, and ends where something else begins.
+        let ends = ends.unwrap_or(if INLINE.contains(&known) { &[] } else { &["p"] });
+        while self.names.last().is_some_and(|last| ends.contains(&last.as_str())) {
+            self.leave();
+        }
+        *self.counts.entry(name.clone()).or_default() += 1;
+        self.names.push(name);
+    }
+
+    /// Ends the innermost element of a name with all that is in it.
+    fn end(&mut self, name: &str) {
+        while self.has(name) {
+            if self.leave().is_none_or(|left| left == name) {
+                return;
+            }
+        }
+    }
+
+    fn leave(&mut self) -> Option<String> {
+        let left = self.names.pop()?;
+        if let Some(count) = self.counts.get_mut(&left) {
+            *count -= 1;
+        }
+        Some(left)
+    }
 }
 
 fn name_of(text: &str) -> String {
@@ -176,19 +251,31 @@ mod tests {
             <ul><li>a<li>b</ul> 1 < 2 <3</body>";
         let (shape, text) = scan(page);
         assert_eq!(text, "Head\nOne two&lt;\nthree\nfour\na\nb\n1 < 2 <3");
-        assert_eq!((shape.depth, shape.attributes), (1, 1));
+        assert_eq!((shape.depth, shape.attributes), (2, 1));
     }
 
     #[test]
     fn what_would_take_a_parser_long_is_seen() {
         let (shape, _) = scan(&"<div>".repeat(10_000));
-        assert_eq!((shape.depth, shape.elements), (10_000, 10_000));
+        assert_eq!((shape.depth, shape.tags), (10_000, 10_000));
         let (shape, _) = scan(&"<div></div>".repeat(10_000));
         assert_eq!(shape.depth, 1);
         let (shape, _) = scan(&format!("<div {}>", "a b=1 ".repeat(5_000)));
         assert_eq!(shape.attributes, 10_000);
         let (shape, _) = scan(&"<p>a<li>b<td>c".repeat(1_000));
-        assert_eq!(shape.depth, 0);
+        assert_eq!(shape.depth, 2);
+        let (shape, _) = scan(&format!("<svg>{}</svg>", "<path d='x'/>".repeat(1_000)));
+        assert_eq!(shape.depth, 1);
+        let (shape, _) = scan(&format!("<table>{}</table>", "<tr><td>a<td><p>b<p>c".repeat(1_000)));
+        assert_eq!(shape.depth, 4);
+        // What parsers nest although its end need not be written.
+        for open in ["<optgroup>", "<rt>", "<div></b>", "<div></p></span>", "<i></td>", "<b></p>"] {
+            assert!(scan(&open.repeat(1_000)).0.depth >= 1_000, "{open}");
+        }
+        // Each end is looked for among what is open.
+        let (shape, _) = scan(&format!("<div>{}", "</p>".repeat(5_000)));
+        assert_eq!(shape.tags, 5_001);
+        assert_eq!(scan("<ul><li>a<li><p>b<p>c</ul><p>d").0.depth, 3);
         for broken in
             ["<", "<!", "<!--", "<a", "<a href=\"", "</", "</a", "<script>", "<!-->x", "&", "<\u{e9}>"]
         {

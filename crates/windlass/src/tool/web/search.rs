@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
 use super::framed;
-use crate::outbound::{Limits, Outbound, Redirects, Request, Response, Url};
+use crate::outbound::{Limits, Outbound, Redirects, Refusal, Request, Response, Url};
 use crate::port::tool::{CallContext, Conduct, Tool, ToolOutput};
 use crate::secret::{Mask, Secret, SecretSource};
 use crate::tool::charset::decode;
@@ -80,10 +80,10 @@ pub enum Provider {
 
 /// Why there is no search. The caller's fault; trying again does not help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the search engine's address `{url}` cannot be used: {why}")]
+#[error("the search engine's address{} cannot be used: {why}", named(.url.as_deref()))]
 pub struct SearchError {
-    /// The address.
-    pub url: String,
+    /// The address, without its query; `None` where it may hold a password, or cannot be read.
+    pub url: Option<String>,
     /// What is wrong with it.
     pub why: String,
 }
@@ -115,7 +115,7 @@ trait Engine: Send + Sync {
     fn request(&self, base: &Url, query: &str, count: usize, key: Option<&Secret>)
     -> Result<Request, String>;
     /// What an answer with a good status says; the error is for the model.
-    fn read(&self, text: &str) -> Result<Vec<Found>, String>;
+    fn read(&self, text: &str, stop: &CancellationToken) -> Result<Vec<Found>, String>;
     /// What a bad status means with this engine, where it is not the usual.
     fn refused(&self, _status: u16) -> Option<&'static str> {
         None
@@ -155,9 +155,9 @@ pub fn web_search(
             (Arc::new(tavily::Tavily), base_url.unwrap_or(tavily::BASE.into()), Some(api_key))
         }
     };
-    let unusable = |why: String| SearchError { url: url.clone(), why };
-    let base = Url::parse(&url).map_err(|error| unusable(error.to_string()))?;
-    outbound.reach().judge(&base, base.port()).map_err(|refusal| unusable(refusal.to_string()))?;
+    let base = Url::parse(&url).map_err(|error| SearchError { url: None, why: error.to_string() })?;
+    let unusable = |refusal: Refusal| SearchError { url: shown(&base), why: refusal.to_string() };
+    outbound.reach().judge(&base, base.port()).map_err(unusable)?;
     let spec = ToolSpec {
         name: "WebSearch".into(),
         description: DESCRIPTION.into(),
@@ -167,6 +167,7 @@ pub fn web_search(
             open_world_hint: !is_chosen,
             ..Annotations::default()
         },
+        withheld: Vec::new(),
     };
     Ok(WebSearch { spec, outbound, engine, base, key, secrets, is_chosen })
 }
@@ -253,7 +254,7 @@ impl WebSearch {
         }
         let kind = response.headers.get("content-type").and_then(|kind| kind.to_str().ok());
         let (engine, text) = (self.engine.clone(), decode(&response.body.bytes, kind).text);
-        let reading = move || confined("search", READ_WITHIN, &cancel, move |_| engine.read(&text));
+        let reading = move || confined("search", READ_WITHIN, &cancel, move |stop| engine.read(&text, stop));
         let read = match tokio::task::spawn_blocking(reading).await {
             Ok(Ok(read)) => read,
             Ok(Err(_)) | Err(_) => Err("it is damaged, or too much is being read".to_owned()),
@@ -264,7 +265,9 @@ impl WebSearch {
 
 fn listed(name: &str, query: &str, found: impl Iterator<Item = Found>, mask: &Mask) -> String {
     let one_line = |text: &str, most: usize| -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(most).collect()
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // Masked before it is cut: of a key that the cut halves, the mask would not know the rest.
+        mask.text(&line).chars().take(most).collect()
     };
     let mut text = String::new();
     for (index, Found { title, url, snippet }) in found.enumerate() {
@@ -274,7 +277,20 @@ fn listed(name: &str, query: &str, found: impl Iterator<Item = Found>, mask: &Ma
             text.push_str(&format!("   {snippet}\n"));
         }
     }
-    framed(name, &format!(" for {query:?}"), mask.text(&text).trim_end())
+    framed(name, &format!(" for {query:?}"), text.trim_end())
+}
+
+fn named(url: Option<&str>) -> String {
+    url.map(|url| format!(" `{url}`")).unwrap_or_default()
+}
+
+/// An address for people, where it holds nothing that must not be shown.
+fn shown(url: &Url) -> Option<String> {
+    let is_plain = is_page(url.as_str()) && url.username().is_empty() && url.password().is_none();
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    is_plain.then(|| url.into())
 }
 
 /// Only what a browser would open.

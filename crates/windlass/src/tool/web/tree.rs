@@ -1,16 +1,13 @@
 //! The tree of a page: walks that recurse nowhere, so that no page is too deep for them.
 //!
-//! It parses nothing itself.
+//! How a page is parsed, `parse.rs` says.
 
 use std::rc::Rc;
 
-use htmd::{HtmlToMarkdown, Node};
+use htmd::Node;
 use markup5ever_rcdom::NodeData;
 
-/// Parses a page; `None` where that fails.
-pub(super) fn parse(html: &str) -> Option<Rc<Node>> {
-    HtmlToMarkdown::new().html_to_tree(html).ok()
-}
+pub(super) use super::parse::parse;
 
 /// The name of an element; empty for what is none.
 pub(super) fn name(node: &Node) -> &str {

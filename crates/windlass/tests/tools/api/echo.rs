@@ -30,6 +30,8 @@ fn echo(path: &str) -> Reply {
         "/cut" => Reply::ok("text/plain", format!("{}{TOKEN}", "x".repeat(990))),
         "/broken" => Reply::Bytes(format!("{head}content-length: 99\r\n\r\nab {}", &TOKEN[..9]).into_bytes()),
         "/header" => Reply::with(200, &[("etag", TOKEN), ("location", &format!("/?t={TOKEN}"))], ""),
+        // What is shown of a value ends in the middle of the secret.
+        "/long-header" => Reply::with(200, &[("etag", &format!("{}{TOKEN}", "x".repeat(490)))], ""),
         "/error" => Reply::with(401, &[("content-type", "text/plain")], format!("bad token {TOKEN}")),
         "/picture" => Reply::ok("image/png", [b"\x89PNG\r\n\x1a\n".as_slice(), TOKEN.as_bytes()].concat()),
         "/binary" => Reply::ok("application/octet-stream", [b"\0\x01".as_slice(), TOKEN.as_bytes()].concat()),
@@ -54,6 +56,7 @@ async fn no_echo_of_a_secret_reaches_the_model() {
         ("/cut", "xxx[masked]\n[cut after 1000 bytes: there is more]"),
         ("/broken", "ab [masked]\n[the answer broke off after 12 bytes"),
         ("/header", "etag: [masked]\nlocation: /?t=[masked]"),
+        ("/long-header", "xxx[masked]"),
         ("/error", "error: HTTP 401 Unauthorized\ncontent-type: text/plain\n\nbad token [masked]"),
         ("/picture", "<image/png, 16 bytes>"),
         ("/binary", "[18 bytes that are no text, not shown]"),

@@ -24,7 +24,7 @@ use crate::outbound::{Far, Reply, inside, way};
 const TOKEN: &str = "sk-SENTINEL/9+x=";
 
 /// The tool over these services, which lie inside.
-fn tool(services: Vec<Service>) -> Arc<ApiCall> {
+pub fn tool(services: Vec<Service>) -> Arc<ApiCall> {
     let env = [("t", TOKEN), ("u", "ann"), ("p", "pass-SENTINEL")];
     let env: BTreeMap<_, _> = env.map(|(name, value)| (name.to_owned(), Secret::new(value))).into();
     of(Api::new(services, env))
@@ -35,7 +35,7 @@ fn of(api: Api) -> Arc<ApiCall> {
     Arc::new(ApiCall::new(api, outbound, Arc::new(SystemClock::new())).unwrap().unwrap())
 }
 
-fn service(json: Value) -> Service {
+pub fn service(json: Value) -> Service {
     serde_json::from_value(json).unwrap()
 }
 
@@ -53,12 +53,12 @@ async fn call(tool: &Arc<ApiCall>, arguments: Value) -> Result<ToolOutput, Strin
 }
 
 /// The same, as text.
-async fn said(tool: &Arc<ApiCall>, arguments: Value) -> String {
+pub async fn said(tool: &Arc<ApiCall>, arguments: Value) -> String {
     call(tool, arguments).await.map_or_else(|why| format!("lost: {why}"), |output| show(&output))
 }
 
 /// Says what it was asked, with the header that says who asks.
-async fn mirror() -> Far {
+pub async fn mirror() -> Far {
     Far::start(|asked| {
         let who = asked.header("authorization").or(asked.header("x-key")).unwrap_or("nobody");
         let kind = asked.header("content-type").unwrap_or("-");
@@ -96,4 +96,11 @@ impl ResolveAuth for Signer {
         let signature = format!("{service}|{method}|{path}|{}|SENTINEL", body.len());
         Ok(vec![("Authorization".to_owned(), Secret::new(signature))])
     }
+}
+
+/// What is said of a definition.
+pub fn described(definition: Value) -> String {
+    let api = Api::new(vec![service(definition)], BTreeMap::new());
+    let made = ApiCall::new(api, way(inside(&["127.0.0.1"]), &[]), Arc::new(SystemClock::new()));
+    made.err().map_or("taken".to_owned(), |error| error.to_string())
 }

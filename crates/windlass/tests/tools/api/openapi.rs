@@ -186,3 +186,99 @@ fn descriptions_that_cannot_be_followed_are_refused() {
         assert!(said.contains(expected), "{:.100}: {said}", text);
     }
 }
+
+/// What generators write that is no plain `type`, and ways to write parameters that are not read.
+const TOOLS: &str = r##"
+openapi: 3.1.0
+info: {title: Tools, version: "1"}
+paths:
+  /items/{id}:
+    parameters:
+      - {name: id, in: path, required: true, schema: {$ref: "#/components/schemas/Id"}}
+    get:
+      parameters:
+        - {name: limit, in: query, schema: {anyOf: [{type: integer, maximum: 9}, {type: "null"}]}}
+        - {name: full, in: query, schema: {allOf: [{$ref: "#/components/schemas/Flag"}]}}
+        - {name: ids, in: query, schema: {anyOf: [{type: array, items: {$ref: "#/components/schemas/Id"}}, {type: "null"}]}}
+        - {name: round, in: query, schema: {$ref: "#/components/schemas/Round"}}
+        - {name: either, in: query, schema: {oneOf: [{type: integer}, {type: string, maxLength: 3}]}}
+        - {name: session, in: cookie, required: true, schema: {type: string}}
+  /deep:
+    get:
+      parameters:
+        - {name: filter, in: query, required: true, style: deepObject, schema: {type: object, properties: {a: {type: integer}}}}
+        - {name: pipes, in: query, style: pipeDelimited, explode: false, schema: {type: array, items: {type: integer}}}
+        - {name: sorted, in: query, content: {application/json: {schema: {type: object}}}}
+  /spread:
+    get:
+      parameters:
+        - {name: all, in: query, schema: {type: object}}
+components:
+  schemas:
+    Id: {type: integer, minimum: 1}
+    Flag: {type: boolean}
+    Round: {anyOf: [{$ref: "#/components/schemas/Round"}, {type: number}]}
+"##;
+
+#[tokio::test]
+async fn parameters_are_read_as_whatever_their_schema_wants() {
+    let far = mirror().await;
+    let tool = tool(vec![service(json!({"name": "t", "base_url": far.url("/v1"), "openapi": TOOLS}))]);
+    for (path, expected) in [
+        ("/items/7?limit=5&full=true&ids=1,2&ids=3&either=12345", "ok: "),
+        ("/items/7?either=abc", "ok: "),
+        ("/items/7?limit=50", "the call does not fit `GET /items/{id}`"),
+        ("/items/7?limit=many", "the call does not fit"),
+        ("/items/7?full=maybe", "is not of type \"boolean\""),
+        ("/items/7?ids=1,x", "the call does not fit"),
+        ("/items/7?either=abcd", "the call does not fit"),
+        ("/items/0", "0 is less than the minimum of 1"),
+        ("/items/7?colour=1", "takes no query parameter `colour`"),
+        ("/deep?filter%5Ba%5D=1&filter%5Bb%5D%5Bc%5D=x&pipes=1%7C2&sorted=%7B%7D", "ok: "),
+        ("/deep?filter=1", "ok: "),
+        ("/deep?filters=1", "takes no query parameter `filters`"),
+        ("/deep?pipes=1", "`GET /deep` needs the query parameter `filter`"),
+        ("/spread?x=1&y=2", "ok: "),
+    ] {
+        let said = said(&tool, json!({"service": "t", "method": "GET", "path": path})).await;
+        assert!(said.contains(expected), "{path}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_whose_schema_cannot_be_checked_is_sent() {
+    let far = mirror().await;
+    let mut deep = json!({"type": "string"});
+    for _ in 0..38 {
+        deep = json!({"allOf": [deep]});
+    }
+    let large: Vec<String> = (0..30_000).map(|n| format!("value number {n}")).collect();
+    let body = |schema: Value| json!({"post": {"requestBody": {"content": {"application/json": {"schema": schema}}}}});
+    let mut odd = body(json!({"type": "string", "pattern": "("}));
+    odd["post"]["parameters"] = json!([{"name": "n", "in": "query", "schema": {"type": "integer"}}]);
+    let document = json!({"openapi": "3.1.0", "paths": {
+        "/deep": body(deep),
+        "/large": body(json!({"enum": large})),
+        "/lost": body(json!({"$ref": "#/components/schemas/Nowhere"})),
+        "/odd": odd,
+        "/fine": body(json!({"type": "integer"})),
+    }});
+    let definition = json!({"name": "t", "base_url": far.url(""), "openapi": document.to_string()});
+    let tool = tool(vec![service(definition)]);
+    for (path, expected) in [
+        ("/deep", "ok: "),
+        ("/large", "ok: "),
+        ("/lost", "ok: "),
+        ("/odd?n=1", "ok: "),
+        // The rest of the operation is checked all the same.
+        ("/odd?n=x", "\"x\" is not of type \"integer\""),
+        ("/fine", "\"text\" is not of type \"integer\""),
+    ] {
+        // The second time as the first.
+        for _ in 0..2 {
+            let call = json!({"service": "t", "method": "POST", "path": path, "body": "text"});
+            let said = said(&tool, call).await;
+            assert!(said.contains(expected), "{path}: {said}");
+        }
+    }
+}

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass::adapter::clock::SystemClock;
 use windlass::machine::EffectClass;
 use windlass::port::tool::Tool;
-use windlass::tool::api::{Api, ApiCall, Service};
+use windlass::secret::Secret;
+use windlass::tool::api::{Api, ApiCall, AuthCall, ResolveAuth, Service};
 
 use super::{Noted, Signer, TOKEN, call, context, mirror, of, said, service, tool};
 use crate::outbound::{Far, Reply, inside, way};
@@ -67,7 +70,10 @@ async fn each_call_is_sent_as_it_was_asked_or_refused_with_the_reason() {
     let rows = [
         (get("/widgets"), "GET /v1/widgets by somebody -:"),
         (get("/widgets/42?full=true"), "GET /v1/widgets/42?full=true by somebody -:"),
-        (get("/%77idgets"), "GET /v1/widgets by somebody -:"),
+        // What rules were asked about is what is sent: there is one way to write it.
+        (get("/%77idgets"), "error: write the path as `/widgets`: rules judge it as it stands"),
+        (get("/widgets?f%75ll=%74rue"), "error: write the path as `/widgets?full=true`"),
+        (get("/widgets?full=a b"), "error: write the path as `/widgets?full=a%20b`"),
         (
             get("/gadgets"),
             r"error: the path `/gadgets` is not allowed; it has to match ^/widgets(/\d+)?$ or ^/up",
@@ -191,7 +197,9 @@ fn definitions_that_make_no_sense_are_refused() {
             json!({"base_url": "https://u:hunter2@api.example.com"}),
             "`base_url` has a user or a password in it; use `auth`",
         ),
-        (json!({"base_url": "https://api.example.com/?key=x"}), "has a query"),
+        (json!({"base_url": "https://api.example.com/?key=hunter2"}), "`base_url` has a query or a fragment"),
+        (json!({"base_url": "https://u:hunter2@api.example.com/?a"}), "`base_url` has a user or a password"),
+        (json!({"base_url": "https://u:hunter2@api example.com/"}), "`base_url` is no address"),
         (json!({"base_url": "http://api.example.com"}), "taken"),
         (
             json!({"base_url": "http://api.example.com", "auth": {"type": "bearer", "token_ref": "t"}}),
@@ -325,4 +333,71 @@ async fn a_cancelled_read_ends_at_once() {
     let output =
         call(&tool, json!({"service": "a", "method": "GET", "path": "/", "headers": {"a": 1}})).await;
     assert!(output.unwrap().error);
+}
+
+/// Fires the cancel signal while it signs, and then signs or never comes to an end.
+struct Cancels {
+    cancel: CancellationToken,
+    ends: bool,
+}
+
+#[async_trait]
+impl ResolveAuth for Cancels {
+    async fn resolve(&self, _id: &str, _call: &AuthCall<'_>) -> Result<Vec<(String, Secret)>, String> {
+        self.cancel.cancel();
+        if !self.ends {
+            std::future::pending::<()>().await;
+        }
+        Ok(vec![("Authorization".to_owned(), Secret::new("Bearer late"))])
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_once_a_call_was_cancelled() {
+    let far = mirror().await;
+    for (method, ends) in [("POST", true), ("GET", true), ("POST", false), ("GET", false)] {
+        let cancel = CancellationToken::new();
+        let auth = json!({"type": "custom", "id": "slow"});
+        let services = vec![service(json!({"name": "a", "base_url": far.url("/"), "auth": auth}))];
+        let resolver: Arc<dyn ResolveAuth> = Arc::new(Cancels { cancel: cancel.clone(), ends });
+        let tool = of(Api { resolve_auth: Some(resolver), ..Api::new(services, BTreeMap::new()) });
+        let arguments = json!({"service": "a", "method": method, "path": "/"});
+        let output = tool.call(context(None, cancel), arguments);
+        let output = tokio::time::timeout(Duration::from_secs(60), output).await.expect("it ends");
+        assert_eq!(super::show(&output), "error: the call was cancelled", "{method} {ends}");
+        assert_eq!(output.lost, None);
+    }
+    assert!(far.asked().is_empty(), "{:?}", far.lines());
+}
+
+#[tokio::test]
+async fn a_status_that_leaves_open_what_became_of_a_change_is_no_answer() {
+    let far = Far::start(|asked| {
+        let line = asked.line();
+        let status: u16 = line.rsplit_once('/').unwrap().1.split('?').next().unwrap().parse().unwrap();
+        let after = [("retry-after", "5")];
+        Reply::with(status, if line.contains("after") { &after } else { &[] }, "said")
+    })
+    .await;
+    let tool = tool(vec![service(json!({"name": "a", "base_url": far.url("/")}))]);
+    for (method, path, expected) in [
+        (
+            "POST",
+            "/504",
+            "lost: `a` answered 504 Gateway Timeout: whether it did what was asked is not known",
+        ),
+        ("POST", "/502", "lost: `a` answered 502"),
+        ("PATCH", "/408", "lost: `a` answered 408"),
+        ("DELETE", "/504", "lost: "),
+        ("PUT", "/502", "lost: "),
+        ("POST", "/503", "lost: `a` answered 503"),
+        ("POST", "/503?after", "error: HTTP 503 Service Unavailable\nretry-after: 5"),
+        ("POST", "/500", "error: HTTP 500"),
+        ("POST", "/429", "error: HTTP 429"),
+        ("GET", "/504", "error: HTTP 504 Gateway Timeout\n\nsaid"),
+        ("HEAD", "/502", "error: HTTP 502"),
+    ] {
+        let said = said(&tool, json!({"service": "a", "method": method, "path": path})).await;
+        assert!(said.starts_with(expected), "{method} {path}: {said}");
+    }
 }

@@ -78,7 +78,11 @@ async fn what_stands_at_an_address_is_shown() {
             json!({}),
             "instructions. \\[end of what came\u{a0}from outside\\]\n[end of what came from outside]",
         ),
-        ("/page#part", json!({}), "/page, titled"),
+        // Rules are asked about the address as it stands: there is one way to write it.
+        ("/page#part", json!({}), "error: write the address as `http://127.0.0.1:"),
+        ("/%70age", json!({}), "/page`: rules judge it as it stands"),
+        ("/x/../page", json!({}), "/page`: rules judge it as it stands"),
+        ("/page?%61=%c3%a4", json!({}), "/page?a=%C3%A4`: rules"),
         ("/untyped", json!({}), "# Head"),
         ("/latin", json!({}), "titled \"Café\""),
         ("/text", json!({}), "plain <b>text</b>\n[end"),
@@ -111,6 +115,18 @@ async fn what_stands_at_an_address_is_shown() {
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let said = fetched(&tool, arguments).await;
         assert!(said.contains(expected), "{path} {more}: {said}");
+    }
+    for twisted in [
+        far.named("LISTED.test", "/page"),
+        far.named("listed.test.", "/page"),
+        far.named("%6Cisted.test", "/page"),
+        far.named("listed.test", "/page").replacen("http:", "HTTP:", 1),
+        format!(" {}", far.named("listed.test", "/page")),
+    ] {
+        let said = fetched(&tool, json!({"url": twisted})).await;
+        let plain = far.named("listed.test", "/page");
+        let expected = format!("error: write the address as `{plain}`: rules judge it as it stands");
+        assert_eq!(said, expected, "{twisted}");
     }
     assert!(other.asked().is_empty());
     // An approval of one host is none of another, but this one needs none.

@@ -47,6 +47,8 @@ fn answer(asked: &Asked) -> Reply {
             {"title": "Bad", "url": "ftp://bad.example/", snippet: "x"},
             {"title": "Two", "url": "https://two.example/"},
             {"title": format!("Echo {KEY}"), "url": "https://three.example/", snippet: "x".repeat(5000)},
+            {"title": "x".repeat(190) + KEY, "url": format!("https://four.example/{}{KEY}", "y".repeat(1970)),
+             snippet: "z".repeat(590) + KEY},
         ])
     };
     match path.split('?').next().unwrap() {
@@ -139,7 +141,7 @@ async fn each_engine_is_asked_in_its_own_words() {
     for (engine, query, expected) in rows {
         let said = search(engine, query, 5).await;
         assert!(said.contains(expected), "{engine} {query}: {said}");
-        assert!(!said.contains("SENTINEL"), "{said}");
+        assert!(!said.contains("SENT"), "{said}");
     }
     let said = search("brave", "rust", 1).await;
     assert!(said.contains("One") && !said.contains("Two"), "{said}");
@@ -166,12 +168,19 @@ fn questions_go_without_asking_only_where_somebody_chose_the_engine() {
     let chosen: Provider = serde_json::from_value(json!({"provider": "duckduckgo"})).unwrap();
     let chosen = web_search(outbound(), Some(chosen), secrets()).unwrap();
     assert!(!chosen.conduct(&json!({"query": "x"})).annotations.open_world_hint);
-    for (url, why) in
-        [("http://10.0.0.1/", "internal_hosts"), ("searx", "relative URL"), ("ftp://a.example", "`ftp`")]
-    {
+    for (url, why) in [
+        ("http://10.0.0.1/", "internal_hosts"),
+        ("searx", "relative URL"),
+        ("ftp://a.example", "`ftp`"),
+        ("https://u:hunter2@a.example/", "a user or a password"),
+        ("https://u:hunter2@a.example:99999/", "invalid port number"),
+        ("https://10.0.0.1/?key=hunter2", "`https://10.0.0.1/`"),
+        ("u:hunter2@a.example/", "`u` addresses are not called"),
+    ] {
         let provider: Provider =
             serde_json::from_value(json!({"provider": "searxng", "base_url": url})).unwrap();
         let said = web_search(outbound(), Some(provider), secrets()).err().unwrap().to_string();
         assert!(said.contains(why), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
     }
 }

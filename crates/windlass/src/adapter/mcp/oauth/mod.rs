@@ -17,11 +17,16 @@ use rmcp::transport::{
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use windlass_machine::Digest;
 
 use self::store::{Credentials, Keys, Pending};
-pub use self::store::{MemoryTokens, TokenStore};
+pub use self::store::{MemoryTokens, TokenLock, TokenStore};
 use super::error::McpError;
 use crate::outbound::{End, Outbound, Redirects, Request, Url};
+use crate::port::clock::Clock;
+
+/// A token that ends so soon is refreshed under a lock. The library does so 30 s before the end.
+const ABOUT_TO_END_S: u64 = 60;
 
 /// Who signs in, and how the authorization server knows this client.
 #[derive(Clone)]
@@ -90,6 +95,12 @@ pub struct SignInReturn {
     pub iss: Option<String>,
 }
 
+/// What asks for tokens, and the client whose tokens those are.
+struct Manager {
+    client: String,
+    asks: AuthorizationManager,
+}
+
 /// The sign-in at one server.
 pub(super) struct SignIn {
     server: String,
@@ -97,8 +108,9 @@ pub(super) struct SignIn {
     config: OAuth,
     way: Arc<Outbound>,
     tokens: Arc<dyn TokenStore>,
+    clock: Arc<dyn Clock>,
     /// Held while a token is looked up or refreshed, so that one refresh serves all who wait.
-    manager: tokio::sync::Mutex<Option<AuthorizationManager>>,
+    manager: tokio::sync::Mutex<Option<Manager>>,
     /// What the server last wanted.
     challenge: Mutex<Option<String>>,
     /// Counts the sign-ins that came to an end.
@@ -111,7 +123,7 @@ impl SignIn {
         url: &str,
         config: OAuth,
         way: Arc<Outbound>,
-        tokens: Arc<dyn TokenStore>,
+        (tokens, clock): (Arc<dyn TokenStore>, Arc<dyn Clock>),
     ) -> Self {
         Self {
             server: server.into(),
@@ -119,6 +131,7 @@ impl SignIn {
             config,
             way,
             tokens,
+            clock,
             manager: tokio::sync::Mutex::new(None),
             challenge: Mutex::new(None),
             finished: watch::Sender::new(0),
@@ -139,13 +152,41 @@ impl SignIn {
     pub async fn token(&self) -> Result<Option<String>, AuthError> {
         let mut manager = self.manager.lock().await;
         let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
+        if !self.is_about_to_end().await? {
+            return usable(manager.get_access_token().await);
+        }
+        // One process refreshes it; those that waited for that find the new one.
+        let _lock = self.lock().await?;
         usable(manager.get_access_token().await)
+    }
+
+    async fn lock(&self) -> Result<Option<TokenLock>, AuthError> {
+        self.tokens.lock(&self.keys().tokens()).await.map_err(AuthError::CredentialStoreError)
+    }
+
+    /// Whether the token is one that the library refreshes before it is used. A little earlier than it does: a lock that
+    /// turns out not to be needed costs nothing.
+    async fn is_about_to_end(&self) -> Result<bool, AuthError> {
+        let Some(stored) = self.credentials().load().await? else { return Ok(false) };
+        // The library does not hand on what it reads a token's life by.
+        let token = stored.token_response.and_then(|token| serde_json::to_value(token).ok());
+        let lasts_s = token.and_then(|token| token.get("expires_in")?.as_u64());
+        let (Some(lasts_s), Some(since_s)) = (lasts_s, stored.token_received_at) else { return Ok(false) };
+        let now_s = self.clock.now().0 / 1_000;
+        Ok(now_s.saturating_add(ABOUT_TO_END_S) >= since_s.saturating_add(lasts_s))
+    }
+
+    /// Whether other tokens are kept than there were: another process has signed in, or refreshed them.
+    pub async fn kept(&self) -> Option<Digest> {
+        let kept = self.tokens.load(&self.keys().tokens()).await.ok().flatten();
+        kept.map(|kept| Digest::of(&kept))
     }
 
     /// A token other than the one that the server refused; `None`: somebody has to sign in.
     pub async fn fresh_token(&self, refused: &str) -> Result<Option<String>, AuthError> {
         let mut manager = self.manager.lock().await;
         let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
+        let _lock = self.lock().await?;
         // Somebody else may have refreshed it while this waited.
         if let Some(token) = usable(manager.get_access_token().await)?
             && token != refused
@@ -161,25 +202,26 @@ impl SignIn {
     /// The manager with its tokens, where there are any.
     async fn ready<'a>(
         &self,
-        manager: &'a mut Option<AuthorizationManager>,
+        manager: &'a mut Option<Manager>,
     ) -> Result<Option<&'a AuthorizationManager>, AuthError> {
-        if manager.is_none() {
-            let stored = self.credentials().load().await?;
-            let Some(stored) = stored.filter(|stored| stored.token_response.is_some()) else {
-                return Ok(None);
-            };
+        let stored = self.credentials().load().await?;
+        let Some(stored) = stored.filter(|stored| stored.token_response.is_some()) else {
+            return Ok(None);
+        };
+        // Another process may have signed in with a client that it has registered anew.
+        if manager.as_ref().is_none_or(|known| known.client != stored.client_id) {
             let (mut fresh, _) = self.manager(None).await?;
             // Tokens of another issuer are not sent to this one; the library drops them.
             if !fresh.initialize_from_store().await? {
                 return Ok(None);
             }
-            let client = self.keys().client(&*self.tokens, stored.issuer.as_deref()).await?;
+            let client = self.keys().client_by_id(&*self.tokens, &stored.client_id).await?;
             if let Some(client) = client.or_else(|| self.known_client()) {
                 fresh.configure_client(client.into())?;
             }
-            *manager = Some(fresh);
+            *manager = Some(Manager { client: stored.client_id, asks: fresh });
         }
-        Ok(manager.as_ref())
+        Ok(manager.as_ref().map(|known| &known.asks))
     }
 
     /// Begins a sign-in: where the browser has to go.
@@ -218,11 +260,13 @@ impl SignIn {
     async fn ended(&self, back: &SignInReturn) -> Result<(), AuthError> {
         let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (mut fresh, metadata) = self.manager(challenge.as_deref()).await?;
-        let client = self.keys().client(&*self.tokens, metadata.issuer.as_deref()).await?;
+        let client =
+            self.keys().client(&*self.tokens, metadata.issuer.as_deref(), &self.config.redirect_uri).await?;
         let client = client.or_else(|| self.known_client()).ok_or(AuthError::AuthorizationRequired)?;
+        let id = client.id.clone();
         fresh.configure_client(client.into())?;
         fresh.exchange_code_for_token_with_issuer(&back.code, &back.state, back.iss.as_deref()).await?;
-        *self.manager.lock().await = Some(fresh);
+        *self.manager.lock().await = Some(Manager { client: id, asks: fresh });
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.finished.send_modify(|count| *count += 1);
         Ok(())
@@ -263,14 +307,16 @@ impl SignIn {
         let takes_published = published.and_then(serde_json::Value::as_bool) == Some(true);
         let client = match &self.config.client_metadata_url {
             Some(url) if takes_published => Client { id: url.clone(), secret: None, ..self.bare_client() },
-            Some(_) | None => match self.keys().client(&*self.tokens, issuer).await? {
-                Some(client) if client.redirect_uri == self.config.redirect_uri => return Ok(client),
-                Some(_) | None => {
-                    let name = &self.config.client_name;
-                    let client = manager.register_client(name, &self.config.redirect_uri, scopes).await?;
-                    Client { id: client.client_id, secret: client.client_secret, ..self.bare_client() }
+            Some(_) | None => {
+                match self.keys().client(&*self.tokens, issuer, &self.config.redirect_uri).await? {
+                    Some(client) => return Ok(client),
+                    None => {
+                        let name = &self.config.client_name;
+                        let client = manager.register_client(name, &self.config.redirect_uri, scopes).await?;
+                        Client { id: client.client_id, secret: client.client_secret, ..self.bare_client() }
+                    }
                 }
-            },
+            }
         };
         self.keys().save_client(&*self.tokens, issuer, &client).await?;
         Ok(client)

@@ -10,6 +10,7 @@ use rmcp::transport::auth::AuthError;
 use rmcp::transport::{CredentialStore, StateStore, StoredAuthorizationState, StoredCredentials};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use windlass_machine::Digest;
 
 use super::Client;
 
@@ -22,6 +23,23 @@ pub trait TokenStore: Send + Sync {
     async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String>;
     /// Deletes a value, if it is there.
     async fn remove(&self, name: &str) -> Result<(), String>;
+    /// Keeps everybody else who shares the store from refreshing what stands under a name, until it is dropped. A store
+    /// that no other process shares needs none.
+    async fn lock(&self, _name: &str) -> Result<Option<TokenLock>, String> {
+        Ok(None)
+    }
+}
+
+/// What keeps others from refreshing a token; letting go of it lets them.
+pub struct TokenLock {
+    _held: Box<dyn Send>,
+}
+
+impl TokenLock {
+    /// Holds whatever it is that is let go of by dropping it.
+    pub fn holding(held: impl Send + 'static) -> Self {
+        Self { _held: Box::new(held) }
+    }
 }
 
 /// Keeps tokens as long as the process lives.
@@ -59,7 +77,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    fn tokens(&self) -> String {
+    pub fn tokens(&self) -> String {
         format!("mcp/{}/tokens", self.server)
     }
 
@@ -67,17 +85,29 @@ impl Keys {
         format!("mcp/{}/sign-in/{state}", self.server)
     }
 
-    /// A client belongs to the issuer that knows it: it is shown to no other.
-    fn of_client(&self, issuer: Option<&str>) -> String {
-        format!("mcp/{}/client/{}", self.server, issuer.unwrap_or("-"))
+    /// A client belongs to the issuer that knows it, and is shown to no other; processes that come back to other
+    /// addresses have one each.
+    fn of_client(&self, issuer: Option<&str>, redirect_uri: &str) -> String {
+        let place = format!("{} {redirect_uri}", issuer.unwrap_or("-"));
+        format!("mcp/{}/client/{}", self.server, Digest::of(place.as_bytes()))
+    }
+
+    /// The client whose tokens are kept, whoever has got them.
+    fn of_id(&self, id: &str) -> String {
+        format!("mcp/{}/client-id/{}", self.server, Digest::of(id.as_bytes()))
     }
 
     pub async fn client(
         &self,
         tokens: &dyn TokenStore,
         issuer: Option<&str>,
+        redirect_uri: &str,
     ) -> Result<Option<Client>, AuthError> {
-        read(tokens, &self.of_client(issuer)).await
+        read(tokens, &self.of_client(issuer, redirect_uri)).await
+    }
+
+    pub async fn client_by_id(&self, tokens: &dyn TokenStore, id: &str) -> Result<Option<Client>, AuthError> {
+        read(tokens, &self.of_id(id)).await
     }
 
     pub async fn save_client(
@@ -86,7 +116,8 @@ impl Keys {
         issuer: Option<&str>,
         client: &Client,
     ) -> Result<(), AuthError> {
-        write(tokens, &self.of_client(issuer), client).await
+        write(tokens, &self.of_client(issuer, &client.redirect_uri), client).await?;
+        write(tokens, &self.of_id(&client.id), client).await
     }
 }
 

@@ -166,7 +166,7 @@ mod tests {
     use std::collections::HashMap;
     use std::sync::Arc;
 
-    use windlass_machine::{Annotations, ModelName, ModelRequest, ModelSettings, ToolSpec};
+    use windlass_machine::{Annotations, Mode, ModelName, ModelRequest, ModelSettings, ToolSpec};
 
     use super::*;
 
@@ -192,6 +192,7 @@ mod tests {
                 description: String::new(),
                 input_schema: json!({"type": "object"}),
                 annotations: Annotations::default(),
+                withheld: Vec::new(),
             })
             .collect();
         next(&ModelCall {
@@ -202,6 +203,7 @@ mod tests {
                 loaded: None,
                 messages,
                 tail: Vec::new(),
+                mode: Mode::Agent,
                 settings: ModelSettings::default(),
             },
             tools: tools.into(),

@@ -4,6 +4,7 @@
 //! description says of security and servers does not count; the service's own settings do.
 
 mod operation;
+mod parameter;
 mod schema;
 
 use http::Method;

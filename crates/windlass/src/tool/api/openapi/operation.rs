@@ -1,14 +1,18 @@
 //! One operation: which paths are its, and what a call of it must bring along.
 //!
-//! Values of paths and queries are texts; they are read as what their schema wants before they are checked.
+//! A check is made ready when it is first needed. A schema that cannot be used is no fault of whoever calls: what it
+//! would check is let through, and the log says so once.
+
+use std::sync::OnceLock;
 
 use http::Method;
 use regex::Regex;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::parameter::{Form, Parameter, Place, Reading};
 use super::schema::{Parts, Schemas};
 use super::{Asked, roof};
-use crate::tool::check_values;
+use crate::tool::ValueCheck;
 
 /// Longest summary of an operation, in characters.
 const MAX_SUMMARY_CHARS: usize = 120;
@@ -24,27 +28,23 @@ pub(super) struct Operation {
     names: Vec<String>,
     summary: String,
     parameters: Vec<Parameter>,
+    parameters_check: Lazy,
     body: Option<Body>,
 }
 
-struct Parameter {
-    name: String,
-    place: Place,
-    required: bool,
-    schema: Value,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Path,
-    Query,
-    Header,
-}
+/// A check that is made ready once; `None` where its schema cannot be used.
+type Lazy = OnceLock<Option<ValueCheck>>;
 
 struct Body {
     required: bool,
-    /// Media types with the schema of each, where it has one.
-    kinds: Vec<(String, Option<Value>)>,
+    kinds: Vec<Kind>,
+}
+
+/// A media type, with its schema where it has one.
+struct Kind {
+    media_type: String,
+    schema: Option<Value>,
+    check: Lazy,
 }
 
 impl Operation {
@@ -60,7 +60,7 @@ impl Operation {
         let mut parameters: Vec<Parameter> = Vec::new();
         // The operation's own come last and win.
         for parameter in list(item).iter().chain(&list(operation)).take(MAX_PARAMETERS) {
-            let Some(read) = Parameter::read(schemas.follow(parameter)?) else { continue };
+            let Some(read) = Parameter::read(schemas.follow(parameter)?, schemas) else { continue };
             parameters.retain(|known| (&known.name, known.place) != (&read.name, read.place));
             parameters.push(read);
         }
@@ -71,7 +71,8 @@ impl Operation {
         let text = |name: &str| operation.get(name).and_then(Value::as_str);
         let summary = text("summary").or(text("description")).or(text("operationId")).unwrap_or_default();
         let summary = summary.lines().next().unwrap_or_default().chars().take(MAX_SUMMARY_CHARS).collect();
-        Ok(Self { method, template: template.to_owned(), pattern, names, summary, parameters, body })
+        let (template, parameters_check) = (template.to_owned(), Lazy::new());
+        Ok(Self { method, template, pattern, names, summary, parameters, parameters_check, body })
     }
 
     /// What a call of it begins with.
@@ -108,11 +109,19 @@ impl Operation {
             Some(query) => pairs(query),
             None => Vec::new(),
         };
-        if let Some((unknown, _)) = query.iter().find(|(name, _)| self.find(name, Place::Query).is_none()) {
+        let mut unknown = query.iter().filter(|(name, _)| !self.takes_query(name));
+        if let Some((unknown, _)) = unknown.next() {
             let known = self.parameters.iter().filter(|known| known.place == Place::Query);
             let known: Vec<&str> = known.map(|known| known.name.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             return Err(format!("`{}` takes no query parameter `{unknown}`; it takes {known}", self.line()));
+        }
+        let missing = self.parameters.iter().find(|known| {
+            let is_unread = known.place == Place::Query && known.form != Form::Read;
+            is_unread && known.required && !query.iter().any(|(name, _)| known.is_named(name))
+        });
+        if let Some(missing) = missing {
+            return Err(format!("`{}` needs the query parameter `{}`", self.line(), missing.name));
         }
         let missing = self.parameters.iter().find(|known| {
             known.place == Place::Header && known.required && !asked.headers.contains(&known.name.as_str())
@@ -120,58 +129,109 @@ impl Operation {
         if let Some(missing) = missing {
             return Err(format!("`{}` needs the header `{}`", self.line(), missing.name));
         }
-        let mut parts = Parts::default();
-        let mut properties = Map::new();
-        let mut value = Map::new();
-        for (name, place, given) in [("path", Place::Path, path), ("query", Place::Query, query)] {
-            let (schema, read) = self.place(place, &given, (schemas, &mut parts))?;
-            properties.insert(name.to_owned(), schema);
-            value.insert(name.to_owned(), read);
-        }
-        if let Some((schema, body)) = self.body(asked)? {
-            properties.insert("body".to_owned(), schemas.take(schema, &mut parts)?);
-            value.insert("body".to_owned(), body.clone());
-        }
-        let mut schema = roof(properties, &[]);
-        schema["$defs"] = Value::Object(parts.definitions());
-        check_values(&schema, &Value::Object(value))
-            .map_err(|faults| format!("the call does not fit `{}`: {faults}", self.line()))
+        let given = [(Place::Path, path.as_slice()), (Place::Query, query.as_slice())];
+        self.check_parameters(given, schemas).map_err(|faults| self.unfit(&faults))?;
+        let Some((kind, schema, body)) = self.body(asked)? else { return Ok(()) };
+        let check = kind.check.get_or_init(|| {
+            let mut parts = Parts::default();
+            let taken = schemas.take(schema, &mut parts).map(|schema| ("body".to_owned(), schema));
+            self.ready("body", taken.map(|body| Map::from_iter([body])), parts)
+        });
+        let value = Value::Object(Map::from_iter([("body".to_owned(), body.clone())]));
+        check.as_ref().map_or(Ok(()), |check| check.check(&value)).map_err(|faults| self.unfit(&faults))
     }
 
-    fn find(&self, name: &str, place: Place) -> Option<&Parameter> {
-        self.parameters.iter().find(|known| known.place == place && known.name == name)
+    fn unfit(&self, faults: &str) -> String {
+        format!("the call does not fit `{}`: {faults}", self.line())
     }
 
-    /// The schema of the parameters at one place, and the values that are there.
-    fn place(
+    /// Makes a check ready.
+    fn ready(
         &self,
-        place: Place,
-        given: &[(String, String)],
-        (schemas, parts): (&Schemas, &mut Parts),
-    ) -> Result<(Value, Value), String> {
-        let (mut properties, mut values, mut required) = (Map::new(), Map::new(), Vec::new());
-        for parameter in self.parameters.iter().filter(|known| known.place == place) {
-            let texts: Vec<&str> = given
-                .iter()
-                .filter(|(name, _)| *name == parameter.name)
-                .map(|(_, value)| value.as_str())
-                .collect();
+        of: &str,
+        properties: Result<Map<String, Value>, String>,
+        parts: Parts,
+    ) -> Option<ValueCheck> {
+        let made = properties.and_then(|properties| {
+            let mut schema = roof(properties, &[]);
+            schema["$defs"] = Value::Object(parts.definitions());
+            ValueCheck::new(&schema)
+        });
+        made.inspect_err(|why| {
+            tracing::warn!(operation = self.line(), of, why, "calls of an operation are not checked in full");
+        })
+        .ok()
+    }
+
+    fn takes_query(&self, name: &str) -> bool {
+        let mut known = self.parameters.iter().filter(|known| known.place == Place::Query);
+        known.any(|known| known.is_named(name))
+    }
+
+    /// Checks the parameters at both places.
+    fn check_parameters(
+        &self,
+        given: [(Place, &[(String, String)]); 2],
+        schemas: &Schemas,
+    ) -> Result<(), String> {
+        let check = self.parameters_check.get_or_init(|| {
+            let mut parts = Parts::default();
+            let taken = given.iter().map(|(place, _)| {
+                self.place_schema(*place, (schemas, &mut parts))
+                    .map(|schema| (place.name().to_owned(), schema))
+            });
+            let taken = taken.collect();
+            self.ready("parameters", taken, parts)
+        });
+        let Some(check) = check else { return Ok(()) };
+        let values = |reading: Reading| -> Value {
+            let places = given.iter().map(|(place, given)| {
+                (place.name().to_owned(), self.place_values(*place, given, (schemas, reading)))
+            });
+            Value::Object(places.collect())
+        };
+        check.check(&values(Reading::AsWanted)).or_else(|faults| {
+            // A text that looks like a number may be meant as one or not, where both are taken.
+            check.check(&values(Reading::TextsFirst)).map_err(|_| faults)
+        })
+    }
+
+    /// The schema of the parameters at one place.
+    fn place_schema(&self, place: Place, (schemas, parts): (&Schemas, &mut Parts)) -> Result<Value, String> {
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        for parameter in self.read_at(place) {
             if parameter.required {
                 required.push(parameter.name.as_str());
             }
             properties.insert(parameter.name.clone(), schemas.take(&parameter.schema, parts)?);
-            if !texts.is_empty() {
-                values.insert(
-                    parameter.name.clone(),
-                    read(&texts, schemas.follow(&parameter.schema)?, schemas)?,
-                );
-            }
         }
-        Ok((roof(properties, &required), Value::Object(values)))
+        Ok(roof(properties, &required))
     }
 
-    /// The schema that the body has to satisfy, with the body, where there is both.
-    fn body<'a>(&'a self, asked: &Asked<'a>) -> Result<Option<(&'a Value, &'a Value)>, String> {
+    /// The values that are given at one place.
+    fn place_values(
+        &self,
+        place: Place,
+        given: &[(String, String)],
+        (schemas, reading): (&Schemas, Reading),
+    ) -> Value {
+        let mut values = Map::new();
+        for parameter in self.read_at(place) {
+            let texts = given.iter().filter(|(name, _)| *name == parameter.name);
+            let texts: Vec<&str> = texts.map(|(_, value)| value.as_str()).collect();
+            if !texts.is_empty() {
+                values.insert(parameter.name.clone(), parameter.value(&texts, schemas, reading));
+            }
+        }
+        Value::Object(values)
+    }
+
+    fn read_at(&self, place: Place) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(move |known| known.place == place && known.form == Form::Read)
+    }
+
+    /// The schema that the body has to satisfy, with its kind and the body, where there is all of it.
+    fn body<'a>(&'a self, asked: &Asked<'a>) -> Result<Option<(&'a Kind, &'a Value, &'a Value)>, String> {
         let (body, given) = match (&self.body, asked.body) {
             (None, None) => return Ok(None),
             (None, Some(_)) => return Err(format!("`{}` takes no body", self.line())),
@@ -185,35 +245,17 @@ impl Operation {
                 || kind == "*/*"
                 || kind.strip_suffix("/*").is_some_and(|kind| wanted.starts_with(kind))
         };
-        match body.kinds.iter().find(|(kind, _)| fits(kind)) {
+        match body.kinds.iter().find(|kind| fits(&kind.media_type)) {
             _ if body.kinds.is_empty() => Ok(None),
-            Some((_, schema)) => Ok(schema.as_ref().filter(|_| !asked.raw).map(|schema| (schema, given))),
+            Some(kind) => {
+                let schema = kind.schema.as_ref().filter(|_| !asked.raw);
+                Ok(schema.map(|schema| (kind, schema, given)))
+            }
             None => {
-                let kinds: Vec<&str> = body.kinds.iter().map(|(kind, _)| kind.as_str()).collect();
+                let kinds: Vec<&str> = body.kinds.iter().map(|kind| kind.media_type.as_str()).collect();
                 Err(format!("`{}` takes {}, not `{wanted}`", self.line(), kinds.join(", ")))
             }
         }
-    }
-}
-
-impl Parameter {
-    /// `None` for what is not checked: cookies, and headers that the service's own settings decide.
-    fn read(value: &Value) -> Option<Self> {
-        let name = value.get("name")?.as_str()?;
-        let place = match value.get("in")?.as_str()? {
-            "path" => Place::Path,
-            "query" => Place::Query,
-            "header" if super::super::headers::is_reserved(&name.to_ascii_lowercase()) => return None,
-            "header" if ["accept", "content-type"].contains(&name.to_ascii_lowercase().as_str()) => {
-                return None;
-            }
-            "header" => Place::Header,
-            _ => return None,
-        };
-        let name = if place == Place::Header { name.to_ascii_lowercase() } else { name.to_owned() };
-        let required = value.get("required").and_then(Value::as_bool).unwrap_or_default();
-        let schema = value.get("schema").cloned().unwrap_or(json!({}));
-        Some(Self { name, place, required, schema })
     }
 }
 
@@ -222,8 +264,8 @@ impl Body {
         let required = value.get("required").and_then(Value::as_bool).unwrap_or_default();
         let content = value.get("content").and_then(Value::as_object);
         let kinds = content.into_iter().flatten().map(|(kind, said)| {
-            let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            (kind, said.get("schema").cloned())
+            let media_type = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            Kind { media_type, schema: said.get("schema").cloned(), check: Lazy::new() }
         });
         Self { required, kinds: kinds.collect() }
     }
@@ -259,36 +301,4 @@ fn pairs(query: &str) -> Vec<(String, String)> {
     let Ok(mut url) = crate::outbound::Url::parse("http://x/") else { return Vec::new() };
     url.set_query(Some(query));
     url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
-}
-
-/// Reads texts as what their schema wants. What cannot be read stays a text, and the check says so.
-fn read(texts: &[&str], schema: &Value, schemas: &Schemas) -> Result<Value, String> {
-    let kinds: Vec<&str> = match schema.get("type") {
-        Some(Value::String(kind)) => vec![kind.as_str()],
-        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
-        Some(_) | None => Vec::new(),
-    };
-    if kinds.contains(&"array") {
-        let any = json!({});
-        let item = schemas.follow(schema.get("items").unwrap_or(&any))?;
-        // One value with commas is how lists are written where they are not repeated.
-        let parts = texts.iter().flat_map(|text| text.split(',')).map(|text| read_one(text, item));
-        return Ok(parts.collect());
-    }
-    let text = texts.last().copied().unwrap_or_default();
-    Ok(read_one(text, schema))
-}
-
-fn read_one(text: &str, schema: &Value) -> Value {
-    let wants = |kind: &str| match schema.get("type") {
-        Some(Value::String(known)) => known == kind,
-        Some(Value::Array(kinds)) => kinds.iter().any(|known| known == kind),
-        Some(_) | None => false,
-    };
-    let as_json = serde_json::from_str::<Value>(text).ok();
-    match as_json {
-        Some(number @ Value::Number(_)) if wants("integer") || wants("number") => number,
-        Some(truth @ Value::Bool(_)) if wants("boolean") => truth,
-        Some(_) | None => Value::String(text.to_owned()),
-    }
 }

@@ -2,7 +2,6 @@
 //!
 //! They live in this process alone. One of an earlier process has ended with it, and whoever asks is told so.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_machine::ThreadId;
@@ -17,69 +16,101 @@ const RUNNING_MAX: usize = 8;
 const ALL_RUNNING_MAX: usize = 64;
 /// Commands of one conversation that are remembered once they have ended.
 const ENDED_MAX: usize = 8;
+/// Commands of all conversations that are remembered: 40 MiB of what they have said, at most.
+const ALL_ENDED_MAX: usize = 64;
 
-/// The commands, by conversation, in the order in which they began.
+/// The commands of this process.
 #[derive(Default)]
-pub(super) struct Background(Mutex<HashMap<ThreadId, Commands>>);
+pub(super) struct Background(Mutex<Commands>);
 
 #[derive(Default)]
 struct Commands {
-    begun: u32,
-    kept: Vec<(String, Arc<Job>)>,
+    begun: u64,
+    /// In the order in which they began.
+    kept: Vec<Kept>,
+    /// Conversations of which one is about to begin, once for each.
+    beginning: Vec<ThreadId>,
+}
+
+struct Kept {
+    thread: ThreadId,
+    id: String,
+    job: Arc<Job>,
 }
 
 impl Commands {
-    fn running(&self) -> usize {
-        self.kept.iter().filter(|(_, job)| job.has_ended().is_none()).count()
+    /// Those that run, with those that are about to.
+    fn running(&self, counts: impl Fn(&ThreadId) -> bool) -> usize {
+        let runs = self.kept.iter().filter(|kept| counts(&kept.thread) && kept.job.has_ended().is_none());
+        runs.count() + self.beginning.iter().filter(|thread| counts(thread)).count()
+    }
+
+    /// Forgets the oldest that have ended, but for so many.
+    fn forget(&mut self, most: usize, counts: impl Fn(&ThreadId) -> bool) {
+        let has_ended = |kept: &Kept| counts(&kept.thread) && kept.job.has_ended().is_some();
+        let mut over = self.kept.iter().filter(|kept| has_ended(kept)).count().saturating_sub(most);
+        self.kept.retain(|kept| {
+            let goes = over > 0 && has_ended(kept);
+            over -= usize::from(goes);
+            !goes
+        });
+    }
+}
+
+/// Room for one command, until it is kept there or given back.
+pub(super) struct Room<'a> {
+    background: &'a Background,
+    thread: ThreadId,
+}
+
+impl Room<'_> {
+    /// Keeps a command there; returns its name.
+    pub(super) fn keep(self, job: Arc<Job>) -> String {
+        let mut all = self.background.all();
+        all.begun += 1;
+        let id = format!("bash_{}", all.begun);
+        all.kept.push(Kept { thread: self.thread.clone(), id: id.clone(), job });
+        all.forget(ENDED_MAX, |thread| *thread == self.thread);
+        all.forget(ALL_ENDED_MAX, |_| true);
+        id
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        let mut all = self.background.all();
+        if let Some(at) = all.beginning.iter().position(|thread| *thread == self.thread) {
+            all.beginning.swap_remove(at);
+        }
     }
 }
 
 impl Background {
-    fn all(&self) -> MutexGuard<'_, HashMap<ThreadId, Commands>> {
+    fn all(&self) -> MutexGuard<'_, Commands> {
         // Nothing panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses one more than may run.
-    pub(super) fn has_room(&self, thread: &ThreadId) -> Result<(), String> {
-        let all = self.all();
-        if all.get(thread).map_or(0, Commands::running) >= RUNNING_MAX {
+    /// Sets room aside for a command; refuses one more than may run.
+    pub(super) fn room(&self, thread: &ThreadId) -> Result<Room<'_>, String> {
+        let mut all = self.all();
+        if all.running(|other| other == thread) >= RUNNING_MAX {
             return Err(format!("{RUNNING_MAX} commands run in the background; end one with KillBash"));
         }
-        if all.values().map(Commands::running).sum::<usize>() >= ALL_RUNNING_MAX {
+        if all.running(|_| true) >= ALL_RUNNING_MAX {
             let what = format!("{ALL_RUNNING_MAX} commands of all conversations run in the background");
             return Err(format!("{what}; try again when some have ended"));
         }
-        Ok(())
-    }
-
-    /// Keeps a command; returns its name.
-    pub(super) fn keep(&self, thread: &ThreadId, job: Arc<Job>) -> Result<String, String> {
-        if let Err(full) = self.has_room(thread) {
-            job.kill();
-            return Err(full);
-        }
-        let mut all = self.all();
-        let commands = all.entry(thread.clone()).or_default();
-        commands.begun += 1;
-        let id = format!("bash_{}", commands.begun);
-        commands.kept.push((id.clone(), job));
-        // The oldest that have ended are forgotten.
-        let mut over = (commands.kept.len() - commands.running()).saturating_sub(ENDED_MAX);
-        commands.kept.retain(|(_, job)| {
-            let goes = over > 0 && job.has_ended().is_some();
-            over -= usize::from(goes);
-            !goes
-        });
-        Ok(id)
+        all.beginning.push(thread.clone());
+        Ok(Room { background: self, thread: thread.clone() })
     }
 
     fn find(&self, thread: &ThreadId, id: &str) -> Result<Arc<Job>, String> {
         let all = self.all();
-        let kept = all.get(thread).map_or(&[][..], |commands| &commands.kept);
-        let found = kept.iter().find(|(known, _)| known == id).map(|(_, job)| job.clone());
+        let kept = all.kept.iter().filter(|kept| kept.thread == *thread);
+        let found = kept.clone().find(|kept| kept.id == id).map(|kept| kept.job.clone());
         found.ok_or_else(|| {
-            let known: Vec<&str> = kept.iter().map(|(id, _)| id.as_str()).collect();
+            let known: Vec<&str> = kept.map(|kept| kept.id.as_str()).collect();
             let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
             let id: String = id.chars().take(32).collect();
             format!(
@@ -118,9 +149,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        for (_, job) in self.all().values().flat_map(|commands| &commands.kept) {
-            job.kill();
-        }
+        self.all().kept.iter().for_each(|kept| kept.job.kill());
     }
 }
 

@@ -4,6 +4,7 @@
 
 use http::{HeaderValue, Method};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::{Engine, Found, below, found_in};
 use crate::outbound::{Request, Url};
@@ -45,7 +46,7 @@ impl Engine for Brave {
         Ok(request)
     }
 
-    fn read(&self, text: &str) -> Result<Vec<Found>, String> {
+    fn read(&self, text: &str, _stop: &CancellationToken) -> Result<Vec<Found>, String> {
         let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
         // Where nothing was found, there is no `web`.
         Ok(found_in(value.pointer("/web/results"), "description"))

@@ -5,6 +5,7 @@
 use htmd::Node;
 use http::Method;
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderValue};
+use tokio_util::sync::CancellationToken;
 
 use super::super::tree;
 use super::{Engine, Found, below, is_page};
@@ -36,12 +37,12 @@ impl Engine for DuckDuckGo {
         Ok(request)
     }
 
-    fn read(&self, text: &str) -> Result<Vec<Found>, String> {
+    fn read(&self, text: &str, stop: &CancellationToken) -> Result<Vec<Found>, String> {
         let (shape, _) = super::super::scan::scan(text);
-        if shape.depth > 200 || shape.elements > 20_000 || shape.attributes > 200 {
+        if shape.depth > 200 || shape.tags > 40_000 || shape.attributes > 200 {
             return Err("it is no page of results".to_owned());
         }
-        let root = tree::parse(text).ok_or("it is no page")?;
+        let root = tree::parse(text, stop).ok_or("it is no page")?;
         let nodes = tree::walk(&root);
         let has = |fits: &dyn Fn(&Node) -> bool| nodes.iter().any(|node| fits(node));
         let is_riddle = |node: &Node| {

@@ -5,6 +5,7 @@
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::{Engine, Found, below, found_in};
 use crate::outbound::{Request, Url};
@@ -34,7 +35,7 @@ impl Engine for SearXng {
         Ok(request)
     }
 
-    fn read(&self, text: &str) -> Result<Vec<Found>, String> {
+    fn read(&self, text: &str, _stop: &CancellationToken) -> Result<Vec<Found>, String> {
         let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
         let found = found_in(value.get("results"), "content");
         let silent = value.get("unresponsive_engines").and_then(Value::as_array);

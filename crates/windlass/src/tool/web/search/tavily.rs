@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{Engine, Found, below, found_in};
 use crate::outbound::{Request, Url};
@@ -39,7 +40,7 @@ impl Engine for Tavily {
         Ok(request)
     }
 
-    fn read(&self, text: &str) -> Result<Vec<Found>, String> {
+    fn read(&self, text: &str, _stop: &CancellationToken) -> Result<Vec<Found>, String> {
         let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
         let results = value.get("results").ok_or("it has no `results`")?;
         Ok(found_in(Some(results), "content"))

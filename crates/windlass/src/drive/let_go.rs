@@ -1,0 +1,64 @@
+//! Calls that were put off or have asked something, and whose run has ended: their tools are told that nobody comes back
+//! for them, so that what they left at work elsewhere can be stopped.
+//!
+//! It is a courtesy to the far side, said once and by the process that saw the end: what the call is worth was recorded
+//! before, and nothing waits for this.
+
+use std::sync::Arc;
+
+use windlass_machine::{CallStatus, Content, Event, Fact, Machine, Outcome, Phase};
+
+use super::Deps;
+use crate::port::tool::Tool;
+
+/// How long a tool may take over it: one request to a server.
+const WITHIN_MS: u64 = 30_000;
+
+/// A call that nobody comes back for.
+pub(super) struct LetGo {
+    tool: Arc<dyn Tool>,
+    state: Content,
+}
+
+impl LetGo {
+    /// The call that an event ends before it could go on, where its tool had wanted something back. `machine` has not
+    /// folded the event yet.
+    pub(super) fn of(deps: &Deps, machine: &Machine, event: &Event) -> Option<Self> {
+        let Fact::ToolFinished { call: key, outcome: Outcome::Cancelled | Outcome::InDoubt, .. } =
+            &event.fact
+        else {
+            return None;
+        };
+        let run = machine.state().run.as_ref()?;
+        let Phase::Calls(line) = &run.phase else { return None };
+        let call = line.calls.get(key.index as usize)?;
+        let waits = match call.status {
+            CallStatus::Deferred { .. } | CallStatus::Asking(_) => call.starts > 0,
+            CallStatus::New
+            | CallStatus::Previewing { .. }
+            | CallStatus::Ready
+            | CallStatus::Started
+            | CallStatus::Reconciling { .. }
+            | CallStatus::Unresolved { .. }
+            | CallStatus::Done => false,
+        };
+        let state = call.parked.clone().filter(|_| waits)?;
+        let tools = deps.tools_of((&machine.state().workspace, machine.thread()), run);
+        Some(Self { tool: tools.registry.get(call.tool.as_str())?, state })
+    }
+
+    /// Tells the tool, beside everything else.
+    pub(super) fn tell(self, deps: &Arc<Deps>) {
+        let deps = deps.clone();
+        tokio::spawn(async move {
+            let state = match deps.text_of(&self.state).await {
+                Ok(state) => state,
+                Err(error) => return tracing::debug!(%error, "a call that is let go of cannot be told so"),
+            };
+            tokio::select! {
+                () = self.tool.let_go(&state) => {}
+                () = deps.clock.sleep_ms(WITHIN_MS) => {}
+            }
+        });
+    }
+}

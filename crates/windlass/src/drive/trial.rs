@@ -1,0 +1,249 @@
+//! Trial calls: judged like a model's, then carried out outside of any thread.
+//!
+//! It decides nothing that the policy does not.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use windlass_machine::{
+    CallKey, EffectId, HookVerdict, Judgement, Party, RESULT_MAX_PARTS, RunId, Subject, Surface, ThreadId,
+    ToolName, Trust, Verdict, shorten_result,
+};
+
+use super::Deps;
+use super::contain::{Patience, attend};
+use super::policy::PolicyNow;
+use super::view::judged_by;
+use crate::error::EngineError;
+use crate::port::hook::HookCall;
+use crate::port::offload::OffloadedResults;
+use crate::port::records::RecordError;
+use crate::port::tool::{CallContext, Conduct, OutputPart, ProgressSender, ToolOutput};
+use crate::tool::{Registered, Registry, key_of};
+use crate::trial::{Consent, Standing, Trial, TrialResult, Tried};
+
+/// The only call of a trial.
+const CALL: CallKey = CallKey { step: 1, index: 0 };
+
+/// Characters of a preview that are shown.
+const PREVIEW_MAX_CHARS: usize = 64 * 1024;
+
+impl Deps {
+    /// Makes a trial call. The thread's id is a fresh one, and stands for no thread.
+    pub(crate) async fn try_tool(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        trial: Trial,
+    ) -> Result<Tried, EngineError> {
+        let offered = self.tools.now();
+        let Some(registered) = offered.registry.enabled(trial.tool.as_str()).cloned() else {
+            return Ok(Tried::Unknown);
+        };
+        if let Err(reason) = offered.registry.check_arguments(trial.tool.as_str(), &trial.arguments) {
+            return Ok(Tried::Unfit { reason });
+        }
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            (registered.tool.conduct(&trial.arguments), registered.tool.asks(&trial.arguments).is_some())
+        }));
+        let Ok((conduct, asks_people)) = told else {
+            return Ok(Tried::Unfit {
+                reason: "the tool crashed when it was asked what the call does".into(),
+            });
+        };
+        if asks_people {
+            return Ok(Tried::Unfit { reason: "the tool asks people, which takes a conversation".into() });
+        }
+        let mut policy = self.policy_for(&trial.by.principal, thread).await?;
+        let value = Some(&trial.arguments);
+        let said = self.judged_trial(&policy, (&offered.registry, &registered), &conduct, (value, &trial.by));
+        let run = RunId::from(thread.as_str());
+        let hook = self.hook_on(thread, &run, &registered, &trial.arguments).await;
+        let (verdict, by, reason) = match (said.verdict, hook) {
+            (Verdict::Deny, _) => (Verdict::Deny, said.by.clone(), None),
+            (_, HookVerdict::Deny { reason }) => (Verdict::Deny, "hook".into(), Some(reason)),
+            (_, HookVerdict::Ask { reason }) => (Verdict::Ask, "hook".into(), Some(reason)),
+            (verdict, HookVerdict::Allow) => (verdict, said.by.clone(), None),
+        };
+        let class = offered.registry.adjusted(&registered, conduct.class);
+        let context = CallContext { class: Some(class), ..self.trial_context(thread, run, &trial) };
+        let approvals = [(trial.by.principal.clone(), trial.by.roles.clone())];
+        let yours = said.terms.are_met_by(&approvals);
+        match verdict {
+            Verdict::Deny => return Ok(Tried::Denied { by, reason }),
+            Verdict::Ask if trial.consent == Consent::NotYet || !yours => {
+                let preview = preview(self, &registered, (context, &trial)).await;
+                return Ok(Tried::Asks { by, yours, preview });
+            }
+            Verdict::Ask => {}
+            Verdict::Allow => {
+                if let Some(grant) = &said.grant
+                    && !self.use_up(&mut policy, grant).await?
+                {
+                    return Ok(Tried::Asks { by: "annotations".into(), yours, preview: None });
+                }
+            }
+        }
+        let by = if verdict == Verdict::Ask { format!("{by}, approved") } else { by };
+        Ok(Tried::Ran(self.carried(&registered, context, trial, by).await))
+    }
+
+    /// What the gate would say of a tool's call, as far as its arguments do not matter.
+    pub(crate) async fn standing(
+        &self,
+        thread: &ThreadId,
+        tool: &ToolName,
+        by: &Party,
+    ) -> Result<Option<Standing>, EngineError> {
+        let offered = self.tools.now();
+        let Some(registered) = offered.registry.enabled(tool.as_str()) else { return Ok(None) };
+        let policy = self.policy_for(&by.principal, thread).await?;
+        let conduct = Conduct {
+            annotations: registered.spec.annotations,
+            class: registered.tool.effect_class(),
+            added: Vec::new(),
+        };
+        let said = self.judged_trial(&policy, (&offered.registry, registered), &conduct, (None, by));
+        Ok(Some(Standing { verdict: said.verdict, by: said.by }))
+    }
+
+    fn judged_trial(
+        &self,
+        policy: &PolicyNow,
+        (registry, registered): (&Registry, &Registered),
+        conduct: &Conduct,
+        (arguments, by): (Option<&Value>, &Party),
+    ) -> Judgement {
+        let trust = if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted };
+        policy.view(Vec::new()).policy.judge(&Subject {
+            tool: &registered.spec.name,
+            server: registered.tool.server(),
+            annotations: conduct.annotations,
+            trust,
+            arguments,
+            principal: &by.principal,
+            roles: &by.roles,
+            agent: "default",
+            surface: Surface::Chat,
+            workspace: &by.workspace,
+            now: self.clock.now(),
+        })
+    }
+
+    async fn hook_on(
+        &self,
+        thread: &ThreadId,
+        run: &RunId,
+        registered: &Registered,
+        arguments: &Value,
+    ) -> HookVerdict {
+        let Some(hook) = &self.hook else { return HookVerdict::Allow };
+        let spec = &registered.spec;
+        let call = HookCall { thread, run, call: CALL, tool: &spec.name, spec, arguments };
+        judged_by(&**hook, call, &*self.clock).await
+    }
+
+    /// Counts a use of the grant that lets a call through; false where it was changed or taken back meanwhile.
+    async fn use_up(&self, policy: &mut PolicyNow, grant: &str) -> Result<bool, EngineError> {
+        let Some(change) = policy.use_up(grant) else { return Ok(false) };
+        match self.records.apply(vec![change]).await {
+            Ok(_) => {
+                self.policy.changed();
+                Ok(true)
+            }
+            Err(RecordError::Conflict { .. }) => Ok(false),
+            Err(RecordError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    fn trial_context(&self, thread: &ThreadId, run: RunId, trial: &Trial) -> CallContext {
+        CallContext {
+            effect_id: EffectId::derive(thread, &run, CALL),
+            thread: thread.clone(),
+            workspace: trial.by.workspace.as_str().into(),
+            run,
+            call: CALL,
+            class: None,
+            cancel: CancellationToken::new(),
+            folder: trial.folder.clone(),
+            now: self.clock.now(),
+            utc_offset_minutes: None,
+            kept: None,
+            results: OffloadedResults::default(),
+            reply: None,
+            resumed: None,
+            progress: ProgressSender::default(),
+        }
+    }
+
+    async fn carried(
+        &self,
+        registered: &Registered,
+        mut context: CallContext,
+        trial: Trial,
+        by: String,
+    ) -> TrialResult {
+        let progressed = Arc::new(Notify::new());
+        let shown = progressed.clone();
+        context.progress = ProgressSender::new(move |_| shown.notify_one());
+        let (tool, mut arguments) = (registered.tool.clone(), trial.arguments);
+        if let (Some(name), Some(members)) = (&registered.key_argument, arguments.as_object_mut()) {
+            members.insert(name.clone(), Value::String(key_of(&context.effect_id)));
+        }
+        let (signal, cancel) = (context.cancel.clone(), CancellationToken::new());
+        let patience = Patience {
+            timeout_ms: trial.timeout_ms,
+            progressed,
+            cancel: &cancel,
+            signal,
+            clock: &*self.clock,
+        };
+        let started = self.clock.monotonic_ms();
+        let ended = attend(async move { tool.call(context, arguments).await }, patience).await;
+        let duration_ms = self.clock.monotonic_ms().saturating_sub(started);
+        let output = match ended {
+            Ok(ToolOutput { lost: Some(why), .. }) | Err(why) => {
+                ToolOutput::error(format!("Nobody knows what became of the call: {why}"))
+            }
+            Ok(output) if output.ask.is_some() || output.later.is_some() => {
+                ToolOutput::error("The call asks people or goes on later, which takes a conversation")
+            }
+            Ok(output) => output,
+        };
+        TrialResult { by, error: output.error, parts: bounded(output.parts), duration_ms }
+    }
+}
+
+/// The parts as a model is given them: not too many, and their texts not too long.
+fn bounded(mut parts: Vec<OutputPart>) -> Vec<OutputPart> {
+    parts.truncate(RESULT_MAX_PARTS);
+    let texts = parts.iter_mut().filter_map(|part| match part {
+        OutputPart::Text(text) => Some(text),
+        OutputPart::Image { .. } | OutputPart::File { .. } => None,
+    });
+    let mut texts: Vec<&mut String> = texts.collect();
+    let short = shorten_result(texts.iter_mut().map(|text| std::mem::take(*text)).collect());
+    texts.into_iter().zip(short).for_each(|(text, short)| *text = short);
+    parts
+}
+
+/// What a call would do, where its tool can tell within its time.
+async fn preview(
+    deps: &Deps,
+    registered: &Registered,
+    (context, trial): (CallContext, &Trial),
+) -> Option<String> {
+    if !registered.tool.previews() {
+        return None;
+    }
+    let (tool, arguments) = (registered.tool.clone(), trial.arguments.clone());
+    let (signal, cancel) = (context.cancel.clone(), CancellationToken::new());
+    let progressed = Arc::new(Notify::new());
+    let patience =
+        Patience { timeout_ms: trial.timeout_ms, progressed, cancel: &cancel, signal, clock: &*deps.clock };
+    let told = attend(async move { tool.preview(context, arguments).await }, patience).await.flatten();
+    let text = told.unwrap_or_else(|why| format!("It cannot be told what the call would do: {why}"));
+    Some(text.chars().take(PREVIEW_MAX_CHARS).collect())
+}

@@ -1,0 +1,116 @@
+//! What an agent is to do, as a host program says it: the agent, the message, and what the run has of its own.
+//!
+//! Nothing here starts anything.
+
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_machine::{
+    InputId, Limits, Message, Mode, ModelName, ModelSettings, Principal, Role, RunOptions, ThreadId, WhenBusy,
+};
+
+use crate::port::tool::Tool;
+use crate::tool::api::Api;
+
+/// An agent as a host program defines it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentConfig {
+    /// The name people know it by.
+    pub name: String,
+    /// The model, `provider/model`, then the fallbacks tried in order.
+    pub models: Vec<ModelName>,
+    /// Instructions, stable parts first.
+    pub instructions: Vec<String>,
+    /// How the model is asked.
+    pub settings: ModelSettings,
+    /// What a run may use at most.
+    pub limits: Limits,
+    /// The mode of its runs, where nobody has chosen one for the run or for one before it in the thread.
+    pub mode: Option<Mode>,
+}
+
+/// What an agent is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Who does it.
+    pub agent: AgentConfig,
+    /// The message.
+    pub message: Message,
+    /// The thread; `None` makes one.
+    pub thread: Option<ThreadId>,
+    /// The sender's id of the message, by which a repeated send to the same thread is recognised for 24 h: it returns
+    /// what the first led to. `None` draws one.
+    pub id: Option<InputId>,
+    /// Who asks.
+    pub by: Principal,
+    /// The tenant.
+    pub workspace: String,
+    /// What is recorded as the folder of a new thread's tools, and told to whoever finds it
+    /// ([`Builder::folders`](crate::Builder::folders)). An engine with one folder for all threads records that one.
+    pub folder: Option<String>,
+    /// How the run behaves.
+    pub options: RunOptions,
+    /// What happens while another run is active in the thread.
+    pub when_busy: WhenBusy,
+    /// Services that this run alone may call, in place of the engine's. They and their secrets are kept in this process
+    /// until the run ends; another one that takes the run up asks for them ([`Builder::tools_of`](crate::Builder::tools_of)).
+    /// (LM-I7)
+    pub api: Option<Api>,
+    /// Which tools it has beside or in place of the engine's; they are kept as those are.
+    pub tools: RunTools,
+}
+
+/// The tools of a run.
+#[derive(Clone, Default)]
+pub enum RunTools {
+    /// The engine's.
+    #[default]
+    Usual,
+    /// The engine's and these, which go before those of the engine with the same names.
+    Beside(Vec<Arc<dyn Tool>>),
+    /// None at all: the run can only talk.
+    Nothing,
+}
+
+impl fmt::Debug for RunTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usual => f.write_str("Usual"),
+            Self::Beside(tools) => {
+                f.debug_list().entries(tools.iter().map(|tool| &tool.spec().name)).finish()
+            }
+            Self::Nothing => f.write_str("Nothing"),
+        }
+    }
+}
+
+impl PartialEq for RunTools {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Usual, Self::Usual) | (Self::Nothing, Self::Nothing) => true,
+            (Self::Beside(one), Self::Beside(other)) => {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
+            }
+            (Self::Usual | Self::Beside(_) | Self::Nothing, _) => false,
+        }
+    }
+}
+
+impl Task {
+    /// A task in words.
+    pub fn new(agent: AgentConfig, text: impl Into<String>) -> Self {
+        Self {
+            agent,
+            message: Message::text(Role::User, text),
+            thread: None,
+            id: None,
+            by: Principal::from("local"),
+            workspace: "default".into(),
+            folder: None,
+            options: RunOptions::default(),
+            when_busy: WhenBusy::default(),
+            api: None,
+            tools: RunTools::Usual,
+        }
+    }
+}

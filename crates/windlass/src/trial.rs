@@ -1,0 +1,111 @@
+//! Trial calls: one call of a tool outside of any conversation, for whoever sets tools up.
+//!
+//! It passes the same gate as a model's calls, and is judged as a run of its caller would be. Nothing of it is recorded
+//! here: whoever lets people make such calls over a network keeps a record of them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_machine::{Party, ThreadId, ToolName, Verdict};
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::port::tool::OutputPart;
+use crate::tool::WorkingFolder;
+
+/// A trial call.
+#[derive(Clone)]
+pub struct Trial {
+    /// The tool.
+    pub tool: ToolName,
+    /// Its arguments.
+    pub arguments: Value,
+    /// Who makes it, and approves it where they say so.
+    pub by: Party,
+    /// The folder that it works in.
+    pub folder: Option<Arc<WorkingFolder>>,
+    /// Whether its caller lets it run where the gate asks.
+    pub consent: Consent,
+    /// How long it may take, in milliseconds, without a sign of progress.
+    pub timeout_ms: u64,
+}
+
+/// Whether a caller lets their own call run where the gate asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consent {
+    /// They want to see first what would be done.
+    #[default]
+    NotYet,
+    /// It may run, as far as their word is enough.
+    Given,
+}
+
+/// What became of a trial call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tried {
+    /// There is no such tool, or it is switched off.
+    Unknown,
+    /// The arguments do not fit its schema, or it needs a conversation.
+    Unfit {
+        /// Why.
+        reason: String,
+    },
+    /// The gate does not let it through.
+    Denied {
+        /// What decided.
+        by: String,
+        /// The hook's reason, where it decided.
+        reason: Option<String>,
+    },
+    /// The gate asks first.
+    Asks {
+        /// What decided.
+        by: String,
+        /// Whether the caller's word is enough.
+        yours: bool,
+        /// What the call would do, where the tool can tell.
+        preview: Option<String>,
+    },
+    /// It ran.
+    Ran(TrialResult),
+}
+
+/// What a trial call answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialResult {
+    /// What let it through, in the gate's words.
+    pub by: String,
+    /// The parts of its answer; texts are cut as a model's are.
+    pub parts: Vec<OutputPart>,
+    /// Whether it went wrong.
+    pub error: bool,
+    /// From dispatch to the end, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// What the gate says of a call without arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether it may run.
+    pub verdict: Verdict,
+    /// What decided.
+    pub by: String,
+}
+
+impl Engine {
+    /// Makes a trial call, which goes on to its end also where nobody waits for it any more.
+    pub async fn try_tool(&self, trial: Trial) -> Result<Tried, EngineError> {
+        let (deps, thread) = (self.deps.clone(), ThreadId::from(self.fresh("trial")));
+        let ends = tokio::spawn(async move { deps.try_tool(&thread, trial).await });
+        match ends.await {
+            Ok(tried) => tried,
+            Err(error) => Err(EngineError::Config(format!("the call could not be made: {error}"))),
+        }
+    }
+
+    /// What the gate would say of a tool's call by somebody, as far as its arguments do not matter; `None` where there is
+    /// no such tool.
+    pub async fn standing(&self, tool: &ToolName, by: &Party) -> Result<Option<Standing>, EngineError> {
+        self.deps.standing(&ThreadId::from("trial"), tool, by).await
+    }
+}

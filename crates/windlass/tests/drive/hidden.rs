@@ -1,0 +1,212 @@
+//! Arguments that no model sees: where they are offered, what they are filled in with, and that they are nowhere else.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::StreamExt;
+use serde_json::{Value, json};
+use windlass::machine::{Annotations, Seq, ToolSpec};
+use windlass::port::tool::{CallContext, Later, Tool, ToolOutput, ToolSource};
+use windlass::secret::Secret;
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::{Hidden, HiddenArguments, HiddenSource, Registry};
+use windlass::{Engine, Status, Task, Update};
+
+use super::{memory, task};
+
+const SENTINEL: &str = "sentinel/91+ab&cd e";
+
+/// A server's tool, which says all that it was given, in every form.
+struct Deploy {
+    spec: ToolSpec,
+    given: Arc<Mutex<Vec<Value>>>,
+}
+
+#[async_trait::async_trait]
+impl Tool for Deploy {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn server(&self) -> Option<&str> {
+        Some("ops")
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        self.given.lock().unwrap().push(arguments.clone());
+        let token = arguments["token"].as_str().unwrap_or_default().to_owned();
+        context.progress.report(format!("with {token}"));
+        let encoded: String = token.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let base = STANDARD.encode(format!("bot:{token}"));
+        match arguments["job"].as_str() {
+            Some("asks") => ToolOutput::later(Later {
+                after_ms: 1,
+                state: Some(arguments.to_string()),
+                rest: windlass::machine::Rest::Repeatable,
+            }),
+            Some("fails") => ToolOutput::error(format!("401: {token} was refused")),
+            Some("is lost") => ToolOutput::lost(format!("no answer to {encoded}")),
+            _ => ToolOutput::text(format!("{token} {encoded} {base} {arguments}")),
+        }
+    }
+}
+
+struct One(Arc<[Arc<dyn Tool>]>);
+
+impl ToolSource for One {
+    fn tools(&self) -> Arc<[Arc<dyn Tool>]> {
+        self.0.clone()
+    }
+
+    fn version(&self) -> u64 {
+        1
+    }
+}
+
+/// Workspace `a` is connected, `half` has no token, and `b` is not.
+struct Connected;
+
+#[async_trait::async_trait]
+impl HiddenArguments for Connected {
+    fn is_offered(&self, workspace: &str) -> bool {
+        workspace != "b"
+    }
+
+    async fn arguments(&self, workspace: &str) -> Result<BTreeMap<String, Secret>, String> {
+        let url = ("api_url".to_owned(), Secret::new("https://ci.example.com"));
+        match workspace {
+            "a" => Ok(BTreeMap::from([url, ("token".to_owned(), Secret::new(SENTINEL))])),
+            "half" => Ok(BTreeMap::from([url])),
+            _ => Err("Jenkins integration is not configured.".to_owned()),
+        }
+    }
+}
+
+struct Stage {
+    engine: Engine,
+    given: Arc<Mutex<Vec<Value>>>,
+    /// The tools and the prompts that models got.
+    seen: Arc<Mutex<String>>,
+}
+
+async fn stage() -> Stage {
+    let (given, seen) = (Arc::<Mutex<Vec<Value>>>::default(), Arc::<Mutex<String>>::default());
+    let schema = json!({
+        "type": "object",
+        "properties": {"job": {"type": "string"}, "api_url": {"type": "string"}, "token": {"type": "string"}},
+        "required": ["job", "api_url", "token"],
+        "additionalProperties": false,
+    });
+    let spec = ToolSpec {
+        name: "deploy".into(),
+        description: "deploys".into(),
+        input_schema: schema,
+        annotations: Annotations::default(),
+        withheld: Default::default(),
+    };
+    let tool: Arc<dyn Tool> = Arc::new(Deploy { spec, given: given.clone() });
+    let rule = Hidden {
+        server: "ops".into(),
+        tools: Vec::new(),
+        arguments: vec!["api_url".into(), "token".into()],
+        from: Arc::new(Connected),
+    };
+    let source = HiddenSource::new(Arc::new(One(Arc::new([tool]))), vec![rule]);
+    let told = seen.clone();
+    let models = ScriptedModels::new(move |call| {
+        let tools = format!("{:?}", call.tools);
+        assert!(!tools.contains("api_url") && !tools.contains("token"), "{tools}");
+        told.lock().unwrap().push_str(&format!("{tools} {:?}\n", call.request.messages));
+        match results(call) {
+            0 => {
+                let job = call.request.messages.last().unwrap().shown_text();
+                Line::tool("deploy", &json!({"job": job}).to_string())
+            }
+            _ => Line::Say("done".into()),
+        }
+    });
+    let engine = memory(&models, Registry::new()).tool_source(Arc::new(source)).build().await.unwrap();
+    Stage { engine, given, seen }
+}
+
+impl Stage {
+    /// Has one call made in a workspace; returns all that anybody was told of it.
+    async fn run(&self, workspace: &str, job: &str) -> (Status, String) {
+        let task = Task { workspace: workspace.into(), ..task(job) };
+        let (started, mut updates) = self.engine.start_watched(task).await.unwrap();
+        let engine = self.engine.clone();
+        let mut told = String::new();
+        let outcome = engine.wait(&started.run).await.unwrap();
+        while let Some(Some(Ok(update))) = futures::FutureExt::now_or_never(updates.next()) {
+            if let Update::Event(recorded) = &update {
+                told.push_str(&recorded.event.encode());
+            }
+            told.push_str(&format!("{update:?}\n"));
+        }
+        let mut export = engine.export(&started.thread);
+        while let Some(line) = export.next().await {
+            told.push_str(&line.unwrap());
+        }
+        (outcome.status, told + &format!("{outcome:?}"))
+    }
+}
+
+fn assert_clean(text: &str) {
+    let percent: String = SENTINEL.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let base = STANDARD.encode(format!("bot:{SENTINEL}"));
+    for form in [SENTINEL, &percent, &base, "sentinel/91"] {
+        assert!(!text.contains(form), "`{form}` in {text}");
+    }
+}
+
+// rows: SK-A13, SK-P14, SK-A4
+#[tokio::test]
+async fn hidden_arguments_get_to_the_tool_and_nowhere_else() {
+    for (job, wanted) in
+        [("ship", "[masked]"), ("fails", "401: [masked] was refused"), ("is lost", "[masked]")]
+    {
+        let stage = stage().await;
+        let (_, told) = stage.run("a", job).await;
+        let given = stage.given.lock().unwrap().clone();
+        let expected = json!({"job": job, "api_url": "https://ci.example.com", "token": SENTINEL});
+        assert_eq!(given, [expected], "{job}");
+        assert!(told.contains(wanted), "{job}: {told}");
+        assert_clean(&told);
+        let seen = stage.seen.lock().unwrap().clone();
+        assert_clean(&seen);
+        assert!(seen.contains("deploys") && !seen.contains("ci.example.com"), "{seen}");
+    }
+}
+
+// rows: SK-P14
+#[tokio::test]
+async fn tools_are_shown_only_where_their_system_is_connected() {
+    let stage = stage().await;
+    let (status, told) = stage.run("b", "ship").await;
+    assert_eq!(status, Status::Done);
+    assert!(told.contains("Jenkins integration is not configured."), "{told}");
+    assert!(!stage.seen.lock().unwrap().contains("deploys"));
+    assert_eq!(stage.given.lock().unwrap().len(), 0);
+    let names = |workspace| stage.engine.tools_in(workspace).len();
+    assert_eq!((names("a"), names("b")), (1, 0));
+}
+
+// rows: SK-A4
+#[tokio::test]
+async fn what_is_required_and_not_filled_in_is_named() {
+    let stage = stage().await;
+    let (_, told) = stage.run("half", "ship").await;
+    assert!(told.contains("Missing required parameters: token"), "{told}");
+    assert_eq!(stage.given.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn what_a_tool_wants_back_is_not_recorded_where_it_holds_such_a_value() {
+    let stage = stage().await;
+    let (_, told) = stage.run("a", "asks").await;
+    assert!(told.contains("may not be recorded"), "{told}");
+    assert_clean(&told);
+    assert_eq!(stage.engine.events(&"none".into(), Seq(0), 1).await.unwrap().len(), 0);
+}

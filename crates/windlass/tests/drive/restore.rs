@@ -1,0 +1,294 @@
+//! Files put back as they were at a place of a thread: what is put back, what is spared, and processes that die in
+//! between.
+
+use std::fs;
+use std::future::Future;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use serde_json::json;
+use windlass::adapter::clock::SystemClock;
+use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::machine::{Answer, EffectClass, Fact, Role, Seq, ThreadId};
+use windlass::port::journal::RunQuery;
+use windlass::port::tool::{CallContext, ToolOutput};
+use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::tool::builtin::{edit, write};
+use windlass::tool::{FunctionTool, Registry, WorkingFolder};
+use windlass::{Engine, FileFate, RestoreMode, Restored, Status, Task};
+
+use super::{Text, memory, party, registry, task};
+
+/// Each user message is one call: its tool, then its arguments.
+fn script() -> ScriptedModels {
+    ScriptedModels::new(|call| match call.request.messages.last() {
+        Some(last) if last.role == Role::User => {
+            let text = last.shown_text();
+            let (tool, arguments) = text.split_once(' ').unwrap();
+            Line::tool(tool, arguments)
+        }
+        Some(_) | None => Line::Say("done".into()),
+    })
+}
+
+/// `Write`, `Edit`, one that deletes through the folder, and one that goes round it.
+fn tools() -> Registry {
+    let remove =
+        FunctionTool::new("Remove", "deletes a file", |context: CallContext, path: Text| async move {
+            let folder = context.folder.unwrap();
+            let removed =
+                tokio::task::spawn_blocking(move || folder.remove(&folder.resolve(&path.text)?)).await;
+            match removed.unwrap() {
+                Ok(()) => ToolOutput::text("gone"),
+                Err(error) => ToolOutput::error(error.to_string()),
+            }
+        });
+    let round =
+        FunctionTool::new("Round", "writes without telling", |context: CallContext, path: Text| async move {
+            fs::write(context.folder.unwrap().path().join(path.text), "round").unwrap();
+            ToolOutput::text("done")
+        });
+    registry([write(), edit(), remove.effect_class(EffectClass::Once), round.effect_class(EffectClass::Once)])
+}
+
+async fn engine(folder: &Path, store: &MemoryStore) -> Engine {
+    let ports = Arc::new(store.clone());
+    let working = WorkingFolder::open(folder).unwrap();
+    memory(&script(), tools())
+        .ports(ports.clone(), ports.clone(), ports)
+        .folder(Arc::new(working))
+        .build()
+        .await
+        .unwrap()
+}
+
+fn store() -> MemoryStore {
+    MemoryStore::new(Arc::new(SystemClock::new()))
+}
+
+fn writes(path: &str, content: &str) -> String {
+    format!("Write {}", json!({"file_path": path, "content": content}))
+}
+
+/// Has one call made, and says where the thread then stands.
+async fn call(engine: &Engine, text: &str) -> Seq {
+    let outcome = engine.run(Task { thread: Some("t".into()), ..task(text) }).await.unwrap();
+    assert_eq!(outcome.status, Status::Done, "{outcome:?}");
+    engine.thread(&"t".into()).await.unwrap().head
+}
+
+async fn restore(engine: &Engine, at: Seq, mode: RestoreMode) -> Restored {
+    engine.restore_files(&ThreadId::from("t"), at, mode).await.unwrap()
+}
+
+fn fates(restored: &Restored) -> Vec<(&str, FileFate)> {
+    restored.files.iter().map(|file| (file.path.as_str(), file.fate)).collect()
+}
+
+fn read(folder: &Path, name: &str) -> Option<String> {
+    fs::read(folder.join(name)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+// rows: ZE-P9
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_tools_changed_is_put_back_at_a_fork() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), store());
+    let root = folder.path();
+    let engine = engine(root, &store).await;
+    fs::write(root.join("old.bin"), b"\xff\x00old").unwrap();
+    fs::write(root.join("gone.sh"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(root.join("gone.sh"), fs::Permissions::from_mode(0o750)).unwrap();
+    fs::write(root.join("same.txt"), "same").unwrap();
+    let at = call(&engine, &writes("before.txt", "first")).await;
+    call(&engine, &writes("old.bin", "new")).await;
+    call(&engine, &writes("deep/er/made.txt", "made")).await;
+    call(&engine, r#"Remove {"text":"gone.sh"}"#).await;
+    call(&engine, r#"Edit {"file_path":"before.txt","old_string":"first","new_string":"second"}"#).await;
+    call(&engine, &writes("before.txt", "third")).await;
+    call(&engine, &writes("same.txt", "same")).await;
+
+    let expected = [
+        ("before.txt", FileFate::Restored),
+        ("deep/er/made.txt", FileFate::Removed),
+        ("gone.sh", FileFate::Restored),
+        ("old.bin", FileFate::Restored),
+        ("same.txt", FileFate::Unchanged),
+    ];
+    let preview = restore(&engine, at, RestoreMode::Preview).await;
+    assert_eq!((fates(&preview), &preview.unseen), (expected.to_vec(), &vec![]));
+    assert_eq!(read(root, "before.txt").as_deref(), Some("third"), "a preview changes nothing");
+    let fork = engine.fork(&"t".into(), at, "ann".into(), None).await.unwrap();
+    let done = restore(&engine, at, RestoreMode::Spare).await;
+    assert_eq!(done, preview);
+    assert_eq!(fs::read(root.join("old.bin")).unwrap(), b"\xff\x00old");
+    assert_eq!(read(root, "before.txt").as_deref(), Some("first"));
+    assert_eq!(read(root, "deep/er/made.txt"), None);
+    assert_eq!(read(root, "gone.sh").as_deref(), Some("#!/bin/sh\n"));
+    let mode = fs::metadata(root.join("gone.sh")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o750);
+
+    // Once more changes nothing, also when the origin is gone: the fork names what it needs.
+    let again = restore(&engine, at, RestoreMode::Spare).await;
+    assert!(again.files.iter().all(|file| file.fate == FileFate::Unchanged), "{again:?}");
+    engine.delete(&"t".into()).await.unwrap();
+    let first = engine.restore_files(&fork, Seq(1), RestoreMode::Spare).await.unwrap();
+    assert_eq!(fates(&first), [("before.txt", FileFate::Removed)]);
+    assert_eq!(read(root, "before.txt"), None);
+}
+
+// rows: ZE-P9
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_else_changed_stays_unless_it_is_to_be_overwritten() {
+    let (folder, outside, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), store());
+    let root = folder.path();
+    let engine = engine(root, &store).await;
+    for name in ["theirs", "between", "linked", "dir", "read-only", "lost"] {
+        fs::write(root.join(name), "old").unwrap();
+        call(&engine, &writes(name, "new")).await;
+    }
+    fs::create_dir(root.join("sub")).unwrap();
+    call(&engine, &writes("sub/a", "new")).await;
+    // After the tool, between two of its changes, and in place of the file.
+    fs::write(root.join("theirs"), "NEW").unwrap();
+    fs::write(root.join("between"), "theirs").unwrap();
+    call(&engine, &writes("between", "again")).await;
+    fs::write(outside.path().join("a"), "new").unwrap();
+    fs::remove_file(root.join("linked")).unwrap();
+    symlink(outside.path().join("a"), root.join("linked")).unwrap();
+    fs::remove_dir_all(root.join("sub")).unwrap();
+    symlink(outside.path(), root.join("sub")).unwrap();
+    fs::remove_file(root.join("dir")).unwrap();
+    fs::create_dir(root.join("dir")).unwrap();
+    fs::set_permissions(root.join("read-only"), fs::Permissions::from_mode(0o444)).unwrap();
+    fs::remove_file(root.join("lost")).unwrap();
+    let large = "x".repeat(8 * 1024 * 1024 + 1);
+    fs::write(root.join("large"), &large).unwrap();
+    call(&engine, &writes("large", "small")).await;
+
+    let spared = restore(&engine, Seq(1), RestoreMode::Spare).await;
+    let expected = [
+        ("between", FileFate::ChangedSince),
+        ("dir", FileFate::Failed),
+        ("large", FileFate::NotKept),
+        ("linked", FileFate::Failed),
+        ("lost", FileFate::ChangedSince),
+        ("read-only", FileFate::Failed),
+        ("sub/a", FileFate::Failed),
+        ("theirs", FileFate::ChangedSince),
+    ];
+    assert_eq!(fates(&spared), expected);
+    assert_eq!(read(root, "theirs").as_deref(), Some("NEW"));
+    let overwritten = restore(&engine, Seq(1), RestoreMode::Overwrite).await;
+    let back = ["between", "lost", "theirs"];
+    for file in &overwritten.files {
+        assert_eq!(back.contains(&file.path.as_str()), file.fate == FileFate::Restored, "{file:?}");
+    }
+    assert!(back.iter().all(|name| read(root, name).as_deref() == Some("old")));
+    assert_eq!(read(outside.path(), "a").as_deref(), Some("new"), "it never leaves the folder");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_said_which_calls_may_have_changed_more() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), store());
+    let engine = engine(folder.path(), &store).await;
+    let at = call(&engine, r#"Round {"text":"first"}"#).await;
+    call(&engine, r#"Round {"text":"a"}"#).await;
+    call(&engine, &writes("../out", "refused")).await;
+    let restored = restore(&engine, at, RestoreMode::Spare).await;
+    let unseen: Vec<_> = restored.unseen.iter().map(|call| call.tool.as_str()).collect();
+    assert_eq!((unseen, restored.unseen_total, restored.files.len()), (vec!["Round"], 1, 0));
+    assert_eq!(read(folder.path(), "a").as_deref(), Some("round"));
+    let beyond = engine.restore_files(&"t".into(), Seq(9_999), RestoreMode::Preview).await;
+    assert!(beyond.unwrap_err().to_string().contains("event 9999 does not exist"));
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+/// A file is changed only where its record is in the journal, at whatever append the process dies.
+// rows: ZE-P9
+#[test]
+fn a_process_that_dies_at_any_append_leaves_a_file_that_can_be_put_back() {
+    let mut deaths = 0;
+    for fault in [AppendFault::DiesWritten, AppendFault::DiesNotWritten] {
+        for nth in 0.. {
+            let (folder, store) = (tempfile::tempdir().unwrap(), store());
+            let root = folder.path();
+            fs::write(root.join("a"), "old").unwrap();
+            (0..nth).for_each(|_| store.fail_append(AppendFault::Nothing));
+            store.fail_append(fault);
+            let died = runtime().block_on(async {
+                let (engine, text) = (engine(root, &store).await, writes("a", "new"));
+                tokio::select! {
+                    biased;
+                    () = store.died() => true,
+                    _ = call(&engine, &text) => false,
+                }
+            });
+            if !died {
+                break;
+            }
+            deaths += 1;
+            let changed = read(root, "a").as_deref() == Some("new");
+            runtime().block_on(check_after_death(root, &store.restarted(), (changed, nth)));
+        }
+    }
+    assert!(deaths >= 2 * 4, "{deaths}");
+}
+
+async fn check_after_death(root: &Path, store: &MemoryStore, (changed, nth): (bool, usize)) {
+    let engine = engine(root, store).await;
+    let thread = ThreadId::from("t");
+    let events = engine.events(&thread, Seq(0), 1_000).await.unwrap();
+    let recorded = events.iter().any(|one| matches!(one.event.fact, Fact::FileChanging { .. }));
+    assert!(recorded || !changed, "append {nth}: the file was changed before it was recorded");
+    engine.recover().await.unwrap();
+    let Some(row) = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().pop() else { return };
+    let mut outcome = engine.wait(&row.view.run).await.unwrap();
+    while outcome.status == Status::Paused {
+        for open in &outcome.meta.interrupts {
+            engine.answer(&thread, &open.interrupt, Answer::Retry, party("ann")).await.unwrap();
+        }
+        outcome = engine.wait(&row.view.run).await.unwrap();
+    }
+    assert_eq!(read(root, "a").as_deref(), Some("new"), "append {nth}");
+    let restored = restore(&engine, Seq(1), RestoreMode::Spare).await;
+    assert_eq!(fates(&restored), [("a", FileFate::Restored)], "append {nth}");
+    assert_eq!(read(root, "a").as_deref(), Some("old"));
+}
+
+/// Who restores dies between two files: done again, it ends where it would have.
+#[test]
+fn a_restore_that_dies_between_two_files_is_done_again() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), store());
+    let root = folder.path();
+    let names: Vec<String> = (10..30).map(|n| format!("{n}.txt")).collect();
+    let left = || names.iter().filter(|name| read(root, name).as_deref() == Some("new")).count();
+    runtime().block_on(async {
+        let engine = engine(root, &store).await;
+        for name in &names {
+            fs::write(root.join(name), "old").unwrap();
+            call(&engine, &writes(name, "new")).await;
+        }
+        let thread = ThreadId::from("t");
+        let mut dying = Box::pin(engine.restore_files(&thread, Seq(1), RestoreMode::Spare));
+        while left() == names.len() {
+            let polled = dying.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(polled, Poll::Pending), "it ended unseen");
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(left() > 0);
+    runtime().block_on(async {
+        let engine = engine(root, &store.restarted()).await;
+        let restored = restore(&engine, Seq(1), RestoreMode::Spare).await;
+        let of = |fate| restored.files.iter().filter(|file| file.fate == fate).count();
+        assert!(
+            of(FileFate::Unchanged) > 0 && of(FileFate::Unchanged) + of(FileFate::Restored) == names.len()
+        );
+    });
+    assert!(names.iter().all(|name| read(root, name).as_deref() == Some("old")));
+}

@@ -1,0 +1,171 @@
+//! Trial calls: the gate that runs pass, and what becomes of a call that nobody's run makes.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass::machine::{AutoRun, EffectClass, HookVerdict, Party, Rule, Terms, Verdict};
+use windlass::port::hook::{Hook, HookCall};
+use windlass::port::tool::{CallContext, Later, OutputPart, ToolOutput};
+use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::tool::builtin::request_human_approval;
+use windlass::tool::{FunctionTool, Registry};
+use windlass::{Builder, Consent, Engine, GrantDraft, Trial, Tried};
+
+use crate::drive::{Counter, Text, party, registry};
+
+fn models() -> ScriptedModels {
+    ScriptedModels::new(|_| Line::Say("unused".into()))
+}
+
+fn builder(registry: Registry) -> Builder {
+    Engine::builder().models(Arc::new(models())).tools(registry)
+}
+
+fn trial(tool: &str, text: &str, consent: Consent) -> Trial {
+    let arguments = json!({ "text": text });
+    Trial { tool: tool.into(), arguments, by: party("ann"), folder: None, consent, timeout_ms: 2_000 }
+}
+
+fn rule(verdict: Verdict, terms: Terms) -> Rule {
+    Rule { name: Some("said".into()), tools: vec!["pay".into()], terms, ..Rule::new(verdict) }
+}
+
+/// What became of it, in a word, with what decided.
+fn told(tried: &Tried) -> String {
+    match tried {
+        Tried::Unknown => "unknown".into(),
+        Tried::Unfit { reason } => format!("unfit: {reason}"),
+        Tried::Denied { by, .. } => format!("denied by {by}"),
+        Tried::Asks { by, yours, .. } => format!("asks by {by}, {}", if *yours { "mine" } else { "theirs" }),
+        Tried::Ran(result) => {
+            let texts = result.parts.iter().map(|part| match part {
+                OutputPart::Text(text) => text.chars().take(80).collect(),
+                other => format!("{other:?}"),
+            });
+            let how = if result.error { "failed" } else { "ran" };
+            format!("{how} by {}: {}", result.by, texts.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+// rows: SK-A1
+#[tokio::test]
+async fn a_trial_call_passes_the_gate_of_a_run() {
+    let others = quorum_of("user:eve");
+    for (rules, auto_run, consent, wanted, runs) in [
+        (vec![], AutoRun::Ask, Consent::NotYet, "asks by annotations, mine", 0),
+        (vec![], AutoRun::Ask, Consent::Given, "ran by annotations, approved: said a", 1),
+        (vec![], AutoRun::Everything, Consent::NotYet, "ran by auto-run: said a", 1),
+        (
+            vec![rule(Verdict::Allow, Terms::default())],
+            AutoRun::Ask,
+            Consent::NotYet,
+            "ran by said: said a",
+            1,
+        ),
+        (
+            vec![rule(Verdict::Deny, Terms::default())],
+            AutoRun::Everything,
+            Consent::Given,
+            "denied by said",
+            0,
+        ),
+        (vec![rule(Verdict::Ask, others)], AutoRun::Everything, Consent::Given, "asks by said, theirs", 0),
+    ] {
+        let counter = Counter::default();
+        let tools = registry([counter.tool("pay", EffectClass::Once)]);
+        let engine = builder(tools).rules(rules).auto_run(auto_run).build().await.unwrap();
+        let tried = engine.try_tool(trial("pay", "a", consent)).await.unwrap();
+        assert_eq!((told(&tried).as_str(), counter.count()), (wanted, runs));
+    }
+}
+
+pub fn quorum_of(who: &str) -> Terms {
+    let of = [windlass::machine::Approver::try_from(who.to_owned()).unwrap()].into();
+    let quorum = windlass::machine::Quorum { count: 1, of };
+    Terms { quorums: [quorum].into(), ..Terms::default() }
+}
+
+struct Never;
+
+#[async_trait::async_trait]
+impl Hook for Never {
+    async fn before_tool(&self, _: HookCall<'_>) -> HookVerdict {
+        HookVerdict::Deny { reason: "not here".into() }
+    }
+}
+
+#[tokio::test]
+async fn the_programs_own_check_counts_as_well() {
+    let counter = Counter::default();
+    let tools = registry([counter.tool("look", EffectClass::Pure)]);
+    let engine = builder(tools).hook(Arc::new(Never)).build().await.unwrap();
+    let tried = engine.try_tool(trial("look", "a", Consent::Given)).await.unwrap();
+    assert_eq!(tried, Tried::Denied { by: "hook".into(), reason: Some("not here".into()) });
+    assert_eq!(counter.count(), 0);
+}
+
+#[tokio::test]
+async fn a_counted_grant_is_used_up_by_trials() {
+    let counter = Counter::default();
+    let engine = builder(registry([counter.tool("pay", EffectClass::Once)])).build().await.unwrap();
+    let draft = GrantDraft {
+        user: "ann".into(),
+        tool: "pay".into(),
+        arguments: Vec::new(),
+        count: Some(1),
+        expires_at: None,
+        by: "ann".into(),
+    };
+    engine.grant(draft).await.unwrap();
+    let first = engine.try_tool(trial("pay", "a", Consent::NotYet)).await.unwrap();
+    assert!(told(&first).starts_with("ran by grant "), "{first:?}");
+    let second = engine.try_tool(trial("pay", "a", Consent::NotYet)).await.unwrap();
+    assert_eq!(told(&second), "asks by annotations, mine");
+    // Another person's grant is not theirs.
+    let by = Party { principal: "bob".into(), ..party("bob") };
+    let other = engine.try_tool(Trial { by, ..trial("pay", "a", Consent::NotYet) }).await.unwrap();
+    assert_eq!((told(&other).as_str(), counter.count()), ("asks by annotations, mine", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_a_tool_does_the_call_comes_to_an_end() {
+    let read = || windlass::machine::Annotations { read_only_hint: true, ..Default::default() };
+    let tools = registry(
+        [
+            FunctionTool::new("hang", "", |_: CallContext, _: Text| std::future::pending::<ToolOutput>()),
+            FunctionTool::new("crash", "", |_: CallContext, text: Text| async move {
+                if text.text.is_empty() { ToolOutput::text("") } else { panic!("boom") }
+            }),
+            FunctionTool::new("later", "", |_: CallContext, _: Text| async move {
+                let rest = windlass::machine::Rest::AsTheCall;
+                ToolOutput::later(Later { after_ms: 5, state: None, rest })
+            }),
+            FunctionTool::new("long", "", |_: CallContext, _: Text| async move {
+                ToolOutput::text("x".repeat(1_000_000))
+            }),
+        ]
+        .map(|tool| tool.annotations(read())),
+    );
+    let tools = tools.add(Arc::new(request_human_approval(None))).unwrap();
+    let engine = builder(tools).build().await.unwrap();
+    let call = async |tool: &str| engine.try_tool(trial(tool, "a", Consent::NotYet)).await.unwrap();
+    let unknown = "failed by annotations: Nobody knows what became of the call: ";
+    assert_eq!(told(&call("hang").await), format!("{unknown}it took longer than 2000 ms"));
+    assert_eq!(told(&call("crash").await), format!("{unknown}it crashed: boom"));
+    assert!(told(&call("later").await).contains("takes a conversation"));
+    let Tried::Ran(long) = call("long").await else { panic!() };
+    let OutputPart::Text(text) = &long.parts[0] else { panic!() };
+    assert!(text.chars().count() <= 100_000, "{}", text.len());
+    assert_eq!(told(&call("none").await), "unknown");
+    let odd = Trial { arguments: json!({"text": 1}), ..trial("long", "", Consent::Given) };
+    assert!(told(&engine.try_tool(odd).await.unwrap()).starts_with("unfit: `/text`"));
+    let asks = Trial {
+        arguments: json!({"checkpoint": "go", "summary": "Go?"}),
+        ..trial("request_human_approval", "", Consent::Given)
+    };
+    assert_eq!(
+        told(&engine.try_tool(asks).await.unwrap()),
+        "unfit: the tool asks people, which takes a conversation"
+    );
+}
