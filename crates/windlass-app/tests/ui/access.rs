@@ -1,0 +1,92 @@
+//! Who may do what, and what becomes of a page whose session ends.
+
+use super::page::Page;
+use super::scripted;
+use crate::cli::model::Turn;
+use crate::http::Server;
+use crate::http::auth::{PASSWORD, administrator, member};
+
+/// A browser in which somebody has signed in by the form.
+async fn signed_in_as(server: &Server, email: &str) -> Page {
+    let page = Page::open(server).await;
+    page.go("/").await;
+    sign_in(&page, email, PASSWORD).await;
+    page
+}
+
+async fn sign_in(page: &Page, email: &str, password: &str) {
+    page.write("[name=email]", email).await;
+    page.write("[name=password]", password).await;
+    page.press("Sign in").await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_a_right_one_lets_in() {
+    let server = Server::start(&[]);
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    let page = Page::open(&server).await;
+    page.go("/usage").await;
+    sign_in(&page, "ann@example.com", "not the word").await;
+    page.until("it is refused", "return all('[role=alert]').length === 1").await;
+    sign_in(&page, "ann@example.com", PASSWORD).await;
+    // Where somebody wanted to go, they arrive.
+    page.sees("Nothing ran in this time").await;
+    page.go("/settings").await;
+    page.press("Sign out of this browser").await;
+    page.sees("Sign in to Windlass").await;
+    page.ends_but_for(&["401"]).await;
+}
+
+#[tokio::test]
+async fn a_viewer_looks_and_starts_nothing() {
+    let server = Server::start(&[]);
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "vic@example.com", "viewer").await;
+    let page = signed_in_as(&server, "vic@example.com").await;
+    page.sees("You may look at what others do here").await;
+    let words = page.words().await;
+    assert!(!words.contains("New conversation"), "{words}");
+    assert_eq!(page.number_of("[data-key=composer]").await, 0);
+    page.go("/settings/team").await;
+    page.sees("Settings").await;
+    assert!(!page.words().await.contains("Invite somebody"));
+    page.ends_but_for(&["401"]).await;
+}
+
+#[tokio::test]
+async fn a_session_that_ends_takes_nothing_of_what_was_typed() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    let page = signed_in_as(&server, "ann@example.com").await;
+    page.write("[data-key=composer]", "a long thought").await;
+    page.driver.delete_all_cookies().await.unwrap();
+    page.say("").await;
+    page.sees("Your session has ended").await;
+    page.write(".veil [name=password]", PASSWORD).await;
+    page.press("Sign in").await;
+    page.misses("Your session has ended").await;
+    page.until("it is still there", "return all('[data-key=composer]')[0].value === 'a long thought'").await;
+    page.say("").await;
+    page.sees("It is said.").await;
+    page.ends_but_for(&["401", "the request carries no credential"]).await;
+}
+
+#[tokio::test]
+async fn what_is_somebody_elses_is_not_here() {
+    let server = scripted(vec![Turn::Say("A secret.")]);
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    let own = Page::signed_in(&server).await;
+    own.say("Tell.").await;
+    own.sees("A secret.").await;
+    let thread = own.thread().await;
+    own.ends().await;
+    let page = signed_in_as(&server, "ann@example.com").await;
+    page.sees("What shall be done").await;
+    page.go(&format!("/chat/{thread}")).await;
+    page.sees("This conversation is not here").await;
+    assert!(!page.words().await.contains("A secret."));
+    page.ends_but_for(&["401", "404"]).await;
+}

@@ -1,0 +1,216 @@
+//! How the page feels: on a phone, in the dark, by keyboard alone, without a connection, and to a screen reader.
+
+use serde_json::{Value, json};
+use thirtyfour::prelude::*;
+
+use super::page::Page;
+use super::{asked, scripted, write};
+use crate::cli::model::Turn;
+use crate::http::Server;
+
+/// Every page, with words that it shows when it is there.
+const PAGES: &[(&str, &str)] = &[
+    ("/", "What shall be done"),
+    ("/inbox", "Inbox"),
+    ("/runs", "How it ended"),
+    ("/library", "Library"),
+    ("/library/agents", "Definition"),
+    ("/library/integrations", "Nothing is connected"),
+    ("/library/grants", "No grants"),
+    ("/usage", "Approval rate"),
+    ("/settings", "Sign out of this browser"),
+    ("/settings/asking", "Allow list"),
+    ("/settings/keys", "Make a key"),
+    ("/settings/sessions", "this one"),
+    ("/settings/team", "Invite somebody"),
+    ("/settings/limits", "Nothing is limited"),
+    ("/settings/look", "Density"),
+];
+
+fn writer() -> Server {
+    let text = "# A heading\n\nSome `code`, **words** and a [link](https://example.com).\n\n\
+        | a | b |\n|---|---|\n| 1 | 2 |\n\n```rust\nfn main() {}\n```\n\n- [x] done\n- open\n\n> said";
+    scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say(text)])
+}
+
+/// A window as narrow as a small phone's.
+async fn narrow(page: &Page) {
+    // A window without a screen is never narrower than 500 pixels; the page in it can be.
+    let size = json!({"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true});
+    page.devtools("Emulation.setDeviceMetricsOverride", size).await;
+}
+
+async fn nothing_sticks_out(page: &Page, what: &str) {
+    let wide = "if (document.documentElement.scrollWidth <= 360 && document.querySelector('main').scrollWidth <= 360) return [];\
+        return [...document.querySelectorAll('main *')].filter((one) => one.getBoundingClientRect().right > 361 && !one.closest('pre, .table'))\
+        .map((one) => one.outerHTML.slice(0, 120))";
+    let wide = page.run(wide, vec![]).await;
+    assert_eq!(wide, json!([]), "{what} is wider than the window");
+}
+
+#[tokio::test]
+async fn a_phone_shows_every_page_without_scrolling_aside() {
+    let server = writer();
+    let page = asked(&server).await;
+    narrow(&page).await;
+    nothing_sticks_out(&page, "an approval").await;
+    let thread = page.thread().await;
+    page.go(&format!("/chat/{thread}")).await;
+    page.sees("May Write run?").await;
+    page.press("Approve").await;
+    page.sees("A heading").await;
+    nothing_sticks_out(&page, "a conversation").await;
+    for (path, words) in PAGES {
+        page.go(path).await;
+        page.sees(words).await;
+        nothing_sticks_out(&page, path).await;
+    }
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn on_a_phone_the_sidebar_opens_and_closes_behind_whoever_goes() {
+    let server = writer();
+    let page = asked(&server).await;
+    narrow(&page).await;
+    page.driver.refresh().await.unwrap();
+    page.sees("May Write run?").await;
+    let state = async || page.run("return document.querySelector('.shell').dataset.sidebar", vec![]).await;
+    let inside = "const left = document.querySelector('.sidebar .inside'); return all('.sidebar .inside').length > 0 && left.getBoundingClientRect().right > 100";
+    if state().await == "closed" {
+        page.press("Show or hide the sidebar").await;
+    }
+    page.until("the sidebar is open", inside).await;
+    page.press("Library").await;
+    page.sees("Agents and models").await;
+    assert_eq!(state().await, "closed");
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn shortcuts_go_focus_answer_and_tell_of_themselves() {
+    let server = writer();
+    let page = asked(&server).await;
+    page.run("document.activeElement.blur()", vec![]).await;
+    page.types("?").await;
+    page.sees("Approve or deny the first call that waits").await;
+    page.types(Key::Escape + "").await;
+    page.misses("Approve or deny the first call that waits").await;
+    page.run("document.activeElement.blur()", vec![]).await;
+    page.types("/").await;
+    page.until("writing", "return document.activeElement.dataset.key === 'composer'").await;
+    page.types("a?").await;
+    page.until("typing is no shortcut", "return document.activeElement.value === 'a?'").await;
+    page.run("document.activeElement.blur()", vec![]).await;
+    page.types("a").await;
+    page.sees("A heading").await;
+    page.types("gu").await;
+    page.sees("Approval rate").await;
+    page.types("gn").await;
+    page.sees("What shall be done").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn everything_is_reached_by_the_tab_key_and_seen_when_it_is() {
+    let server = writer();
+    let page = asked(&server).await;
+    page.run("document.activeElement.blur(); document.body.tabIndex = -1; document.body.focus()", vec![])
+        .await;
+    let mut names = Vec::new();
+    for _ in 0..60 {
+        page.types(Key::Tab + "").await;
+        let look = "const one = document.activeElement; if (one === document.body) return ['', true, true]; const style = getComputedStyle(one); const box = one.getBoundingClientRect();\
+            return [one.dataset.key || named(one).slice(0, 40), style.outlineStyle !== 'none' || style.boxShadow !== 'none' || one.closest('.composer') !== null, box.bottom > 0]";
+        let focus = page.run(look, vec![]).await;
+        assert_eq!((&focus[1], &focus[2]), (&json!(true), &json!(true)), "no focus can be seen on {focus}");
+        names.push(focus[0].as_str().unwrap().to_owned());
+    }
+    assert_eq!(names[0], "Skip to the page", "{names:?}");
+    for wanted in
+        ["New conversation", "Usage", "search", "approve", "deny", "Edit…", "composer", "Attach files"]
+    {
+        assert!(names.iter().any(|name| name == wanted), "no way to `{wanted}`: {names:?}");
+    }
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn the_dark_is_dark_and_stays() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    let light = "const [r, g, b] = getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number); return r + g + b";
+    let shade = async || page.run(light, vec![]).await.as_f64().unwrap();
+    page.go("/settings/look").await;
+    page.press("light").await;
+    assert!(shade().await > 600.0, "{}", shade().await);
+    page.press("dark").await;
+    assert!(shade().await < 200.0, "{}", shade().await);
+    page.driver.refresh().await.unwrap();
+    page.sees("Density").await;
+    assert!(shade().await < 200.0);
+    page.press("as the system has it").await;
+    page.devtools(
+        "Emulation.setEmulatedMedia",
+        json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]}),
+    )
+    .await;
+    assert!(shade().await < 200.0);
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn without_the_server_the_page_shows_what_it_has_and_says_so() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let place = server.address.trim_start_matches("http://").to_owned();
+    let page = Page::signed_in(&server).await;
+    page.say("Speak.").await;
+    page.sees("It is said.").await;
+    let user = server.kill();
+    page.sees("Not connected").await;
+    page.sees("It is said.").await;
+    let command = user.command(&["serve", "--listen", &place]);
+    let _server = Server::spawn(user, command);
+    page.misses("Not connected").await;
+    page.ends_but_for(&["net::ERR_"]).await;
+}
+
+/// What axe finds on the page that is shown, if it is serious.
+async fn barriers(page: &Page, axe: &str) -> Vec<Value> {
+    page.driver.execute(axe, vec![]).await.unwrap();
+    let look = "return axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations\
+        .filter((one) => ['serious', 'critical'].includes(one.impact))\
+        .map((one) => [one.id, one.help, one.nodes.slice(0, 4).map((node) => [node.target.join(' '), node.any[0]?.message ?? node.html])]))";
+    page.run(look, vec![]).await.as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn no_page_has_a_serious_barrier_in_light_or_dark() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/ui/node_modules/axe-core/axe.min.js");
+    let axe = std::fs::read_to_string(path).expect("axe-core, which `cargo xtask test` installs");
+    let server = writer();
+    let page = asked(&server).await;
+    let thread = page.thread().await;
+    let mut found = Vec::new();
+    for theme in ["light", "dark"] {
+        page.run("localStorage.setItem('windlass.theme', arguments[0])", vec![theme.into()]).await;
+        let chat = format!("/chat/{thread}");
+        let waits = if theme == "light" { "May Write run?" } else { "A heading" };
+        for (path, words) in [(&*chat, waits)].iter().chain(PAGES) {
+            page.go(path).await;
+            page.sees(words).await;
+            page.until("it is whole", "return document.querySelectorAll('[aria-busy=true]').length === 0")
+                .await;
+            found.extend(barriers(&page, &axe).await.into_iter().map(|one| format!("{theme} {path}: {one}")));
+            if *path == chat && theme == "light" {
+                page.press("Approve").await;
+                page.sees("A heading").await;
+                found.extend(
+                    barriers(&page, &axe).await.into_iter().map(|one| format!("{theme} answer: {one}")),
+                );
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+    page.ends().await;
+}

@@ -1,0 +1,120 @@
+//! What a model or a tool says is shown and never obeyed: no script runs, nothing is fetched, no link leads into code.
+//!
+//! The texts are data, in `hostile/`: one for each line, in which `\n` is a line break. Each is said by a model, and
+//! each is what a tool returns.
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::scripted_for;
+use crate::cli::User;
+use crate::cli::model::Turn;
+
+const TEXTS: &str = include_str!("hostile/texts.txt");
+
+/// Leaves a mark if it is obeyed; the server that it names is nobody's.
+fn texts() -> Vec<String> {
+    let lines = TEXTS.lines().filter(|line| !line.is_empty() && !line.starts_with("## "));
+    lines.map(|line| line.replace("\\n", "\n")).collect()
+}
+
+/// What the page may not have in it: each rule names what breaks it.
+const RULES: &str = r"
+    const found = [];
+    const said = [...document.querySelectorAll('.transcript, .ask')];
+    const inside = (css) => said.flatMap((one) => [...one.querySelectorAll(css)]);
+    if (window.__pwned !== undefined || ({}).pwned !== undefined || document.documentElement.dataset.pwned) found.push('a script ran');
+    for (const one of inside('*')) {
+      for (const { name, value } of one.attributes) {
+        if (/^on/i.test(name)) found.push(`${one.tagName} has ${name}`);
+        if (/^(href|src|action|formaction|xlink:href|data|poster|srcset)$/i.test(name) && !/^(https?:|mailto:|#|\/)/i.test(value)) found.push(`${name} is ${value}`);
+        if (name === 'style' && /url|expression|position/i.test(value)) found.push(`style is ${value}`);
+        if (name === 'id' && /^(app|main|attributes|body)$/.test(value)) found.push(`id is ${value}`);
+      }
+    }
+    for (const one of inside('script, style, link, meta, base, object, embed, applet, img, video, audio, source, picture, math, form:not(form.said), dialog, template, portal, frame, frameset')) found.push(`a ${one.tagName}`);
+    for (const one of inside('svg')) if (one.querySelector('script, animate, set, foreignObject, use, a, image')) found.push('an SVG that does something');
+    for (const one of inside('iframe')) if (one.getAttribute('sandbox') !== '' || one.src) found.push(`a frame: ${one.outerHTML.slice(0, 80)}`);
+    for (const one of inside('a[target]')) if (!one.rel.includes('noopener')) found.push('a link that is followed back');
+    for (const one of performance.getEntriesByType('resource')) if (new URL(one.name).origin !== location.origin && !one.name.startsWith('data:')) found.push(`fetched ${one.name}`);
+    if (!document.getElementById('app') || location.pathname.split('/')[1] !== 'chat') found.push('the page is another');
+    return found;";
+
+async fn obeys_nothing(page: &Page) {
+    let found = page.run(RULES, vec![]).await;
+    assert_eq!(found, json!([]), "what was obeyed");
+}
+
+/// Presses every link and code button that was said, and comes back.
+async fn press_all(page: &Page) {
+    let press = "for (const one of document.querySelectorAll('.markdown a, .markdown button, .result a')) {\
+        one.addEventListener('click', (event) => event.preventDefault(), { once: true });\
+        one.click(); one.dispatchEvent(new MouseEvent('mouseover', { bubbles: true })); one.focus(); }\
+        return true";
+    assert_eq!(page.run(press, vec![]).await, Value::Bool(true));
+}
+
+#[test]
+fn there_are_enough_of_them() {
+    let texts = texts();
+    let kinds = std::collections::BTreeSet::from_iter(&texts);
+    assert!(kinds.len() >= 60 && kinds.len() == texts.len(), "{} of {}", kinds.len(), texts.len());
+}
+
+/// Answers of a conversation that are all drawn at once, however small the window.
+const TOGETHER: usize = 9;
+
+#[tokio::test]
+async fn what_a_model_says_does_nothing() {
+    for some in texts().chunks(TOGETHER) {
+        // Each is an answer of its own: one that breaks out is seen at the next.
+        let turns = some.iter().map(|text| Turn::Say(text.clone().leak())).collect();
+        let server = scripted_for(User::new(), turns);
+        let page = Page::signed_in(&server).await;
+        page.say("Begin.").await;
+        page.thread().await;
+        for number in 1..=some.len() {
+            let answers = "return document.querySelectorAll('.entry.assistant:not([data-status=live]) .markdown').length === arguments[0]";
+            page.until_of("an answer", answers, vec![number.into()]).await;
+            page.until("it is done", "return all('.stop').length === 0").await;
+            if number < some.len() {
+                page.say("More.").await;
+            }
+        }
+        press_all(&page).await;
+        obeys_nothing(&page).await;
+        // Read again from the journal.
+        page.driver.refresh().await.unwrap();
+        let all = "return document.querySelectorAll('.entry.assistant').length === arguments[0]";
+        page.until_of("every answer", all, vec![some.len().into()]).await;
+        press_all(&page).await;
+        obeys_nothing(&page).await;
+        page.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_tool_returns_does_nothing() {
+    let texts = texts();
+    let user = User::new();
+    user.run(&["auto-run", "everything"]).exits(0);
+    let mut calls: Vec<(&'static str, Value)> = Vec::new();
+    for text in &texts {
+        let command = format!("cat <<'END-OF-TEXT'\n{text}\nEND-OF-TEXT");
+        calls.push(("Bash", json!({"command": command})));
+    }
+    let turns: Vec<Turn> = calls.chunks(16).map(|some| Turn::Call(some.to_vec())).collect();
+    let server = scripted_for(user, turns);
+    let page = Page::signed_in(&server).await;
+    page.say("Begin.").await;
+    page.sees("Done.").await;
+    let number = texts.len();
+    let open = "document.querySelectorAll('details.call').forEach((one) => (one.open = true)); return document.querySelectorAll('.call .result').length >= arguments[0]";
+    page.until_of("every result", open, vec![number.into()]).await;
+    press_all(&page).await;
+    obeys_nothing(&page).await;
+    let shown = "return document.querySelector('.transcript').textContent.split('window.__pwned=1').length";
+    let shown = page.run(shown, vec![]).await;
+    assert!(shown.as_u64() > Some(60), "the texts are not there: {shown}");
+    page.ends_but_for(&["about:srcdoc"]).await;
+}

@@ -1,0 +1,43 @@
+//! The web UI as people use it: the real server, a model that says what the test tells it to, and a real browser.
+//!
+//! What the API answers is shown elsewhere; here counts what can be seen, pressed and typed.
+
+mod access;
+mod asks;
+mod feel;
+mod hostile;
+mod page;
+mod places;
+mod talk;
+mod weight;
+
+use serde_json::{Value, json};
+
+use self::page::Page;
+use crate::cli::User;
+use crate::cli::model::{Model, Turn};
+use crate::http::Server;
+
+/// A server whose model says this, in every conversation.
+fn scripted(turns: Vec<Turn>) -> Server {
+    scripted_for(User::new(), turns)
+}
+
+/// The same over a user's store.
+fn scripted_for(user: User, turns: Vec<Turn>) -> Server {
+    let command = Model::start(turns).command(&user, &["serve", "--listen", "127.0.0.1:0"]);
+    Server::spawn(user, command)
+}
+
+/// A call that asks before it writes a file.
+fn write(path: &str) -> (&'static str, Value) {
+    ("Write", json!({"file_path": path, "content": "first line\nsecond line\n"}))
+}
+
+/// A conversation that waits for a word about one call.
+async fn asked(server: &Server) -> Page {
+    let page = Page::signed_in(server).await;
+    page.say("Write it.").await;
+    page.sees("May Write run?").await;
+    page
+}

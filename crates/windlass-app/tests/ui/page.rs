@@ -1,0 +1,278 @@
+//! A browser on the server's pages: Debian's Chromium without a window, driven over WebDriver.
+//!
+//! Every wait is for something that the page shows, and bounded. A page that wrote an error to its console, or tried
+//! what its policy forbids, has failed, whatever it shows.
+
+use std::io::{BufRead, BufReader};
+use std::mem::ManuallyDrop;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thirtyfour::prelude::*;
+use thirtyfour::{ChromiumLikeCapabilities, Key, TypingData};
+
+use crate::http::Server;
+
+/// As long as the slowest machine may take for one thing to be shown.
+const LONGEST_WAIT_MS: u64 = 20_000;
+
+const FLAGS: &[&str] = &[
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--window-size=1280,900",
+];
+
+/// What the scripts of the tests look with: who sees is a person, so that only what is shown counts.
+const EYES: &str = r"
+    const shown = (one) => one.checkVisibility({ visibilityProperty: true }) && one.getClientRects().length > 0;
+    const named = (one) => (one.getAttribute('aria-label') ?? (one.innerText || one.value || '')).trim().replace(/\s+/g, ' ');
+    const all = (css) => [...document.querySelectorAll(css)].filter(shown);
+    const button = (name) => all('button, a, summary, label, [role=tab], option').find((one) => !one.disabled && named(one) === name);
+    const text = () => document.body.innerText;
+";
+
+/// A browser and the driver that belongs to it. Both end with it.
+pub struct Page {
+    address: String,
+    process: Driver,
+    // A session that a failed test left ends with its driver: to end it in `drop` waits for this thread's own runtime.
+    pub driver: ManuallyDrop<WebDriver>,
+}
+
+/// ChromeDriver on a port of its own, with a folder for the browser.
+struct Driver {
+    process: Child,
+    folder: tempfile::TempDir,
+    address: String,
+}
+
+impl Driver {
+    /// The driver wants its port on both loopback addresses; where somebody else has one of them, it ends.
+    fn start() -> Self {
+        (0..10).find_map(|_| Self::once()).expect("a port for the driver, and what it prints when it has one")
+    }
+
+    fn once() -> Option<Self> {
+        let mut process = Command::new("chromedriver")
+            .args(["--port=0", "--log-level=SEVERE"])
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("Debian's `chromium-driver`, which `cargo xtask test` installs");
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let port = lines.find_map(|line| {
+            Some(line.split_once("successfully on port ")?.1.trim_end_matches('.').to_owned())
+        });
+        std::thread::spawn(move || lines.for_each(drop));
+        let Some(port) = port else {
+            let _ = process.wait();
+            return None;
+        };
+        let address = format!("http://127.0.0.1:{port}");
+        Some(Self { process, folder: tempfile::tempdir().unwrap(), address })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // The whole group: a browser outlives a driver that is killed.
+        let group = format!("-{}", self.process.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        let _ = self.process.wait();
+    }
+}
+
+impl Page {
+    /// Opens a browser that has no session with this server yet.
+    pub async fn open(server: &Server) -> Self {
+        let process = Driver::start();
+        let mut wanted = DesiredCapabilities::chrome();
+        for flag in FLAGS {
+            wanted.add_arg(flag).unwrap();
+        }
+        wanted.add_arg(&format!("--user-data-dir={}", process.folder.path().display())).unwrap();
+        wanted.set("goog:loggingPrefs", json!({"browser": "ALL"})).unwrap();
+        let driver = WebDriver::new(&process.address, wanted).await.unwrap();
+        driver.set_script_timeout(Duration::from_secs(90)).await.unwrap();
+        Self { address: server.address.clone(), process, driver: ManuallyDrop::new(driver) }
+    }
+
+    /// Opens a browser in which the local administrator has signed in by a one-time link.
+    pub async fn signed_in(server: &Server) -> Self {
+        let page = Self::open(server).await;
+        let said = server.user.run(&["admin", "link", "--address", &server.address]).exits(0);
+        page.driver.goto(said.out.trim()).await.unwrap();
+        page.driver.find(By::Tag("button")).await.unwrap().click().await.unwrap();
+        page.until("there is a composer", "return document.querySelector('[data-key=composer]')").await;
+        page
+    }
+
+    /// Goes to a path as a fresh page.
+    pub async fn go(&self, path: &str) {
+        self.driver.goto(format!("{}{path}", self.address)).await.unwrap();
+    }
+
+    /// What a script returns, which may look with [`EYES`].
+    pub async fn run(&self, script: &str, arguments: Vec<Value>) -> Value {
+        let script = format!("{EYES}\n{script}");
+        self.driver.execute(script, arguments).await.unwrap().json().clone()
+    }
+
+    /// Waits in the page until a script returns something that counts as true.
+    pub async fn until(&self, what: &str, script: &str) -> Value {
+        self.until_of(what, script, vec![]).await
+    }
+
+    /// The same for a script with arguments.
+    pub async fn until_of(&self, what: &str, script: &str, arguments: Vec<Value>) -> Value {
+        let found = self.look(script, arguments).await;
+        match found {
+            Some(found) => found.json().clone(),
+            None => panic!("never: {what}; the page:\n{}", self.words().await),
+        }
+    }
+
+    async fn look(
+        &self,
+        script: &str,
+        arguments: Vec<Value>,
+    ) -> Option<thirtyfour::session::scriptret::ScriptRet> {
+        let script = format!(
+            "{EYES}\nconst own = arguments;\nconst end = performance.now() + {LONGEST_WAIT_MS};\n\
+             const once = () => {{ {} }};\n\
+             return new Promise((resolve) => {{\n\
+               const look = () => {{\n\
+                 let found = null;\n\
+                 try {{ found = once(); }} catch (error) {{ found = null; }}\n\
+                 if (found) resolve(found); else if (performance.now() > end) resolve(null); else setTimeout(look, 20);\n\
+               }};\n look();\n}});",
+            script.replace("arguments", "own")
+        );
+        let found = self.driver.execute(script, arguments).await.unwrap();
+        (!found.json().is_null()).then_some(found)
+    }
+
+    /// Waits until a text is shown.
+    pub async fn sees(&self, words: &str) {
+        self.until_of(
+            &format!("“{words}” is shown"),
+            "return text().includes(arguments[0])",
+            vec![words.into()],
+        )
+        .await;
+    }
+
+    /// Waits until a text is not shown any more.
+    pub async fn misses(&self, words: &str) {
+        let what = format!("“{words}” is gone");
+        self.until_of(&what, "return !text().includes(arguments[0])", vec![words.into()]).await;
+    }
+
+    /// All that is shown, as text.
+    pub async fn words(&self) -> String {
+        self.run("return text()", vec![]).await.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits for an element that can be seen.
+    pub async fn element(&self, css: &str) -> WebElement {
+        self.found(css, "return all(arguments[0])[0]").await
+    }
+
+    /// Presses what bears this name, once it can be pressed.
+    pub async fn press(&self, name: &str) {
+        let button = self.found(name, "return button(arguments[0])").await;
+        if let Err(error) = button.click().await {
+            // It may have been drawn anew meanwhile, or something slid over it.
+            let again = self.found(name, "return button(arguments[0])").await;
+            again.click().await.unwrap_or_else(|_| panic!("`{name}` cannot be pressed: {error}"));
+        }
+    }
+
+    async fn found(&self, name: &str, script: &str) -> WebElement {
+        match self.look(script, vec![name.into()]).await {
+            Some(found) => found.element().unwrap(),
+            None => panic!("there is no `{name}`; the page:\n{}", self.words().await),
+        }
+    }
+
+    /// Writes into a field, in place of what is there.
+    pub async fn write(&self, css: &str, words: &str) {
+        let field = self.element(css).await;
+        // Not `clear`, which takes the focus away.
+        field.send_keys(Key::Control + "a").await.unwrap();
+        field.send_keys(words).await.unwrap();
+    }
+
+    /// Types into whatever has the focus.
+    pub async fn types(&self, keys: impl Into<TypingData>) {
+        self.driver.action_chain().send_keys(keys).perform().await.unwrap();
+    }
+
+    /// Writes a message and sends it by the key.
+    pub async fn say(&self, words: &str) {
+        let field = self.element("[data-key=composer]").await;
+        field.send_keys(words).await.unwrap();
+        field.send_keys(Key::Enter + "").await.unwrap();
+    }
+
+    /// The thread whose conversation is shown.
+    pub async fn thread(&self) -> String {
+        let path =
+            self.until("a conversation is shown", "return location.pathname.match('^/chat/(.+)')?.[1]").await;
+        path.as_str().unwrap().to_owned()
+    }
+
+    /// How many elements there are that can be seen.
+    pub async fn number_of(&self, css: &str) -> u64 {
+        self.run("return all(arguments[0]).length", vec![css.into()]).await.as_u64().unwrap()
+    }
+
+    /// What the browser's console has, but for what is looked for in vain on purpose.
+    pub async fn complaints(&self, but_for: &[&str]) -> Vec<String> {
+        let log = self.driver.browser_log().await.unwrap();
+        log.into_iter()
+            .filter(|entry| entry.level == "SEVERE" || entry.message.contains("Content Security Policy"))
+            .map(|entry| entry.message)
+            .filter(|message| !but_for.iter().any(|known| message.contains(known)))
+            .collect()
+    }
+
+    /// Ends the visit: nothing has gone wrong on the way that the page did not show.
+    pub async fn ends(self) {
+        self.ends_but_for(&[]).await;
+    }
+
+    /// The same where some requests had to fail.
+    pub async fn ends_but_for(self, known: &[&str]) {
+        let complaints = self.complaints(known).await;
+        assert!(complaints.is_empty(), "{complaints:#?}");
+        WebDriver::clone(&self.driver).quit().await.unwrap();
+    }
+
+    /// Asks the browser itself for something that no page can do.
+    pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
+        let place = format!("{}/session/{}/goog/cdp/execute", self.process.address, self.driver.session_id());
+        let body = json!({"cmd": command, "params": parameters});
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let answer = client.post(place).json(&body).send().await.unwrap();
+        assert!(answer.status().is_success(), "{command}: {}", answer.text().await.unwrap());
+        answer.json::<Value>().await.unwrap()["value"].take()
+    }
+
+    /// What an API path answers to the person in the page.
+    pub async fn asks(&self, path: &str) -> Value {
+        let script = "return fetch('/api/v1' + arguments[0]).then((answer) => answer.json())";
+        self.run(script, vec![path.into()]).await
+    }
+}

@@ -1,0 +1,206 @@
+//! The other places: the sidebar, runs, usage and settings.
+
+use serde_json::json;
+use thirtyfour::prelude::*;
+
+use super::page::Page;
+use super::scripted;
+use crate::cli::model::Turn;
+use crate::http::Server;
+
+const FIRST: &str = ".history .thread";
+
+/// A conversation with one answer, which is shown.
+async fn talked(server: &Server) -> Page {
+    let page = Page::signed_in(server).await;
+    page.say("About apples.").await;
+    page.sees("It is said.").await;
+    page
+}
+
+fn talker() -> Server {
+    scripted(vec![Turn::Say("It is said.")])
+}
+
+/// Opens what can be done with the first conversation of the sidebar.
+async fn menu(page: &Page) {
+    page.element(".history .thread .title").await;
+    page.run("document.querySelector('.history .thread details.menu').open = true", vec![]).await;
+}
+
+async fn rename(page: &Page, title: &str) {
+    menu(page).await;
+    page.press("Rename").await;
+    page.write("form.thread [name=title]", title).await;
+    page.types(Key::Enter + "").await;
+    page.until_of(
+        "the title",
+        "return all('.history .title')[0].innerText === arguments[0]",
+        vec![title.into()],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_conversation_is_renamed() {
+    let server = talker();
+    let page = talked(&server).await;
+    rename(&page, "Of apples").await;
+    page.until("above it too", "return all('h1.title')[0].innerText === 'Of apples'").await;
+    page.driver.refresh().await.unwrap();
+    page.until("after a reload", "return all('.history .title')[0].innerText === 'Of apples'").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_conversation_is_deleted_after_a_question() {
+    let server = talker();
+    let page = talked(&server).await;
+    page.element(FIRST).await;
+    menu(&page).await;
+    page.press("Delete").await;
+    page.sees("This cannot be taken back").await;
+    page.press("Keep it").await;
+    page.misses("This cannot be taken back").await;
+    assert_eq!(page.number_of(FIRST).await, 1);
+    menu(&page).await;
+    page.press("Delete").await;
+    page.until("it is asked", "return all('dialog .danger')[0]").await;
+    page.element("dialog .danger").await.click().await.unwrap();
+    page.sees("What shall be done").await;
+    page.until("it is gone", "return all('.history .thread').length === 0").await;
+    page.ends().await;
+}
+
+// rows: SK-U11
+#[tokio::test]
+async fn the_sidebar_is_searched() {
+    let server = talker();
+    let page = talked(&server).await;
+    rename(&page, "Of apples").await;
+    page.press("New conversation").await;
+    page.sees("What shall be done").await;
+    page.say("About pears.").await;
+    page.sees("It is said.").await;
+    page.until("both", "return all('.history .thread').length === 2").await;
+    rename(&page, "Of pears").await;
+    page.write("[data-key=search]", "apple").await;
+    page.until(
+        "one is left",
+        "return all('.history .title').map((one) => one.innerText).join() === 'Of apples'",
+    )
+    .await;
+    page.write("[data-key=search]", "plums").await;
+    page.sees("Nothing is called “plums”.").await;
+    page.ends().await;
+}
+
+// rows: ZE-X5
+#[tokio::test]
+async fn a_run_is_inspected_down_to_the_prompt() {
+    let server = talker();
+    let page = talked(&server).await;
+    page.driver.find(By::Css("a[href^='/runs?thread=']")).await.unwrap().click().await.unwrap();
+    page.sees("Runs of this conversation").await;
+    page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
+    page.sees("Step 1").await;
+    page.element("details.span summary").await.click().await.unwrap();
+    page.press("Show the prompt").await;
+    page.sees("tokens, estimated").await;
+    page.run("document.querySelectorAll('.prompt details').forEach((one) => (one.open = true))", vec![])
+        .await;
+    page.sees("About apples.").await;
+    page.run("all('[role=tab]')[1].click()", vec![]).await;
+    page.sees("run.finished").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn two_runs_are_compared() {
+    let server = scripted(vec![Turn::Say("One."), Turn::Say("Two is longer.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Go.").await;
+    page.sees("One.").await;
+    page.say("Again.").await;
+    page.sees("Two is longer.").await;
+    page.go("/runs").await;
+    page.until("two runs", "return all('td input').length === 2").await;
+    for box_of_one in page.driver.find_all(By::Css("td input")).await.unwrap() {
+        box_of_one.click().await.unwrap();
+    }
+    page.press("Compare two").await;
+    page.sees("Rows that differ are marked.").await;
+    page.ends().await;
+}
+
+// rows: SK-U12
+#[tokio::test]
+async fn usage_has_its_cards_ranges_and_charts() {
+    let server = talker();
+    let page = talked(&server).await;
+    page.press("Usage").await;
+    page.sees("Approval rate").await;
+    page.until("charts", "return document.querySelectorAll('.chart canvas').length === 4").await;
+    for range in ["15m", "1h", "6h", "7d", "30d", "24h"] {
+        page.press(range).await;
+        page.until_of(
+            "it is chosen",
+            "return button(arguments[0]).getAttribute('aria-pressed') === 'true' && text().includes('Approval rate')",
+            vec![range.into()],
+        )
+        .await;
+    }
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_key_is_made_shown_once_and_revoked() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/settings/keys").await;
+    page.sees("None has been made").await;
+    page.write("[name=name]", "nightly").await;
+    page.element("[name=scope][value=read]").await.click().await.unwrap();
+    page.press("Make it").await;
+    let secret = page.until("the key", "return all('dialog pre')[0]?.innerText").await;
+    let me = server.get("/api/v1/auth/me", secret.as_str().unwrap()).await;
+    assert_eq!(me.status, 200);
+    page.types(Key::Escape + "").await;
+    page.until("it is closed", "return all('dialog').length === 0").await;
+    assert!(!page.words().await.contains(secret.as_str().unwrap()));
+    page.press("Revoke").await;
+    page.sees("None has been made").await;
+    server.get("/api/v1/auth/me", secret.as_str().unwrap()).await.is_problem(401, "unauthenticated");
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn when_it_asks_is_chosen_and_the_allow_list_kept() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/settings/asking").await;
+    page.press("allowlist Asks, but for what is on your allow list").await;
+    page.until("it is kept", "return fetch('/api/v1/auto-run') && all('[type=radio]')[1].checked").await;
+    page.write("[name=tool]", "Write").await;
+    page.press("Add").await;
+    page.until("it is listed", "return all('.chips')[0].innerText.includes('Write')").await;
+    assert_eq!(page.asks("/auto-run").await["effective"], json!("allowlist"));
+    page.press("Take Write off the list").await;
+    page.until("it is gone", "return !document.querySelector('.chips').innerText.includes('Write')").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn an_invitation_is_made_and_taken_back() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/settings/team").await;
+    page.write("[name=email]", "ann@example.com").await;
+    page.press("Make a link").await;
+    page.sees("A one-time link").await;
+    page.types(Key::Escape + "").await;
+    page.sees("ann@example.com, as member").await;
+    page.press("Take back").await;
+    page.misses("ann@example.com, as member").await;
+    page.ends().await;
+}

@@ -1,0 +1,28 @@
+// Which calls of this conversation run without asking.
+
+import { get, put, remove } from "../lib/api.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { attempt } from "../state/notices.js";
+
+/** @type {Record<string, string>} */
+export const AUTO_RUN = {
+  ask: "Asks before it changes anything",
+  allowlist: "Asks, but for what is on your allow list",
+  everything: "Asks only where a rule says so",
+};
+
+/** @param {{thread: string}} props */
+export function AutoRun({ thread }) {
+  const [now, setNow] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    get(`/threads/${thread}/auto-run`).then(setNow, () => {});
+  }, [thread]);
+  if (!now) return null;
+  /** @param {string} value */
+  const choose = (value) =>
+    attempt(async () => setNow(value === "" ? (await remove(`/threads/${thread}/auto-run`), await get(`/threads/${thread}/auto-run`)) : await put(`/threads/${thread}/auto-run`, { auto_run: value })));
+  return html`<select class="quiet-select" aria-label="When it asks" title=${AUTO_RUN[now.effective] ?? ""} value=${now.auto_run ?? ""} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
+    <option value="">${`as usual: ${now.effective}`}</option>
+    ${Object.keys(AUTO_RUN).map((name) => html`<option value=${name}>${name}</option>`)}
+  </select>`;
+}

@@ -1,0 +1,168 @@
+// Requests to the server: typed problems, one refresh of a session at a time, and a few retries where they make sense.
+
+import { signal } from "./html.js";
+
+const BASE = "/api/v1";
+/** Tries after the first one, and the waits between them in milliseconds. (ZE-X11) */
+const RETRIES = 3;
+const FIRST_WAIT_MS = 1000;
+const LONGEST_WAIT_MS = 8000;
+
+/** Whether the server was reached the last time. */
+export const online = signal(true);
+/** Called when nobody is signed in any more. */
+export const expired = signal(0);
+
+/** What went wrong with a request, in the server's words. */
+export class Problem extends Error {
+  /** @param {{status: number, code?: string, detail?: string, title?: string, hint?: string, retry_after?: number}} document */
+  constructor(document) {
+    super(document.detail || document.title || `the server answered ${document.status}`);
+    this.name = "Problem";
+    this.status = document.status;
+    this.code = document.code ?? "";
+    this.hint = document.hint ?? "";
+    this.retryAfterMs = (document.retry_after ?? 0) * 1000;
+  }
+}
+
+/** The server was not reached. */
+export class Unreachable extends Error {
+  constructor() {
+    super("The server is not reached. What you see is what was there before.");
+    this.name = "Unreachable";
+  }
+}
+
+/** @param {unknown} error Whether it is only that somebody has left. */
+export const isAborted = (error) => error instanceof DOMException && error.name === "AbortError";
+
+/** What to tell a person about an error. @param {unknown} error @returns {{title: string, hint: string}} */
+export function told(error) {
+  if (error instanceof Problem) {
+    if (error.status === 503 && !error.hint) return { title: error.message, hint: "The server is starting or stopping; try again in a moment." };
+    if (error.status === 504) return { title: "The server took too long to answer.", hint: "Try again; nothing that was recorded is lost." };
+    return { title: error.message, hint: error.hint };
+  }
+  if (error instanceof Unreachable) return { title: error.message, hint: "Check that windlass serve is running." };
+  return { title: String(error instanceof Error ? error.message : error), hint: "" };
+}
+
+/** @param {number} ms @param {AbortSignal} [stop] */
+export const wait = (ms, stop) =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    stop?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(new DOMException("left", "AbortError"));
+    });
+  });
+
+/** @type {Promise<boolean> | null} */
+let refreshing = null;
+
+/** Gets the next tokens; one request for all who need them. */
+export function refresh() {
+  refreshing ??= fetch(`${BASE}/auth/refresh`, { method: "POST" })
+    .then((answer) => answer.ok, () => false)
+    .finally(() => (refreshing = null));
+  return refreshing;
+}
+
+/**
+ * One request as it is, with a fresh session where the old one is over.
+ * @param {string} path below the API's base
+ * @param {RequestInit} options
+ * @returns {Promise<Response>}
+ */
+export async function send(path, options) {
+  const go = async () => {
+    try {
+      const answer = await fetch(BASE + path, options);
+      online.value = true;
+      return answer;
+    } catch (error) {
+      if (isAborted(error)) throw error;
+      online.value = false;
+      throw new Unreachable();
+    }
+  };
+  let answer = await go();
+  if (answer.status === 401 && !path.startsWith("/auth/")) {
+    if (await refresh()) answer = await go();
+    if (answer.status === 401) expired.value += 1;
+  }
+  return answer;
+}
+
+/** @param {Response} answer */
+export async function problemOf(answer) {
+  const text = await answer.text();
+  try {
+    return new Problem({ ...JSON.parse(text), status: answer.status });
+  } catch {
+    return new Problem({ status: answer.status, detail: text.slice(0, 300) });
+  }
+}
+
+/** @param {unknown} error @param {boolean} repeatable */
+function waitOf(error, repeatable) {
+  if (error instanceof Unreachable) return repeatable ? 0 : null;
+  if (!(error instanceof Problem)) return null;
+  const passes = [429, 502, 503, 504].includes(error.status);
+  return passes && (repeatable || error.status === 429) ? error.retryAfterMs : null;
+}
+
+/**
+ * @typedef {{body?: unknown, stop?: AbortSignal, etag?: string, raw?: BodyInit, once?: boolean}} Options
+ * `once`: the request carries a key under which the server carries it out once, so that it can be sent again.
+ */
+
+/**
+ * A request and its answer, as JSON; null where there is none.
+ * @param {string} method @param {string} path @param {Options} [options]
+ * @returns {Promise<any>}
+ */
+export async function call(method, path, options = {}) {
+  /** @type {Record<string, string>} */
+  const headers = {};
+  if (options.body !== undefined) headers["content-type"] = "application/json";
+  if (options.etag) headers["if-match"] = options.etag;
+  if (options.once) headers["idempotency-key"] = crypto.randomUUID();
+  const body = options.body !== undefined ? JSON.stringify(options.body) : options.raw;
+  const repeatable = method === "GET" || Boolean(options.once);
+  for (let tries = 0; ; tries += 1) {
+    try {
+      const answer = await send(path, { method, headers, body, signal: options.stop });
+      if (!answer.ok) throw await problemOf(answer);
+      if (answer.status === 204) return null;
+      const isJson = (answer.headers.get("content-type") ?? "").includes("json");
+      const value = isJson ? await answer.json() : await answer.text();
+      const etag = answer.headers.get("etag");
+      return etag && value && typeof value === "object" && !Array.isArray(value) ? Object.assign(value, { etag }) : value;
+    } catch (error) {
+      const least = waitOf(error, repeatable);
+      if (least === null || tries >= RETRIES) throw error;
+      await wait(Math.max(least, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries)), options.stop);
+    }
+  }
+}
+
+/** @param {string} path @param {Options} [options] */
+export const get = (path, options) => call("GET", path, options);
+/** @param {string} path @param {unknown} [body] @param {Options} [options] */
+export const post = (path, body = {}, options = {}) => call("POST", path, { body, once: true, ...options });
+/** @param {string} path @param {unknown} [body] @param {Options} [options] */
+export const put = (path, body = {}, options = {}) => call("PUT", path, options.raw === undefined ? { body, ...options } : options);
+/** @param {string} path @param {unknown} [body] @param {Options} [options] */
+export const patch = (path, body = {}, options = {}) => call("PATCH", path, { body, ...options });
+/** @param {string} path @param {Options} [options] */
+export const remove = (path, options) => call("DELETE", path, options);
+
+/** A query string of what is given. @param {Record<string, string | number | boolean | null | undefined>} values */
+export function query(values) {
+  const all = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== null && value !== "") all.set(name, String(value));
+  const text = all.toString();
+  return text ? `?${text}` : "";
+}

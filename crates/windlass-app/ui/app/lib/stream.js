@@ -1,0 +1,94 @@
+// A thread's updates as they come, over a connection that is opened again wherever it breaks.
+
+import { isAborted, problemOf, send, wait } from "./api.js";
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 8000;
+/** The server says something every 15 s; a connection that says nothing for three times that is dead. */
+const SILENCE_MS = 45000;
+
+/** @typedef {{type: string, [name: string]: any}} Update */
+
+/**
+ * Follows a stream from a position. Never resolves before it is stopped or refused for good.
+ * @param {string} path below the API's base
+ * @param {string} from the position after which to begin
+ * @param {{told: (updates: Update[]) => void, connected?: (is: boolean) => void}} hear
+ * @param {AbortSignal} stop
+ */
+export async function follow(path, from, hear, stop) {
+  let position = from;
+  let pause = FIRST_WAIT_MS;
+  while (!stop.aborted) {
+    const attempt = new AbortController();
+    const end = () => attempt.abort();
+    stop.addEventListener("abort", end);
+    let watchdog = setTimeout(end, SILENCE_MS);
+    try {
+      const answer = await send(`${path}?after=${encodeURIComponent(position)}`, {
+        headers: { accept: "text/event-stream" },
+        signal: attempt.signal,
+      });
+      if (answer.status === 204) return;
+      if (!answer.ok || !answer.body) {
+        const problem = await problemOf(answer);
+        if (problem.status < 500 && problem.status !== 429) throw Object.assign(problem, { final: true });
+        throw problem;
+      }
+      hear.connected?.(true);
+      for await (const frames of framesOf(answer.body)) {
+        clearTimeout(watchdog);
+        watchdog = setTimeout(end, SILENCE_MS);
+        pause = FIRST_WAIT_MS;
+        for (const frame of frames) if (frame.id) position = frame.id;
+        const updates = frames.flatMap((frame) => (frame.update ? [frame.update] : []));
+        if (updates.length > 0) hear.told(updates);
+        const stopping = updates.find((update) => update.type === "server.stopping");
+        if (stopping) pause = stopping.retry_ms ?? pause;
+      }
+    } catch (error) {
+      if (stop.aborted) return;
+      if (error instanceof Error && "final" in error) throw error;
+      if (!isAborted(error)) pause = Math.min(pause * 2, LONGEST_WAIT_MS);
+    } finally {
+      clearTimeout(watchdog);
+      stop.removeEventListener("abort", end);
+    }
+    hear.connected?.(false);
+    await wait(pause, stop).catch(() => {});
+  }
+}
+
+/**
+ * The frames of a body, as many at a time as came together. What cannot be read is logged and left out.
+ * @param {ReadableStream<Uint8Array>} body
+ * @returns {AsyncGenerator<{id: string, update: Update | null}[]>}
+ */
+async function* framesOf(body) {
+  const reader = body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    rest += value;
+    const blocks = rest.split("\n\n");
+    rest = blocks.pop() ?? "";
+    if (blocks.length > 0) yield blocks.map(frameOf);
+  }
+}
+
+/** @param {string} block */
+function frameOf(block) {
+  let id = "";
+  let data = "";
+  for (const line of block.split("\n")) {
+    if (line.startsWith("id: ")) id = line.slice(4);
+    else if (line.startsWith("data: ")) data += line.slice(6);
+  }
+  try {
+    return { id, update: data ? JSON.parse(data) : null };
+  } catch (error) {
+    console.warn("a frame of the stream cannot be read", error);
+    return { id, update: null };
+  }
+}

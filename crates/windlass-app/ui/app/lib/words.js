@@ -1,0 +1,78 @@
+// How figures, times and names are said to people.
+
+const NUMBER = new Intl.NumberFormat();
+const COMPACT = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const MONTH = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric" });
+
+/** @param {number | null | undefined} count */
+export const count = (count) => (count == null ? "–" : NUMBER.format(count));
+/** @param {number | null | undefined} count */
+export const short = (count) => (count == null ? "–" : COMPACT.format(count));
+
+/** A price in US dollars; small ones keep two digits that count. @param {number | null | undefined} usd */
+export function money(usd) {
+  if (usd == null) return "–";
+  if (usd === 0) return "$0";
+  if (usd < 0.01) return `$${usd.toPrecision(2)}`;
+  return `$${usd.toFixed(usd < 1 ? 3 : 2)}`;
+}
+
+/** @param {number | null | undefined} micro */
+export const microUsd = (micro) => money(micro == null ? null : micro / 1e6);
+
+/** A length of time. @param {number | null | undefined} ms */
+export function length(ms) {
+  if (ms == null) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
+  const minutes = Math.floor(ms / 60000);
+  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60000) / 1000)} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** A size. @param {number} bytes */
+export function size(bytes) {
+  if (bytes < 1024) return `${bytes} B`;
+  if (bytes < 1024 ** 2) return `${(bytes / 1024).toFixed(1)} KiB`;
+  return `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+}
+
+/** @param {number} at */
+export const clock = (at) => CLOCK.format(at);
+/** @param {number} at */
+export const full = (at) => FULL.format(at);
+
+/** When, as short as it can be understood. @param {number} at @param {number} [now] */
+export function when(at, now = Date.now()) {
+  const ago = now - at;
+  if (ago < 60000) return "now";
+  if (ago < 3600000) return `${Math.floor(ago / 60000)} min`;
+  return new Date(at).toDateString() === new Date(now).toDateString() ? CLOCK.format(at) : DAY.format(at);
+}
+
+/** The group of a list by time that something belongs to. (SK-U11) @param {number} at @param {number} [now] */
+export function group(at, now = Date.now()) {
+  const today = new Date(now).setHours(0, 0, 0, 0);
+  const day = 86400000;
+  if (at >= today) return "Today";
+  if (at >= today - day) return "Yesterday";
+  if (at >= today - 7 * day) return "Previous 7 days";
+  if (at >= today - 30 * day) return "Previous 30 days";
+  return MONTH.format(at);
+}
+
+/** A JSON text made readable; what is no JSON stays as it is. @param {string} text */
+export function tidyJson(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** @param {number} count @param {string} one @param {string} [many] */
+export const plural = (count, one, many = `${one}s`) => `${NUMBER.format(count)} ${count === 1 ? one : many}`;

@@ -1,0 +1,16 @@
+// Where the page begins.
+
+import { html, render } from "./lib/html.js";
+import { begin } from "./lib/route.js";
+import { failed } from "./state/notices.js";
+import { find, keep } from "./state/session.js";
+import { begin as beginLook } from "./state/look.js";
+import { App } from "./view/app.js";
+
+addEventListener("unhandledrejection", (event) => failed(event.reason));
+beginLook();
+begin();
+const root = document.getElementById("app");
+if (root) render(html`<${App} />`, root);
+find().catch(failed);
+keep();

@@ -1,0 +1,96 @@
+// Runs, and one of them as its journal tells it: step by step, with what each model was shown and what it cost.
+
+import { get, query } from "../lib/api.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { go, place } from "../lib/route.js";
+import { count, full, length, microUsd, short, when } from "../lib/words.js";
+import { attempt, failed } from "../state/notices.js";
+import { isAdmin } from "../state/session.js";
+import { Timeline } from "./timeline.js";
+
+/** The page: a list, or one run. */
+export function Page() {
+  const [, run] = place.value.parts;
+  return run ? html`<${One} key=${run} id=${run} />` : html`<${List} key=${place.value.query.toString()} />`;
+}
+
+function List() {
+  const thread = place.value.query.get("thread");
+  const all = place.value.query.get("all") === "true";
+  const [page, setPage] = useState(/** @type {{data: any[], next_cursor?: string} | null} */ (null));
+  const [chosen, setChosen] = useState(/** @type {string[]} */ ([]));
+  useEffect(() => {
+    get(`/runs${query({ limit: 50, thread, all: all || null })}`).then(setPage, failed);
+  }, []);
+  const more = () =>
+    attempt(async () => {
+      const next = await get(`/runs${query({ limit: 50, thread, all: all || null, cursor: page?.next_cursor })}`);
+      setPage({ ...next, data: [...(page?.data ?? []), ...next.data] });
+    });
+  /** @param {string} id */
+  const choose = (id) => setChosen(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]);
+  if (!page) return html`<div class="page" aria-busy="true"><span class="spinner"></span></div>`;
+  return html`<div class="page wide">
+    <header class="row"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>
+      ${isAdmin.value && !thread && html`<label class="check"><input type="checkbox" checked=${all} onChange=${() => go(`/runs${query({ all: all ? null : true })}`)} /> of everybody</label>`}
+      <button type="button" disabled=${chosen.length !== 2} onClick=${() => go(`/compare${query({ a: chosen[0], b: chosen[1] })}`)}>Compare two</button></header>
+    ${page.data.length === 0
+      ? html`<div class="empty"><h2>No runs yet</h2><p>Each message that you send starts a run. What happens in it is recorded before it happens, and can be read here afterwards.</p><p><a class="button primary" href="/">Begin a conversation</a></p></div>`
+      : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th><th>Model</th><th>How it ended</th><th>Began</th><th class="number">Took</th><th class="number">Steps</th><th class="number">Calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
+          <tbody>${page.data.map((run) => html`<tr key=${run.id}>
+            <td><input type="checkbox" aria-label=${`Compare ${run.id}`} checked=${chosen.includes(run.id)} onChange=${() => choose(run.id)} /></td>
+            <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td><td>${run.model}</td>
+            <td><span class="state" data-state=${run.status ?? "active"}>${run.status ?? "goes on"}</span></td><td><time title=${full(run.started_at)}>${when(run.started_at)}</time></td>
+            <td class="number">${length(run.finished_at && run.finished_at - run.started_at)}</td><td class="number">${run.steps}</td><td class="number">${run.tool_calls}</td>
+            <td class="number">${short((run.input_tokens ?? 0) + (run.output_tokens ?? 0))}</td><td class="number">${microUsd(run.cost_micro_usd)}</td></tr>`)}</tbody></table></div>`}
+    ${page.next_cursor && html`<button type="button" onClick=${more}>More</button>`}
+  </div>`;
+}
+
+/** A run with all its events. @param {string} id */
+export async function readRun(id) {
+  const [outcome, page] = await Promise.all([get(`/runs/${id}`), get(`/runs/${id}`).then((outcome) => events(outcome.meta.threadId, id))]);
+  return { outcome, events: page };
+}
+
+/** Events of a run, in order. @param {string} thread @param {string} run */
+async function events(thread, run) {
+  /** @type {any[]} */
+  const all = [];
+  let after = 0;
+  for (;;) {
+    const page = await get(`/threads/${thread}/events?after=${after}&limit=500`);
+    if (page.data.length === 0) return all;
+    after = page.data.at(-1).seq;
+    all.push(...page.data.filter((/** @type {any} */ event) => event.run === run));
+    if (all.some((event) => event.type === "run.finished") && page.data.at(-1).run !== run) return all;
+  }
+}
+
+/** @param {{id: string}} props */
+function One({ id }) {
+  const [run, setRun] = useState(/** @type {any} */ (null));
+  const [tab, setTab] = useState("steps");
+  useEffect(() => {
+    readRun(id).then(setRun, failed);
+  }, [id]);
+  if (!run) return html`<div class="page" aria-busy="true"><span class="spinner"></span></div>`;
+  const { outcome } = run;
+  const meta = outcome.meta;
+  return html`<div class="page wide">
+    <header class="row wrap"><h1 class="fill">Run <code>${id.slice(4)}</code></h1>
+      <span class="state" data-state=${outcome.status}>${outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>The conversation</a></header>
+    <dl class="cards"><div><dt>Model</dt><dd>${meta.model}</dd></div><div><dt>Steps</dt><dd>${meta.turns}</dd></div><div><dt>Calls</dt><dd>${meta.toolCalls}</dd></div>
+      <div><dt>Tokens</dt><dd>${count(meta.tokensUsed?.input)} in, ${count(meta.tokensUsed?.output)} out</dd></div><div><dt>Cost</dt><dd>${meta.costUsd == null ? "–" : `$${meta.costUsd.toFixed(4)}`}</dd></div><div><dt>Took</dt><dd>${length(meta.durationMs)}</dd></div></dl>
+    ${outcome.errors.map((/** @type {any} */ error) => html`<p class="note" data-tone="error">${error.message} <code>${error.code}</code></p>`)}
+    <div class="tabs" role="tablist">${[["steps", "Steps"], ["events", `Events (${run.events.length})`]].map(([name, words]) => html`<button type="button" role="tab" aria-selected=${tab === name} onClick=${() => setTab(name)}>${words}</button>`)}</div>
+    ${tab === "steps" ? html`<${Timeline} thread=${meta.threadId} events=${run.events} />` : html`<${Raw} events=${run.events} />`}
+  </div>`;
+}
+
+/** @param {{events: any[]}} props */
+function Raw({ events }) {
+  const [shown, setShown] = useState(200);
+  return html`<div class="raw">${events.slice(0, shown).map((event) => html`<details key=${event.seq}><summary><code>${event.seq}</code> <strong>${event.type}</strong> <span class="quiet">${full(event.at)}</span></summary><pre tabindex="0">${JSON.stringify(event, null, 2)}</pre></details>`)}
+    ${events.length > shown && html`<button type="button" onClick=${() => setShown(shown + 500)}>${events.length - shown} more</button>`}</div>`;
+}

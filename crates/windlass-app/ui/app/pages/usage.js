@@ -1,0 +1,120 @@
+// What runs used and cost. (SK-U12)
+
+import { get, query } from "../lib/api.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { count, length, money, short } from "../lib/words.js";
+import { usageRange } from "../state/look.js";
+import { failed } from "../state/notices.js";
+import { isAdmin } from "../state/session.js";
+
+const HOUR = 3600000;
+/** @type {[string, number, number][]} a range's name, its length, and the length of a part */
+const RANGES = [
+  ["15m", HOUR / 4, 60000],
+  ["1h", HOUR, HOUR / 12],
+  ["6h", 6 * HOUR, HOUR / 4],
+  ["24h", 24 * HOUR, HOUR],
+  ["7d", 168 * HOUR, 6 * HOUR],
+  ["30d", 720 * HOUR, 24 * HOUR],
+];
+
+/** The page. */
+export function Page() {
+  const [answer, setAnswer] = useState(/** @type {any} */ (null));
+  const [custom, setCustom] = useState({ from: "", until: "" });
+  const [user, setUser] = useState("");
+  const [people, setPeople] = useState(/** @type {any[]} */ ([]));
+  const range = usageRange.value;
+  useEffect(() => {
+    if (isAdmin.value) get("/team/members?limit=200").then((page) => setPeople(page.data), () => {});
+  }, []);
+  useEffect(() => {
+    const stop = new AbortController();
+    const known = RANGES.find(([name]) => name === range);
+    const now = Date.now();
+    const from = known ? now - known[1] : Date.parse(`${custom.from}Z`);
+    const until = known ? now : Date.parse(`${custom.until}Z`);
+    if (!(from < until)) return undefined;
+    const step = known ? known[2] : Math.max(60000, Math.ceil((until - from) / 60 / 60000) * 60000);
+    get(`/usage${query({ from, until, step_ms: step, user })}`, { stop: stop.signal }).then(setAnswer, failed);
+    return () => stop.abort();
+  }, [range, custom, user]);
+  return html`<div class="page wide">
+    <header class="row wrap"><h1 class="fill">Usage</h1>
+      ${people.length > 1 && html`<select aria-label="Whose" value=${user} onChange=${(/** @type {any} */ event) => setUser(event.target.value)}><option value="">everybody's</option>${people.map((one) => html`<option value=${one.id}>${one.name || one.email || one.id}</option>`)}</select>`}
+      <div class="tabs" role="group" aria-label="Range">${[...RANGES.map(([name]) => name), "custom"].map((name) => html`<button type="button" aria-pressed=${name === range} onClick=${() => (usageRange.value = name)}>${name}</button>`)}</div></header>
+    ${range === "custom" && html`<p class="row wrap"><label>From <input type="datetime-local" value=${custom.from} onChange=${(/** @type {any} */ event) => setCustom({ ...custom, from: event.target.value })} /></label><label>until <input type="datetime-local" value=${custom.until} onChange=${(/** @type {any} */ event) => setCustom({ ...custom, until: event.target.value })} /></label> <span class="quiet">UTC</span></p>`}
+    ${answer ? html`<${Figures} answer=${answer} />` : html`<div aria-busy="true"><span class="spinner"></span></div>`}
+  </div>`;
+}
+
+/** @param {{answer: any}} props */
+function Figures({ answer }) {
+  const all = answer.totals;
+  const tokens = all.prompt_tokens + all.completion_tokens;
+  const cost = `${all.cost_unknown > 0 ? "≥ " : ""}${money(all.cost_usd)}`;
+  const decided = all.approvals + all.rejections;
+  const cards = [
+    ["Conversations", count(all.threads), `${count(all.runs)} runs`],
+    ["Cost", cost, all.cost_unknown > 0 ? `${all.cost_unknown} runs have no price` : "by list price"],
+    ["Tokens", short(tokens), `${short(all.cached_tokens)} from caches`],
+    ["Approval rate", decided > 0 ? `${Math.round((all.approvals / decided) * 100)} %` : "–", `${count(all.approvals)} yes, ${count(all.rejections)} no`],
+    ["Cost of a conversation", all.threads > 0 ? money(all.cost_usd / all.threads) : "–", "on average"],
+    ["First word after", length(all.avg_ttft_ms), "on average"],
+  ];
+  if (all.runs === 0) return html`<div class="empty"><h2>Nothing ran in this time</h2><p>Choose a longer range, or <a href="/">begin a conversation</a>.</p></div>`;
+  return html`<dl class="cards">${cards.map(([name, value, beside]) => html`<div><dt>${name}</dt><dd>${value}<small>${beside}</small></dd></div>`)}</dl>
+    <div class="charts">
+      <${Chart} title="Tokens" answer=${answer} lines=${[["in", (/** @type {any} */ point) => point.prompt_tokens], ["out", (/** @type {any} */ point) => point.completion_tokens], ["cached", (/** @type {any} */ point) => point.cached_tokens]]} />
+      <${Chart} title="Cost in US dollars" answer=${answer} lines=${[["cost", (/** @type {any} */ point) => point.cost_usd]]} />
+      <${Chart} title="First word after, ms" answer=${answer} lines=${[["ms", (/** @type {any} */ point) => point.avg_ttft_ms ?? null]]} />
+      <${Chart} title="A run takes, s" answer=${answer} lines=${[["s", (/** @type {any} */ point) => (point.avg_duration_ms == null ? null : point.avg_duration_ms / 1000)]]} />
+      <${Gauge} part=${all.cache_hit_rate ?? 0} />
+    </div>
+    <${Shares} title="By model" rows=${answer.by_model} /><${Shares} title="By agent" rows=${answer.by_agent} />`;
+}
+
+/** @param {{part: number}} props */
+const Gauge = ({ part }) => html`<figure class="chart"><figcaption>Prompt tokens that a cache had</figcaption><div class="gauge"><meter min="0" max="1" value=${part} aria-label="Cache hit rate">${Math.round(part * 100)} %</meter><strong>${Math.round(part * 100)} %</strong></div></figure>`;
+
+/** @param {{title: string, rows: any[]}} props */
+const Shares = ({ title, rows }) => html`<h2>${title}</h2><div class="table" tabindex="0"><table class="list"><thead><tr><th>Name</th><th class="number">Runs</th><th class="number">Tokens in</th><th class="number">out</th><th class="number">Cost</th></tr></thead>
+  <tbody>${rows.map((row) => html`<tr><td>${row.name ?? row.model ?? row.agent}</td><td class="number">${count(row.runs)}</td><td class="number">${short(row.prompt_tokens)}</td><td class="number">${short(row.completion_tokens)}</td><td class="number">${money(row.cost_usd)}</td></tr>`)}</tbody></table></div>`;
+
+const COLOURS = ["--accent", "--warn", "--quiet"];
+
+/** @param {{title: string, answer: any, lines: [string, (point: any) => number | null][]}} props */
+function Chart({ title, answer, lines }) {
+  const own = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    let chart = /** @type {any} */ (null);
+    let gone = false;
+    import("../../vendor/uplot.js").then(({ default: Plot }) => {
+      const element = own.current;
+      if (gone || !element) return;
+      const style = getComputedStyle(document.documentElement);
+      const colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
+      const data = [answer.series.map((/** @type {any} */ point) => point.at / 1000), ...lines.map(([, of]) => answer.series.map(of))];
+      const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+      chart = new Plot(
+        {
+          width: element.clientWidth,
+          height: 180,
+          legend: { show: lines.length > 1 },
+          cursor: { y: false },
+          axes: [axis, { ...axis, size: 54, values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => short(value)) }],
+          series: [{}, ...lines.map(([label], at) => ({ label, stroke: colour(COLOURS[at]), fill: at === 0 ? `${colour(COLOURS[0])}22` : undefined, width: 2, points: { show: answer.series.length < 40 } }))],
+        },
+        data,
+        element,
+      );
+      new ResizeObserver(() => chart?.setSize({ width: element.clientWidth, height: 180 })).observe(element);
+    }, failed);
+    return () => {
+      gone = true;
+      chart?.destroy();
+    };
+  }, [answer]);
+  const sum = lines.map(([label, of]) => `${label}: ${short(answer.series.reduce((/** @type {number} */ all, /** @type {any} */ point) => all + (of(point) ?? 0), 0))}`).join(", ");
+  return html`<figure class="chart"><figcaption>${title}</figcaption><div ref=${own} role="img" aria-label=${`${title}. ${sum}`}></div></figure>`;
+}

@@ -1,0 +1,335 @@
+// One conversation: what was said and done, folded from its messages and then from every event as it comes.
+//
+// Nothing of it is stored in the browser: a reload reads it again from the journal, in the middle of a word too.
+
+import { get, patch, post, query, remove } from "../lib/api.js";
+import { batch, computed, signal } from "../lib/html.js";
+import { follow } from "../lib/stream.js";
+import * as inbox from "./inbox.js";
+import { note as noteThread } from "./threads.js";
+import { Call, Entry, textOf } from "./entry.js";
+
+const PAGE = 50;
+/** Events before the end of the journal among which the step that is under way has begun. */
+const RECENT = 200;
+
+/** @typedef {{id: string, seq: number, at: number, by: string, text: string, place: string}} Waiting */
+
+/** A thread as it is looked at. */
+export class Conversation {
+  /** @param {string} id */
+  constructor(id) {
+    this.id = id;
+    /** @type {import("../../vendor/signals.js").Signal<Entry[]>} */
+    this.entries = signal([]);
+    /** @type {import("../../vendor/signals.js").Signal<Waiting[]>} */
+    this.queue = signal([]);
+    /** What was sent and is not heard of yet. @type {import("../../vendor/signals.js").Signal<{key: string, id: string, text: string}[]>} */
+    this.sending = signal([]);
+    this.title = signal("");
+    this.status = signal("");
+    this.owner = signal("");
+    this.ready = signal(false);
+    this.connected = signal(true);
+    this.hasOlder = signal(false);
+    /** @type {import("../../vendor/signals.js").Signal<unknown>} */
+    this.failure = signal(null);
+    /** The run that goes on. @type {import("../../vendor/signals.js").Signal<{id: string, since: number} | null>} */
+    this.run = signal(null);
+    this.open = computed(() => inbox.inbox.value.filter((open) => open.thread === this.id));
+    this.isActive = computed(() => !["", "idle"].includes(this.status.value));
+    this.stop = new AbortController();
+    /** @type {Map<string, Call>} */
+    this.calls = new Map();
+    /** @type {import("../lib/stream.js").Update[]} */
+    this.pending = [];
+    this.frame = 0;
+    /** Where the page before what is shown begins. @type {string | undefined} */
+    this.cursor = undefined;
+    this.reading = false;
+    /** @type {Promise<void> | undefined} */
+    this.asked = undefined;
+  }
+
+  /** Reads what there is, and follows what comes. */
+  async begin() {
+    try {
+      const thread = await get(`/threads/${this.id}`, { stop: this.stop.signal });
+      const page = await get(`/threads/${this.id}/messages${query({ limit: PAGE })}`, { stop: this.stop.signal });
+      batch(() => {
+        this.title.value = thread.title ?? "";
+        this.status.value = thread.status;
+        this.owner.value = thread.owner;
+        this.hasOlder.value = Boolean(page.next_cursor);
+        this.cursor = page.next_cursor;
+        // What came after the head was read is told by the stream.
+        this.entries.value = this.read(page.data.filter((/** @type {any} */ message) => message.seq <= thread.head));
+        this.ready.value = true;
+      });
+      if (this.isActive.value) await this.underWay(thread.head);
+      this.ask();
+      const hear = {
+        told: (/** @type {any[]} */ updates) => this.told(updates),
+        connected: (/** @type {boolean} */ is) => (this.connected.value = is),
+      };
+      await follow(`/threads/${this.id}/stream`, `${thread.head}.0`, hear, this.stop.signal);
+    } catch (error) {
+      if (!this.stop.signal.aborted) this.failure.value = error;
+    }
+  }
+
+  /** Finds the step that is under way: fragments of its reply name only the place where it began. @param {number} head */
+  async underWay(head) {
+    const page = await get(`/threads/${this.id}/events${query({ after: Math.max(0, head - RECENT), limit: RECENT })}`, { stop: this.stop.signal });
+    const past = page.data.filter((/** @type {any} */ event) => event.seq <= head);
+    const began = past.findLast((/** @type {any} */ event) => event.type === "step.started");
+    const ends = ["step.replied", "step.failed", "run.finished"];
+    if (!began || past.some((/** @type {any} */ event) => event.seq > began.seq && ends.includes(event.type))) return;
+    this.run.value = { id: began.run, since: began.at };
+    this.step(began);
+  }
+
+  /** Leaves it; the run goes on without this page. */
+  end() {
+    this.stop.abort();
+    cancelAnimationFrame(this.frame);
+  }
+
+  /** Reads the page before what is shown. */
+  async older() {
+    if (!this.hasOlder.value || this.reading) return;
+    this.reading = true;
+    try {
+      const page = await get(`/threads/${this.id}/messages${query({ limit: PAGE, cursor: this.cursor })}`, { stop: this.stop.signal });
+      batch(() => {
+        this.entries.value = [...this.read(page.data), ...this.entries.value];
+        this.cursor = page.next_cursor;
+        this.hasOlder.value = Boolean(page.next_cursor);
+      });
+    } finally {
+      this.reading = false;
+    }
+  }
+
+  /** @param {any[]} messages @returns {Entry[]} */
+  read(messages) {
+    /** @type {Entry[]} */
+    const entries = [];
+    for (const message of messages) {
+      if (message.role === "tool") {
+        for (const block of message.blocks) {
+          if (block.kind !== "tool_result") continue;
+          const call = [...this.calls.values()].reverse().find((call) => call.id === block.call_id && call.run === message.run);
+          call?.finish({ content: block.content, error: block.error });
+        }
+        continue;
+      }
+      if (message.role === "user" && message.status === "queued") {
+        this.wait({ id: message.id, queued: { message, by: message.by, place: "after_run" } }, message);
+        continue;
+      }
+      const entry = Entry.ofMessage(message);
+      for (const call of entry.calls()) this.calls.set(call.key, call);
+      entries.push(entry);
+    }
+    return entries;
+  }
+
+  /** Takes updates, and folds them in before the next frame is drawn. @param {any[]} updates */
+  told(updates) {
+    this.pending.push(...updates);
+    if (this.frame) return;
+    const fold = () => {
+      this.frame = 0;
+      const all = this.pending;
+      this.pending = [];
+      batch(() => all.forEach((update) => this.hear(update)));
+    };
+    // A page that nobody looks at draws no frames.
+    if (document.hidden) {
+      this.frame = 1;
+      setTimeout(fold, 250);
+    } else this.frame = requestAnimationFrame(fold);
+  }
+
+  /** @param {any} update */
+  hear(update) {
+    switch (update.type) {
+      case "thread.titled":
+        this.title.value = update.title;
+        noteThread({ id: this.id, title: update.title });
+        break;
+      case "thread.status":
+        this.status.value = update.status;
+        noteThread({ id: this.id, status: update.status });
+        break;
+      case "run.started":
+        this.run.value = { id: update.run, since: update.at };
+        break;
+      case "message.received":
+        this.said(update.id, update, update.message, update.by);
+        break;
+      case "message.queued":
+        this.sending.value = this.sending.value.filter((one) => one.id !== update.id);
+        this.wait(update, update);
+        break;
+      case "message.taken": {
+        const taken = this.queue.value.find((one) => one.id === update.id);
+        this.queue.value = this.queue.value.filter((one) => one.id !== update.id);
+        if (taken) this.said(taken.id, update, { blocks: [{ kind: "text", text: taken.text }] }, taken.by);
+        break;
+      }
+      case "message.withdrawn":
+        this.queue.value = this.queue.value.filter((one) => one.id !== update.id);
+        break;
+      case "message.edited":
+        this.queue.value = this.queue.value.map((one) => (one.id === update.id ? { ...one, text: textOf(update.message.blocks) } : one));
+        break;
+      case "message.promoted": {
+        const first = this.queue.value.find((one) => one.id === update.id);
+        if (first) this.queue.value = [first, ...this.queue.value.filter((one) => one !== first)];
+        break;
+      }
+      case "step.started":
+        this.step(update);
+        break;
+      case "message.delta":
+      case "reasoning.delta":
+      case "call.delta":
+      case "message.snapshot":
+        this.entries.value.findLast((one) => one.begun === update.seq)?.grow(update);
+        break;
+      case "step.replied": {
+        const replied = this.step(update);
+        replied.reply(update);
+        for (const call of replied.calls()) this.calls.set(call.key, call);
+        break;
+      }
+      case "step.failed":
+        this.step(update).fail(update);
+        break;
+      case "run.withdrawn":
+        for (const one of this.entries.value) if (one.run === update.run) one.set({ status: "withdrawn" });
+        break;
+      case "run.finished":
+        this.finish(update);
+        break;
+      case "driver.stopped":
+        this.add(Entry.note(`n${Date.now()}`, "warning", `The run was interrupted and goes on later: ${update.why}`));
+        break;
+      case "limit.reached":
+        this.add(Entry.note(`n${update.seq}`, "warning", `The limit \`${update.limit}\` (${update.figure}) is reached.`, update));
+        break;
+      case "model.switched":
+        this.add(Entry.note(`n${update.seq}`, "info", `From here on: ${update.model}`, update));
+        break;
+      case "interrupt.opened":
+      case "interrupt.closed":
+      case "interrupt.voted":
+        if (update.type === "interrupt.opened" && update.call) this.callOf({ run: update.run, ...update.call })?.change({ state: "asking" });
+        this.ask();
+        break;
+      default:
+        if (update.index !== undefined) this.callOf(update)?.hear(update);
+    }
+  }
+
+  /** @param {any} update */
+  entryOf(update) {
+    return update.step === undefined ? null : this.entries.value.findLast((one) => one.run === update.run && one.step === update.step);
+  }
+
+  /** @param {any} update */
+  callOf(update) {
+    const run = update.run ?? this.run.value?.id ?? "";
+    return this.calls.get(`${run}/${update.step}/${update.index}`);
+  }
+
+  /** The entry of a step, which is made where it is not there. @param {any} update */
+  step(update) {
+    const known = this.entryOf(update);
+    if (known) {
+      if (update.type === "step.started") known.begin(update);
+      return known;
+    }
+    const entry = Entry.ofStep(update);
+    this.add(entry);
+    return entry;
+  }
+
+  /** @param {string} id @param {any} update @param {any} message @param {string} by */
+  said(id, update, message, by) {
+    this.sending.value = this.sending.value.filter((one) => one.id !== id);
+    if (this.entries.value.some((one) => one.role === "user" && one.id === id)) return;
+    this.add(Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "user", blocks: message.blocks, id, by, status: "complete", calls: [] }));
+  }
+
+  /** @param {any} update @param {{seq: number, at: number}} when */
+  wait(update, when) {
+    if (this.queue.value.some((one) => one.id === update.id)) return;
+    const { message, by, place } = update.queued;
+    this.queue.value = [...this.queue.value, { id: update.id, seq: when.seq, at: when.at, by, place, text: textOf(message.blocks) }];
+  }
+
+  /** @param {any} update */
+  finish(update) {
+    this.run.value = null;
+    const last = this.entries.value.findLast((one) => one.run === update.run && one.role === "assistant");
+    last?.set({ totals: update.totals });
+    if (last?.status === "live") last.set({ status: "partial" });
+    const words = textOf([{ kind: "text", text: update.output?.text }]);
+    if (words) {
+      this.add(Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "assistant", blocks: [{ kind: "text", text: words }], status: "fallback", calls: [] }));
+    }
+    if (update.status === "failed") this.add(Entry.note(`n${update.seq}`, "error", update.error?.message ?? "The run failed.", update));
+    if (update.status === "cancelled") this.add(Entry.note(`n${update.seq}`, "info", "Stopped.", update));
+  }
+
+  /** @param {Entry} entry */
+  add(entry) {
+    if (this.entries.value.some((one) => one.key === entry.key)) return;
+    this.entries.value = [...this.entries.value, entry];
+  }
+
+  /** Reads what it waits for. */
+  ask() {
+    this.asked ??= get(`/interrupts${query({ thread: this.id, limit: 100 })}`, { stop: this.stop.signal })
+      .then((page) => inbox.replace(this.id, page.data), () => {})
+      .finally(() => (this.asked = undefined));
+  }
+
+  /** Sends a message; what is active goes on or not, as `busy` says. @param {string} text @param {object} [more] */
+  async send(text, more = {}) {
+    const key = crypto.randomUUID();
+    this.sending.value = [...this.sending.value, { key, id: "", text }];
+    try {
+      const sent = await post(`/threads/${this.id}/messages`, { message: text, ...more });
+      const there = this.entries.value.some((one) => one.id === sent.message) || this.queue.value.some((one) => one.id === sent.message);
+      this.sending.value = this.sending.value.flatMap((one) => (one.key !== key ? [one] : there ? [] : [{ ...one, id: sent.message }]));
+    } catch (error) {
+      this.sending.value = this.sending.value.filter((one) => one.key !== key);
+      throw error;
+    }
+  }
+
+  /** Stops the run; what came of its answer stays. (SK-U7) */
+  async cancel() {
+    const run = this.run.value?.id ?? (await get(`/runs${query({ thread: this.id, limit: 1 })}`)).data[0]?.id;
+    if (run) await post(`/runs/${run}/cancel`);
+  }
+
+  /** @param {string} id @param {string} text */
+  editQueued(id, text) {
+    return patch(`/threads/${this.id}/queue/${id}`, { message: text });
+  }
+
+  /** @param {string} id */
+  withdraw(id) {
+    return remove(`/threads/${this.id}/queue/${id}`);
+  }
+
+  /** @param {string} id */
+  sendNow(id) {
+    return post(`/threads/${this.id}/queue/${id}/send`);
+  }
+}

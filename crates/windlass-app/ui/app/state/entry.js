@@ -1,0 +1,253 @@
+// The entries of a conversation, and the calls in them. Each tells by a signal of its own that it has changed, so that a
+// long conversation is not drawn anew for a word.
+
+import { signal } from "../lib/html.js";
+
+/** The text of blocks. @param {any[]} blocks */
+export const textOf = (blocks) =>
+  blocks
+    .filter((block) => block.kind === "text")
+    .map((block) => wordsOf(block.text))
+    .join("\n\n");
+
+/** A text that is here; what is stored apart is named. @param {any} text @returns {string} */
+export function wordsOf(text) {
+  if (typeof text === "string") return text;
+  return text?.blob || text?.digest ? `[a long text, stored apart: ${(text.blob ?? text).size_bytes ?? "?"} bytes]` : "";
+}
+
+/** A call of a tool. */
+export class Call {
+  /** @param {string} run @param {any} known @param {string} name @param {string} args */
+  constructor(run, known, name, args) {
+    this.rev = signal(0);
+    this.run = run;
+    this.step = known.step;
+    this.index = known.index;
+    this.id = known.id ?? "";
+    this.tool = name;
+    this.args = args;
+    /** @type {"waiting" | "asking" | "running" | "sleeping" | "in_doubt" | "done"} */
+    this.state = known.state ?? "waiting";
+    /** @type {string} */
+    this.outcome = known.outcome ?? "";
+    this.error = Boolean(known.error);
+    this.durationMs = known.duration_ms ?? 0;
+    this.interrupt = known.interrupt ?? "";
+    this.effect = known.effect ?? "";
+    this.progress = "";
+    this.until = 0;
+    this.rule = "";
+    /** @type {any[] | null} */
+    this.result = null;
+  }
+
+  get key() {
+    return `${this.run}/${this.step}/${this.index}`;
+  }
+
+  /** @param {Partial<Call>} change */
+  change(change) {
+    Object.assign(this, change);
+    this.rev.value += 1;
+  }
+
+  /** @param {any} update */
+  hear(update) {
+    switch (update.type) {
+      case "call.judged":
+        return this.change({ rule: update.rule, ...(update.arguments ? { args: wordsOf(update.arguments) } : {}) });
+      case "call.edited":
+        return this.change({ args: wordsOf(update.arguments) });
+      case "tool.started":
+        return this.change({ state: "running", effect: update.effect });
+      case "tool.progress":
+        return this.change({ progress: (this.progress + update.text).slice(-4000) });
+      case "tool.deferred":
+        return this.change({ state: "sleeping", until: update.until });
+      case "tool.in_doubt":
+      case "tool.unresolved":
+        return this.change({ state: "in_doubt" });
+      case "tool.finished":
+        return this.finish({ content: update.content, error: update.error, outcome: update.outcome, durationMs: update.duration_ms });
+      default:
+        return undefined;
+    }
+  }
+
+  /** @param {{content: any[], error?: boolean, outcome?: string, durationMs?: number}} how */
+  finish({ content, error, outcome, durationMs }) {
+    this.change({
+      state: "done",
+      result: content,
+      error: Boolean(error),
+      outcome: outcome ?? (this.outcome || "returned"),
+      durationMs: durationMs ?? this.durationMs,
+    });
+  }
+
+  /** What became of it, in a word. */
+  get standing() {
+    if (this.state !== "done") return this.state;
+    if (this.outcome === "denied") return "denied";
+    if (this.outcome === "cancelled") return "cancelled";
+    return this.error || this.outcome === "refused" || this.outcome === "in_doubt" ? "failed" : "done";
+  }
+}
+
+/** @typedef {{type: "text", text: string} | {type: "reasoning", text: string} | {type: "call", call: Call}} Part */
+
+/** An entry: what somebody said, a step of the agent, or a note beside them. */
+export class Entry {
+  /** @param {string} key @param {"user" | "assistant" | "note"} role @param {any} known */
+  constructor(key, role, known) {
+    this.rev = signal(0);
+    this.key = key;
+    this.role = role;
+    this.seq = known.seq ?? 0;
+    this.at = known.at ?? Date.now();
+    this.run = known.run ?? "";
+    this.step = known.step;
+    this.id = known.id ?? "";
+    this.by = known.by ?? "";
+    this.model = known.model ?? "";
+    /** @type {"live" | "complete" | "partial" | "fallback" | "withdrawn"} */
+    this.status = known.status ?? "complete";
+    /** Position of the `step.started` that its fragments name. */
+    this.begun = 0;
+    /** @type {Part[]} */
+    this.parts = [];
+    /** @type {any} */
+    this.usage = known.usage ?? null;
+    this.costMicro = known.cost_micro_usd ?? known.cost ?? null;
+    this.ttftMs = known.ttft_ms ?? null;
+    this.durationMs = known.duration_ms ?? null;
+    /** @type {any} */
+    this.totals = null;
+    /** When its reasoning began and ended. */
+    this.thoughtFrom = 0;
+    this.thoughtUntil = 0;
+    this.trouble = "";
+    this.tone = "info";
+    /** @type {any[]} */
+    this.media = [];
+  }
+
+  /** @param {any} message as the API has it */
+  static ofMessage(message) {
+    const step = message.calls?.[0]?.step;
+    const entry = new Entry(`${message.role}-${message.id ?? message.seq}`, message.role === "user" ? "user" : "assistant", { ...message, step });
+    entry.read(message.blocks, message.calls ?? []);
+    return entry;
+  }
+
+  /** @param {any} update a `step.started`, or the first that is heard of a step */
+  static ofStep(update) {
+    const entry = new Entry(`step-${update.run}-${update.step}`, "assistant", { ...update, status: "live" });
+    entry.begin(update);
+    return entry;
+  }
+
+  /** @param {string} key @param {string} tone @param {string} text @param {any} [known] */
+  static note(key, tone, text, known = {}) {
+    const entry = new Entry(key, "note", { ...known, status: "complete" });
+    entry.tone = tone;
+    entry.parts = [{ type: "text", text }];
+    return entry;
+  }
+
+  /** @param {any} change */
+  set(change) {
+    Object.assign(this, change);
+    this.rev.value += 1;
+  }
+
+  *calls() {
+    for (const part of this.parts) if (part?.type === "call") yield part.call;
+  }
+
+  get text() {
+    return this.parts.flatMap((part) => (part?.type === "text" ? [part.text] : [])).join("\n\n");
+  }
+
+  /** @param {any[]} blocks @param {any[]} calls */
+  read(blocks, calls) {
+    const known = new Map(this.callsById());
+    let index = 0;
+    this.parts = [];
+    this.media = blocks.filter((block) => block.kind === "image" || block.kind === "file");
+    for (const block of blocks) {
+      if (block.kind === "text" || block.kind === "reasoning") {
+        const text = wordsOf(block.text);
+        if (text) this.parts.push({ type: block.kind, text });
+      } else if (block.kind === "tool_call") {
+        const stored = calls.find((call) => call.id === block.id) ?? { step: this.step, index, id: block.id };
+        const args = wordsOf(stored.arguments ?? block.asked);
+        const call = known.get(block.id) ?? new Call(this.run, stored, block.name, args);
+        this.parts.push({ type: "call", call });
+        index += 1;
+      }
+    }
+  }
+
+  /** @returns {[string, Call][]} */
+  callsById() {
+    return [...this.calls()].filter((call) => call.result || call.state !== "waiting").map((call) => [call.id, call]);
+  }
+
+  /** A try at the step begins; what an earlier one said does not count. @param {any} update */
+  begin(update) {
+    if (this.status === "complete") return;
+    this.set({ begun: update.seq, at: update.at ?? this.at, model: update.model ?? this.model, parts: [], status: "live", trouble: "", thoughtFrom: 0, thoughtUntil: 0 });
+  }
+
+  /** A fragment. @param {any} update */
+  grow(update) {
+    if (this.status !== "live") return;
+    if (update.type === "message.snapshot") {
+      this.parts = [];
+      for (const part of update.parts) this.put(part.part, part.type, part.text ?? "", part.name, part.arguments ?? "");
+    } else {
+      const type = { "message.delta": "text", "reasoning.delta": "reasoning", "call.delta": "call" }[/** @type {string} */ (update.type)];
+      this.put(update.part, type ?? "text", update.text ?? "", update.name, update.arguments ?? "");
+    }
+    this.rev.value += 1;
+  }
+
+  /** @param {number} at @param {string} type @param {string} text @param {string | undefined} name @param {string} args */
+  put(at, type, text, name, args) {
+    if (type === "reasoning") this.thoughtFrom ||= Date.now();
+    else if (this.thoughtFrom) this.thoughtUntil ||= Date.now();
+    const known = this.parts[at];
+    if (type === "call") {
+      if (known?.type === "call") {
+        known.call.change({ args: known.call.args + args, tool: known.call.tool || name || "" });
+      } else this.parts[at] = { type: "call", call: new Call(this.run, { step: this.step, index: at }, name ?? "", args) };
+    } else if (known && known.type !== "call") this.parts[at] = { ...known, text: known.text + text };
+    else this.parts[at] = { type: type === "reasoning" ? "reasoning" : "text", text };
+  }
+
+  /** The whole reply. @param {any} update */
+  reply(update) {
+    this.status = "complete";
+    this.seq = update.seq;
+    if (this.thoughtFrom) this.thoughtUntil ||= Date.now();
+    this.read(update.message.blocks, []);
+    const cancelled = update.stop === "cancelled";
+    this.set({
+      status: cancelled ? "partial" : "complete",
+      usage: update.usage,
+      costMicro: update.cost ?? null,
+      ttftMs: update.ttft_ms ?? null,
+      durationMs: update.duration_ms ?? null,
+      trouble: "",
+    });
+  }
+
+  /** @param {any} update a `step.failed` */
+  fail(update) {
+    const partial = wordsOf(update.partial);
+    const parts = partial ? [{ type: "text", text: partial }] : this.parts;
+    this.set({ status: "partial", parts, trouble: update.message + (update.retry_at ? " It is tried again." : "") });
+  }
+}

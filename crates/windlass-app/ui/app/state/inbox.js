@@ -1,0 +1,102 @@
+// Everything that waits for this person's word, over all conversations.
+
+import { get, post } from "../lib/api.js";
+import { computed, signal } from "../lib/html.js";
+import { go } from "../lib/route.js";
+
+/**
+ * @typedef {{id: string, thread: string, run: string, kind: string, tool: string | null, arguments: string | null, approval: string | null,
+ *   preview: string | null, reason: string | null, question: any, limit: any, server: string | null, url: string | null, runner: string | null,
+ *   since: number, expires_at: number | null, approved_by: any[], counts: boolean}} Interrupt
+ */
+
+const LOOK_AGAIN_MS = 10000;
+
+/** @type {import("../../vendor/signals.js").Signal<Interrupt[]>} */
+export const inbox = signal([]);
+/** What this person may answer themselves. */
+export const mine = computed(() => inbox.value.filter((open) => open.counts));
+const seen = new Set();
+let isFirst = true;
+
+/** Reads the inbox anew. */
+export async function load() {
+  const page = await get("/interrupts?limit=100");
+  inbox.value = page.data;
+  announce();
+}
+
+/** @param {string} thread @param {Interrupt[]} open */
+export function replace(thread, open) {
+  inbox.value = [...inbox.value.filter((one) => one.thread !== thread), ...open];
+  announce();
+}
+
+/** Tells the browser of what is new, where the person wants that. */
+function announce() {
+  const fresh = mine.value.filter((open) => !seen.has(open.id));
+  fresh.forEach((open) => seen.add(open.id));
+  const silent = isFirst || !document.hidden || !("Notification" in window) || Notification.permission !== "granted";
+  isFirst = false;
+  if (silent) return;
+  for (const open of fresh.slice(0, 3)) {
+    const notice = new Notification("Windlass waits for you", { body: summary(open), tag: open.id });
+    notice.onclick = () => {
+      window.focus();
+      go(`/chat/${open.thread}`);
+    };
+  }
+}
+
+/** What is asked, in a line. @param {Interrupt} open */
+export function summary(open) {
+  switch (open.kind) {
+    case "approval":
+      return `May ${open.tool} run?`;
+    case "hook":
+      return `${open.tool}: ${open.reason}`;
+    case "question":
+      return open.question?.summary || "A question";
+    case "sign_in":
+      return `Sign in at ${open.server}`;
+    case "in_doubt":
+      return `Was ${open.tool} done?`;
+    case "limit":
+      return `The limit ${open.limit?.limit ?? ""} is reached`;
+    case "handoff":
+      return `Waits for ${open.runner}`;
+    default:
+      return open.kind;
+  }
+}
+
+/**
+ * Answers one. The answer counts for what was shown: another call is then not let through.
+ * @param {Interrupt} open @param {object} answer @param {object} [grant]
+ */
+export async function answer(open, answer, grant) {
+  const body = { answer, ...(open.approval ? { approval: open.approval } : {}), ...(grant ? { grant } : {}) };
+  const given = await post(`/interrupts/${encodeURIComponent(open.id)}/answer`, body);
+  inbox.value = inbox.value.filter((one) => one.id !== open.id);
+  return given;
+}
+
+/** Answers several at once. @param {{open: Interrupt, answer: object}[]} all */
+export async function answerAll(all) {
+  const answers = all.map(({ open, answer }) => ({
+    interrupt: open.id,
+    answer,
+    ...(open.approval ? { approval: open.approval } : {}),
+  }));
+  const given = await post("/interrupts/answers", { answers });
+  const ids = new Set(all.map(({ open }) => open.id));
+  inbox.value = inbox.value.filter((one) => !ids.has(one.id));
+  return given;
+}
+
+export function keep() {
+  setInterval(() => {
+    if (document.hidden && !("Notification" in window && Notification.permission === "granted")) return;
+    load().catch(() => {});
+  }, LOOK_AGAIN_MS);
+}

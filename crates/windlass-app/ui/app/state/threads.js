@@ -1,0 +1,83 @@
+// The list of conversations: newest activity first, searched, a page at a time.
+
+import { get, patch, query, remove } from "../lib/api.js";
+import { batch, signal } from "../lib/html.js";
+import { failed } from "./notices.js";
+
+/** @typedef {{id: string, title: string | null, status: string, interrupts: number, head: number, owner: string, created_at: number, updated_at: number}} Thread */
+
+/** (SK-U11) */
+const PAGE = 25;
+const LOOK_AGAIN_MS = 15000;
+
+/** @type {import("../../vendor/signals.js").Signal<Thread[]>} */
+export const threads = signal([]);
+export const search = signal("");
+export const loading = signal(false);
+/** @type {import("../../vendor/signals.js").Signal<string | null>} */
+const cursor = signal(null);
+export const hasMore = signal(false);
+/** @type {AbortController | null} */
+let request = null;
+
+/** @param {boolean} more whether to go on behind what is shown */
+export async function load(more = false) {
+  if (more && (loading.value || !hasMore.value)) return;
+  request?.abort();
+  const own = (request = new AbortController());
+  loading.value = true;
+  try {
+    const text = search.value.trim();
+    const page = await get(
+      `/threads${query({ limit: PAGE, cursor: more ? cursor.value : null, query: text.length >= 2 ? text : null })}`,
+      { stop: own.signal },
+    );
+    batch(() => {
+      threads.value = merged(more ? threads.value : [], page.data);
+      cursor.value = page.next_cursor ?? null;
+      hasMore.value = Boolean(page.next_cursor);
+    });
+  } catch (error) {
+    failed(error);
+  } finally {
+    if (request === own) loading.value = false;
+  }
+}
+
+/** @param {Thread[]} before @param {Thread[]} page */
+function merged(before, page) {
+  const ids = new Set(page.map((thread) => thread.id));
+  return [...before.filter((thread) => !ids.has(thread.id)), ...page];
+}
+
+/** Takes over what is known of one. @param {Partial<Thread> & {id: string}} change */
+export function note(change) {
+  const all = threads.value;
+  const known = all.find((thread) => thread.id === change.id);
+  if (!known) return;
+  if (Object.entries(change).every(([name, value]) => known[/** @type {keyof Thread} */ (name)] === value)) return;
+  threads.value = all.map((thread) => (thread === known ? { ...thread, ...change } : thread));
+}
+
+/** @param {string} id @param {string} title */
+export async function rename(id, title) {
+  await patch(`/threads/${id}`, { title });
+  note({ id, title });
+}
+
+/** @param {string} id */
+export async function forget(id) {
+  await remove(`/threads/${id}`);
+  threads.value = threads.value.filter((thread) => thread.id !== id);
+}
+
+/** Looks again from time to time: others work in the same workspace, and runs end by themselves. */
+export function keep() {
+  setInterval(() => {
+    if (document.hidden || loading.value || search.value || threads.value.length > PAGE) return;
+    get(`/threads${query({ limit: PAGE })}`).then(
+      (page) => (threads.value = merged(threads.value, page.data).sort((a, b) => b.updated_at - a.updated_at)),
+      () => {},
+    );
+  }, LOOK_AGAIN_MS);
+}

@@ -1,0 +1,197 @@
+// Something that waits for a person: what is asked with all that belongs to it, and the answers that fit.
+
+import { html, useState } from "../lib/html.js";
+import { full, length, tidyJson } from "../lib/words.js";
+import { answer, summary } from "../state/inbox.js";
+import { attempt } from "../state/notices.js";
+import { Diff, isDiff } from "./diff.js";
+import { Fields, valuesOf } from "./fields.js";
+import { Icon } from "./icon.js";
+
+/** @param {{open: import("../state/inbox.js").Interrupt, isFirst?: boolean, onAnswered?: () => void, where?: boolean}} props */
+export function Ask({ open, isFirst = false, onAnswered, where = false }) {
+  const [busy, setBusy] = useState(false);
+  /** @param {object} said @param {object} [grant] */
+  const give = async (said, grant) => {
+    setBusy(true);
+    await attempt(async () => {
+      await answer(open, said, grant);
+      onAnswered?.();
+    });
+    setBusy(false);
+  };
+  const Body = BODIES[open.kind] ?? Handoff;
+  return html`<section class="ask" data-kind=${open.kind} aria-label=${summary(open)}>
+    <header class="row"><${Icon} name="warn" size=${16} /><strong class="fill">${summary(open)}</strong>
+      ${where && html`<a href=${`/chat/${open.thread}`}>Open the conversation</a>`}
+      <time class="quiet" title=${full(open.since)}>${length(Date.now() - open.since)}</time></header>
+    ${!open.counts && open.kind === "approval" && html`<p class="quiet">${open.approved_by.length > 0 ? `${open.approved_by.join(", ")} said yes; somebody else's word is needed.` : "Somebody else has to say yes; you can still deny it."}</p>`}
+    ${open.expires_at && html`<p class="quiet">Silence counts as an answer at ${full(open.expires_at)}.</p>`}
+    <${Body} open=${open} give=${give} busy=${busy} isFirst=${isFirst} />
+  </section>`;
+}
+
+/** @typedef {{open: import("../state/inbox.js").Interrupt, give: (said: object, grant?: object) => Promise<void>, busy: boolean, isFirst: boolean}} Props */
+
+/** May a call run: its arguments whole, changed, granted or denied with a reason. @param {Props} props */
+function Approval({ open, give, busy, isFirst }) {
+  const [mode, setMode] = useState(/** @type {"" | "edit" | "deny" | "grant"} */ (""));
+  const args = tidyJson(open.arguments ?? "{}");
+  const key = (/** @type {string} */ name) => (isFirst ? name : undefined);
+  if (mode === "edit") return html`<${Edit} args=${args} busy=${busy} onCancel=${() => setMode("")} onSave=${(/** @type {object} */ values) => give({ kind: "edit", arguments: values })} />`;
+  return html`
+    ${open.reason && html`<p>${open.reason}</p>`}
+    ${open.preview && (isDiff(open.preview) ? html`<${Diff} text=${open.preview} />` : html`<pre tabindex="0">${open.preview}</pre>`)}
+    <details open=${!open.preview}><summary>Arguments</summary><pre tabindex="0">${args}</pre></details>
+    ${mode === "deny" && html`<form class="row" onSubmit=${(/** @type {any} */ event) => {
+      event.preventDefault();
+      const reason = event.target.elements.reason.value.trim();
+      give({ kind: "deny", ...(reason ? { reason } : {}) });
+    }}><input class="fill" name="reason" maxlength="2000" placeholder="Why not? The agent is told." aria-label="Why not" ref=${(/** @type {any} */ own) => own?.focus()} />
+      <button type="submit" class="danger" disabled=${busy}>Deny</button><button type="button" onClick=${() => setMode("")}>Back</button></form>`}
+    ${mode === "grant" && html`<${Grant} open=${open} busy=${busy} onCancel=${() => setMode("")} onGive=${(/** @type {object} */ grant) => give({ kind: "approve" }, grant)} />`}
+    ${mode === "" && html`<div class="row wrap">
+      <button type="button" class="primary" data-key=${key("approve")} disabled=${busy || !open.counts} onClick=${() => give({ kind: "approve" })}>Approve</button>
+      <button type="button" data-key=${key("deny")} disabled=${busy} onClick=${() => setMode("deny")}>Deny…</button>
+      <button type="button" disabled=${busy} onClick=${() => setMode("edit")}>Edit…</button>
+      <button type="button" class="plain" disabled=${busy || !open.counts} onClick=${() => setMode("grant")}>Approve and do not ask again…</button>
+    </div>`}`;
+}
+
+/** @param {{args: string, busy: boolean, onCancel: () => void, onSave: (values: object) => void}} props */
+function Edit({ args, busy, onCancel, onSave }) {
+  const [wrong, setWrong] = useState("");
+  /** @type {Record<string, any>} */
+  let values = {};
+  try {
+    values = JSON.parse(args);
+  } catch {
+    // What is no object is edited as text.
+  }
+  const [asText, setAsText] = useState(Object.keys(values).length === 0);
+  const schema = { type: "object", properties: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, like(value)])) };
+  /** @param {any} event */
+  const save = (event) => {
+    event.preventDefault();
+    try {
+      const next = asText ? JSON.parse(event.target.elements.text.value) : { ...values, ...valuesOf(event.target, schema) };
+      if (typeof next !== "object" || next === null || Array.isArray(next)) throw new Error("the arguments are an object: {…}");
+      onSave(next);
+    } catch (error) {
+      setWrong(`This is no JSON: ${error instanceof Error ? error.message : error}`);
+    }
+  };
+  return html`<form onSubmit=${save}>
+    ${asText ? html`<textarea class="code" name="text" rows=${Math.min(24, args.split("\n").length + 1)} aria-label="Arguments as JSON" value=${args} spellcheck="false"></textarea>` : html`<${Fields} schema=${schema} values=${values} />`}
+    ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
+    <div class="row wrap"><button type="submit" class="primary" disabled=${busy}>Use these</button><button type="button" onClick=${onCancel}>Back</button>
+      <button type="button" class="plain" onClick=${() => setAsText(!asText)}>${asText ? "As a form" : "As JSON"}</button></div>
+  </form>`;
+}
+
+/** The schema of a value that is there. @param {any} value @returns {any} */
+function like(value) {
+  if (typeof value === "boolean") return { type: "boolean" };
+  if (typeof value === "number") return { type: Number.isInteger(value) ? "integer" : "number" };
+  if (typeof value === "string") return { type: "string", ...(value.includes("\n") || value.length > 80 ? { format: "multiline" } : {}) };
+  return {};
+}
+
+/** How far a grant goes. @param {{open: any, busy: boolean, onCancel: () => void, onGive: (grant: object) => void}} props */
+function Grant({ busy, onCancel, onGive }) {
+  /** @param {any} event */
+  const give = (event) => {
+    event.preventDefault();
+    const { count, hours, which } = event.target.elements;
+    onGive({
+      ...(count.value ? { count: Number(count.value) } : {}),
+      ...(hours.value ? { expires_in_ms: Math.round(Number(hours.value) * 3600000) } : {}),
+      ...(which.value === "any" ? { arguments: [] } : {}),
+    });
+  };
+  return html`<form class="grant" onSubmit=${give}>
+    <label>For <select name="which"><option value="same">these very arguments</option><option value="any">any arguments of this tool</option></select></label>
+    <label>at most <input name="count" type="number" min="1" max="100000" placeholder="any number of" /> times</label>
+    <label>for <input name="hours" type="number" min="0.01" step="any" placeholder="ever, or" /> hours</label>
+    <div class="row"><button type="submit" class="primary" disabled=${busy}>Approve, and do not ask again</button><button type="button" onClick=${onCancel}>Back</button></div>
+  </form>`;
+}
+
+/** @param {Props} props */
+function Question({ open, give, busy }) {
+  const question = open.question ?? {};
+  const [wrong, setWrong] = useState("");
+  const schema = question.schema ?? (question.params ? { type: "object", properties: Object.fromEntries(Object.entries(question.params).map(([name, value]) => [name, like(value)])) } : null);
+  /** @param {any} event */
+  const reply = (event) => {
+    event.preventDefault();
+    try {
+      const values = schema ? valuesOf(event.target, schema) : undefined;
+      const text = event.target.elements.own?.value.trim();
+      give({ kind: "reply", ...(values ? { values } : {}), ...(text ? { text } : {}) });
+    } catch (error) {
+      setWrong(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return html`<form onSubmit=${reply}>
+    ${question.checkpoint && html`<p class="quiet">${question.checkpoint}</p>`}
+    ${question.options?.length > 0 && html`<div class="row wrap">${question.options.map((/** @type {string} */ option) => html`<button type="button" disabled=${busy} onClick=${() => give({ kind: "reply", selected: option })}>${option}</button>`)}</div>`}
+    ${schema && html`<${Fields} schema=${schema} values=${question.params ?? {}} />`}
+    ${question.free_input && html`<textarea name="own" rows="2" aria-label="In your own words" placeholder="In your own words"></textarea>`}
+    ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
+    <div class="row">
+      ${(schema || question.free_input || !(question.options?.length > 0)) && html`<button type="submit" class="primary" disabled=${busy}>${schema || question.free_input ? "Answer" : "Go on"}</button>`}
+      <button type="button" disabled=${busy} onClick=${() => give({ kind: "deny" })}>Decline</button>
+    </div>
+  </form>`;
+}
+
+/** @param {Props} props */
+const SignIn = ({ open, give, busy }) => html`
+  <p>${open.reason || `The server ${open.server} wants you to sign in first. It opens in another window; the run goes on afterwards.`}</p>
+  <p class="quiet address">${open.url}</p>
+  <div class="row">${/^https?:/.test(open.url ?? "") && html`<a class="button primary" href=${open.url} target="_blank" rel="noopener noreferrer">Sign in at ${hostOf(open.url)}</a>`}
+    <button type="button" disabled=${busy} onClick=${() => give({ kind: "reply" })}>I have</button>
+    <button type="button" disabled=${busy} onClick=${() => give({ kind: "deny" })}>Decline</button></div>`;
+
+/** @param {string | null} url */
+function hostOf(url) {
+  try {
+    return new URL(url ?? "").host;
+  } catch {
+    return "the server";
+  }
+}
+
+/** The evidence, and what people know. @param {Props} props */
+function InDoubt({ open, give, busy }) {
+  const [mode, setMode] = useState("");
+  return html`<p>The call was begun ${length(Date.now() - open.since)} ago, and how it ended is not known. Look whether its effect is there before you say.</p>
+    <details open><summary>Arguments</summary><pre tabindex="0">${tidyJson(open.arguments ?? "{}")}</pre></details>
+    ${mode === "done"
+      ? html`<form class="row" onSubmit=${(/** @type {any} */ event) => {
+          event.preventDefault();
+          give({ kind: "done", result: event.target.elements.result.value || "It was done." });
+        }}><input class="fill" name="result" placeholder="What came of it? The agent is told." aria-label="What came of it" /><button type="submit" class="primary" disabled=${busy}>It was done</button></form>`
+      : html`<div class="row wrap"><button type="button" onClick=${() => setMode("done")}>It was done…</button>
+          <button type="button" disabled=${busy} onClick=${() => give({ kind: "retry" })}>It was not: do it again</button>
+          <button type="button" disabled=${busy} onClick=${() => give({ kind: "fail" })}>It failed</button></div>`}`;
+}
+
+/** @param {Props} props */
+function Limit({ open, give, busy }) {
+  const limit = open.limit ?? {};
+  return html`<p>${limit.used} of ${limit.figure} are used.</p>
+    <form class="row wrap" onSubmit=${(/** @type {any} */ event) => {
+      event.preventDefault();
+      give({ kind: "raise", to: Number(event.target.elements.to.value) });
+    }}><label>Raise it to <input name="to" type="number" min=${limit.used + 1 || 1} required value=${Math.max(limit.figure * 2, limit.used + 1) || 1} /></label>
+      <button type="submit" class="primary" disabled=${busy}>Go on</button>
+      <button type="button" disabled=${busy} onClick=${() => give({ kind: "stop" })}>Stop the run</button></form>`;
+}
+
+/** @param {Props} props */
+const Handoff = ({ open }) => html`<p class="quiet">It goes on when ${open.runner ?? "it"} has answered.</p>`;
+
+/** @type {Record<string, any>} */
+const BODIES = { approval: Approval, hook: Approval, question: Question, sign_in: SignIn, in_doubt: InDoubt, limit: Limit, handoff: Handoff };

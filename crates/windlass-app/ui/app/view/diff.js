@@ -1,0 +1,25 @@
+// A unified difference, line by line.
+
+import { html } from "../lib/html.js";
+
+/** Lines that are drawn; more than that nobody reads. */
+const LINES = 2000;
+
+/** @param {string} text */
+export const isDiff = (text) => /^--- .*\n\+\+\+ .*\n@@ /m.test(text.slice(0, 2000));
+
+/** @param {string} line */
+function kind(line) {
+  if (line.startsWith("+++") || line.startsWith("---")) return "file";
+  if (line.startsWith("@@")) return "place";
+  if (line.startsWith("+")) return "added";
+  if (line.startsWith("-")) return "removed";
+  return "same";
+}
+
+/** @param {{text: string}} props */
+export function Diff({ text }) {
+  const lines = text.replace(/\n$/, "").split("\n");
+  return html`<pre class="diff" tabindex="0" aria-label="What changes">${lines.slice(0, LINES).map((line, at) => html`<span key=${at} data-kind=${kind(line)}>${line || " "}${"\n"}</span>`)}
+    ${lines.length > LINES && html`<span data-kind="place">${lines.length - LINES} more lines</span>`}</pre>`;
+}

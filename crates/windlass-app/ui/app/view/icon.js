@@ -1,0 +1,29 @@
+// The few pictures that buttons have; each stands beside words or has a label.
+
+import { html } from "../lib/html.js";
+
+/** @type {Record<string, string>} */
+const PATHS = {
+  plus: "M12 5v14M5 12h14",
+  search: "M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14ZM20 20l-4-4",
+  inbox: "M4 13l3-8h10l3 8v6H4v-6Zm0 0h5l1 2h4l1-2h5",
+  runs: "M5 6h14M5 12h9M5 18h12",
+  library: "M5 4h4v16H5zM11 4h4v16h-4zM17 5l3 .6-2.6 14.6-3-.5",
+  usage: "M5 20V10M12 20V4M19 20v-7",
+  settings: "M12 9a3 3 0 1 0 0 6 3 3 0 0 0 0-6Zm8 3-2 1 .3 2.3-2 1.6-2-1-2 1.1h-.6l-2-1.1-2 1-2-1.6L6 13l-2-1 2-1-.3-2.3 2-1.6 2 1L11.700 7h.6l2 1.100 2-1 2 1.600L18 11Z",
+  panel: "M4 5h16v14H4zM10 5v14",
+  stop: "M7 7h10v10H7z",
+  send: "M5 12h13M12 5l7 7-7 7",
+  attach: "M8 12l6-6a3 3 0 0 1 4 4l-8 8a5 5 0 0 1-7-7l7-7",
+  more: "M6 12h.01M12 12h.01M18 12h.01",
+  check: "M5 13l4 4L19 7",
+  cross: "M6 6l12 12M18 6L6 18",
+  clock: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16Zm0 4v4l3 2",
+  tool: "M14 6a4 4 0 0 0 5 5l-9 9-4-4 9-9Z",
+  warn: "M12 4 2.500 20h19ZM12 10v4M12 17h.01",
+  copy: "M9 9h10v11H9zM5 15V4h10",
+  fork: "M6 4v6a4 4 0 0 0 4 4h8M18 14l-3-3M18 14l-3 3M6 10v10",
+};
+
+/** @param {{name: string, size?: number}} props */
+export const Icon = ({ name, size = 18 }) => html`<svg class="icon" width=${size} height=${size} viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d=${PATHS[name] ?? ""} /></svg>`;

@@ -1,0 +1,127 @@
+// Conversations by time, and the other places. (SK-U11)
+
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { go, place } from "../lib/route.js";
+import { group, when } from "../lib/words.js";
+import { mine } from "../state/inbox.js";
+import { sidebar } from "../state/look.js";
+import { attempt } from "../state/notices.js";
+import { mayRun, me } from "../state/session.js";
+import { forget, hasMore, load, loading, rename, search, threads } from "../state/threads.js";
+import { Confirm } from "./dialog.js";
+import { showHelp } from "./help.js";
+import { Icon } from "./icon.js";
+
+const SEARCH_WAIT_MS = 250;
+
+const PLACES = [
+  ["/inbox", "inbox", "Inbox"],
+  ["/runs", "runs", "Runs"],
+  ["/library", "library", "Library"],
+  ["/usage", "usage", "Usage"],
+  ["/settings", "settings", "Settings"],
+];
+
+/** The sidebar. */
+export function Sidebar() {
+  const [text, setText] = useState("");
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (isFirst.current) {
+      isFirst.current = false;
+      load();
+      return undefined;
+    }
+    const timer = setTimeout(() => {
+      search.value = text;
+      load();
+    }, SEARCH_WAIT_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const here = place.value;
+  const close = () => matchMedia("(max-width: 760px)").matches && (sidebar.value = "closed");
+  return html`<aside class="sidebar" aria-label="Conversations and places">
+    <div class="row brand">
+      <button type="button" class="plain" aria-label="Show or hide the sidebar" onClick=${() => (sidebar.value = sidebar.value === "open" ? "closed" : "open")}><${Icon} name="panel" /></button>
+      <a href="/" class="name" onClick=${close}>Windlass</a>
+    </div>
+    <div class="inside">
+      ${mayRun.value && html`<a class="button primary" href="/" onClick=${close}><${Icon} name="plus" /> New conversation</a>`}
+      <nav aria-label="Places" onClick=${close}>
+        ${PLACES.map(
+          ([path, icon, name]) => html`<a href=${path} aria-current=${here.path.startsWith(path) ? "page" : undefined}>
+            <${Icon} name=${icon} /> ${name}
+            ${path === "/inbox" && mine.value.length > 0 && html`<span class="badge" aria-label=${`${mine.value.length} wait for you`}>${mine.value.length}</span>`}
+          </a>`,
+        )}
+      </nav>
+      <label class="search"><${Icon} name="search" size=${15} />
+        <input type="search" data-key="search" placeholder="Search conversations" aria-label="Search conversations" value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />
+      </label>
+      <${History} current=${here.parts[0] === "chat" ? here.parts[1] : ""} onGo=${close} />
+    </div>
+    <div class="row foot">
+      <a class="who" href="/settings">${me.value?.name || me.value?.email || me.value?.id}</a>
+      <button type="button" class="plain" onClick=${showHelp} aria-label="Shortcuts">?</button>
+    </div>
+  </aside>`;
+}
+
+/** @param {{current: string, onGo: () => void}} props */
+function History({ current, onGo }) {
+  const end = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const watcher = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && load(true));
+    if (end.current) watcher.observe(end.current);
+    return () => watcher.disconnect();
+  }, []);
+  let last = "";
+  const rows = threads.value.flatMap((thread) => {
+    const own = group(thread.updated_at);
+    const head = own === last ? [] : [html`<h2 key=${own}>${own}</h2>`];
+    last = own;
+    return [...head, html`<${Row} key=${thread.id} thread=${thread} current=${thread.id === current} onGo=${onGo} />`];
+  });
+  const none = search.value ? `Nothing is called “${search.value}”.` : "Conversations that you begin stand here.";
+  return html`<div class="history" aria-busy=${loading.value}>
+    ${rows}
+    ${rows.length === 0 && !loading.value && html`<p class="empty">${none}</p>`}
+    <div ref=${end} class="end">${hasMore.value && html`<button type="button" class="plain" onClick=${() => load(true)}>More</button>`}</div>
+  </div>`;
+}
+
+/** @param {{thread: import("../state/threads.js").Thread, current: boolean, onGo: () => void}} props */
+function Row({ thread, current, onGo }) {
+  const [mode, setMode] = useState(/** @type {"" | "name" | "forget"} */ (""));
+  if (mode === "name") {
+    /** @param {string} title */
+    const save = (title) => {
+      setMode("");
+      if (title.trim() && title !== thread.title) attempt(() => rename(thread.id, title.trim()));
+    };
+    return html`<form class="thread" onSubmit=${(/** @type {any} */ event) => {
+      event.preventDefault();
+      save(event.target.elements.title.value);
+    }}><input name="title" aria-label="Title" maxlength="60" value=${thread.title ?? ""} ref=${(/** @type {any} */ own) => own?.select()} onBlur=${(/** @type {any} */ event) => save(event.target.value)} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && setMode("")} /></form>`;
+  }
+  const busy = thread.status === "running";
+  return html`<div class="thread" data-current=${current}>
+    <a href=${`/chat/${thread.id}`} aria-current=${current ? "page" : undefined} onClick=${onGo}>
+      <span class="title">${thread.title || "Without a title"}</span>
+      ${thread.interrupts > 0 ? html`<span class="dot asks" title="Waits for somebody"></span>` : busy ? html`<span class="dot busy" title="At work"></span>` : html`<time>${when(thread.updated_at)}</time>`}
+    </a>
+    <details class="menu"><summary aria-label=${`What can be done with ${thread.title ?? "it"}`}><${Icon} name="more" size=${15} /></summary>
+      <div>
+        <button type="button" onClick=${() => setMode("name")}>Rename</button>
+        <a class="button" href=${`/api/v1/threads/${thread.id}/export`} download>Export</a>
+        <button type="button" class="danger" onClick=${() => setMode("forget")}>Delete</button>
+      </div>
+    </details>
+    ${mode === "forget" &&
+    html`<${Confirm} title="Delete this conversation?" text=${`“${thread.title ?? ""}” goes with everything in it: messages, runs and files of its folder. This cannot be taken back.`} action="Delete" onClose=${() => setMode("")} onDo=${() =>
+      attempt(async () => {
+        await forget(thread.id);
+        if (current) go("/", { replace: true });
+      })} />`}
+  </div>`;
+}

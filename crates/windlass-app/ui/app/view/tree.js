@@ -1,0 +1,24 @@
+// A JSON value that opens part by part.
+
+import { html, useState } from "../lib/html.js";
+
+/** Members that are drawn at once. */
+const MEMBERS = 100;
+
+/** @param {{value: any, name?: string, depth?: number}} props */
+export function Tree({ value, name, depth = 0 }) {
+  const [open, setOpen] = useState(depth < 2);
+  const [shown, setShown] = useState(MEMBERS);
+  const label = name === undefined ? null : html`<span class="key">${name}: </span>`;
+  if (value === null || typeof value !== "object") return html`<div class="leaf">${label}<span data-type=${value === null ? "null" : typeof value}>${typeof value === "string" ? value : String(value)}</span></div>`;
+  const members = Object.entries(value);
+  const brackets = Array.isArray(value) ? `[${members.length}]` : `{${members.length}}`;
+  return html`<details class=${depth === 0 ? "tree" : "branch"} open=${open} onToggle=${(/** @type {any} */ event) => {
+    event.stopPropagation();
+    setOpen(event.target.open);
+  }}>
+    <summary>${label}<span class="quiet">${brackets}</span></summary>
+    ${open && html`<div class="members">${members.slice(0, shown).map(([key, member]) => html`<${Tree} key=${key} name=${key} value=${member} depth=${depth + 1} />`)}
+      ${members.length > shown && html`<button type="button" class="plain" onClick=${() => setShown(shown + MEMBERS)}>${members.length - shown} more</button>`}</div>`}
+  </details>`;
+}
