@@ -2,6 +2,7 @@
 //!
 //! It reads files and variables and decides nothing about a run. A secret is only ever a reference here.
 
+mod connected;
 mod file;
 mod files;
 mod gate;
@@ -26,6 +27,7 @@ use windlass::machine::{CacheMarks, Limits, ModelName, ModelSettings, Reasoning}
 
 use crate::trouble::Trouble;
 
+pub use connected::{ConnectedFile, Part};
 pub use file::{AgentFile, ConfigFile, ProviderFile};
 pub use files::FilesFile;
 pub use mcp::McpFile;
@@ -33,7 +35,7 @@ pub use money::Dollars;
 pub use operate::{Range, ServerLimits, TlsFile};
 pub use outside::{ApiFile, Kept, OutboundFile, Search, WebFile};
 pub use reference::Reference;
-pub use server::ServerFile;
+pub use server::{ServerFile, TitleModel};
 pub use tools::{SandboxWord, ToolsFile};
 pub use toolsets::{ToolsetFile, toolsets};
 
@@ -130,6 +132,8 @@ pub struct Settings {
     pub tools: ToolsFile,
     /// Tool servers, by name.
     pub mcp: BTreeMap<String, McpFile>,
+    /// What tools are given of integrations, by provider.
+    pub integrations: BTreeMap<String, ConnectedFile>,
     /// Groups of tools, by name.
     pub toolsets: BTreeMap<String, ToolsetFile>,
     /// What runs may use together.
@@ -182,6 +186,7 @@ impl Settings {
             relaxed: file.relaxed.unwrap_or_default(),
             tools: file.tools,
             mcp: file.mcp,
+            integrations: file.integrations,
             toolsets: file.toolsets,
             budgets: file.budget.into_iter().map(|budget| budget.0).collect(),
             question_timeout_ms: file.approvals.question_timeout.map(|length| length.0),
@@ -275,6 +280,7 @@ impl Settings {
                 cache: file.cache.unwrap_or(CacheMarks::Short),
             },
             limits: file.limits.over(Limits::default()),
+            mode: file.mode,
         }
     }
 }
@@ -452,7 +458,7 @@ mod tests {
         .join("\n"), @r#"
         windlass.toml:2: unknown key `model` | did you mean `models`?
         windlass.toml:4: unknown key `max_stepz` | did you mean `max_steps`?
-        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers, tools, mcp, toolsets, budget, approvals, server, files, outbound, web, api
+        windlass.toml:1: unknown key `colour` | keys that exist here: store, relaxed, agent, providers, tools, mcp, integrations, toolsets, budget, approvals, server, files, outbound, web, api
         windlass.toml:2: `much` is no reasoning | write auto, off, minimal, low, medium, high, or a number of tokens
         windlass.toml:2: a secret must not stand in a file | write `env:NAME` or `file:PATH`, which say where it is
         windlass.toml: `providers.x.headers.Authorization` must not stand in a file as it is | write `env:NAME` or `file:PATH`, which say where the secret is

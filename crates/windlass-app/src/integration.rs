@@ -3,7 +3,8 @@
 //!
 //! The only call that is made here asks a system whether it takes its credentials.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -197,12 +198,48 @@ pub struct Integrations {
     clock: Arc<dyn Clock>,
     vault: Vault,
     reach: Reach,
+    /// Workspaces and providers of those that are used.
+    active: RwLock<BTreeSet<(String, String)>>,
 }
 
 impl Integrations {
     /// Integrations in these records.
-    pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, vault: Vault, reach: Reach) -> Self {
-        Self { records, clock, vault, reach }
+    pub async fn open(
+        records: Arc<dyn Records>,
+        clock: Arc<dyn Clock>,
+        vault: Vault,
+        reach: Reach,
+    ) -> Result<Self, StoreError> {
+        let (mut active, mut after) = (BTreeSet::new(), None::<String>);
+        loop {
+            let page = records.list(INTEGRATION, None, after.as_deref(), MAX).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.key.clone());
+            for record in page {
+                let workspace = record.owner.clone();
+                let it = read(record)?;
+                if it.status == IntegrationStatus::Active {
+                    active.insert((workspace, it.provider));
+                }
+            }
+        }
+        Ok(Self { records, clock, vault, reach, active: RwLock::new(active) })
+    }
+
+    /// Whether a workspace is connected with a system and uses it.
+    pub fn is_active(&self, workspace: &str, provider: &str) -> bool {
+        // A poisoned lock still holds a whole set.
+        let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
+        active.contains(&(workspace.to_owned(), provider.to_owned()))
+    }
+
+    fn mark(&self, workspace: &str, provider: &str, status: IntegrationStatus) {
+        let place = (workspace.to_owned(), provider.to_owned());
+        let mut active = self.active.write().unwrap_or_else(PoisonError::into_inner);
+        match status {
+            IntegrationStatus::Active => active.insert(place),
+            IntegrationStatus::Disabled => active.remove(&place),
+        };
     }
 
     /// A workspace's integrations, of one provider or all.
@@ -239,7 +276,10 @@ impl Integrations {
         };
         let put = put(workspace, &made, Expect::Absent)?;
         match self.records.apply(sealed.into_iter().chain([put]).collect()).await {
-            Ok(_) => Ok(made),
+            Ok(_) => {
+                self.mark(workspace, &made.provider, made.status);
+                Ok(made)
+            }
             Err(RecordError::Conflict { .. }) => Err(IntegrationError::Duplicate(made.provider)),
             Err(error) => Err(error.into()),
         }
@@ -272,6 +312,7 @@ impl Integrations {
         }
         changes.push(put(workspace, &it, Expect::Version(version))?);
         self.records.apply(changes).await?;
+        self.mark(workspace, &it.provider, it.status);
         Ok(it)
     }
 
@@ -281,6 +322,7 @@ impl Integrations {
         let own = RecordChange::delete(INTEGRATION, &key(workspace, &it.provider), Expect::Version(version));
         let credential = it.credentials_ref.map(|name| RecordChange::delete(CREDENTIAL, &name, Expect::Any));
         self.records.apply([own].into_iter().chain(credential).collect()).await?;
+        self.mark(workspace, &it.provider, IntegrationStatus::Disabled);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 mod account;
 mod cli;
 mod config;
+mod connected;
 mod console;
 mod editor;
 mod home;
@@ -17,6 +18,7 @@ mod reach;
 mod servers;
 mod signals;
 mod telemetry;
+mod toolbox;
 mod trouble;
 mod trust;
 mod vault;
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
     if exit.leaves_a_run() {
         // At once, like a crash, which is what runs are made for: a runtime that winds down cancels tasks one by
         // one, and a tool that is told so would answer with an error, which would be recorded.
+        windlass::adapter::mcp::kill_servers();
         std::process::exit(exit.code().into());
     }
     runtime.shutdown_timeout(WIND_DOWN);

@@ -4,6 +4,7 @@
 
 mod commands;
 mod meant;
+mod zone;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -24,13 +25,17 @@ use crate::account::Accounts;
 use crate::account::user::People;
 use crate::cli::{ModelFlags, PlaceFlags};
 use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
+use crate::connected;
 use crate::console::Console;
 use crate::home::Homes;
+use crate::integration::Integrations;
 use crate::paths::UserPaths;
 use crate::policy::PolicyText;
-use crate::servers;
+use crate::reach::Reach;
+use crate::servers::{self, Back, Servers, Which};
 use crate::trouble::Trouble;
 use crate::trust::{FolderFiles, Standing, Trusted};
+use crate::vault::Vault;
 
 /// What a report of a failure says of the place that it happened in.
 pub struct Opened {
@@ -63,6 +68,8 @@ pub struct Ground {
     flags: Flags,
     place: PlaceFlags,
     model: ModelFlags,
+    /// Whether tools are called although no model is.
+    tries_tools: bool,
 }
 
 /// An opened store with an engine over it.
@@ -75,6 +82,10 @@ pub struct Place {
     pub models: Arc<Catalog>,
     /// The folders that conversations work in.
     pub homes: Homes,
+    /// The tool servers; none where nothing is started, or there are none.
+    pub servers: Option<Arc<Servers>>,
+    /// The systems that workspaces are connected with, once somebody needs them.
+    connected: connected::Opened,
 }
 
 /// Whether a person may be asked to trust the folder's file.
@@ -89,7 +100,7 @@ pub enum Ask {
 /// Which calls run without a person's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// Those that the rules, grants and the mode let through.
+    /// Those that the rules, grants and `auto-run` let through.
     Ask,
     /// All that no rule denies, and that needs nobody else's approval (`--yes`).
     Everything,
@@ -177,7 +188,16 @@ impl Ground {
             max_steps: model.max_steps,
         };
         let settings = Settings::resolve(layers, flags.clone(), &config::environment)?;
-        Ok(Self { folder, user, settings, rules, flags, place: place.clone(), model: model.clone() })
+        Ok(Self {
+            folder,
+            user,
+            settings,
+            rules,
+            flags,
+            place: place.clone(),
+            model: model.clone(),
+            tries_tools: false,
+        })
     }
 
     /// The store's folder.
@@ -204,7 +224,9 @@ impl Ground {
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
     pub async fn open(self, used: &[ModelName], consent: Consent) -> anyhow::Result<Place> {
         let rules = consent.over(self.rules.clone());
-        self.open_with(used, |builder| builder.rules(rules).roles_of(|_| async { Ok(local().roles) })).await
+        let finish = |builder: Builder| builder.rules(rules).roles_of(|_| async { Ok(local().roles) });
+        // On the heap: every command that opens a store would carry it.
+        Box::pin(self.open_with(used, Back::Page, finish)).await
     }
 
     /// Opens the store for a server: it also drives what nobody drives, and people have the roles of their accounts.
@@ -212,6 +234,7 @@ impl Ground {
         self,
         used: &[ModelName],
         observer: Arc<dyn Observer>,
+        back: String,
     ) -> anyhow::Result<(Place, Accounts)> {
         let rules = self.rules.clone();
         let people = Arc::new(People::default());
@@ -224,11 +247,10 @@ impl Ground {
             let asked = asked.clone();
             async move { Ok(asked.wait().await.refresh().await?.roles(&principal)) }
         };
-        let place = self
-            .open_with(used, |builder| {
-                builder.rules(rules).roles_of(roles).credit_of(credit).observer(observer).attend(Attend::All)
-            })
-            .await?;
+        let finish = |builder: Builder| {
+            builder.rules(rules).roles_of(roles).credit_of(credit).observer(observer).attend(Attend::All)
+        };
+        let place = Box::pin(self.open_with(used, Back::At(back), finish)).await?;
         let accounts = Accounts::new(place.engine.records().clone(), clock(), people);
         // It was made above and is set nowhere else.
         let _ = opened.set(accounts.clone());
@@ -238,6 +260,7 @@ impl Ground {
     async fn open_with(
         self,
         used: &[ModelName],
+        back: Back,
         finish: impl FnOnce(Builder) -> Builder,
     ) -> anyhow::Result<Place> {
         OPENED.get_or_init(|| Opened { store: self.store(), flags: self.same_flags() });
@@ -250,20 +273,34 @@ impl Ground {
         let found = homes.clone();
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
         let tools = self.tools()?;
-        // Whoever only looks starts nothing.
-        let servers = match used {
-            [] => Arc::new(servers::hub(Vec::new())),
-            // On the heap: every command that opens a store would carry it.
-            _ => Box::pin(servers::started(&self.settings, &tools)).await?,
-        };
         let builder = Engine::builder()
             .store(self.store())
             .store_options(StoreOptions { durability, ..StoreOptions::default() })
+            .folder(homes.ground().clone());
+        // What servers left behind is in the store, and their tools are there before anything is driven.
+        let (builder, records) = Box::pin(builder.open_store()).await?;
+        // Whoever only looks starts nothing.
+        let starts = match (used, &back) {
+            ([], _) if !self.tries_tools => false,
+            (_, Back::At(_)) => true,
+            (_, Back::Page) => servers::are_any(&self.settings, &*records).await?,
+        };
+        let servers = match starts {
+            false => None,
+            true => {
+                let store = self.store();
+                // On the heap: every command that opens a store would carry it.
+                let started = Servers::start(&self.settings, &tools, (&store, records), back, Which::All);
+                Some(Box::pin(started).await?)
+            }
+        };
+        let opened = connected::Opened::default();
+        let source = servers.as_ref().map_or_else(servers::none, |servers| servers.hub.clone());
+        let builder = builder
             .models(models.clone())
             .tools(tools)
-            .tool_source(servers)
+            .tool_source(connected::hidden(source, &self.settings, &opened))
             .toolsets(config::toolsets(&self.settings.toolsets))
-            .folder(homes.ground().clone())
             .folders(move |thread, recorded| {
                 found.thread(thread, recorded).map_err(|error| error.to_string())
             })
@@ -273,7 +310,14 @@ impl Ground {
             None => builder,
         };
         let engine = finish(builder).build().await?;
-        Ok(Place { ground: self, engine, models, homes })
+        if let Some(servers) = &servers {
+            servers.attach(&engine);
+        }
+        let place = Place { ground: self, engine, models, homes, servers, connected: opened };
+        if !place.ground.settings.integrations.is_empty() && !used.is_empty() {
+            place.integrations().await?;
+        }
+        Ok(place)
     }
 
     /// Opens the store for looking: no model is called.
@@ -281,8 +325,14 @@ impl Ground {
         self.open(&[], Consent::Ask).await
     }
 
+    /// Opens the store for whoever looks at tools and tries them: the servers are started, and no model is called.
+    pub async fn open_tools(mut self) -> anyhow::Result<Place> {
+        self.tries_tools = true;
+        self.open_store().await
+    }
+
     /// The tools, with what the configuration says of them.
-    fn tools(&self) -> anyhow::Result<Registry> {
+    pub fn tools(&self) -> anyhow::Result<Registry> {
         let ask = request_human_approval(self.settings.question_timeout_ms);
         let registry = Registry::new().add_all(file_tools())?.add_all(desk_tools())?.add(Arc::new(ask))?;
         let registry = registry.add_all(self.commands()?)?.add_all(crate::outside::tools(&self.settings)?)?;
@@ -290,8 +340,10 @@ impl Ground {
             Some(_) => registry.add(Arc::new(fetch_data()))?,
             None => registry,
         };
-        let tools = self.settings.tools.named.iter();
-        Ok(tools.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
+        let tools = &self.settings.tools;
+        let registry = tools.disabled.iter().fold(registry, |registry, name| registry.disable(name.as_str()));
+        let named = tools.named.iter();
+        Ok(named.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }
 
     /// Flags that a later command needs to find the same place and the same model.
@@ -333,10 +385,23 @@ impl Place {
         Ok(agent)
     }
 
+    /// The systems that workspaces are connected with.
+    pub async fn integrations(&self) -> anyhow::Result<Arc<Integrations>> {
+        if let Some(integrations) = self.connected.get() {
+            return Ok(integrations.clone());
+        }
+        let vault = Vault::open(&self.ground.store())?;
+        let reach = Reach::new(self.ground.settings.server.internal_hosts.clone())?;
+        let integrations = Integrations::open(self.engine.records().clone(), clock(), vault, reach).await?;
+        // Whoever was first has opened the same.
+        let _ = self.connected.set(Arc::new(integrations));
+        Ok(self.connected.wait().await.clone())
+    }
+
     /// A task for that agent.
     pub fn task(&self, agent: &AgentConfig, text: impl Into<String>) -> Task {
         let mut task = Task::new(agent.clone(), text);
-        task.options.utc_offset_minutes = Some(utc_offset_minutes());
+        task.options.utc_offset_minutes = Some(zone::utc_offset_minutes());
         task.folder = Some(self.homes.ground().path().display().to_string());
         task
     }
@@ -420,26 +485,4 @@ pub fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// The local time zone now, in minutes east of UTC.
-#[cfg(unix)]
-fn utc_offset_minutes() -> i32 {
-    use windlass::port::clock::Clock;
-    let now = windlass::adapter::clock::SystemClock::new().now();
-    let Ok(seconds) = libc::time_t::try_from(now.0 / 1000) else { return 0 };
-    let mut local = std::mem::MaybeUninit::<libc::tm>::uninit();
-    // SAFETY: both pointers are valid for the call, and `local` is read only where the call has filled it.
-    let local = unsafe {
-        if libc::localtime_r(&seconds, local.as_mut_ptr()).is_null() {
-            return 0;
-        }
-        local.assume_init()
-    };
-    i32::try_from(local.tm_gmtoff / 60).unwrap_or_default()
-}
-
-#[cfg(not(unix))]
-fn utc_offset_minutes() -> i32 {
-    0
 }

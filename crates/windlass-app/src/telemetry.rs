@@ -8,6 +8,8 @@ mod otel;
 
 use std::io;
 
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
@@ -19,6 +21,7 @@ pub const LOGS: &str = "\
 Logs (on stderr):
   WINDLASS_LOG=windlass=info   each step and call: its place, outcome, time and tokens
   WINDLASS_LOG=windlass=debug  decisions too; `trace` adds texts, arguments and results
+                               (of libraries `info` and worse alone: below, they log secrets)
   WINDLASS_LOG_FORMAT=json     a line of JSON each, with request, thread, run, step and call";
 
 /// The variable that chooses the form of logs.
@@ -53,7 +56,8 @@ pub fn start(console: &Console) {
         }
     };
     let filter = filter.unwrap_or_else(|| EnvFilter::new("warn"));
-    let subscriber = tracing_subscriber::registry().with(lines(form, console.paint).with_filter(filter));
+    let subscriber = tracing_subscriber::registry()
+        .with(lines(form, console.paint).with_filter(filter.and(filter_fn(is_shown))));
     #[cfg(feature = "otel")]
     let subscriber = subscriber.with(otel::layer(console));
     #[cfg(not(feature = "otel"))]
@@ -65,6 +69,13 @@ pub fn start(console: &Console) {
     }
     // Fails only where a subscriber is set already, and nothing before this sets one.
     let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+/// Whether a line may be shown at all. Below `info` the libraries that speak with models and servers log what they send
+/// and get, byte for byte, and nobody has taken the secrets out of that.
+fn is_shown(metadata: &Metadata<'_>) -> bool {
+    let ours = |target: &str| target.starts_with("windlass");
+    ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
 
 fn variable(name: &str) -> Option<String> {

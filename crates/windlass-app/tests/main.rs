@@ -9,3 +9,5 @@ mod http;
 // Real processes die at real moments: these tests need the machine's own clock.
 #[allow(clippy::disallowed_methods)]
 mod kill;
+#[cfg(target_os = "linux")]
+mod ui;

@@ -9,16 +9,16 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use windlass::AgentConfig;
-use windlass::machine::{Fact, ModelName, RunId, Seq, Surface, ThreadId};
+use windlass::machine::{Fact, Mode, ModelName, RunId, Seq, Surface, ThreadId};
 use windlass::port::journal::RunQuery;
 
 use super::follow::{End, Follow, From, Sight};
-use super::{ModelFlags, OutputFlags, PlaceFlags};
+use super::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::{Console, first_line, shown, shown_line};
 use crate::paths::private_directory;
 use crate::place::{Ask, Consent, Ground, Place};
 use crate::signals::{Screen, Signal, Signals};
-use crate::trouble::{Exit, report};
+use crate::trouble::{Exit, Trouble, report};
 use crate::view::preview::plural;
 use crate::view::transcript;
 
@@ -34,6 +34,7 @@ const TITLE_CHARS: usize = 60;
 const HELP: &str = "\
 /help         this list
 /turns        the messages so far, and what they took
+/mode NAME    go on in another mode (`agent`, `ask`, `plan`); without a name, say which
 /model NAME   go on with another model (`provider/name`); without a name, say which
 /clear        start a new conversation
 /quit         leave (also Ctrl-D, or Ctrl-C twice)
@@ -49,6 +50,8 @@ pub struct ChatArgs {
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
+    mode: ModeFlag,
+    #[command(flatten)]
     model: ModelFlags,
     #[command(flatten)]
     place: PlaceFlags,
@@ -60,6 +63,8 @@ struct Chat<'a> {
     signals: Signals,
     agent: AgentConfig,
     thread: Option<ThreadId>,
+    /// The mode of the messages from now on; `None`: as before in the thread.
+    mode: Option<Mode>,
 }
 
 /// What a line led to.
@@ -80,7 +85,8 @@ pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
         Some(thread) => Some(place.find_thread(Some(thread)).await?),
         None => None,
     };
-    let mut chat = Chat { console, place, signals: Signals::listen()?, agent, thread };
+    let signals = Signals::listen()?;
+    let mut chat = Chat { console, place, signals, agent, thread, mode: args.mode.mode };
     if console.can_ask() { chat.on_terminal().await } else { chat.on_pipe().await }
 }
 
@@ -189,6 +195,7 @@ impl Chat<'_> {
                 self.console.note("a new conversation; the old one is kept in `windlass threads list`");
             }
             "turns" => self.turns().await?,
+            "mode" => self.mode(rest.trim()).await?,
             "model" => self.model(rest.trim())?,
             other => {
                 self.console.note(&format!("there is no command `/{}`", shown(other)));
@@ -202,6 +209,7 @@ impl Chat<'_> {
         let mut task = self.place.task(&self.agent, text);
         task.thread.clone_from(&self.thread);
         task.options.surface = Surface::Chat;
+        task.options.mode = self.mode;
         let started = self.place.engine.start(task).await?;
         self.thread = Some(started.thread.clone());
         let sight = Sight::of(self.console, OutputFlags::default());
@@ -267,6 +275,19 @@ impl Chat<'_> {
             said.entry(run).or_insert_with(|| first_line(&shown(&message.plain_text()), TITLE_CHARS));
         }
         Ok(said)
+    }
+
+    async fn mode(&mut self, word: &str) -> anyhow::Result<()> {
+        if !word.is_empty() {
+            self.mode = Some(word.parse().map_err(Trouble::usage)?);
+        }
+        let last = match &self.thread {
+            Some(thread) => self.place.engine.peek(thread).await?.state().mode,
+            None => None,
+        };
+        let mode = self.mode.or(last).or(self.agent.mode).unwrap_or_default();
+        self.console.note(&format!("the mode is `{}`", mode.word()));
+        Ok(())
     }
 
     fn model(&mut self, name: &str) -> anyhow::Result<()> {

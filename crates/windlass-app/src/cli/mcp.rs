@@ -1,6 +1,11 @@
-//! `windlass mcp`: the tool servers that are configured, and whether they answer.
+//! `windlass mcp`: the tool servers that are configured, whether they answer, and signing in there.
 //!
-//! It changes no settings; a server is started for the test and ended after it.
+//! A server is started for a test and ended after it. What is written into a configuration file, `write.rs` writes.
+
+mod login;
+mod write;
+
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -8,8 +13,8 @@ use windlass::adapter::mcp::{Health, McpServer, ServerStatus, Transport};
 
 use super::{ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
-use crate::place::{Ask, Ground};
-use crate::servers;
+use crate::place::{Ask, Ground, Place};
+use crate::servers::{self, Back, Page, Servers, Which};
 use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `mcp`.
@@ -39,6 +44,14 @@ enum Command {
         #[command(flatten)]
         place: PlaceFlags,
     },
+    /// Write a server into a configuration file
+    Add(write::AddArgs),
+    /// Take a server out of a configuration file
+    Remove(write::RemoveArgs),
+    /// Sign in at a server, with a browser on this machine
+    Login(login::LoginArgs),
+    /// Forget what signing in at a server has left behind
+    Logout(login::LogoutArgs),
 }
 
 /// Runs `mcp`.
@@ -56,22 +69,39 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
             Ok(Exit::Done)
         }
         Command::Test { name, json, place } => {
-            let mut servers = configured(console, place)?;
-            if let Some(name) = name {
-                servers.retain(|server| server.name == *name);
-                if servers.is_empty() {
-                    let why = format!("no server named `{name}` is configured");
-                    return Err(Trouble::usage(why).hint("`windlass mcp list` says which are").into());
-                }
+            let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
+            let known = servers::configured(&ground.settings, Page::USUAL)?;
+            if let Some(name) = name
+                && known.iter().all(|server| server.name != *name)
+            {
+                let why = format!("no server named `{name}` is configured");
+                return Err(Trouble::usage(why).hint("`windlass mcp list` says which are").into());
             }
-            test(console, servers, *json).await
+            // What people have signed in with is in the store.
+            let place = ground.open_store().await?;
+            let which = name.as_deref().map_or(Which::Each, Which::One);
+            let servers = over(&place, which).await?;
+            servers.hub.settled(servers::TEST_MS).await;
+            Ok(tested(console, &servers, *json).await)
         }
+        Command::Add(args) => Ok(write::add(console, args)?),
+        Command::Remove(args) => Ok(write::remove(console, args)?),
+        Command::Login(args) => Box::pin(login::login(console, args)).await,
+        Command::Logout(args) => Box::pin(login::logout(console, args)).await,
     }
+}
+
+/// Starts servers over an opened store.
+async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<Servers>> {
+    let (ground, records) = (&place.ground, place.engine.records().clone());
+    let own = ground.tools()?;
+    let store = ground.store();
+    Box::pin(Servers::start(&ground.settings, &own, (&store, records), Back::Page, which)).await
 }
 
 fn configured(console: &Console, place: &PlaceFlags) -> Result<Vec<McpServer>, Trouble> {
     let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
-    servers::configured(&ground.settings)
+    servers::configured(&ground.settings, Page::USUAL)
 }
 
 /// How a server is reached. Arguments may hold secrets, and are not shown.
@@ -98,14 +128,8 @@ fn list(console: &Console, server: &McpServer, json: bool) {
     console.out_line(&format!("{}  {}", server.name, shown_line(&words.join(", "))));
 }
 
-async fn test(console: &Console, mut servers: Vec<McpServer>, json: bool) -> anyhow::Result<Exit> {
-    for server in &mut servers {
-        // Each is to be told of, not only the first that fails.
-        server.required = false;
-    }
-    let hub = servers::hub(Vec::new());
-    hub.start(servers).await?;
-    hub.settled(servers::TEST_MS).await;
+async fn tested(console: &Console, servers: &Servers, json: bool) -> Exit {
+    let hub = &servers.hub;
     let mut exit = Exit::Done;
     for status in hub.status() {
         let is_well = matches!(status.health, Health::Ready { .. } | Health::Disabled);
@@ -129,7 +153,7 @@ async fn test(console: &Console, mut servers: Vec<McpServer>, json: bool) -> any
         }
     }
     hub.stop().await;
-    Ok(exit)
+    exit
 }
 
 fn tell(console: &Console, status: &ServerStatus) {
@@ -137,7 +161,9 @@ fn tell(console: &Console, status: &ServerStatus) {
         Health::Ready { .. } => format!("{} tools", status.tools.len()),
         Health::Starting => "it has not answered yet".to_owned(),
         Health::Unavailable { why, .. } => format!("not available: {why}"),
-        Health::NeedsSignIn { .. } => "somebody has to sign in first".to_owned(),
+        Health::NeedsSignIn { .. } => {
+            format!("somebody has to sign in first: `windlass mcp login {}`", status.name)
+        }
         Health::Disabled => "switched off".to_owned(),
     };
     console.out_line(&format!("{}  {}", status.name, shown_line(&told)));

@@ -2,6 +2,7 @@
 
 mod admin;
 mod approvals;
+mod auto_run;
 mod cancel;
 mod chat;
 mod completions;
@@ -9,18 +10,19 @@ mod doctor;
 mod follow;
 mod grants;
 mod mcp;
-mod mode;
 mod policy;
 mod resume;
 mod run;
 mod serve;
 mod threads;
+mod tools;
 pub mod trust;
 mod watch;
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use windlass::machine::Mode;
 
 use crate::console::{ColorChoice, Console};
 use crate::telemetry::LOGS;
@@ -70,15 +72,17 @@ enum Command {
     /// List, give and take back grants, by which calls run without asking
     Grants(grants::GrantsArgs),
     /// Say or choose which calls run without asking
-    Mode(mode::ModeArgs),
-    /// Put tools on the list of the mode `allowlist`
-    Allow(mode::AllowArgs),
-    /// List, show, export and delete conversations
+    AutoRun(auto_run::AutoRunArgs),
+    /// Put tools on the list that counts where `auto-run` is `allowlist`
+    Allow(auto_run::AllowArgs),
+    /// List, show, export, fork and delete conversations
     Threads(threads::ThreadsArgs),
     /// Say what works, what does not, and how to mend it
     Doctor(doctor::DoctorArgs),
     /// Check, try and explain what calls are judged by
     Policy(policy::PolicyArgs),
+    /// List, show and try the tools that agents have
+    Tools(tools::ToolsArgs),
     /// List and test the tool servers that are configured
     Mcp(mcp::McpArgs),
     /// Let a folder's `windlass.toml` and `windlass.policy.toml` count
@@ -125,6 +129,15 @@ pub struct ModelFlags {
     pub max_steps: Option<u32>,
 }
 
+/// What a run may do at all.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct ModeFlag {
+    /// What the run may do: `agent` everything, `ask` answer, `plan` make a plan [default: as before in the
+    /// conversation, else the agent's]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<Mode>,
+}
+
 /// What is printed.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct OutputFlags {
@@ -143,17 +156,18 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         Some(Command::Run(args)) => run::run(console, &args).await,
         Some(Command::Chat(args)) => Box::pin(chat::run(console, &args)).await,
         Some(Command::Serve(args)) => serve::run(console, &args).await,
-        Some(Command::Admin(args)) => admin::run(console, &args).await,
+        Some(Command::Admin(args)) => Box::pin(admin::run(console, &args)).await,
         Some(Command::Resume(args)) => resume::run(console, &args).await,
         Some(Command::Watch(args)) => watch::run(console, &args).await,
         Some(Command::Cancel(args)) => cancel::run(console, &args).await,
-        Some(Command::Approvals(args)) => approvals::run(console, &args).await,
-        Some(Command::Grants(args)) => Box::pin(grants::run(console, &args)).await,
-        Some(Command::Mode(args)) => mode::mode(console, &args).await,
-        Some(Command::Allow(args)) => mode::allow(console, &args).await,
-        Some(Command::Threads(args)) => Box::pin(threads::run(console, &args)).await,
+        Some(Command::Approvals(args)) => Box::pin(approvals::run(console, &args)).await,
+        Some(Command::Grants(args)) => grants::run(console, &args).await,
+        Some(Command::AutoRun(args)) => auto_run::auto_run(console, &args).await,
+        Some(Command::Allow(args)) => auto_run::allow(console, &args).await,
+        Some(Command::Threads(args)) => threads::run(console, &args).await,
         Some(Command::Doctor(args)) => doctor::run(console, &args).await,
         Some(Command::Policy(args)) => policy::run(console, &args).await,
+        Some(Command::Tools(args)) => Box::pin(tools::run(console, &args)).await,
         Some(Command::Mcp(args)) => mcp::run(console, &args).await,
         Some(Command::Trust(args)) => trust::run(console, &args),
         Some(Command::Completions(args)) => {

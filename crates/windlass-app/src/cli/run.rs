@@ -7,7 +7,7 @@ use clap::Args;
 use windlass::machine::{AtLimit, Seq};
 
 use super::follow::{Follow, From, Sight, conclude};
-use super::{ModelFlags, OutputFlags, PlaceFlags};
+use super::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::Console;
 use crate::place::{Ask, Consent, Ground};
 use crate::signals::Signals;
@@ -30,6 +30,8 @@ pub struct RunArgs {
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
+    mode: ModeFlag,
+    #[command(flatten)]
     output: OutputFlags,
     #[command(flatten)]
     model: ModelFlags,
@@ -49,6 +51,7 @@ pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     let mut task = place.task(&agent, text);
     let asks = console.can_ask() && !args.output.stream_json;
+    task.options.mode = args.mode.mode;
     task.options.at_limit = Some(if asks { AtLimit::Ask } else { AtLimit::Fail });
     let started = place.engine.start(task).await?;
     if !args.output.stream_json {

@@ -15,18 +15,16 @@ use super::{ModelFlags, PlaceFlags};
 use crate::account::link::LinkUse;
 use crate::account::user::LOCAL;
 use crate::account::{Accounts, Role};
+use crate::config::TitleModel;
 use crate::console::Console;
 use crate::http::limit::Limiter;
 use crate::http::metrics::Metrics;
 use crate::http::origin::Origins;
 use crate::http::tls::Certificate;
 use crate::http::{self, App, Terms};
-use crate::integration::Integrations;
 use crate::place::{Ask, Ground};
-use crate::reach::Reach;
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, Trouble};
-use crate::vault::Vault;
 
 /// Where the server listens unless something else is said.
 pub(super) const LISTEN: &str = "127.0.0.1:7717";
@@ -40,6 +38,9 @@ pub struct ServeArgs {
     /// An address that people reach the server by, such as https://agents.example.com
     #[arg(long = "public-url", value_name = "URL")]
     public_urls: Vec<Uri>,
+    /// The model that makes titles of new conversations [default: the one of the run]; `none`: their first words
+    #[arg(long, value_name = "MODEL", env = "WINDLASS_TITLE_MODEL", hide_env = true)]
+    title_model: Option<TitleModel>,
     #[command(flatten)]
     model: ModelFlags,
     #[command(flatten)]
@@ -49,22 +50,17 @@ pub struct ServeArgs {
 /// Runs `serve`.
 pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
+    let titles = &mut ground.settings.server.title_model;
+    *titles = args.title_model.clone().unwrap_or_else(|| titles.clone());
     let server = ground.settings.server.clone();
     server.check()?;
     let address = match (args.listen, server.listen) {
         (Some(address), _) | (None, Some(address)) => address,
         (None, None) => LISTEN.parse()?,
     };
-    let mut public_urls = args.public_urls.clone();
-    public_urls.extend(server.public_urls()?);
-    if !address.ip().is_loopback() && public_urls.is_empty() {
-        return Err(Trouble::usage(format!(
-            "`{address}` is reached from elsewhere, and by which name is not said"
-        ))
-        .hint("name the address that people type with `--public-url https://…`, or listen on 127.0.0.1")
-        .into());
-    }
-    let models = ground.settings.models.clone();
+    let public_urls = [args.public_urls.clone(), server.public_urls()?].concat();
+    check_address(address, &public_urls)?;
+    let mut models = ground.settings.models.clone();
     for model in &models {
         ground.reach(console, model)?;
     }
@@ -72,22 +68,22 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let scrape =
         server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()?;
     let metrics = Arc::new(Metrics::new());
-    let (place, accounts) = ground.open_server(&models, metrics.clone()).await?;
-    let agent = place.agent(console)?;
-    accounts.local().await?;
-    place.engine.recover().await?;
-
-    let listening = http::listen(address).await.map_err(|error| {
-        Trouble::usage(format!("cannot listen at `{address}`: {error}"))
-            .hint("choose another address with `--listen`, for example 127.0.0.1:0")
-    })?;
-    let vault = Vault::open(&place.ground.store())?;
-    let records = place.engine.records().clone();
-    let integrations =
-        Integrations::new(records, crate::place::clock(), vault, Reach::new(server.internal_hosts.clone())?);
+    // Before the store: what browsers come back to from signing in at a tool server is the address.
+    let listening = http::listen(address).await.map_err(|error| unbound(address, &error))?;
     let scheme = if certificate.is_some() { "https" } else { "http" };
-    let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
     let own = format!("{scheme}://{}", listening.address);
+    let back = http::back(public_urls.first().map_or(own.clone(), Uri::to_string));
+    // It has its own key and address, as the settings say: flags mean the agent's model.
+    models.extend(server.title_model.named().cloned());
+    let (place, accounts) = ground.open_server(&models, metrics.clone(), back).await?;
+    let servers = place.servers.clone().ok_or_else(|| Trouble::engine("no tool servers were started"))?;
+    let agent = place.agent(console)?;
+    check_titles(&place.engine, &server.title_model)?;
+    accounts.local().await?;
+    // Before anything is taken up that may need them.
+    let integrations = place.integrations().await?;
+    place.engine.recover().await?;
+    let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
     console.out_line(&format!("windlass serves at {own}"));
     let beyond = public_urls.first().filter(|_| !listening.address.ip().is_loopback());
     invite(console, &accounts, &own, beyond).await?;
@@ -99,8 +95,10 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         origins,
         homes: place.homes.clone(),
         integrations,
+        servers,
         uploading: Default::default(),
         stopping: CancellationToken::new(),
+        titles: Default::default(),
         limiter: Limiter::new(&server.limits),
         metrics,
         scrape,
@@ -112,6 +110,29 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let terms = Terms { limits: server.limits, proxies: server.proxies, certificate };
     let served = listening.serve(http::router(Arc::new(app)), stopping.clone(), terms);
     Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
+}
+
+/// Refuses an address that is reached by a name that nobody has said.
+fn check_address(address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble> {
+    if address.ip().is_loopback() || !public_urls.is_empty() {
+        return Ok(());
+    }
+    Err(Trouble::usage(format!("`{address}` is reached from elsewhere, and by which name is not said"))
+        .hint("name the address that people type with `--public-url https://…`, or listen on 127.0.0.1"))
+}
+
+fn unbound(address: SocketAddr, error: &std::io::Error) -> Trouble {
+    Trouble::usage(format!("cannot listen at `{address}`: {error}"))
+        .hint("choose another address with `--listen`, for example 127.0.0.1:0")
+}
+
+/// Refuses a model for titles that there is not, before somebody wonders why none come.
+fn check_titles(engine: &Engine, model: &TitleModel) -> Result<(), Trouble> {
+    let Some((model, Err(error))) = model.named().map(|model| (model, engine.model(model))) else {
+        return Ok(());
+    };
+    Err(Trouble::usage(format!("no titles can be made by `{model}`: {error}"))
+        .hint("name another with `--title-model` or `[server] title_model`, or `none`"))
 }
 
 /// Serves until a signal comes; then requests end, streams are told to come back, and threads are left to whoever goes

@@ -1,4 +1,6 @@
-//! `windlass threads`: the conversations of a store: listed, shown, exported, deleted.
+//! `windlass threads`: the conversations of a store: listed, shown, exported, forked, deleted.
+
+mod fork;
 
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -58,6 +60,8 @@ enum Command {
         #[command(flatten)]
         place: PlaceFlags,
     },
+    /// Begin another with what was said and done until some place
+    Fork(fork::ForkArgs),
     /// Delete it with all that it holds
     Delete {
         /// The thread, or the end of its id
@@ -88,6 +92,7 @@ pub async fn run(console: &Console, args: &ThreadsArgs) -> anyhow::Result<Exit> 
             let thread = place.find_thread(thread.as_deref()).await?;
             export(console, &place, &thread, *markdown, output.as_ref()).await?;
         }
+        Command::Fork(args) => return fork::run(console, args).await,
         Command::Delete { thread, yes, place } => {
             let place = open(console, place).await?;
             let thread = place.find_thread(Some(thread)).await?;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use windlass::adapter::model::{Auth, KnownModel, WireKind};
-use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Reasoning, ToolName};
+use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Mode, Reasoning, ToolName};
 
+use super::connected::{ConnectedFile, connected_over};
 use super::files::FilesFile;
 use super::gate::{ApprovalsFile, BudgetFile};
 use super::mcp::{McpFile, servers_over};
@@ -35,6 +36,8 @@ pub struct ConfigFile {
     pub tools: ToolsFile,
     /// Tool servers, by name.
     pub mcp: BTreeMap<String, McpFile>,
+    /// What tools are given of integrations, by provider.
+    pub integrations: BTreeMap<String, ConnectedFile>,
     /// Groups of tools, by name.
     pub toolsets: BTreeMap<String, ToolsetFile>,
     /// What runs may use together.
@@ -71,6 +74,8 @@ pub struct AgentFile {
     pub temperature: Option<f64>,
     /// Output cap of one model call, in tokens.
     pub max_output_tokens: Option<u64>,
+    /// The mode of its runs, where nobody has chosen one: `agent`, `ask`, `plan`.
+    pub mode: Option<Mode>,
     /// Whether it sees summaries of long results.
     pub offload: OffloadFile,
     /// What a run may use at most.
@@ -172,7 +177,13 @@ impl ConfigFile {
             let below = providers.remove(&name).unwrap_or_default();
             providers.insert(name, provider.over(below));
         }
+        let moved = self
+            .mcp
+            .iter()
+            .filter(|(name, server)| weaker.mcp.get(*name).is_some_and(|below| server.is_elsewhere(below)));
+        let moved = moved.map(|(name, _)| name.clone()).collect();
         Self {
+            integrations: connected_over(self.integrations, weaker.integrations, &moved),
             store: self.store.or(weaker.store),
             relaxed: self.relaxed.or(weaker.relaxed),
             agent: self.agent.over(weaker.agent),
@@ -235,6 +246,7 @@ impl AgentFile {
             cache: self.cache.or(weaker.cache),
             temperature: self.temperature.or(weaker.temperature),
             max_output_tokens: self.max_output_tokens.or(weaker.max_output_tokens),
+            mode: self.mode.or(weaker.mode),
             offload: self.offload.over(weaker.offload),
             limits: self.limits.or(weaker.limits),
         }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use windlass::adapter::mcp::{Http, McpServer, Prefix, Stdio, Transport};
+use windlass::adapter::mcp::{Http, McpServer, OAuth, Prefix, Secrets, Stdio, Transport};
 
 use super::file::names_a_secret;
-use super::reference::HeaderValue;
+use super::reference::{HeaderValue, Reference};
 use crate::policy::Length;
 use crate::trouble::Trouble;
 
@@ -49,6 +49,24 @@ pub struct McpFile {
     pub connect_timeout: Option<Length>,
     /// How long a call may show no progress.
     pub call_timeout: Option<Length>,
+    /// Whether it may have the agent's model answer it.
+    pub sampling: Option<bool>,
+    /// How people sign in there. Without it, by whatever the server itself says.
+    pub oauth: Option<OAuthFile>,
+}
+
+/// `[mcp.<name>.oauth]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OAuthFile {
+    /// Whether people sign in there at all.
+    pub enabled: Option<bool>,
+    /// The client, where one was registered by hand.
+    pub client_id: Option<String>,
+    /// Its secret, by reference.
+    pub client_secret: Option<Reference>,
+    /// What is asked for; none named: what the server wants.
+    pub scopes: Vec<String>,
 }
 
 /// `transport = "http" | "sse"`.
@@ -85,12 +103,10 @@ pub(super) fn servers_over(
 
 impl McpFile {
     fn over(self, weaker: Self) -> Self {
-        // A program or an address of its own makes it another server.
-        let names_another = (self.command.is_some() || self.url.is_some())
-            && (self.command != weaker.command || self.url != weaker.url);
-        if names_another {
+        if self.is_elsewhere(&weaker) {
             return self;
         }
+        let weaker = if self.starts_otherwise(&weaker) { weaker.lending_nothing() } else { weaker };
         let (mut env, mut headers) = (weaker.env, weaker.headers);
         env.extend(self.env);
         headers.extend(self.headers);
@@ -111,7 +127,54 @@ impl McpFile {
             exclude: self.exclude.or(weaker.exclude),
             connect_timeout: self.connect_timeout.or(weaker.connect_timeout),
             call_timeout: self.call_timeout.or(weaker.call_timeout),
+            sampling: self.sampling.or(weaker.sampling),
+            // As a whole: a secret belongs to its client.
+            oauth: self.oauth.or(weaker.oauth),
         }
+    }
+
+    /// Whether a program is started with other arguments, another environment or elsewhere than a weaker layer says: what
+    /// it then does is another's to say. (`NODE_OPTIONS`, `LD_PRELOAD` and many an argument run what they name.)
+    fn starts_otherwise(&self, weaker: &Self) -> bool {
+        (self.args.is_some() && self.args != weaker.args)
+            || (self.cwd.is_some() && self.cwd != weaker.cwd)
+            || self.env.iter().any(|(name, value)| weaker.env.get(name) != Some(value))
+    }
+
+    /// The same without its secrets and the trust in it.
+    fn lending_nothing(self) -> Self {
+        let (env, headers) = (BTreeMap::new(), BTreeMap::new());
+        Self { env, headers, oauth: None, trusted: None, sampling: None, ..self }
+    }
+
+    /// Whether people sign in there: at an address, unless a header says who comes or the settings say no.
+    pub fn signs_in(&self) -> bool {
+        let wanted = self.oauth.as_ref().is_none_or(|oauth| oauth.enabled.unwrap_or(true));
+        let says_who = self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+        self.url.is_some() && wanted && !says_who
+    }
+
+    /// The sign-in there, which comes back to an address.
+    fn oauth(&self, name: &str, back: &str) -> Result<Option<OAuth>, Trouble> {
+        if !self.signs_in() {
+            return Ok(None);
+        }
+        let mut oauth = OAuth::new(back);
+        // A browser on this machine is what a program of this machine waits for; a page elsewhere is a site.
+        oauth.application_type = if back.starts_with("https://") { "web" } else { "native" }.into();
+        if let Some(file) = &self.oauth {
+            let secret = file.client_secret.as_ref().filter(|_| self.enabled.unwrap_or(true));
+            let secret = secret.map(|secret| secret.resolve(&format!("mcp.{name}.oauth.client_secret")));
+            oauth.client_secret = secret.transpose()?.map(|secret| secret.expose().to_owned());
+            (oauth.client_id, oauth.scopes) = (file.client_id.clone(), file.scopes.clone());
+        }
+        Ok(Some(oauth))
+    }
+
+    /// Whether a program or an address of its own makes it another server than a weaker layer's.
+    pub(super) fn is_elsewhere(&self, weaker: &Self) -> bool {
+        (self.command.is_some() || self.url.is_some())
+            && (self.command != weaker.command || self.url != weaker.url)
     }
 
     /// The key with a secret in it that stands in the file as it is.
@@ -123,13 +186,18 @@ impl McpFile {
         open.map(|(table, name, _)| format!("{table}.{name}"))
     }
 
-    /// The server, with its secrets read.
-    pub fn server(&self, name: &str) -> Result<McpServer, Trouble> {
+    /// The server, with its secrets read; `back` is where browsers come back to from signing in there.
+    pub fn server(&self, name: &str, back: &str) -> Result<McpServer, Trouble> {
         let key = |rest: &str| format!("mcp.{name}.{rest}");
-        let values = |table: &str, values: &BTreeMap<String, HeaderValue>| {
-            let read = values.iter().map(|(header, value)| {
+        let enabled = self.enabled.unwrap_or(true);
+        let mut secrets = Secrets::default();
+        let mut values = |table: &str, values: &BTreeMap<String, HeaderValue>| {
+            // What nobody starts needs no secret.
+            let read = values.iter().filter(|_| enabled).map(|(header, value)| {
                 let secret = value.resolve(&key(&format!("{table}.{header}")))?;
-                Ok((header.clone(), secret.expose().to_owned()))
+                let read = (header.clone(), secret.expose().to_owned());
+                secrets.0.extend(Some(secret).filter(|_| !value.is_literal()));
+                Ok(read)
             });
             read.collect::<Result<Vec<_>, Trouble>>()
         };
@@ -142,7 +210,7 @@ impl McpFile {
             (None, Some(url)) => {
                 let headers = values("headers", &self.headers)?;
                 let post_only = self.post_only.unwrap_or_default();
-                let http = Http { headers, post_only, ..Http::new(url) };
+                let http = Http { headers, post_only, oauth: self.oauth(name, back)?, ..Http::new(url) };
                 match self.transport.unwrap_or(TransportWord::Http) {
                     TransportWord::Http => Transport::Http(http),
                     TransportWord::Sse => Transport::Sse(http),
@@ -154,9 +222,10 @@ impl McpFile {
             }
         };
         let mut server = McpServer::new(name, transport);
-        server.enabled = self.enabled.unwrap_or(true);
+        (server.enabled, server.secrets) = (enabled, secrets);
         server.trusted = self.trusted.unwrap_or_default();
         server.required = self.required.unwrap_or_default();
+        server.allow_sampling = self.sampling.unwrap_or_default();
         server.prefix = match self.prefix.unwrap_or(PrefixWord::OnClash) {
             PrefixWord::OnClash => Prefix::OnClash,
             PrefixWord::Always => Prefix::Always,
@@ -186,15 +255,15 @@ mod tests {
              [docs]\nurl = 'https://docs.example.com/mcp'\ntransport = 'sse'\nrequired = true\ncall_timeout = '5m'\n\
              [both]\ncommand = 'a'\nurl = 'https://b'\n[neither]\n[bad__name]\ncommand = 'a'",
         );
-        let git = servers["git"].server("git").unwrap();
+        let git = servers["git"].server("git", "http://127.0.0.1:1/back").unwrap();
         let Transport::Stdio(stdio) = &git.transport else { panic!("{git:?}") };
         assert_eq!((stdio.command.as_str(), stdio.args.len(), stdio.env.len()), ("mcp-server-git", 1, 1));
         assert!(git.trusted && !git.required);
-        let docs = servers["docs"].server("docs").unwrap();
+        let docs = servers["docs"].server("docs", "http://127.0.0.1:1/back").unwrap();
         assert!(matches!(docs.transport, Transport::Sse(_)) && docs.required && !docs.trusted);
         assert_eq!(docs.timeouts.call_ms, 300_000);
         for (name, wanted) in [("both", "either"), ("neither", "either"), ("bad__name", "1 to 32")] {
-            let trouble = servers[name].server(name).unwrap_err().to_string();
+            let trouble = servers[name].server(name, "http://127.0.0.1:1/back").unwrap_err().to_string();
             assert!(trouble.contains(wanted), "{trouble}");
         }
     }
@@ -210,5 +279,62 @@ mod tests {
             read("[a]\nurl = 'x'\nheaders = { Authorization = 'Bearer x' }")["a"].open_secret(),
             Some("headers.Authorization".into())
         );
+    }
+
+    #[test]
+    fn a_layer_that_starts_a_program_otherwise_gets_no_secrets_of_the_one_below() {
+        let below = "[a]\ncommand = 'node'\nargs = ['server.js']\nenv = { TOKEN = 'env:TOKEN' }\ntrusted = true\n\
+                     sampling = true\ninclude = ['get_*']";
+        for other in [
+            "args = ['-e', 'evil()']",
+            "env = { NODE_OPTIONS = '--require /tmp/evil.js' }",
+            "env = { TOKEN = 'another' }",
+            "cwd = '/tmp/evil'",
+            "command = 'node'\nargs = ['evil.js']",
+        ] {
+            let over = &servers_over(read(&format!("[a]\n{other}")), read(below))["a"];
+            let lent = over.env.get("TOKEN").is_some_and(|value| !value.is_literal());
+            assert!(!lent && over.trusted.is_none() && over.sampling.is_none(), "{other}: {over:?}");
+            assert_eq!(over.command.as_deref(), Some("node"), "{other}");
+        }
+        for same in
+            ["enabled = false", "args = ['server.js']", "env = { TOKEN = 'env:TOKEN' }\nexclude = ['set']"]
+        {
+            let over = &servers_over(read(&format!("[a]\n{same}")), read(below))["a"];
+            assert!(over.env.contains_key("TOKEN") && over.trusted == Some(true), "{same}: {over:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_switched_off_needs_no_secret_and_one_that_is_on_masks_its_own() {
+        let servers = read(
+            "[off]\ncommand = 'a'\nenabled = false\nenv = { TOKEN = 'env:NOWHERE_SET' }\n\
+             [there]\nurl = 'https://a'\nenabled = false\nheaders = { authorization = 'env:NOWHERE_SET' }\n\
+             [on]\ncommand = 'a'\nenv = { HOME_OF_IT = 'env:PATH', REGION = 'eu' }",
+        );
+        let server = |name: &str| servers[name].server(name, "http://127.0.0.1:1/back").unwrap();
+        assert!(!server("off").enabled && !server("there").enabled);
+        assert_eq!(server("on").secrets.0.len(), 1, "what stands in the file is no secret");
+    }
+
+    #[test]
+    fn people_sign_in_at_an_address_unless_something_says_who_comes() {
+        let servers = read(
+            "[plain]\nurl = 'https://a'\n[key]\nurl = 'https://a'\nheaders = { authorization = 'env:TOKEN' }\n\
+             [off]\nurl = 'https://a'\noauth = { enabled = false }\n[program]\ncommand = 'a'\n\
+             [known]\nurl = 'https://a'\nsampling = true\n[known.oauth]\nclient_id = 'c'\nscopes = ['repo']",
+        );
+        let signs_in = |name: &str| servers[name].signs_in();
+        assert_eq!(["plain", "key", "off", "program"].map(signs_in), [true, false, false, false]);
+        let oauth = |name: &str, back: &str| {
+            let server = servers[name].server(name, back).unwrap();
+            let Transport::Http(http) = server.transport else { panic!("{name}") };
+            (http.oauth.unwrap(), server.allow_sampling)
+        };
+        let (known, samples) = oauth("known", "https://agents.example.com/back");
+        let told = (known.client_id.as_deref(), known.scopes.join(" "), known.application_type.as_str());
+        assert_eq!((told, samples), ((Some("c"), "repo".into(), "web"), true));
+        let (plain, samples) = oauth("plain", "http://127.0.0.1:7719/callback");
+        assert_eq!((plain.application_type.as_str(), plain.client_id, samples), ("native", None, false));
     }
 }

@@ -19,6 +19,8 @@ pub struct ServerLimits {
     body_grace_s: Option<u64>,
     stall_timeout_s: Option<u64>,
     stop_timeout_s: Option<u64>,
+    heartbeat_s: Option<u64>,
+    look_again_s: Option<u64>,
     requests_per_minute: Option<u32>,
     anonymous_requests_per_minute: Option<u32>,
     runs_per_user: Option<u32>,
@@ -39,6 +41,8 @@ impl ServerLimits {
             body_grace_s: self.body_grace_s.or(weaker.body_grace_s),
             stall_timeout_s: self.stall_timeout_s.or(weaker.stall_timeout_s),
             stop_timeout_s: self.stop_timeout_s.or(weaker.stop_timeout_s),
+            heartbeat_s: self.heartbeat_s.or(weaker.heartbeat_s),
+            look_again_s: self.look_again_s.or(weaker.look_again_s),
             requests_per_minute: self.requests_per_minute.or(weaker.requests_per_minute),
             anonymous_requests_per_minute: self
                 .anonymous_requests_per_minute
@@ -76,6 +80,17 @@ impl ServerLimits {
     /// How long requests and tools may take to end once the server is told to stop.
     pub fn stop_timeout(&self) -> Duration {
         seconds(self.stop_timeout_s, 20)
+    }
+
+    /// How long a stream is silent at most. Proxies close a silent connection after 30 to 60 s.
+    pub fn heartbeat(&self) -> Duration {
+        seconds(self.heartbeat_s, 15)
+    }
+
+    /// How often it is looked again whether whoever reads a stream still may: a key that was taken back, an account
+    /// that was deactivated, a thread that is gone.
+    pub fn look_again(&self) -> Duration {
+        seconds(self.look_again_s, 60)
     }
 
     /// Requests of one user, and of one key, in a minute; 0: any number.

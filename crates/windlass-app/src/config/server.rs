@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use http::Uri;
 use serde::Deserialize;
+use windlass::machine::ModelName;
 use windlass::outbound::Host;
 
 use super::operate::{Range, ServerLimits, TlsFile};
@@ -26,6 +27,8 @@ pub struct ServerFile {
     pub proxies: Vec<Range>,
     /// Systems inside that integrations may call, beside what is public and speaks https.
     pub internal_hosts: Vec<Host>,
+    /// Whether administrators may add tool servers that are programs, which then run on this machine.
+    pub mcp_commands: Option<bool>,
     /// The certificate, where the server speaks TLS itself.
     pub tls: Option<TlsFile>,
     /// What reads the metrics from elsewhere, beside administrators.
@@ -34,8 +37,49 @@ pub struct ServerFile {
     pub limits: ServerLimits,
     /// Who may register: `open`, `invite`, `closed`.
     pub registration: Option<Registration>,
+    /// The model that makes titles of new conversations.
+    pub title_model: TitleModel,
     /// Providers that people sign in by, by the name in their address.
     pub oidc: BTreeMap<String, OidcFile>,
+}
+
+/// `title_model`: which model makes titles of new conversations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub enum TitleModel {
+    /// The one that the first run has.
+    #[default]
+    Runs,
+    /// This one.
+    Named(ModelName),
+    /// None (`"none"`): a title is the first words of the first message.
+    None,
+}
+
+impl From<String> for TitleModel {
+    fn from(name: String) -> Self {
+        match name.as_str() {
+            "none" => Self::None,
+            name => Self::Named(ModelName::from(name)),
+        }
+    }
+}
+
+impl TitleModel {
+    fn or(self, weaker: Self) -> Self {
+        match self {
+            Self::Runs => weaker,
+            Self::Named(_) | Self::None => self,
+        }
+    }
+
+    /// The model that the settings name.
+    pub fn named(&self) -> Option<&ModelName> {
+        match self {
+            Self::Named(model) => Some(model),
+            Self::Runs | Self::None => None,
+        }
+    }
 }
 
 /// `[server.oidc.<name>]`.
@@ -71,6 +115,7 @@ impl ServerFile {
             public_urls: first(self.public_urls, weaker.public_urls),
             cors: first(self.cors, weaker.cors),
             registration: self.registration.or(weaker.registration),
+            title_model: self.title_model.or(weaker.title_model),
             // A provider as a whole: half of one with half of another would be a third.
             oidc: weaker.oidc.into_iter().chain(self.oidc).collect(),
             proxies: if self.proxies.is_empty() { weaker.proxies } else { self.proxies },
@@ -78,6 +123,7 @@ impl ServerFile {
                 true => weaker.internal_hosts,
                 false => self.internal_hosts,
             },
+            mcp_commands: self.mcp_commands.or(weaker.mcp_commands),
             tls: self.tls.or(weaker.tls),
             metrics_token: self.metrics_token.or(weaker.metrics_token),
             limits: self.limits.over(weaker.limits),

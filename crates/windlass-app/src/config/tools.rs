@@ -1,9 +1,9 @@
 //! `[tools]`: how commands run, and an administrator's word on each tool.
 //!
-//! `[tools.bash]` is the tools `Bash`, `BashOutput` and `KillBash`; every other table is about the tool of its name. What
+//! `disabled` names tools that there are not; `[tools.bash]` is the tools `Bash`, `BashOutput` and `KillBash`; every other table is about the tool of its name. What
 //! stands in a folder's own file counts, as all of it, only once a person has trusted it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ use crate::policy::Length;
 pub struct ToolsFile {
     /// How commands run.
     pub bash: BashFile,
+    /// Tools that there are not, whoever has them. It wins over everything.
+    pub disabled: BTreeSet<String>,
     /// What is said of tools, by name.
     pub named: BTreeMap<String, ToolFile>,
 }
@@ -101,7 +103,9 @@ impl OffloadFile {
 impl ToolsFile {
     /// This layer over a weaker one.
     pub fn over(self, weaker: Self) -> Self {
-        Self { bash: self.bash.over(weaker.bash), named: tools_over(self.named, weaker.named) }
+        // What one layer takes out, none brings back.
+        let disabled = &self.disabled | &weaker.disabled;
+        Self { bash: self.bash.over(weaker.bash), disabled, named: tools_over(self.named, weaker.named) }
     }
 }
 
@@ -194,7 +198,7 @@ impl<'de> Deserialize<'de> for ToolsFile {
             type Value = ToolsFile;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table for each tool")
+                f.write_str("a table for each tool, and the list `disabled`")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ToolsFile, A::Error> {
@@ -202,6 +206,8 @@ impl<'de> Deserialize<'de> for ToolsFile {
                 while let Some(name) = map.next_key::<String>()? {
                     if name == "bash" {
                         file.bash = map.next_value()?;
+                    } else if name == "disabled" {
+                        file.disabled = map.next_value()?;
                     } else {
                         file.named.insert(name, map.next_value()?);
                     }

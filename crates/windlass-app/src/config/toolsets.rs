@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use windlass::machine::Glob;
+use windlass::tool::builtin::desk_toolsets;
 use windlass::tool::{Shown, Toolset};
 
 /// A group of tools.
@@ -35,7 +36,7 @@ pub enum ShownWord {
     All,
 }
 
-/// The toolsets as the engine takes them, by name.
+/// The toolsets as the engine takes them: those of the configuration by name, then the built-in ones.
 pub fn toolsets(files: &BTreeMap<String, ToolsetFile>) -> Vec<Toolset> {
     let of = |(name, file): (&String, &ToolsetFile)| Toolset {
         name: name.clone(),
@@ -49,12 +50,38 @@ pub fn toolsets(files: &BTreeMap<String, ToolsetFile>) -> Vec<Toolset> {
             ShownWord::All => Shown::All,
         },
     };
-    files.iter().map(of).collect()
+    let mut sets: Vec<Toolset> = files.iter().map(of).collect();
+    // A group that somebody else has named a tool for before has lost it.
+    for usual in desk_toolsets() {
+        match sets.iter_mut().find(|set| set.name == usual.name) {
+            // Whoever says no more than how much of it is shown means the same tools.
+            Some(set) if set.tools.is_empty() && set.servers.is_empty() && set.tags.is_empty() => {
+                set.tools = usual.tools;
+                if set.description.is_empty() {
+                    set.description = usual.description;
+                }
+            }
+            Some(_) => {}
+            None => sets.push(usual),
+        }
+    }
+    sets
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_built_in_group_can_be_shown_or_replaced() {
+        let read = |text: &str| toolsets(&toml::from_str(text).unwrap());
+        let usual = desk_toolsets();
+        let planning = read("planning = {shown = 'all'}").remove(0);
+        assert_eq!(planning, Toolset { shown: Shown::All, ..usual[0].clone() });
+        let own = read("planning = {tools = ['Task*']}");
+        assert_eq!(own.len(), usual.len());
+        assert_eq!(own[0].tools, [Glob::new("Task*")]);
+    }
 
     #[test]
     fn a_group_is_read_with_what_it_shows() {
@@ -74,7 +101,7 @@ mod tests {
             tags: vec!["vcs".into()],
             ..Toolset::default()
         };
-        assert_eq!(toolsets(&read), [git, k8s]);
+        assert_eq!(toolsets(&read), [vec![git, k8s], desk_toolsets()].concat());
         let wrong = toml::from_str::<BTreeMap<String, ToolsetFile>>("k8s = {shown = 'some'}").unwrap_err();
         assert!(wrong.to_string().contains("expected one of `nothing`, `reads`, `all`"), "{wrong}");
     }

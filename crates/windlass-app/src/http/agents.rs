@@ -46,10 +46,10 @@ struct Agent {
 }
 
 fn shown(app: &Shared) -> Result<Agent, Problem> {
-    let AgentConfig { name, models, instructions, settings, limits } = &app.agent;
+    let AgentConfig { name, models, instructions, settings, limits, mode } = &app.agent;
     let tools = app.engine.tools();
     let shapes: Vec<_> = tools.iter().map(|tool| &tool.spec).collect();
-    let digest = Digest::default().chain(&(name, models, instructions, settings, limits, shapes));
+    let digest = Digest::default().chain(&(name, models, instructions, settings, limits, mode, shapes));
     Ok(Agent {
         name: name.clone(),
         models: models.iter().map(ModelName::to_string).collect(),

@@ -7,6 +7,7 @@ use super::Shared;
 use super::caller::Caller;
 use super::limits::check_credit;
 use super::problem::Problem;
+use super::titles;
 use crate::home::Home;
 
 /// Starts a run for whoever calls. Whose it is and where its tools work are the caller's, whatever the task says.
@@ -18,5 +19,8 @@ pub async fn begin(app: &Shared, caller: &Caller, mut task: Task) -> Result<Star
     task.folder = Some(Home::of(caller.workspace(), caller.user()).recorded());
     // Kept until the run is in the store, where the next one finds it.
     let _room = app.limiter.room_for_run(app, &task).await?;
-    Ok(app.engine.start(task).await?)
+    let model = task.agent.models.first().cloned();
+    let started = app.engine.start(task).await?;
+    titles::begin(app, &started, model);
+    Ok(started)
 }

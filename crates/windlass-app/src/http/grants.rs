@@ -16,10 +16,10 @@ use windlass::GrantDraft;
 use windlass::machine::{Condition, Predicate, Principal, Timestamp, ToolName};
 
 use super::Shared;
+use super::auto_run::OfUser;
 use super::caller::Caller;
 use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path, Query};
-use super::modes::OfUser;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use crate::account::audit::Note;
@@ -298,14 +298,14 @@ fn tool(name: &str) -> Result<ToolName, Problem> {
         .hint("1 to 64 of A-Z, a-z, 0-9, `_` and `-`; `GET /api/v1/tools` lists those that there are"))
 }
 
-/// Tools that run without asking in the mode `allowlist`.
+/// Tools that run without asking where `auto_run` is `allowlist`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct AllowList {
     /// Their names, sorted.
     data: Vec<String>,
 }
 
-/// The user's allow list, which counts in the mode `allowlist`
+/// The user's allow list, which counts where `auto_run` is `allowlist`
 #[utoipa::path(get, path = "/allowlist", tag = "gate", params(OfUser),
     responses((status = 200, body = AllowList)))]
 async fn allowed(

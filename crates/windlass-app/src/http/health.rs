@@ -30,10 +30,36 @@ async fn live() -> Json<Health> {
 
 /// The process can do its work: its store answers
 #[utoipa::path(get, path = "/health/ready", tag = "server",
-    responses((status = 200, body = Health), (status = 503, body = Problem)))]
-async fn ready(State(app): State<Shared>) -> Result<Json<Health>, Problem> {
+    responses((status = 200, body = Readiness), (status = 503, body = Problem)))]
+async fn ready(State(app): State<Shared>) -> Result<Json<Readiness>, Problem> {
     app.engine.records().changes().await?;
-    Ok(Json(Health { status: "ok" }))
+    let servers = app.servers.hub.status();
+    let used = || servers.iter().filter(|server| server.health != windlass::adapter::mcp::Health::Disabled);
+    let mcp = ServersReady {
+        used: used().count(),
+        ready: used().filter(|server| server.health.is_ready()).count(),
+    };
+    Ok(Json(Readiness { status: "ok", store: "ok", mcp }))
+}
+
+/// That the server can do its work, and on what that depends.
+#[derive(Debug, Serialize, ToSchema)]
+struct Readiness {
+    /// `ok`: whatever else is away, what does not need it goes on.
+    status: &'static str,
+    /// `ok`: the store answers.
+    store: &'static str,
+    /// The tool servers.
+    mcp: ServersReady,
+}
+
+/// How many tool servers there are.
+#[derive(Debug, Serialize, ToSchema)]
+struct ServersReady {
+    /// Those that are to be used.
+    used: usize,
+    /// Those of them that answer.
+    ready: usize,
 }
 
 /// The build.

@@ -6,6 +6,7 @@
 mod agents;
 mod audit;
 mod auth;
+mod auto_run;
 mod begin;
 mod body;
 pub mod caller;
@@ -24,9 +25,9 @@ mod keys;
 pub mod limit;
 mod limits;
 mod listen;
+mod mcp;
 mod messages;
 pub mod metrics;
-mod modes;
 mod oidc;
 mod openapi;
 pub mod origin;
@@ -36,14 +37,17 @@ pub mod peer;
 pub mod problem;
 mod queue;
 mod request;
+mod restore;
 mod runs;
 mod send;
 pub mod stream;
 mod team;
 mod threads;
 mod timezone;
+pub mod titles;
 pub mod tls;
 mod tools;
+mod ui;
 mod usage;
 mod wire;
 
@@ -60,6 +64,7 @@ use windlass::{AgentConfig, Engine};
 
 use self::limit::Limiter;
 pub use self::listen::{Terms, listen};
+pub use self::mcp::sign_in::back;
 use self::metrics::Metrics;
 use self::origin::Origins;
 use self::problem::Problem;
@@ -67,6 +72,7 @@ use crate::account::Accounts;
 use crate::config::Settings;
 use crate::home::Homes;
 use crate::integration::Integrations;
+use crate::servers::Servers;
 
 /// What handlers share.
 pub struct App {
@@ -83,11 +89,15 @@ pub struct App {
     /// The folders of its people.
     pub homes: Homes,
     /// The systems that workspaces are connected with.
-    pub integrations: Integrations,
+    pub integrations: Arc<Integrations>,
+    /// The tool servers.
+    pub servers: Arc<Servers>,
     /// What keeps uploads within bounds.
     pub uploading: files::Uploading,
     /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
     pub stopping: CancellationToken,
+    /// What bounds the making of titles.
+    pub titles: titles::Titles,
     /// What is counted against limits.
     pub limiter: Limiter,
     /// What is counted for whoever watches the server.
@@ -113,6 +123,7 @@ pub fn router(app: Shared) -> Router {
         .merge(api)
         .merge(openapi::routes(document))
         .merge(auth::page::routes())
+        .merge(ui::routes())
         .merge(metrics::routes())
         .merge(compat::routes(&app))
         .fallback(async || Problem::not_found("this path"))
@@ -150,19 +161,21 @@ fn keyed() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .merge(threads::routes())
         .merge(journal::routes())
+        .merge(restore::routes())
         .merge(messages::routes())
         .merge(queue::routes())
         .merge(runs::routes())
         .merge(interrupts::routes())
         .merge(grants::routes())
-        .merge(modes::routes())
+        .merge(auto_run::routes())
         .merge(agents::routes())
         .merge(tools::routes())
         .merge(integrations::routes())
+        .merge(mcp::routes())
 }
 
 /// Who may come, and what they may do.
 fn people() -> OpenApiRouter<Shared> {
     let own = OpenApiRouter::new().merge(auth::routes()).merge(oidc::routes());
-    own.merge(team::routes()).merge(keys::routes()).merge(audit::routes())
+    own.merge(team::routes()).merge(keys::routes()).merge(audit::routes()).merge(mcp::sign_in::routes())
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
@@ -35,6 +35,7 @@ use super::problem::{MEDIA_TYPE, Problem};
         (name = "gate", description = "Which calls run without asking: grants, allow lists, modes"),
         (name = "agents", description = "Who can be given a task, and the models at hand"),
         (name = "tools", description = "What agents can do here"),
+        (name = "mcp", description = "The servers that tools come from, and signing in there"),
         (name = "auth", description = "Signing in and out, and one's own account"),
         (name = "team", description = "The people of the workspace"),
         (name = "keys", description = "API keys, by which programs come"),
@@ -76,8 +77,6 @@ pub fn routes(document: utoipa::openapi::OpenApi) -> Router<Shared> {
         false => tag.on(([(header::CONTENT_TYPE, "application/json")], json.to_string())),
     };
     Router::new()
-        // Whoever types the server's address finds out what it does.
-        .route("/", get(async || Redirect::to("/api/docs")))
         .route("/api/v1/openapi.json", get(served))
         .route("/api/docs", get(async || page(Html(include_str!("docs/page.html")))))
         .route("/api/docs/page.js", get(async || asset("text/javascript", include_str!("docs/page.js"))))

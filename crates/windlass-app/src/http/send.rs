@@ -8,9 +8,9 @@ use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass::machine::{
-    AtLimit, Block, Fact, InputId, Message, Role, RunOptions, Seq, Surface, ThreadId, WhenBusy,
+    AtLimit, Block, Fact, InputId, Message, Mode, Role, RunOptions, Seq, Surface, ThreadId, WhenBusy,
 };
-use windlass::{Started, Task};
+use windlass::{RunTools, Started, Task};
 
 use super::Shared;
 use super::agents;
@@ -47,6 +47,8 @@ pub struct NewMessage {
     agent: Option<String>,
     /// The model of a run that it starts, `provider/model`; absent: the agent's.
     model: Option<String>,
+    /// What the run may do at all; absent: as in the thread's last run, else the agent's mode.
+    mode: Option<Purpose>,
     /// What happens while another run is active.
     #[serde(default)]
     when_busy: Busy,
@@ -103,6 +105,29 @@ enum Busy {
     Replace,
     /// The run is cancelled and taken back, then it is sent.
     Rollback,
+}
+
+/// What a run may do at all, whatever the gate would let through.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[schema(as = Mode)]
+#[serde(rename_all = "snake_case")]
+enum Purpose {
+    /// Everything.
+    Agent,
+    /// Answer: only what reads, without memory, commands and questions to people.
+    Ask,
+    /// Make a plan: only what reads, without commands.
+    Plan,
+}
+
+impl From<Purpose> for Mode {
+    fn from(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Agent => Self::Agent,
+            Purpose::Ask => Self::Ask,
+            Purpose::Plan => Self::Plan,
+        }
+    }
 }
 
 /// Who reads the answer.
@@ -213,11 +238,13 @@ pub async fn send(
         by: caller.user().clone(),
         workspace: caller.workspace().to_owned(),
         folder: None,
+        tools: RunTools::Usual,
         options: RunOptions {
             surface: match new.surface {
                 Reader::Chat => Surface::Chat,
                 Reader::Headless => Surface::Headless,
             },
+            mode: new.mode.map(Mode::from),
             serialized: new.serialized,
             at_limit: new.at_limit.map(|limit| match limit {
                 Limit::Fail => AtLimit::Fail,

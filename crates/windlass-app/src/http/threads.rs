@@ -236,11 +236,11 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Deletes a conversation with its mode and its folder.
+/// Deletes a conversation with what was chosen for it and its folder.
 pub async fn forget(app: &Shared, caller: &Caller, row: ThreadRow) -> Result<(), Problem> {
     let ThreadRow { thread, view, .. } = row;
     app.engine.delete(&thread).await?;
-    app.engine.set_mode(&Whose::Thread(thread.clone()), None).await?;
+    app.engine.set_auto_run(&Whose::Thread(thread.clone()), None).await?;
     if view.owner != *caller.user() {
         let note = Note::by(&caller.0, "thread.deleted").on(thread.as_str());
         app.accounts.record(note.with("owner", view.owner.as_str())).await?;

@@ -1,4 +1,6 @@
-//! `/tools`: what agents can do here, with the hints that the gate goes by.
+//! `/tools` and `/toolsets`: what agents can do here, with the hints that the gate goes by, and trial calls of it.
+
+mod trial;
 
 use axum::Json;
 use axum::extract::State;
@@ -7,18 +9,24 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::OfferedTool;
-use windlass::machine::{Annotations, EffectClass};
+use windlass::machine::{Annotations, EffectClass, Mode};
+use windlass::{OfferedTool, OfferedToolset};
 
 use super::Shared;
 use super::caller::Caller;
 use super::input::Path;
 use super::page::Page;
 use super::problem::Problem;
+use crate::toolbox::modes;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one))
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(one))
+        .routes(routes!(trial::call))
+        .routes(routes!(sets))
+        .routes(routes!(set))
 }
 
 /// A tool.
@@ -46,6 +54,14 @@ struct Tool {
     previews: bool,
     /// The server that it belongs to; null for the engine's own.
     server: Option<String>,
+    /// The toolset that it belongs to.
+    toolset: Option<String>,
+    /// Whether its toolset has to be loaded before a model can call it; else every request carries it.
+    loadable: bool,
+    /// The modes that have any of its calls.
+    modes: Vec<&'static str>,
+    /// Estimated tokens that its shape takes in a request.
+    tokens: u64,
     /// Words to find and group tools by: where it comes from, then what it does.
     tags: Vec<String>,
 }
@@ -104,6 +120,7 @@ impl From<OfferedTool> for Tool {
             (hints.open_world_hint, "open_world"),
         ];
         tags.extend(said.into_iter().filter(|(hint, _)| *hint).map(|(_, word)| word.to_owned()));
+        let modes = modes(&tool).into_iter().map(Mode::word).collect();
         Self {
             title: title(tool.spec.name.as_str()),
             name: tool.spec.name.to_string(),
@@ -114,6 +131,10 @@ impl From<OfferedTool> for Tool {
             effect_class: tool.class.into(),
             previews: tool.previews,
             server: tool.server,
+            loadable: tool.toolset.is_some(),
+            toolset: tool.group,
+            modes,
+            tokens: tool.tokens,
             tags,
         }
     }
@@ -130,7 +151,10 @@ fn title(name: &str) -> String {
 #[utoipa::path(get, path = "/tools", tag = "tools", responses((status = 200, body = Page<Tool>)))]
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Tool>>, Problem> {
     caller.reads()?;
-    Ok(Json(Page { data: app.engine.tools().into_iter().map(Tool::from).collect(), next_cursor: None }))
+    Ok(Json(Page {
+        data: app.engine.tools_in(caller.workspace()).into_iter().map(Tool::from).collect(),
+        next_cursor: None,
+    }))
 }
 
 /// One tool
@@ -142,8 +166,58 @@ async fn one(
     Path(name): Path<String>,
 ) -> Result<Json<Tool>, Problem> {
     caller.reads()?;
-    let found = app.engine.tools().into_iter().find(|tool| tool.spec.name.as_str() == name);
+    let found =
+        app.engine.tools_in(caller.workspace()).into_iter().find(|tool| tool.spec.name.as_str() == name);
     found.map(|tool| Json(tool.into())).ok_or_else(|| Problem::not_found(format!("tool `{name}`")))
+}
+
+/// A group of tools.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Toolset {
+    /// What models call it.
+    name: String,
+    /// What it is for.
+    description: String,
+    /// Its tools, by name.
+    tools: Vec<String>,
+    /// Those of them that a model has to load first.
+    loadable: Vec<String>,
+}
+
+impl Toolset {
+    fn of(set: OfferedToolset, tools: &[OfferedTool]) -> Self {
+        let is_loadable = |name: &String| {
+            tools.iter().any(|tool| tool.spec.name.as_str() == *name && tool.toolset.is_some())
+        };
+        let names: Vec<String> = set.tools.iter().map(ToString::to_string).collect();
+        let loadable = names.iter().filter(|name| is_loadable(name)).cloned().collect();
+        Self { name: set.name, description: set.description, loadable, tools: names }
+    }
+}
+
+fn all_sets(app: &Shared) -> Vec<Toolset> {
+    let tools = app.engine.tools();
+    app.engine.toolsets().into_iter().map(|set| Toolset::of(set, &tools)).collect()
+}
+
+/// Toolsets, by name
+#[utoipa::path(get, path = "/toolsets", tag = "tools", responses((status = 200, body = Page<Toolset>)))]
+async fn sets(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Toolset>>, Problem> {
+    caller.reads()?;
+    Ok(Json(Page { data: all_sets(&app), next_cursor: None }))
+}
+
+/// One toolset
+#[utoipa::path(get, path = "/toolsets/{toolset}", tag = "tools",
+    params(("toolset" = String, Path, description = "the toolset's name")), responses((status = 200, body = Toolset)))]
+async fn set(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Toolset>, Problem> {
+    caller.reads()?;
+    let found = all_sets(&app).into_iter().find(|set| set.name == name);
+    found.map(Json).ok_or_else(|| Problem::not_found(format!("toolset `{name}`")))
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub struct Case {
     surface: Surface,
     workspace: Option<String>,
     #[serde(default)]
-    mode: AutoRun,
+    auto_run: AutoRun,
     #[serde(default)]
     allowlist: BTreeSet<ToolName>,
     annotations: Option<AnnotationsFile>,
@@ -80,7 +80,7 @@ impl Case {
     pub fn judge(&self, rules: &[Rule]) -> Judgement {
         let policy = Policy {
             rules: rules.to_vec(),
-            auto_run: self.mode,
+            auto_run: self.auto_run,
             allowlist: self.allowlist.clone(),
             grants: Vec::new(),
         };

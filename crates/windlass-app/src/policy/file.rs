@@ -61,7 +61,7 @@ struct ConditionFile {
 }
 
 /// Names under which a judgement gives other reasons than rules.
-const REASONS: &[&str] = &["annotations", "allowlist", "mode"];
+const REASONS: &[&str] = &["annotations", "allowlist", "auto-run"];
 
 /// Reads a policy file's text. Where there is an error among the problems, the rules are not to be used.
 pub fn read(text: &str, now: Timestamp) -> (Vec<Rule>, Vec<Problem>) {
@@ -355,14 +355,14 @@ mod tests {
     #[test]
     fn problems_of_one_rule_are_shown_together() {
         let texts = [
-            "[[rule]]\nname = 'mode'\ntools = []\nverdict = 'ask'\non_timeout = 'deny'\nquorum = 0\n",
+            "[[rule]]\nname = 'auto-run'\ntools = []\nverdict = 'ask'\non_timeout = 'deny'\nquorum = 0\n",
             "[[rule]]\nverdict = 'allow'\n[[rule.when]]\nargument = 'path'\nequals = 2026-01-01\nmin = 1\n\
              [[rule.when]]\nargument = '/a'\nmatches = 'x'\n[[rule]]\nverdict = 'deny'\n",
         ];
         let said: Vec<String> = texts.into_iter().map(check).collect();
         insta::assert_snapshot!(said.join("---\n"), @r#"
         error: policy.toml:2:1: judgements give this name to something else; choose another one
-         2 │ name = 'mode'
+         2 │ name = 'auto-run'
            │ ^
         error: policy.toml:3:1: the list is empty; leave `tools` out where it does not matter
          3 │ tools = []

@@ -62,7 +62,10 @@ impl Card {
             }
             InterruptKind::Hook { reason, .. } => card.notes.push(format!("why: {}", shown_line(reason))),
             InterruptKind::Question(question) => card.lines = question_lines(question),
-            InterruptKind::SignIn { url, .. } => card.notes.push(format!("at {}", shown_line(url))),
+            InterruptKind::SignIn { url, message, .. } => {
+                card.notes.extend(message.as_ref().map(|message| format!("why: {}", shown_line(message))));
+                card.notes.push(format!("at {}", shown_line(url)));
+            }
             InterruptKind::Handoff { .. } => {}
             InterruptKind::InDoubt { .. } => {
                 card.notes.push(

@@ -166,7 +166,7 @@ fn question(more: Value) -> Vec<Turn> {
 #[test]
 fn a_question_is_answered_by_an_option_and_the_steps_other_calls_still_run() {
     let user = User::new();
-    user.run(&["mode", "everything"]).exits(0);
+    user.run(&["auto-run", "everything"]).exits(0);
     let mut terminal =
         start(&user, question(json!({ "options": ["now", "later"], "params": { "to": "ann" } })));
     terminal.until("? question").until("send-invoice").until("Send it now?").until("\"to\": \"ann\"");
@@ -182,7 +182,7 @@ fn a_question_is_answered_by_an_option_and_the_steps_other_calls_still_run() {
 fn a_question_is_answered_in_free_words_with_other_values_or_declined() {
     let ask = |more: Value, answer: &dyn Fn(&mut Terminal)| {
         let user = User::new();
-        user.run(&["mode", "everything"]).exits(0);
+        user.run(&["auto-run", "everything"]).exits(0);
         let editor = editor(&user, "sed -i s/ann/eve/ \"$1\"");
         let mut command = Model::start(question(more)).command(&user, &["run", "go"]);
         command.env("EDITOR", editor).env("PATH", "/usr/bin:/bin");

@@ -10,10 +10,10 @@ use crate::fault::newer::execute;
 #[test]
 fn modes_and_the_list_say_which_calls_run_without_asking() {
     let user = User::new();
-    assert_eq!(user.run(&["mode"]).exits(0).out, "ask\n");
+    assert_eq!(user.run(&["auto-run"]).exits(0).out, "ask\n");
     user.run(&["run", TASK]).exits(3);
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
-    assert_eq!(user.run(&["mode", "allowlist"]).exits(0).out, "allowlist\n");
+    assert_eq!(user.run(&["auto-run", "allowlist"]).exits(0).out, "allowlist\n");
     user.run(&["run", TASK]).exits(3);
     assert_eq!(user.run(&["allow", "Write", "Edit", "Write"]).exits(0).out, "Edit\nWrite\n");
     user.run(&["run", TASK]).exits(0);
@@ -23,14 +23,14 @@ fn modes_and_the_list_say_which_calls_run_without_asking() {
     user.run(&["run", TASK]).exits(3);
     // A thread's own mode is stronger than the user's.
     let mode =
-        |arguments: &[&str]| user.run(&[&["mode", "--thread", &thread], arguments].concat()).exits(0).out;
+        |arguments: &[&str]| user.run(&[&["auto-run", "--thread", &thread], arguments].concat()).exits(0).out;
     assert_eq!((mode(&[]), mode(&["everything"])), ("allowlist\n".into(), "everything\n".into()));
     let run = user.run(&["threads", "export", &thread]).exits(0).out;
     let run = super::lines(&run).into_iter().find(|event| event["type"] == "run.started").unwrap();
     let run = run["run"].as_str().unwrap().to_owned();
     user.run(&["resume", &run]).exits(0);
     assert_eq!(mode(&["default"]), "allowlist\n");
-    assert_eq!(user.run(&["mode", "default"]).exits(0).out, "ask\n");
+    assert_eq!(user.run(&["auto-run", "default"]).exits(0).out, "ask\n");
     let nothing = user.run(&["allow"]).exits(2);
     assert!(nothing.err.contains("no tool is named\nhint: `windlass allow --list`"), "{nothing:#?}");
 }
@@ -111,10 +111,10 @@ fn what_decided_about_each_call_is_explained() {
     };
     insta::assert_snapshot!(plain(&explained), @r"
     1.1   Glob *
-          allow   by annotations (the tool's own hints; no rule, mode or grant)
+          allow   by annotations (the tool's own hints; no rule, choice or grant)
           end     ✓ 0.1 s
     1.2   Write a
-          ask     by annotations (the tool's own hints; no rule, mode or grant)
+          ask     by annotations (the tool's own hints; no rule, choice or grant)
           asked   approve, DAY (run_1.1.1.0)
           edited  by local
           answer  edited and approved by local, after 0 s

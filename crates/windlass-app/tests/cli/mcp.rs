@@ -23,7 +23,7 @@ fn servers_are_listed_and_tested() {
     let listed = user.run(&["mcp", "list"]).exits(0).out;
     assert_eq!(listed, "off  https://docs.example.com/mcp, switched off\nsh  sh, trusted\n");
     let tested = user.run(&["mcp", "test"]).exits(0).out;
-    assert!(tested.contains("sh  1 tools\n    Read\n    odd is left out: "), "{tested}");
+    assert!(tested.contains("sh  1 tools\n    sh__Read\n    odd is left out: "), "{tested}");
     let line: Vec<Value> = lines(&user.run(&["mcp", "test", "sh", "--json"]).exits(0).out);
     assert_eq!(
         (line[0]["health"].as_str(), line[0]["protocol"].as_str()),
@@ -67,4 +67,44 @@ fn a_server_that_makes_no_sense_is_said_with_its_key() {
         let said = user.run(&["mcp", "list"]).exits(2).err;
         assert!(said.contains(wanted), "{text}: {said}");
     }
+}
+
+#[test]
+fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
+    let user = User::new();
+    let mine =
+        "# my settings\nrelaxed = true # fast\n\n[mcp.old]\nurl = 'https://old.example.com/mcp'\n# the end\n";
+    user.configure(mine);
+    let said =
+        user.run(&["mcp", "add", "github", "--url", "https://api.example.com/mcp", "--trusted"]).exits(0).err;
+    assert!(said.contains("windlass.toml") && said.contains("windlass mcp login github"), "{said}");
+    let added = "\n[mcp.github]\nurl = \"https://api.example.com/mcp\"\ntrusted = true\n";
+    let file = user.home().join("config/windlass/windlass.toml");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{mine}{added}"));
+    user.run(&["mcp", "add", "files", "--env", "TOKEN=env:X", "--", "mcp-files", "--root", "a b"]).exits(0);
+    let listed = user.run(&["mcp", "list"]).exits(2).err;
+    assert!(listed.contains("variable X, which is not set"), "{listed}");
+    for (arguments, wanted) in [
+        (&["github", "--url", "https://x.example.com"][..], "there is a server `github` in"),
+        (&["bad__name", "--url", "https://x.example.com"], "1 to 32"),
+        (&["a b", "--url", "https://x.example.com"], "windlass.toml:"),
+        (&["x", "--url", "ftp://x"], "neither http nor https"),
+        (
+            &["x", "--url", "https://x", "--header", "Authorization=Bearer SENTINEL"],
+            "must not stand in a file",
+        ),
+        (&["x"], "a server is an address or a program"),
+    ] {
+        let before = std::fs::read_to_string(&file).unwrap();
+        let said = user.run(&[&["mcp", "add"], arguments].concat()).exits(2).err;
+        assert!(said.contains(wanted), "{arguments:?}: {said}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+    }
+    user.run(&["mcp", "remove", "files"]).exits(0);
+    user.run(&["mcp", "remove", "github"]).exits(0);
+    let left = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(left.trim_end(), mine.trim_end());
+    assert!(user.run(&["mcp", "remove", "github"]).exits(2).err.contains("there is no server `github`"));
+    user.run(&["mcp", "add", "here", "--folder", "--url", "https://here.example.com/mcp"]).exits(0);
+    assert!(user.read("windlass.toml").starts_with("[mcp.here]\n"));
 }

@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod crash;
 mod gate;
+mod hostile;
 mod mcp;
 pub mod model;
 mod outside;
@@ -15,6 +16,7 @@ mod run;
 #[cfg(unix)]
 pub mod terminal;
 mod threads;
+mod tools;
 mod wait;
 
 use std::path::{Path, PathBuf};
@@ -77,6 +79,8 @@ impl User {
             .env("HOME", self.home())
             .env("XDG_CONFIG_HOME", self.home().join("config"))
             .env("XDG_DATA_HOME", self.home().join("data"))
+            // A script's lines are for its run.
+            .env("WINDLASS_TITLE_MODEL", "none")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

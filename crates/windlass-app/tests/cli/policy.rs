@@ -100,10 +100,10 @@ fn a_test_judges_calls_and_says_what_is_not_as_expected() {
         [[case]]\ntool = 'Read'\nexpect = 'allow'\nby = 'annotations'\n\
         [[case]]\nname = 'another server calls itself Read'\ntool = 'Read'\nserver = 's'\nexpect = 'ask'\n\
         [[case]]\nname = 'believed'\ntool = 'x'\nserver = 's'\ntrusted = true\nannotations = { read_only = true }\nexpect = 'allow'\n\
-        [[case]]\ntool = 'deploy'\nuser = 'ann'\nroles = ['ops']\nmode = 'everything'\nexpect = 'ask'\nby = 'ops only'\n\
-        [[case]]\ntool = 'deploy'\nmode = 'everything'\nexpect = 'allow'\nby = 'mode'\n\
-        [[case]]\ntool = 'deploy'\nmode = 'everything'\nannotations = { destructive = true }\nexpect = 'ask'\n\
-        [[case]]\ntool = 'deploy'\nmode = 'allowlist'\nallowlist = ['deploy']\nexpect = 'allow'\nby = 'allowlist'\n\
+        [[case]]\ntool = 'deploy'\nuser = 'ann'\nroles = ['ops']\nauto_run = 'everything'\nexpect = 'ask'\nby = 'ops only'\n\
+        [[case]]\ntool = 'deploy'\nauto_run = 'everything'\nexpect = 'allow'\nby = 'auto-run'\n\
+        [[case]]\ntool = 'deploy'\nauto_run = 'everything'\nannotations = { destructive = true }\nexpect = 'ask'\n\
+        [[case]]\ntool = 'deploy'\nauto_run = 'allowlist'\nallowlist = ['deploy']\nexpect = 'allow'\nby = 'allowlist'\n\
         [[case]]\ntool = 'drop_all'\nexpect = 'deny'\nby = 'rules.toml #3'\n";
     put(&user, "good.toml", cases);
     let said = user.run(&["policy", "test", "good.toml"]).exits(0);

@@ -39,6 +39,30 @@ fn a_conversation_is_listed_shown_exported_and_deleted() {
     assert!(gone.err.contains("does not exist in this store"), "{gone:#?}");
 }
 
+// rows: ZE-P9
+#[test]
+fn a_fork_puts_files_back_as_they_were() {
+    let user = User::new();
+    user.run(&["run", "--yes", TASK]).exits(0);
+    let fork = |more: &[&str]| user.run(&[&["threads", "fork", "--at", "1"], more].concat());
+    let seen = fork(&["--restore-files", "--preview"]).exits(0).out;
+    assert_eq!(seen, "removed        insights.md\n");
+    assert!(user.folder().join("insights.md").exists());
+    fork(&["--preview"]).exits(2);
+    let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let mine = user.read("insights.md") + "mine";
+    std::fs::write(user.folder().join("insights.md"), &mine).unwrap();
+    let spared = user.run(&["threads", "fork", &thread, "--at", "1", "--restore-files"]).exits(1).out;
+    assert!(spared.starts_with("changed since  insights.md: somebody else"), "{spared}");
+    assert_eq!(user.read("insights.md"), mine);
+    let arguments = ["threads", "fork", &thread, "--at", "1", "--restore-files", "--overwrite", "--json"];
+    let done = &lines(&user.run(&arguments).exits(0).out)[0];
+    assert_eq!(done["files"]["files"][0]["fate"], "removed");
+    assert!(
+        !user.folder().join("insights.md").exists() && done["thread"].as_str().unwrap().starts_with("thr_")
+    );
+}
+
 #[test]
 fn a_thread_with_an_open_run_is_not_deleted() {
     let user = User::new();

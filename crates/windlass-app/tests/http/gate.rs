@@ -12,21 +12,21 @@ async fn modes_and_allow_lists_are_kept_for_each_user() {
     let server = Server::start(&[]);
     let (ann, id) = server.member("ann");
     let (bob, _) = server.member("bob");
-    let (admin, of_ann) = (server.admin(), format!("/mode?user={id}"));
-    assert_eq!(ann.get("/mode").await.body, json!({"mode": null, "effective": "ask"}));
-    let chosen = ann.put("/mode", json!({"mode": "allowlist"})).await.is(StatusCode::OK);
-    assert_eq!(chosen.body, json!({"mode": "allowlist", "effective": "allowlist"}));
+    let (admin, of_ann) = (server.admin(), format!("/auto-run?user={id}"));
+    assert_eq!(ann.get("/auto-run").await.body, json!({"auto_run": null, "effective": "ask"}));
+    let chosen = ann.put("/auto-run", json!({"auto_run": "allowlist"})).await.is(StatusCode::OK);
+    assert_eq!(chosen.body, json!({"auto_run": "allowlist", "effective": "allowlist"}));
     assert_eq!(admin.get(&of_ann).await.body, chosen.body);
     bob.get(&of_ann).await.is_problem(404, "not_found");
     // An administrator's key for one's own affairs is none for other people's.
     let narrow = Client { server: &server, key: server.key(&["--scope", "approve", "--scope", "read"]) };
-    narrow.get("/mode").await.is(StatusCode::OK);
+    narrow.get("/auto-run").await.is(StatusCode::OK);
     narrow.get(&of_ann).await.is_problem(403, "forbidden");
-    narrow.put(&of_ann, json!({"mode": "everything"})).await.is_problem(403, "forbidden");
-    bob.put(&of_ann, json!({"mode": "everything"})).await.is_problem(404, "not_found");
-    ann.put("/mode", json!({"mode": "all"})).await.is_problem(422, "invalid");
-    let stale = ann.request(Method::PUT, "/mode").header("if-match", "\"old\"");
-    answer(stale.json(&json!({"mode": "ask"}))).await.is_problem(412, "changed");
+    narrow.put(&of_ann, json!({"auto_run": "everything"})).await.is_problem(403, "forbidden");
+    bob.put(&of_ann, json!({"auto_run": "everything"})).await.is_problem(404, "not_found");
+    ann.put("/auto-run", json!({"auto_run": "all"})).await.is_problem(422, "invalid");
+    let stale = ann.request(Method::PUT, "/auto-run").header("if-match", "\"old\"");
+    answer(stale.json(&json!({"auto_run": "ask"}))).await.is_problem(412, "changed");
 
     ann.put("/allowlist/Write", json!(null)).await.is(StatusCode::NO_CONTENT);
     ann.put("/allowlist/no%20tool", json!(null)).await.is_problem(422, "invalid");
@@ -37,14 +37,17 @@ async fn modes_and_allow_lists_are_kept_for_each_user() {
     let done = ann.task(&thread).await;
     assert_eq!((&done["status"], &done["meta"]["toolCalls"]), (&json!("done"), &json!(3)));
     // A conversation's own mode wins.
-    let mode = format!("/threads/{thread}/mode");
-    assert_eq!(ann.get(&mode).await.body, json!({"mode": null, "effective": "allowlist"}));
+    let mode = format!("/threads/{thread}/auto-run");
+    assert_eq!(ann.get(&mode).await.body, json!({"auto_run": null, "effective": "allowlist"}));
     bob.get(&mode).await.is_problem(404, "not_found");
-    assert_eq!(ann.put(&mode, json!({"mode": "ask"})).await.body, json!({"mode": "ask", "effective": "ask"}));
+    assert_eq!(
+        ann.put(&mode, json!({"auto_run": "ask"})).await.body,
+        json!({"auto_run": "ask", "effective": "ask"})
+    );
     ann.delete(&mode).await.is(StatusCode::NO_CONTENT);
     ann.delete("/allowlist/Write").await.is(StatusCode::NO_CONTENT);
-    ann.delete("/mode").await.is(StatusCode::NO_CONTENT);
-    assert_eq!(ann.get(&mode).await.body, json!({"mode": null, "effective": "ask"}));
+    ann.delete("/auto-run").await.is(StatusCode::NO_CONTENT);
+    assert_eq!(ann.get(&mode).await.body, json!({"auto_run": null, "effective": "ask"}));
 }
 
 #[tokio::test]

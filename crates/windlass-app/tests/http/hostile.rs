@@ -32,7 +32,7 @@ fn a_head_without_end_is_refused() {
     let server = with_limits("");
     let large = format!("{}x-large: {}\r\n\r\n", head(&server, "GET /"), "a".repeat(1 << 20));
     assert_eq!(problem(&say(&server, large.as_bytes())), (431, "head_too_large".into()));
-    let many = head(&server, "GET /") + &"x: y\r\n".repeat(1_000_000) + "\r\n";
+    let many = format!("{}{}\r\n", head(&server, "GET /"), "x: y\r\n".repeat(1_000_000));
     assert_eq!(problem(&say(&server, many.as_bytes())), (431, "head_too_large".into()));
     let line = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(1 << 20));
     assert_eq!(problem(&say(&server, line.as_bytes())).0 / 100, 4);
@@ -135,10 +135,10 @@ fn a_body_that_nobody_wants_is_not_read_to_its_end() {
 fn cross_site_posts_do_nothing() {
     let server = with_limits("");
     for origin in ["https://evil.example.com", "null", "http://127.0.0.1:1"] {
-        let post = head(&server, "POST /api/v1/threads")
-            + &format!(
-                "origin: {origin}\r\ncontent-type: text/plain\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
-            );
+        let post = format!(
+            "{}origin: {origin}\r\ncontent-type: text/plain\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}",
+            head(&server, "POST /api/v1/threads")
+        );
         assert_eq!(problem(&say(&server, post.as_bytes())), (403, "forbidden".into()), "{origin}");
     }
     logs(&server.user, 3, refused("forbidden"));
@@ -147,10 +147,10 @@ fn cross_site_posts_do_nothing() {
 /// The head of a post that is let in, up to its body.
 fn post(server: &Server, more: &str) -> String {
     let key = server.key(&[]);
-    head(server, "POST /api/v1/runs")
-        + &format!(
-            "authorization: Bearer {key}\r\ncontent-type: application/json\r\nconnection: close\r\n{more}\r\n"
-        )
+    format!(
+        "{}authorization: Bearer {key}\r\ncontent-type: application/json\r\nconnection: close\r\n{more}\r\n",
+        head(server, "POST /api/v1/runs")
+    )
 }
 
 #[test]

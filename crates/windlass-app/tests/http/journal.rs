@@ -82,6 +82,38 @@ async fn an_export_is_the_journal_line_by_line() {
 
 // rows: ZE-P9
 #[tokio::test]
+async fn files_are_put_back_as_they_were_at_an_event() {
+    let server = Server::start(&[]);
+    let (ann, _) = server.member("ann");
+    let (thread, run, interrupt) = ann.asked().await;
+    let path = format!("/threads/{thread}/files/restore");
+    ann.post(&path, json!({"at": 1})).await.is_problem(422, "invalid");
+    let approve = json!({"answer": {"kind": "approve"}});
+    ann.post(&format!("/interrupts/{interrupt}/answer"), approve).await.is(StatusCode::OK);
+    ann.wait(&run).await;
+    let written = format!("/threads/{thread}/files/content?path=insights.md");
+    ann.get(&written).await.is(StatusCode::OK);
+    let fate = async |body: Value| {
+        let said = ann.post(&path, body).await.is(StatusCode::OK).body;
+        assert_eq!(
+            (&said["files"][0]["path"], &said["unseen_total"]),
+            (&json!("insights.md"), &json!(0)),
+            "{said}"
+        );
+        said["files"][0]["fate"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(fate(json!({"at": 1, "mode": "preview"})).await, "removed");
+    ann.get(&written).await.is(StatusCode::OK);
+    assert_eq!(fate(json!({"at": 1})).await, "removed");
+    ann.get(&written).await.is_problem(404, "not_found");
+    assert_eq!(fate(json!({"at": 1})).await, "unchanged");
+    ann.post(&path, json!({"at": 9_999})).await.is_problem(404, "not_found");
+    let (bob, _) = server.member("bob");
+    bob.post(&path, json!({"at": 1})).await.is_problem(404, "not_found");
+}
+
+// rows: ZE-P9
+#[tokio::test]
 async fn a_fork_begins_with_the_history_and_goes_its_own_way() {
     let server = Server::start(&[]);
     let (ann, id) = server.member("ann");

@@ -13,7 +13,7 @@ use crate::cli::User;
 
 /// Each route with whom it is for, and a body that it takes.
 ///
-/// `open`: everybody. `token`: whoever has one of its own kind. `login`: whoever has signed in, and no key. `any`: whoever is known. `member`, `admin`: from that role on. `ann's`: hers, which for others
+/// `open`: everybody. `token`: whoever has one of its own kind. `login`: whoever has signed in, and no key. `any`: whoever is known. `member`, `admin`: from that role on. `operator`: administrators of the first workspace. `ann's`: hers, which for others
 /// is not there; administrators of her workspace see it too.
 const ROUTES: &str = r#"
 get    /health                                  open
@@ -40,6 +40,9 @@ get    /agents/{agent}                          any
 get    /models                                  any
 get    /tools                                   any
 get    /tools/{tool}                            any
+post   /tools/{tool}/call                       member {"arguments": {"file_path": "data.csv"}}
+get    /toolsets                                any
+get    /toolsets/{toolset}                      any
 get    /usage                                   any
 get    /limits                                  any
 get    /files                                   any
@@ -49,9 +52,9 @@ delete /files/{name}                            member
 get    /allowlist                               any
 put    /allowlist/{tool}                        member
 delete /allowlist/{tool}                        member
-get    /mode                                    any
-put    /mode                                    member {"mode": "ask"}
-delete /mode                                    member
+get    /auto-run                                any
+put    /auto-run                                member {"auto_run": "ask"}
+delete /auto-run                                member
 get    /grants                                  any
 post   /grants                                  member {"tool": "Read"}
 get    /grants/{grant}                          any    ann's
@@ -68,6 +71,15 @@ post   /interrupts/{interrupt}/answer           member ann's {"answer": {"kind":
 get    /keys                                    any
 post   /keys                                    any    {"name": "x"}
 delete /keys/{key}                              any    ann's
+get    /mcp/callback                            operator
+get    /mcp/servers                             any
+post   /mcp/servers                             operator {"name": "a"}
+get    /mcp/servers/{server}                    any
+delete /mcp/servers/{server}                    operator
+get    /mcp/servers/{server}/log                operator
+post   /mcp/servers/{server}/reconnect          operator {}
+post   /mcp/servers/{server}/sign-in            operator {}
+delete /mcp/servers/{server}/sign-in            operator
 get    /runs                                    any
 post   /runs                                    member {"message": "x", "thread": "thr_none"}
 get    /runs/{run}                              any    ann's
@@ -94,12 +106,13 @@ get    /threads/{thread}/export                 any    ann's
 get    /threads/{thread}/files                  any    ann's
 get    /threads/{thread}/files/content          any    ann's
 put    /threads/{thread}/files/content          member ann's
+post   /threads/{thread}/files/restore          member ann's {"at": 4000000000, "mode": "preview"}
 post   /threads/{thread}/fork                   member ann's {"at": 0}
 get    /threads/{thread}/messages               any    ann's
 post   /threads/{thread}/messages               member ann's {"message": "x", "when_busy": "reject"}
-get    /threads/{thread}/mode                   any    ann's
-put    /threads/{thread}/mode                   member ann's {"mode": "ask"}
-delete /threads/{thread}/mode                   member ann's
+get    /threads/{thread}/auto-run               any    ann's
+put    /threads/{thread}/auto-run               member ann's {"auto_run": "ask"}
+delete /threads/{thread}/auto-run               member ann's
 get    /threads/{thread}/queue                  any    ann's
 get    /threads/{thread}/queue/{message}        any    ann's
 patch  /threads/{thread}/queue/{message}        member ann's {"message": "y"}
@@ -227,8 +240,10 @@ impl World {
             ("integration", "int_none".to_owned()),
             ("link", "none".to_owned()),
             ("provider", "none".to_owned()),
+            ("server", "none".to_owned()),
             ("agent", "default".to_owned()),
             ("tool", "Read".to_owned()),
+            ("toolset", "planning".to_owned()),
             ("seq", "1".to_owned()),
         ]);
     }
@@ -289,6 +304,8 @@ fn wanted(route: &Route, who: &str) -> &'static [&'static str] {
         // A key for reading alone changes nothing; its user's own settings and keys are no exception.
         (_, "reader") if !reads => &["403"],
         ("member", "viewer") => &["403", "404"],
+        // What all workspaces share is for the administrators of the first one.
+        ("operator", "viewer" | "bob" | "ann" | "reader" | "elsewhere") => &["403"],
         ("admin", "viewer" | "bob" | "ann" | "reader") => &["403"],
         (_, "viewer" | "bob" | "elsewhere") if route.is_anns => &["404"],
         // An account of another workspace is not there.

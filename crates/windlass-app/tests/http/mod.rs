@@ -2,9 +2,9 @@
 
 mod agui;
 mod audit;
-mod auth;
+pub mod auth;
 mod backup;
-mod browser;
+pub mod browser;
 mod client;
 mod cuts;
 mod docs;
@@ -18,6 +18,7 @@ mod interrupts;
 mod journal;
 mod keys;
 mod matrix;
+mod mcp;
 mod metrics;
 mod oidc;
 mod operate;
@@ -25,13 +26,16 @@ mod queue;
 mod raw;
 mod runs;
 mod schemathesis;
+mod sentinel;
 mod skillchat;
 mod skyflo;
 mod start;
 mod stream;
 mod team;
 mod threads;
+mod titles;
 mod tls;
+mod tools;
 #[cfg(feature = "otel")]
 mod traces;
 mod usage;

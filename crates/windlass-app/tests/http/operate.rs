@@ -46,7 +46,7 @@ pub fn models() -> Models {
 /// A user whose store has a run that has begun and that nobody drives; it may write without asking.
 pub fn abandoned(models: &Models, model: &str) -> User {
     let user = User::new();
-    user.run(&["mode", "everything"]).exits(0);
+    user.run(&["auto-run", "everything"]).exits(0);
     let mut run = command(&user, models, model, &["run", "--stream-json", "begin: s3ntinel-message"]);
     let mut run: Child = run.spawn().unwrap();
     let started = std::io::BufRead::lines(std::io::BufReader::new(run.stdout.take().unwrap()))

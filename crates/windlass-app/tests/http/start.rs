@@ -8,9 +8,13 @@ use super::{Server, answer};
 #[tokio::test]
 async fn it_says_that_it_lives_and_who_it_is() {
     let server = Server::start(&[]);
-    for path in ["/api/v1/health", "/api/v1/health/ready"] {
+    let none = json!({"used": 0, "ready": 0});
+    for (path, wanted) in [
+        ("/api/v1/health", json!({"status": "ok"})),
+        ("/api/v1/health/ready", json!({"status": "ok", "store": "ok", "mcp": none})),
+    ] {
         let live = answer(server.request(Method::GET, path)).await.is(StatusCode::OK);
-        assert_eq!(live.body, json!({"status": "ok"}));
+        assert_eq!(live.body, wanted);
     }
     let document = answer(server.request(Method::GET, "/api/v1/openapi.json")).await.is(StatusCode::OK);
     assert!(document.body["paths"]["/api/v1/health"]["get"].is_object(), "{document:#?}");

@@ -7,7 +7,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::{Server, answer};
-use crate::cli::TASK;
+use crate::cli::{TASK, User};
 
 /// One event of a stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -257,4 +257,28 @@ async fn a_client_that_goes_away_leaves_the_run_alone_unless_it_says_otherwise()
     answer(refused).await.is_problem(403, "forbidden");
     let unknown = server.stream("/api/v1/runs/run_0/stream?on_leave=stop", &server.key(&[]));
     answer(unknown).await.is_problem(400, "bad_request");
+}
+
+#[tokio::test]
+async fn a_silent_stream_beats_and_ends_once_its_reader_may_no_longer_read() {
+    let user = User::new();
+    user.configure("[server.limits]\nheartbeat_s = 1\nlook_again_s = 4\n");
+    let server = Server::start_for(user, &[]);
+    let (ann, _) = server.member("ann");
+    let thread = ann.small_talk().await;
+    let made =
+        ann.post("/keys", json!({"name": "reader", "scopes": ["read"]})).await.is(StatusCode::CREATED).body;
+    let path = format!("/api/v1/threads/{thread}/stream");
+    let mut events = Events::open(server.stream(&path, made["secret"].as_str().unwrap())).await;
+    let mut beats = 0;
+    while beats < 2 {
+        let told = events.next().await.expect("it goes on while its reader may read");
+        beats += usize::from(told.name == "heartbeat");
+        assert!(told.name != "heartbeat" || told.id.is_empty(), "nobody goes on from a heartbeat");
+    }
+    let key = format!("/keys/{}", made["id"].as_str().unwrap());
+    ann.delete(&key).await.is(StatusCode::NO_CONTENT);
+    let rest = tokio::time::timeout(Duration::from_secs(60), events.all()).await.expect("it ends");
+    let last = rest.last().unwrap();
+    assert_eq!((last.name.as_str(), &last.data["problem"]["status"]), ("error", &json!(401)), "{rest:#?}");
 }

@@ -190,8 +190,8 @@ impl Told {
 /// What decided, with a word of explanation where its name has none.
 fn by_rule(rule: &str) -> String {
     match rule {
-        "annotations" => "annotations (the tool's own hints; no rule, mode or grant)".to_owned(),
-        "mode" => "mode (`everything`)".to_owned(),
+        "annotations" => "annotations (the tool's own hints; no rule, choice or grant)".to_owned(),
+        "auto-run" => "auto-run (`everything`)".to_owned(),
         "allowlist" => "allowlist (`windlass allow`)".to_owned(),
         rule if rule.starts_with("grant ") || rule.starts_with("error: ") => rule.to_owned(),
         rule => format!("rule `{rule}`"),

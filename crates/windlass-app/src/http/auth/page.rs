@@ -123,7 +123,8 @@ fn form(link: &Link, token: &str, wrong: Option<&str>) -> String {
     )
 }
 
-fn page(status: StatusCode, body: &str) -> Response {
+/// A page with this body, which is HTML.
+pub fn page(status: StatusCode, body: &str) -> Response {
     const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:24rem;margin:15vh auto;padding:0 1rem}\
         label,input,button{display:block;width:100%;box-sizing:border-box;font:inherit}\
         input,button{margin:.25rem 0 1rem;padding:.5rem}";

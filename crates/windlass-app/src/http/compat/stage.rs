@@ -22,7 +22,7 @@ fn usual(kind: &str) -> Value {
         "message.received" => json!({"id": "msg_1", "by": "ann"}),
         "step.started" => json!({"model": "test/a"}),
         "step.replied" => json!({"stop": "end", "request": ZEROS, "duration_ms": 100, "ttft_ms": 20}),
-        "call.judged" => json!({"rule": "mode", "class": "once", "view": 1, "approval": ZEROS}),
+        "call.judged" => json!({"rule": "auto-run", "class": "once", "view": 1, "approval": ZEROS}),
         "call.edited" => json!({"approval": ZEROS, "by": "ann"}),
         "tool.started" => json!({"effect": "e", "arguments": ZEROS}),
         "interrupt.closed" => json!({"by": "ann"}),

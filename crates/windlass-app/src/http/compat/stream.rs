@@ -16,7 +16,7 @@ use windlass::port::clock::Clock;
 
 use super::skyflo::fill::filled;
 use crate::http::Shared;
-use crate::http::stream::feed::{Feed, HEARTBEAT, Item, Reader};
+use crate::http::stream::feed::{Feed, Item, Reader};
 
 /// Says what happens in a thread in a dialect's words: a pure mapping, one for each stream.
 pub trait Speaker: Send + 'static {
@@ -36,7 +36,7 @@ const ALIVE: &str = ": alive\n\n";
 /// A thread from an event on, for whoever sent these headers.
 pub fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
     let after = Seq(from.0.saturating_sub(1));
-    Feed::open(app, Reader::of(headers), thread, after.into(), HEARTBEAT)
+    Feed::open(app, Reader::of(headers), thread, after.into())
 }
 
 /// The answer to a request: some frames at once, then what is said of a thread.

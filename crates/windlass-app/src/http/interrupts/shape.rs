@@ -27,7 +27,7 @@ pub struct Interrupt {
     approval: Option<String>,
     /// What the call would do, where the tool can tell.
     preview: Option<String>,
-    /// Why somebody has to look at it, in the host program's words.
+    /// Why somebody has to look at it, in the words of the host program, or of a server that wants a page opened.
     reason: Option<String>,
     /// The question.
     #[schema(value_type = Option<Object>)]
@@ -119,8 +119,8 @@ impl Interrupt {
                 self.question = serde_json::to_value(question).ok();
                 Kind::Question
             }
-            InterruptKind::SignIn { server, url } => {
-                (self.server, self.url) = (Some(server), Some(url));
+            InterruptKind::SignIn { server, url, message } => {
+                (self.server, self.url, self.reason) = (Some(server), Some(url), message);
                 Kind::SignIn
             }
             InterruptKind::Handoff { runner } => {

@@ -18,13 +18,6 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// How long a native stream is silent at most. Proxies close a silent connection after 30 to 60 s.
-pub const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// How often it is looked again whether whoever reads still may: a key that was taken back, an account that was
-/// deactivated, a thread that is gone.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
-
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq)]
 // An item lives for a moment, and boxing the update would cost an allocation for each.
@@ -79,8 +72,13 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Feeds a thread that the reader may see. `heartbeat` is the longest silence.
-    pub fn open(
+    /// Feeds a thread that the reader may see.
+    pub fn open(app: &Shared, reader: Reader, thread: &ThreadId, after: Position) -> Self {
+        Self::beating(app, reader, thread, after, app.settings.server.limits.heartbeat())
+    }
+
+    /// One with another longest silence than the server's own.
+    pub fn beating(
         app: &Shared,
         reader: Reader,
         thread: &ThreadId,
@@ -94,7 +92,7 @@ impl Feed {
             thread: thread.clone(),
             position: after,
             heartbeat: every(heartbeat),
-            look_again: every(LOOK_AGAIN),
+            look_again: every(app.settings.server.limits.look_again()),
             is_over: false,
         }
     }

@@ -16,7 +16,7 @@ use windlass::machine::{Fact, Principal, RunId, Seq, ThreadId};
 use windlass::port::journal::ThreadStatus;
 use windlass::{EngineError, Position, Status, Update};
 
-use super::feed::{Feed, HEARTBEAT, Item, Reader};
+use super::feed::{Feed, Item, Reader};
 use super::frame::{self, Format};
 use super::position;
 use crate::http::Shared;
@@ -169,7 +169,7 @@ impl Drop for Live {
 impl Live {
     fn open(app: &Shared, headers: &HeaderMap, thread: &ThreadId, after: Position, end: End) -> Self {
         Self {
-            feed: Feed::open(app, Reader::of(headers), thread, after, HEARTBEAT),
+            feed: Feed::open(app, Reader::of(headers), thread, after),
             frames: app.frames.of(thread),
             app: app.clone(),
             format: wanted(headers),

@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use windlass::Update;
 use windlass::machine::ThreadId;
 
-use super::feed::{Feed, HEARTBEAT, Item, Reader};
+use super::feed::{Feed, Item, Reader};
 use super::frame::is_placed;
 use super::position;
 use crate::http::Shared;
@@ -81,7 +81,7 @@ async fn updates(
     }
     let row = caller.thread(&app, &thread).await?;
     let after = position(&HeaderMap::new(), poll.after.as_deref(), row.head)?.unwrap_or_default();
-    let mut feed = Feed::open(&app, Reader::of(&headers), &thread, after, HEARTBEAT);
+    let mut feed = Feed::open(&app, Reader::of(&headers), &thread, after);
     let (mut updates, mut bytes) = (Vec::new(), 0);
     let mut wait = Box::pin(tokio::time::sleep(Duration::from_secs(poll.wait)));
     // However short the time, the journal is read: a feed tells its events, and then at least what the thread does.

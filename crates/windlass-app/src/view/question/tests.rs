@@ -44,7 +44,8 @@ fn check(kind: InterruptKind, typed: &[&str]) -> String {
 
 #[test]
 fn a_sign_in_goes_on_once_it_is_done() {
-    let kind = || InterruptKind::SignIn { server: "mail".into(), url: "https://a.example/".into() };
+    let kind =
+        || InterruptKind::SignIn { server: "mail".into(), url: "https://a.example/".into(), message: None };
     insta::assert_snapshot!(check(kind(), &["yes", "c"]), @r#"
     [c]ontinue, [d]ecline, [s]top the run
     …

@@ -23,7 +23,7 @@ use super::word::Word;
 use crate::http::Shared;
 use crate::http::compat::skyflo::fill::filled;
 use crate::http::problem::Problem;
-use crate::http::stream::feed::{Feed, HEARTBEAT, Item, Reader};
+use crate::http::stream::feed::{Feed, Item, Reader};
 use crate::http::stream::frame::is_placed;
 
 /// How long it takes at most to find out what has come of a reply: a fast model never pauses.
@@ -52,7 +52,7 @@ impl Live {
     /// Speaks of a thread from after an event on.
     pub fn open(app: &Shared, headers: &HeaderMap, thread: &ThreadId, after: Seq, speaker: Speaker) -> Self {
         Self {
-            feed: Feed::open(app, Reader::of(headers), thread, after.into(), HEARTBEAT),
+            feed: Feed::open(app, Reader::of(headers), thread, after.into()),
             app: app.clone(),
             thread: thread.clone(),
             ready: VecDeque::new(),

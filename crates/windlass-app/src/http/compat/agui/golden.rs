@@ -29,7 +29,7 @@ fn usual(kind: &str) -> Value {
         "step.started" => json!({"model": "test/a", "attempt": 1}),
         "step.replied" => json!({"stop": "end", "request": ZEROS, "duration_ms": 100, "attempt": 1}),
         "step.failed" => json!({"class": "overloaded", "message": "busy", "attempt": 1}),
-        "call.judged" => json!({"rule": "mode", "class": "once", "view": 1, "approval": ZEROS}),
+        "call.judged" => json!({"rule": "auto-run", "class": "once", "view": 1, "approval": ZEROS}),
         "tool.started" => json!({"effect": "e", "arguments": ZEROS}),
         "interrupt.closed" => json!({"by": "ann"}),
         "run.finished" => json!({"totals": {"steps": 1}}),

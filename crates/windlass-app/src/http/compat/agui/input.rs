@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass::machine::{Block, InputId, Message, Role};
+use windlass::machine::{Block, InputId, Message, Mode, Role};
 
 use super::word::Word;
 use crate::http::problem::Problem;
@@ -28,6 +28,8 @@ pub struct RunInput {
     context: Vec<Value>,
     #[serde(default)]
     state: Value,
+    #[serde(default)]
+    forwarded_props: Value,
     /// Answers to what a run before asked.
     #[serde(default)]
     pub resume: Vec<Resume>,
@@ -97,7 +99,16 @@ impl RunInput {
             let detail = format!("{} messages; at most {MESSAGES_MAX} are read", self.messages.len());
             return Err(Problem::invalid(detail).hint("send the newest ones; the server has the history"));
         }
-        Ok(())
+        self.mode().map(drop)
+    }
+
+    /// The mode that the client wishes for the run: the member `mode` of its `forwardedProps`, whose others are ignored.
+    pub fn mode(&self) -> Result<Option<Mode>, Problem> {
+        match &self.forwarded_props["mode"] {
+            Value::Null => Ok(None),
+            Value::String(word) => word.parse().map(Some).map_err(Problem::invalid),
+            other => Err(Problem::invalid(format!("`forwardedProps.mode` is `{other}`, which is no text"))), // tidy: JSON
+        }
     }
 
     /// The id of the newest message of the user.

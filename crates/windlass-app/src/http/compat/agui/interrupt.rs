@@ -91,8 +91,12 @@ impl Asked {
                 let more = serde_json::to_value(question).ok();
                 Self { more, ..plain("input_required", question.summary.clone(), schema) }
             }
-            InterruptKind::SignIn { server, url } => {
-                plain("windlass:sign_in", format!("sign in at `{server}`: {url}"), json!({}))
+            InterruptKind::SignIn { server, url, message } => {
+                let said = match message {
+                    Some(message) => format!("`{server}` asks: {message}: {url}"),
+                    None => format!("sign in at `{server}`: {url}"),
+                };
+                plain("windlass:sign_in", said, json!({}))
             }
             InterruptKind::Handoff { runner } => {
                 let schema = json!({"description": "the result of the call"});

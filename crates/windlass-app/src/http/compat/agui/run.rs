@@ -5,7 +5,9 @@
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
-use windlass::machine::{Fact, InputId, InterruptId, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy};
+use windlass::machine::{
+    Fact, InputId, InterruptId, Mode, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy,
+};
 use windlass::{AgentConfig, OpenInterrupt, Started, Task};
 
 use super::attach::tell;
@@ -94,7 +96,7 @@ impl Exchange<'_> {
     ) -> Result<Response, Problem> {
         let special = input.unused();
         let own = new.id.clone();
-        let Started { run, seq, .. } = self.send(thread, new, WhenBusy::Queue).await?;
+        let Started { run, seq, .. } = self.send(thread, new, WhenBusy::Queue, input.mode()?).await?;
         self.name(thread, &input.run_id, &run).await;
         let until = self.begins(thread, &own, seq).await?;
         history.read_on(&self.app.engine, thread, Some(until)).await?;
@@ -105,13 +107,19 @@ impl Exchange<'_> {
         Ok(Live::open(self.app, self.headers, thread, until, speaker).respond(first))
     }
 
-    async fn send(&self, thread: &ThreadId, new: New, when_busy: WhenBusy) -> Result<Started, Problem> {
+    async fn send(
+        &self,
+        thread: &ThreadId,
+        new: New,
+        when_busy: WhenBusy,
+        mode: Option<Mode>,
+    ) -> Result<Started, Problem> {
         let task = Task {
             message: new.message,
             thread: Some(thread.clone()),
             id: Some(new.id),
             // A limit that is reached is asked about as everything else is.
-            options: RunOptions { surface: Surface::Chat, ..RunOptions::default() },
+            options: RunOptions { surface: Surface::Chat, mode, ..RunOptions::default() },
             when_busy,
             ..Task::new(self.agent.clone(), "")
         };
@@ -158,7 +166,7 @@ impl Exchange<'_> {
         let mut own = None;
         if is_new && let Some(new) = input.newest()? {
             own = Some(new.id.clone());
-            self.send(thread, new, WhenBusy::Steer).await?;
+            self.send(thread, new, WhenBusy::Steer, input.mode()?).await?;
         }
         let after = Seq(seq.0.saturating_sub(1));
         let mut history = History::default();

@@ -57,8 +57,12 @@ impl Asked<'_> {
             InterruptKind::Hook { reason, .. } => {
                 ("approval".into(), format!("May `{tool}` be called? {reason}"))
             }
-            InterruptKind::SignIn { server, url } => {
-                ("sign_in".into(), format!("Sign in at {url} for `{server}`, then approve."))
+            InterruptKind::SignIn { server, url, message } => {
+                let summary = match message {
+                    Some(message) => format!("`{server}` asks: {message}\n\nOpen {url}, then approve."),
+                    None => format!("Sign in at {url} for `{server}`, then approve."),
+                };
+                ("sign_in".into(), summary)
             }
             InterruptKind::Handoff { runner } => {
                 ("handoff".into(), format!("`{tool}` waits for a result of `{runner}`."))

@@ -1,9 +1,11 @@
-//! Whether the server lives and its store answers. Open to all, as there. (SK-R11)
+//! Whether the server lives, and its store and its tool servers answer. Open to all, as there. (SK-R11)
 
 use axum::Json;
 use axum::extract::State;
+use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::tools::missing;
 use crate::http::Shared;
 
 /// The process answers.
@@ -18,6 +20,19 @@ pub async fn database(State(app): State<Shared>) -> Json<Value> {
         Err(error) => {
             tracing::warn!(%error, "the store does not answer");
             Json(json!({"status": "error", "database": "disconnected", "error": "the store does not answer"}))
+        }
+    }
+}
+
+/// The tool servers answer, or not all of them do. Which ones and why stands in the log.
+pub async fn mcp(State(app): State<Shared>) -> (StatusCode, Json<Value>) {
+    match missing(&app).await.as_slice() {
+        [] => (StatusCode::OK, Json(json!({"status": "ok", "mcp": "connected"}))),
+        missing => {
+            tracing::warn!(servers = ?missing, "tool servers do not answer");
+            let error = format!("{} tool servers do not answer", missing.len());
+            let told = json!({"status": "degraded", "mcp": "disconnected", "error": error});
+            (StatusCode::SERVICE_UNAVAILABLE, Json(told))
         }
     }
 }

@@ -34,6 +34,7 @@ pub fn routes(app: &Shared) -> Router<Shared> {
     let all: Vec<(&str, MethodRouter<Shared>)> = vec![
         ("/health", get(health::live)),
         ("/health/database", get(health::database)),
+        ("/health/mcp", get(health::mcp)),
         ("/agent/chat", post(chat::chat)),
         ("/agent/approvals/{call}", post(chat::decide)),
         ("/agent/stop", post(chat::stop)),

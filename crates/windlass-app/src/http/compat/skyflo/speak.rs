@@ -135,7 +135,7 @@ impl Speaker {
     fn event(&mut self, event: &Event) -> Vec<Word> {
         let at = event.at;
         match &event.fact {
-            Fact::ThreadTitled { title, by } if self.tells_title && by.as_str() == "engine" => {
+            Fact::ThreadTitled { title, by, .. } if self.tells_title && by.as_str() == "engine" => {
                 vec![self.scene.word("conversation.title.generated", at, json!({"title": title}))]
             }
             Fact::MessageQueued { id, queued } if queued.run == self.run => {

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use windlass::machine::Mode;
 
 use super::super::history::Line;
 use super::model::LlmConfig;
+use super::tools::{self, OwnServer};
 use crate::http::problem::Problem;
 use crate::http::send::MESSAGE_MAX_CHARS;
 
@@ -27,6 +29,10 @@ pub struct Invoke {
     pub history: Vec<Line>,
     /// Which tools are to ask.
     pub guards: Guards,
+    /// Tool servers of this run alone.
+    pub servers: Vec<OwnServer>,
+    /// What the run may do at all.
+    pub mode: Option<Mode>,
 }
 
 /// Answers to what a run's calls wait for. (ZE-E14)
@@ -123,9 +129,10 @@ impl Invoke {
             return Err(Problem::invalid(detail));
         }
         let guards = taken(&mut body, "tool_interrupt_config")?.unwrap_or_default();
-        mode(taken(&mut body, "mode")?)?;
+        let mode = mode(taken(&mut body, "mode")?)?;
+        let servers = tools::read(taken(&mut body, "tools")?.unwrap_or_default())?;
         refuse("", &body)?;
-        Ok(Self { message, llm, session, history, guards })
+        Ok(Self { message, llm, session, history, guards, servers, mode })
     }
 }
 
@@ -160,16 +167,12 @@ fn session(body: &mut Map<String, Value>) -> Result<Option<String>, Problem> {
     Ok(taken(body, "session_id")?.filter(|name: &String| !name.is_empty()))
 }
 
-/// Everything is done in the mode `agent`; the others would have to withhold tools. (ZE-E15)
-fn mode(mode: Option<String>) -> Result<(), Problem> {
-    match mode.as_deref() {
-        None | Some("" | "agent") => Ok(()),
-        Some(other) => {
-            let shown = crate::console::first_line(other, 32);
-            Err(Problem::invalid(format!("`mode` is `{shown}`; this server knows the mode `agent` alone"))
-                .hint("leave it away; calls that change something ask before they run"))
-        }
-    }
+/// The mode; an empty one is none. (ZE-E15)
+fn mode(mode: Option<String>) -> Result<Option<Mode>, Problem> {
+    let Some(word) = mode.filter(|word| !word.is_empty()) else { return Ok(None) };
+    let shown = crate::console::first_line(&word, 32);
+    let unknown = |_| Problem::invalid(format!("`mode` is `{shown}`; write `agent`, `ask` or `plan`"));
+    word.parse().map(Some).map_err(unknown)
 }
 
 /// Refuses what is left of a body and asks for something.
@@ -211,7 +214,7 @@ mod tests {
     #[test]
     fn what_asks_for_something_unknown_is_refused_by_name() {
         for (asks, named) in [
-            (json!({"tools": [{"type": "mcp", "name": "x", "base_url": "http://x"}]}), "`tools`"),
+            (json!({"tools": [{"type": "oauth", "name": "slack"}]}), "`tools[0].type` is `oauth`"),
             (json!({"enable_sandbox": true}), "`enable_sandbox`"),
             (json!({"code_env": "cloud"}), "`code_env`"),
             (json!({"enable_web_search": true}), "`enable_web_search`"),
@@ -219,7 +222,7 @@ mod tests {
             (json!({"enable_memory": true}), "`enable_memory`"),
             (json!({"skills": {"names": ["x"]}}), "`skills`"),
             (json!({"attachments": [{"id": "1"}]}), "`attachments`"),
-            (json!({"mode": "ask"}), "`mode` is `ask`"),
+            (json!({"mode": "asks"}), "`mode` is `asks`"),
             (json!({"llm_config": {"baseUrl": "http://x/v1"}}), "`llm_config.baseUrl`"),
             (json!({"llm_config": {"apiKey": "sk-secret"}}), "`llm_config.apiKey`"),
             (json!({"llm_config": {"top_k": 5}}), "`llm_config.top_k`"),
@@ -233,5 +236,7 @@ mod tests {
             "llm_config": {"baseUrl": "", "apiKey": null},
         });
         assert_eq!(read(nothing).unwrap().session, None);
+        assert_eq!(read(json!({"message": "hi", "mode": "plan"})).unwrap().mode, Some(Mode::Plan));
+        assert_eq!(read(json!({"message": "hi", "mode": ""})).unwrap().mode, None);
     }
 }

@@ -28,9 +28,9 @@ pub async fn check(app: &Shared, caller: &Caller, session: &Session, guards: &Gu
             return Err(unmet(name, "requires_interrupt", "its calls change nothing and run without asking")
                 .hint("leave it away, or have an administrator add a rule that asks"));
         }
-        if mode(app, caller, session).await? != AutoRun::Ask {
-            return Err(unmet(name, "requires_interrupt", "your mode lets its calls run without asking")
-                .hint("choose the mode `ask` with `PUT /api/v1/mode`"));
+        if auto_run(app, caller, session).await? != AutoRun::Ask {
+            return Err(unmet(name, "requires_interrupt", "your choice lets its calls run without asking")
+                .hint("choose `ask` with `PUT /api/v1/auto-run`"));
         }
     }
     Ok(())
@@ -47,14 +47,14 @@ fn runs_unasked(tool: &OfferedTool) -> bool {
     tool.trusted && hints.read_only_hint && !hints.open_world_hint && !hints.destructive_hint
 }
 
-/// The mode that counts in a session.
-async fn mode(app: &Shared, caller: &Caller, session: &Session) -> Result<AutoRun, Problem> {
-    let of_thread = app.engine.mode(&Whose::Thread(session.thread.clone())).await?;
-    let mode = match of_thread {
-        Some(mode) => Some(mode),
-        None => app.engine.mode(&Whose::User(caller.user().clone())).await?,
+/// What runs without asking in a session.
+async fn auto_run(app: &Shared, caller: &Caller, session: &Session) -> Result<AutoRun, Problem> {
+    let of_thread = app.engine.auto_run(&Whose::Thread(session.thread.clone())).await?;
+    let chosen = match of_thread {
+        Some(chosen) => Some(chosen),
+        None => app.engine.auto_run(&Whose::User(caller.user().clone())).await?,
     };
-    Ok(mode.unwrap_or_default())
+    Ok(chosen.unwrap_or_default())
 }
 
 /// Refuses an answer that the client itself does not allow for the tool.

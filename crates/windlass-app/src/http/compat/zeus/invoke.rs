@@ -18,6 +18,7 @@ use super::body::Invoke;
 use super::calls::Calls;
 use super::guard;
 use super::speak::Zeus;
+use super::tools;
 use super::word::{Names, Scene};
 use crate::http::Shared;
 use crate::http::begin::begin;
@@ -46,7 +47,7 @@ pub async fn invoke(
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Response, Problem> {
     caller.runs()?;
-    let Invoke { message, llm, session, history, guards } = Invoke::read(body)?;
+    let Invoke { message, llm, session, history, guards, servers, mode } = Invoke::read(body)?;
     let agent = llm.agent(&app)?;
     let name = session.unwrap_or_else(fresh_name);
     let session = session::find(&app, &caller, &name).await?;
@@ -60,11 +61,14 @@ pub async fn invoke(
     // No two calls of a session run at once (ZE-H10), and what a limit asks has no place in this dialect.
     task.options = RunOptions {
         surface: Surface::Chat,
+        mode,
         serialized: true,
         at_limit: Some(AtLimit::Fail),
         ..RunOptions::default()
     };
     task.when_busy = WhenBusy::Queue;
+    // Last: whatever else is wrong costs no connection.
+    task.tools = tools::reached(&app, servers).await?;
     let started = begin(&app, &caller, task).await?;
     if has_history {
         title(&app, &caller, &started.thread, &message).await?;

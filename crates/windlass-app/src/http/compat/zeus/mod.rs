@@ -1,7 +1,8 @@
 //! The interface of Zeus, under `/zeus`: a message starts a run or is queued behind one, and a resume answers what its
 //! calls wait for. Both answer with a stream of events.
 //!
-//! What a client would bring along (keys, endpoints, tool servers, sandboxes, memory) is refused by name, never ignored.
+//! A client may bring tool servers along, for one run. What else it would bring (keys, endpoints, sandboxes, memory) is
+//! refused by name, never ignored.
 
 mod body;
 mod calls;
@@ -12,6 +13,7 @@ mod invoke;
 mod model;
 mod resume;
 mod speak;
+mod tools;
 mod word;
 
 use axum::Router;

@@ -1,4 +1,4 @@
-//! `windlass mode` and `windlass allow`: which calls run without asking, where no rule has a word on them.
+//! `windlass auto-run` and `windlass allow`: which calls run without asking, where no rule has a word on them.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -10,22 +10,22 @@ use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place, local};
 use crate::trouble::{Exit, Trouble};
 
-/// What the modes mean.
-const MODES: &str = "\
-Modes:
+/// What the choices mean.
+const CHOICES: &str = "\
+Choices:
   ask         calls that change nothing run, the others ask
   allowlist   calls of the tools on the list run too (`windlass allow`)
   everything  all run that are not marked destructive
-  default     no choice: the thread has the user's mode, the user `ask`
-Rules that deny or ask are stronger than any mode.";
+  default     none: the thread has its user's choice, the user `ask`
+Rules that deny or ask are stronger. What a run may do at all is its mode: `windlass run --mode`.";
 
-/// Arguments of `mode`.
+/// Arguments of `auto-run`.
 #[derive(Args, Debug)]
-#[command(after_help = MODES)]
-pub struct ModeArgs {
-    /// The new mode; without one, says which it is
-    #[arg(value_enum, value_name = "MODE", hide_possible_values = true)]
-    mode: Option<Mode>,
+#[command(after_help = CHOICES)]
+pub struct AutoRunArgs {
+    /// The new choice; without one, says which it is
+    #[arg(value_enum, value_name = "CHOICE", hide_possible_values = true)]
+    choice: Option<Choice>,
     /// Of this thread alone, by its id or the end of it
     #[arg(long, value_name = "THREAD")]
     thread: Option<String>,
@@ -34,15 +34,15 @@ pub struct ModeArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Mode {
+enum Choice {
     Ask,
     Allowlist,
     Everything,
     Default,
 }
 
-impl Mode {
-    fn choice(self) -> Option<AutoRun> {
+impl Choice {
+    fn auto_run(self) -> Option<AutoRun> {
         match self {
             Self::Ask => Some(AutoRun::Ask),
             Self::Allowlist => Some(AutoRun::Allowlist),
@@ -52,24 +52,24 @@ impl Mode {
     }
 }
 
-/// Runs `mode`.
-pub async fn mode(console: &Console, args: &ModeArgs) -> anyhow::Result<Exit> {
+/// Runs `auto-run`.
+pub async fn auto_run(console: &Console, args: &AutoRunArgs) -> anyhow::Result<Exit> {
     let place = open(console, &args.place).await?;
     let user = Whose::User(local().principal);
     let thread = match &args.thread {
         Some(id) => Some(Whose::Thread(place.find_thread(Some(id)).await?)),
         None => None,
     };
-    if let Some(mode) = args.mode {
-        place.engine.set_mode(thread.as_ref().unwrap_or(&user), mode.choice()).await?;
+    if let Some(choice) = args.choice {
+        place.engine.set_auto_run(thread.as_ref().unwrap_or(&user), choice.auto_run()).await?;
     }
     let own = match &thread {
-        Some(thread) => place.engine.mode(thread).await?,
+        Some(thread) => place.engine.auto_run(thread).await?,
         None => None,
     };
     let chosen = match own {
         Some(own) => Some(own),
-        None => place.engine.mode(&user).await?,
+        None => place.engine.auto_run(&user).await?,
     };
     console.out_line(match chosen.unwrap_or_default() {
         AutoRun::Ask => "ask",
@@ -119,9 +119,9 @@ pub async fn allow(console: &Console, args: &AllowArgs) -> anyhow::Result<Exit> 
     } else {
         tools.iter().for_each(|tool| console.out_line(&shown_line(tool.as_str())));
     }
-    let mode = place.engine.mode(&Whose::User(user)).await?;
-    if !args.list && !args.remove && mode != Some(AutoRun::Allowlist) {
-        console.hint("the list counts in the mode `allowlist`: `windlass mode allowlist`");
+    let chosen = place.engine.auto_run(&Whose::User(user)).await?;
+    if !args.list && !args.remove && chosen != Some(AutoRun::Allowlist) {
+        console.hint("the list counts where `allowlist` is chosen: `windlass auto-run allowlist`");
     }
     Ok(Exit::Done)
 }

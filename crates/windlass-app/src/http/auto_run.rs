@@ -1,6 +1,7 @@
-//! `/mode` and `/threads/{thread}/mode`: which calls run without asking, for a user and for one thread.
+//! `/auto-run` and `/threads/{thread}/auto-run`: which calls run without asking, for a user and for one thread.
 //!
-//! What a mode lets through is the gate's to say; rules of administrators win over every mode.
+//! What that lets through is the gate's to say; rules of administrators win over every choice. What a run may do at all
+//! is its mode, which is another thing.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -10,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::Whose;
-use windlass::machine::{AutoRun, Principal, ThreadId};
+use windlass::machine::{self, Principal, ThreadId};
 
 use super::Shared;
 use super::caller::Caller;
@@ -31,7 +32,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
 /// Which calls run without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum AutoRun {
     /// Those that are known to change nothing; the others ask.
     Ask,
     /// Those of the tools on the user's allow list as well.
@@ -40,9 +41,19 @@ pub enum Mode {
     Everything,
 }
 
-impl From<AutoRun> for Mode {
-    fn from(mode: AutoRun) -> Self {
-        match mode {
+impl From<machine::AutoRun> for AutoRun {
+    fn from(auto_run: machine::AutoRun) -> Self {
+        match auto_run {
+            machine::AutoRun::Ask => Self::Ask,
+            machine::AutoRun::Allowlist => Self::Allowlist,
+            machine::AutoRun::Everything => Self::Everything,
+        }
+    }
+}
+
+impl From<AutoRun> for machine::AutoRun {
+    fn from(auto_run: AutoRun) -> Self {
+        match auto_run {
             AutoRun::Ask => Self::Ask,
             AutoRun::Allowlist => Self::Allowlist,
             AutoRun::Everything => Self::Everything,
@@ -50,31 +61,21 @@ impl From<AutoRun> for Mode {
     }
 }
 
-impl From<Mode> for AutoRun {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Ask => Self::Ask,
-            Mode::Allowlist => Self::Allowlist,
-            Mode::Everything => Self::Everything,
-        }
-    }
-}
-
-/// A mode that was chosen, and the one that counts.
+/// What was chosen, and what counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 struct Chosen {
     /// What was chosen here; null where nothing was.
-    mode: Option<Mode>,
+    auto_run: Option<AutoRun>,
     /// What counts: the choice for the thread, else that of its user, else `ask`.
-    effective: Mode,
+    effective: AutoRun,
 }
 
 /// A choice.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Choice {
-    /// The mode.
-    mode: Mode,
+    /// What is to run without asking.
+    auto_run: AutoRun,
 }
 
 /// Whose.
@@ -86,17 +87,17 @@ pub struct OfUser {
 }
 
 async fn chosen(app: &Shared, whose: &Whose, owner: &Principal) -> Result<Chosen, Problem> {
-    let mode = app.engine.mode(whose).await?;
+    let auto_run = app.engine.auto_run(whose).await?;
     let below = match whose {
-        Whose::Thread(_) if mode.is_none() => app.engine.mode(&Whose::User(owner.clone())).await?,
+        Whose::Thread(_) if auto_run.is_none() => app.engine.auto_run(&Whose::User(owner.clone())).await?,
         Whose::Thread(_) | Whose::User(_) => None,
     };
-    let effective = mode.or(below).unwrap_or_default();
-    Ok(Chosen { mode: mode.map(Mode::from), effective: effective.into() })
+    let effective = auto_run.or(below).unwrap_or_default();
+    Ok(Chosen { auto_run: auto_run.map(AutoRun::from), effective: effective.into() })
 }
 
 fn tag(chosen: Chosen) -> ETag {
-    ETag::strong(&("mode", chosen))
+    ETag::strong(&("auto_run", chosen))
 }
 
 async fn show(app: &Shared, seen: &Seen, whose: &Whose, owner: &Principal) -> Result<Response, Problem> {
@@ -110,21 +111,23 @@ async fn set(
     caller: &Caller,
     seen: &Seen,
     (whose, owner): (&Whose, &Principal),
-    mode: Option<Mode>,
+    auto_run: Option<AutoRun>,
 ) -> Result<Chosen, Problem> {
     seen.allows(&tag(chosen(app, whose, owner).await?))?;
-    app.engine.set_mode(whose, mode.map(AutoRun::from)).await?;
+    app.engine.set_auto_run(whose, auto_run.map(machine::AutoRun::from)).await?;
     let subject = match whose {
         Whose::User(user) => user.as_str(),
         Whose::Thread(thread) => thread.as_str(),
     };
-    let mode = serde_json::to_value(mode).unwrap_or_default();
-    app.accounts.record(Note::by(&caller.0, "mode.chosen").on(subject).with("mode", mode)).await?;
+    let chosen_now = serde_json::to_value(auto_run).unwrap_or_default();
+    app.accounts
+        .record(Note::by(&caller.0, "auto_run.chosen").on(subject).with("auto_run", chosen_now))
+        .await?;
     chosen(app, whose, owner).await
 }
 
-/// The user's own mode
-#[utoipa::path(get, path = "/mode", tag = "gate", params(OfUser, IfNoneMatch),
+/// What runs without asking for the user
+#[utoipa::path(get, path = "/auto-run", tag = "gate", params(OfUser, IfNoneMatch),
     responses((status = 200, body = Chosen, headers(("ETag" = String, description = "its version"))),
         (status = 304, description = "it is as the sender has it")))]
 async fn own(
@@ -138,8 +141,8 @@ async fn own(
     show(&app, &seen, &Whose::User(user.clone()), &user).await
 }
 
-/// Chooses the user's own mode
-#[utoipa::path(put, path = "/mode", tag = "gate", params(OfUser, IfMatch), request_body = Choice,
+/// Chooses what runs without asking for the user
+#[utoipa::path(put, path = "/auto-run", tag = "gate", params(OfUser, IfMatch), request_body = Choice,
     responses((status = 200, body = Chosen, headers(("ETag" = String, description = "its version")))))]
 async fn choose(
     State(app): State<Shared>,
@@ -150,12 +153,12 @@ async fn choose(
 ) -> Result<Response, Problem> {
     caller.approves()?;
     let user = caller.user_or_self(&app, of.user.as_deref()).await?;
-    let now = set(&app, &caller, &seen, (&Whose::User(user.clone()), &user), Some(choice.mode)).await?;
+    let now = set(&app, &caller, &seen, (&Whose::User(user.clone()), &user), Some(choice.auto_run)).await?;
     Ok(tag(now).json(now))
 }
 
-/// Takes the choice of the user's own mode back
-#[utoipa::path(delete, path = "/mode", tag = "gate", params(OfUser, IfMatch),
+/// Takes the user's choice back
+#[utoipa::path(delete, path = "/auto-run", tag = "gate", params(OfUser, IfMatch),
     responses((status = 204, description = "nothing is chosen now")))]
 async fn forget(
     State(app): State<Shared>,
@@ -169,8 +172,8 @@ async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The mode of a conversation
-#[utoipa::path(get, path = "/threads/{thread}/mode", tag = "gate",
+/// What runs without asking in a conversation
+#[utoipa::path(get, path = "/threads/{thread}/auto-run", tag = "gate",
     params(("thread" = String, Path, description = "the thread's id"), IfNoneMatch),
     responses((status = 200, body = Chosen, headers(("ETag" = String, description = "its version"))),
         (status = 304, description = "it is as the sender has it")))]
@@ -185,8 +188,8 @@ async fn of_thread(
     show(&app, &seen, &Whose::Thread(thread), &owner).await
 }
 
-/// Chooses the mode of a conversation
-#[utoipa::path(put, path = "/threads/{thread}/mode", tag = "gate",
+/// Chooses what runs without asking in a conversation
+#[utoipa::path(put, path = "/threads/{thread}/auto-run", tag = "gate",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch), request_body = Choice,
     responses((status = 200, body = Chosen, headers(("ETag" = String, description = "its version")))))]
 async fn choose_for_thread(
@@ -198,14 +201,14 @@ async fn choose_for_thread(
 ) -> Result<Response, Problem> {
     caller.approves()?;
     let owner = caller.thread(&app, &thread).await?.view.owner;
-    let now = set(&app, &caller, &seen, (&Whose::Thread(thread), &owner), Some(choice.mode)).await?;
+    let now = set(&app, &caller, &seen, (&Whose::Thread(thread), &owner), Some(choice.auto_run)).await?;
     Ok(tag(now).json(now))
 }
 
-/// Takes the choice of a conversation's mode back
-#[utoipa::path(delete, path = "/threads/{thread}/mode", tag = "gate",
+/// Takes the choice for a conversation back
+#[utoipa::path(delete, path = "/threads/{thread}/auto-run", tag = "gate",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch),
-    responses((status = 204, description = "the user's own mode counts now")))]
+    responses((status = 204, description = "the user's own choice counts now")))]
 async fn forget_of_thread(
     State(app): State<Shared>,
     caller: Caller,

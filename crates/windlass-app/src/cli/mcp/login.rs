@@ -1,0 +1,109 @@
+//! `windlass mcp login` and `logout`: signing in at a server from a terminal. The address is printed, and a page on this
+//! machine waits for the browser to come back; no program is opened.
+//!
+//! A server that runs over the same store notices by itself, and what waited for the sign-in goes on there.
+
+use std::time::Duration;
+
+use clap::Args;
+use windlass::adapter::mcp::Health;
+
+use crate::cli::{ModelFlags, PlaceFlags};
+use crate::console::{Console, shown_line};
+use crate::place::{Ask, Ground, Place, local};
+use crate::servers::{Servers, Which};
+use crate::signals::Signals;
+use crate::trouble::{Exit, Trouble};
+
+/// Arguments of `mcp login`.
+#[derive(Args, Debug)]
+pub struct LoginArgs {
+    /// The server
+    name: String,
+    /// How long the browser is waited for, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Arguments of `mcp logout`.
+#[derive(Args, Debug)]
+pub struct LogoutArgs {
+    /// The server
+    name: String,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Signs in.
+pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> {
+    let (place, servers) = opened(console, &args.name, &args.place).await?;
+    let name = &args.name;
+    if servers.hub.server(name)?.health.is_ready() {
+        console.note(&format!("`{name}` answers; nobody has to sign in"));
+        return Ok(Exit::Done);
+    }
+    let page = servers.page.clone().ok_or_else(|| {
+        Trouble::usage(format!("people do not sign in at `{name}`"))
+            .hint("it is a program, or `headers` says who comes, or `oauth` is switched off")
+    })?;
+    let mut ended = page.ended();
+    let begun = servers.begin_sign_in(name, &local().principal).await?;
+    console.note(&format!("open this address in a browser on this machine, and sign in at `{name}`:"));
+    console.out_line(&format!("  {}", shown_line(&begun.url)));
+    let mut signals = Signals::listen()?;
+    let ended = tokio::select! {
+        _ = ended.changed() => ended.borrow_and_update().clone(),
+        () = tokio::time::sleep(Duration::from_secs(args.timeout)) => {
+            let why = format!("nobody has signed in at `{name}` within {} s", args.timeout);
+            return Err(Trouble::usage(why).hint("`--timeout` waits longer").into());
+        }
+        _ = signals.next() => return Ok(Exit::Interrupted),
+    };
+    match ended {
+        Some(Ok(_)) => {}
+        Some(Err(why)) => {
+            return Err(Trouble::usage(format!("the sign-in at `{name}` failed: {}", shown_line(&why)))
+                .hint(format!("`windlass mcp login {name}` begins it again"))
+                .into());
+        }
+        None => return Err(Trouble::engine("the page of the sign-in has ended").into()),
+    }
+    servers.hub.ready(name).await?;
+    let tools = servers.hub.server(name)?.tools.len();
+    console.note(&format!("signed in; `{name}` has {tools} tools"));
+    drop(place);
+    Ok(Exit::Done)
+}
+
+/// Signs out.
+pub async fn logout(console: &Console, args: &LogoutArgs) -> anyhow::Result<Exit> {
+    let (place, servers) = opened(console, &args.name, &args.place).await?;
+    servers.hub.sign_out(&args.name).await?;
+    console.note(&format!("what the sign-in at `{}` left here is forgotten", args.name));
+    console.hint("the server may still count what it has given out: take it back there as well");
+    drop(place);
+    Ok(Exit::Done)
+}
+
+/// The store, and one server over it.
+async fn opened(
+    console: &Console,
+    name: &str,
+    place: &PlaceFlags,
+) -> anyhow::Result<(Place, std::sync::Arc<Servers>)> {
+    let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
+    let place = ground.open_store().await?;
+    let servers = super::over(&place, Which::One(name)).await?;
+    if !servers.hub.status().iter().any(|status| status.name == name) {
+        let why = format!("no server named `{name}` is configured");
+        return Err(Trouble::usage(why).hint("`windlass mcp list` says which are").into());
+    }
+    let health = servers.hub.server(name)?.health;
+    if let Health::Unavailable { why, .. } = health {
+        let why = format!("`{name}` is not available: {}", shown_line(&why));
+        return Err(Trouble::usage(why).hint(format!("`windlass mcp test {name}` says more")).into());
+    }
+    Ok((place, servers))
+}

@@ -1,0 +1,90 @@
+//! `windlass threads fork`: a conversation taken up again from an earlier place, with its files as they were there.
+//!
+//! Files that somebody else has changed since stay, unless it is said otherwise.
+
+use clap::Args;
+use windlass::machine::{Principal, Seq};
+use windlass::{FileFate, RestoreMode, Restored};
+
+use super::super::PlaceFlags;
+use super::open;
+use crate::console::{Console, shown_line};
+use crate::trouble::Exit;
+
+/// Arguments of `threads fork`.
+#[derive(Args, Debug)]
+pub struct ForkArgs {
+    /// The thread, or the end of its id [default: the newest]
+    thread: Option<String>,
+    /// The last event that the new thread has; `threads export` shows them [default: the last there is]
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    at: Option<u64>,
+    /// Put the files that tools changed since then back as they were
+    #[arg(long)]
+    restore_files: bool,
+    /// Also those that somebody else has changed since
+    #[arg(long, requires = "restore_files")]
+    overwrite: bool,
+    /// Only say what would become of the files
+    #[arg(long, requires = "restore_files")]
+    preview: bool,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Runs `threads fork`.
+pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
+    let place = open(console, &args.place).await?;
+    let thread = place.find_thread(args.thread.as_deref()).await?;
+    let row = place.engine.thread(&thread).await?;
+    let at = args.at.map_or(row.head, Seq);
+    let restore = async |mode| place.engine.restore_files(&thread, at, mode).await;
+    if args.preview {
+        let seen = restore(RestoreMode::Preview).await?;
+        tell(console, args, None, Some(&seen));
+        return Ok(Exit::Done);
+    }
+    let fork = place.engine.fork(&thread, at, Principal::from("local"), row.view.folder).await?;
+    let mode = if args.overwrite { RestoreMode::Overwrite } else { RestoreMode::Spare };
+    let restored = if args.restore_files { Some(restore(mode).await?) } else { None };
+    tell(console, args, Some(fork.as_str()), restored.as_ref());
+    let is_left = |fate| matches!(fate, FileFate::ChangedSince | FileFate::NotKept | FileFate::Failed);
+    let left = restored.iter().flat_map(|restored| &restored.files).any(|file| is_left(file.fate));
+    Ok(if left { Exit::Failed } else { Exit::Done })
+}
+
+fn tell(console: &Console, args: &ForkArgs, fork: Option<&str>, restored: Option<&Restored>) {
+    if args.json {
+        let said = serde_json::json!({ "thread": fork, "files": restored });
+        console.out_json(&said.to_string());
+        return;
+    }
+    for file in restored.iter().flat_map(|restored| &restored.files) {
+        let why = file.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        console.out_line(&shown_line(&format!("{:<13}  {}{why}", word(file.fate), file.path)));
+    }
+    if let Some(restored) = restored.filter(|restored| restored.unseen_total > 0) {
+        let mut tools: Vec<_> = restored.unseen.iter().map(|call| call.tool.as_str()).collect();
+        tools.sort_unstable();
+        tools.dedup();
+        let (count, tools) = (restored.unseen_total, shown_line(&tools.join("`, `")).into_owned());
+        console.warn(&format!("{count} calls since then may have changed files unseen: `{tools}`"), &[]);
+    }
+    if let Some(fork) = fork {
+        console.out_line(fork);
+    }
+}
+
+fn word(fate: FileFate) -> &'static str {
+    match fate {
+        FileFate::Restored => "restored",
+        FileFate::Removed => "removed",
+        FileFate::Unchanged => "unchanged",
+        FileFate::ChangedSince => "changed since",
+        FileFate::NotKept => "not kept",
+        FileFate::Failed => "failed",
+    }
+}

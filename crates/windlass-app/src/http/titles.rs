@@ -1,0 +1,84 @@
+//! Titles of new conversations, made by a model in the background.
+//!
+//! They are a nicety: where many conversations begin at once, or the server ends, some keep their first words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::Semaphore;
+use windlass::adapter::model::DEMO_MODEL;
+use windlass::machine::{Fact, ModelName, Seq};
+use windlass::{Started, Update};
+
+use super::Shared;
+use crate::config::TitleModel;
+
+/// How long a title waits for the first answer, which says more than the question alone. (SK-P7: 16 × 0.5 s)
+const ANSWER_WAIT: Duration = Duration::from_secs(8);
+
+/// Titles that are made at once: people's runs go first.
+const AT_ONCE: usize = 4;
+
+/// Titles that are under way or wait for it.
+const WAITING_MAX: usize = 256;
+
+/// What bounds the making of titles.
+pub struct Titles {
+    at_once: Semaphore,
+    waiting: Arc<Semaphore>,
+}
+
+impl Default for Titles {
+    fn default() -> Self {
+        Self { at_once: Semaphore::new(AT_ONCE), waiting: Arc::new(Semaphore::new(WAITING_MAX)) }
+    }
+}
+
+/// Has a title made in the background for a thread that a run has begun.
+pub fn begin(app: &Shared, started: &Started, model: Option<ModelName>) {
+    let model = match &app.settings.server.title_model {
+        TitleModel::Runs => model,
+        TitleModel::Named(model) => Some(model.clone()),
+        TitleModel::None => None,
+    };
+    // The demo model answers whatever it is asked in its own words.
+    let Some(model) = model.filter(|model| model.as_str() != DEMO_MODEL) else { return };
+    // A later message, and a copy of another thread, find a title there.
+    if started.seq != Seq(1) {
+        return;
+    }
+    let Ok(place) = app.titles.waiting.clone().try_acquire_owned() else { return };
+    let (app, started) = (app.clone(), started.clone());
+    tokio::spawn(async move {
+        let stopping = app.stopping.clone();
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => {}
+            () = make(&app, &started, &model) => {}
+        }
+        drop(place);
+    });
+}
+
+async fn make(app: &Shared, started: &Started, model: &ModelName) {
+    let Ok(_turn) = app.titles.at_once.acquire().await else { return };
+    // Whether or not there is an answer by then.
+    let _ = tokio::time::timeout(ANSWER_WAIT, answered(app, started)).await;
+    if let Err(error) = app.engine.make_title(&started.thread, model).await {
+        tracing::debug!(thread = %started.thread, %error, "no title was made");
+    }
+}
+
+/// Until the run has said something, or ended.
+async fn answered(app: &Shared, started: &Started) {
+    let mut updates = app.engine.watch(&started.thread, started.seq);
+    while let Some(Ok(update)) = updates.next().await {
+        let Update::Event(recorded) = update else { continue };
+        match &recorded.event.fact {
+            Fact::StepReplied { message, .. } if !message.plain_text().trim().is_empty() => return,
+            Fact::RunFinished { .. } => return,
+            _ => {} // tidy: the other kinds say nothing
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `POST /tools/{tool}/call`: a trial call outside of any conversation.
+//!
+//! It passes the gate as a run of its caller would, works in the caller's uploads, and stands in the audit log before it
+//! is made and after it. Which calls run is the gate's to say.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+use utoipa::ToSchema;
+use windlass::machine::ToolName;
+use windlass::{Consent, Trial, Tried};
+
+use crate::account::audit::Note;
+use crate::home::Home;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::input::{Body, Path};
+use crate::http::problem::Problem;
+use crate::toolbox::{Content, content};
+
+/// Trial calls at a time: each may hold a thread or a process, and people make one after the other.
+static AT_ONCE: Semaphore = Semaphore::const_new(8);
+
+/// How long a call may take without a sign of progress, unless its caller says, and at most: a request is open for it.
+const TIMEOUT_S: u64 = 60;
+const TIMEOUT_MAX_S: u64 = 300;
+
+/// A trial call.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"arguments": {"pattern": "**/*.csv"}}))]
+pub struct TrialCall {
+    /// The arguments.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    arguments: Map<String, Value>,
+    /// Lets it run where the rules ask, as far as the caller's word is enough; takes a key that may approve.
+    #[serde(default)]
+    approve: bool,
+    /// Seconds that it may take without a sign of progress.
+    #[schema(minimum = 1, maximum = 300, default = 60)]
+    timeout_seconds: Option<u64>,
+}
+
+/// What a trial call answered.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TrialOutcome {
+    /// The tool.
+    tool: String,
+    /// Whether it went wrong, in the tool's own words.
+    error: bool,
+    /// The parts of its answer.
+    content: Vec<Content>,
+    /// What let it through.
+    by: String,
+    /// From dispatch to the end, in milliseconds.
+    duration_ms: u64,
+}
+
+/// Makes a trial call
+///
+/// Where the rules ask first, it answers 409 `asks`, and with `approve` it runs, as far as the caller's word is enough.
+#[utoipa::path(post, path = "/tools/{tool}/call", tag = "tools", request_body = TrialCall,
+    params(("tool" = String, Path, description = "the tool's name")),
+    responses((status = 200, body = TrialOutcome), (status = 409, body = Problem, description = "it asks first"),
+        (status = 403, body = Problem, description = "a rule denies it, or the caller may not")))]
+pub async fn call(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(tool): Path<ToolName>,
+    Body(wanted): Body<TrialCall>,
+) -> Result<Json<TrialOutcome>, Problem> {
+    caller.runs()?;
+    if wanted.approve {
+        caller.approves()?;
+    }
+    let timeout = wanted.timeout_seconds.unwrap_or(TIMEOUT_S);
+    if !(1..=TIMEOUT_MAX_S).contains(&timeout) {
+        let detail = format!("`timeout_seconds` is {timeout}; write 1 to {TIMEOUT_MAX_S}");
+        return Err(Problem::invalid(detail));
+    }
+    let known = app.engine.tools().iter().any(|offered| offered.spec.name == tool);
+    if !known {
+        return Err(Problem::not_found(format!("tool `{tool}`")));
+    }
+    let Ok(_room) = AT_ONCE.try_acquire() else {
+        let detail = "too many trial calls are being made";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(5));
+    };
+    let homes = app.homes.clone();
+    let home = Home::of(caller.workspace(), caller.user());
+    let folder = tokio::task::spawn_blocking(move || homes.uploads(&home)).await;
+    let folder = folder.map_err(Problem::internal)?.map_err(Problem::internal)?;
+    let note = |action: &str| Note::by(&caller.0, action).on(tool.as_str());
+    // Whatever it does, that somebody has made it is known.
+    app.accounts.record(note("tool.trial").with("approve", json!(wanted.approve))).await?;
+    let trial = Trial {
+        tool: tool.clone(),
+        arguments: Value::Object(wanted.arguments),
+        by: caller.party(),
+        folder: Some(folder),
+        consent: if wanted.approve { Consent::Given } else { Consent::NotYet },
+        timeout_ms: timeout * 1_000,
+    };
+    let tried = app.engine.try_tool(trial).await?;
+    let (outcome, by) = told(&tried);
+    app.accounts.record(note("tool.tried").with("outcome", json!(outcome)).with("by", json!(by))).await?;
+    answer(&tool, tried)
+}
+
+/// What became of a call, in a word, and what decided.
+fn told(tried: &Tried) -> (&'static str, Option<&str>) {
+    match tried {
+        Tried::Unknown => ("unknown", None),
+        Tried::Unfit { .. } => ("unfit", None),
+        Tried::Denied { by, .. } => ("denied", Some(by)),
+        Tried::Asks { by, .. } => ("asks", Some(by)),
+        Tried::Ran(result) if result.error => ("failed", Some(&result.by)),
+        Tried::Ran(result) => ("ran", Some(&result.by)),
+    }
+}
+
+fn answer(tool: &ToolName, tried: Tried) -> Result<Json<TrialOutcome>, Problem> {
+    match tried {
+        Tried::Unknown => Err(Problem::not_found(format!("tool `{tool}`"))),
+        Tried::Unfit { reason } => Err(Problem::invalid(format!("the call does not fit: {reason}"))),
+        Tried::Denied { by, reason } => {
+            let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            Err(Problem::new(StatusCode::FORBIDDEN, "denied", format!("denied by `{by}`{why}")))
+        }
+        Tried::Asks { by, yours, preview } => {
+            let would = preview.map(|preview| format!(". It would do this:\n{preview}")).unwrap_or_default();
+            let problem = Problem::conflict("asks", format!("such calls are asked about (by {by}){would}"));
+            Err(match yours {
+                true => problem.hint("send `\"approve\": true` to let it run"),
+                false => problem.hint("somebody else has to approve such calls: let an agent ask them"),
+            })
+        }
+        Tried::Ran(result) => Ok(Json(TrialOutcome {
+            tool: tool.to_string(),
+            error: result.error,
+            content: content(&result),
+            duration_ms: result.duration_ms,
+            by: result.by,
+        })),
+    }
+}

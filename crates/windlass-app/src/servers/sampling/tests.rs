@@ -1,0 +1,141 @@
+//! The whole way: a run calls a server's tool, the server asks for a completion, and the person of the run pays for it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::{Value, json};
+use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
+use windlass::adapter::memory::MemoryStore;
+use windlass::machine::{AutoRun, Block, Role};
+use windlass::port::journal::ThreadQuery;
+use windlass::port::model::ModelCall;
+use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::{AgentConfig, Engine, Status, Task};
+
+use super::*;
+
+/// A server whose tool answers with what it was given for its question.
+async fn far() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let router = Router::new().route("/mcp", post(answer));
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    address
+}
+
+async fn answer(body: Bytes) -> Response {
+    let asked: Value = serde_json::from_slice(&body).unwrap();
+    let result = match asked["method"].as_str().unwrap_or_default() {
+        "server/discover" => json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            "ttlMs": 0, "cacheScope": "private",
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "far", "version": "1" } },
+        }),
+        "tools/list" => json!({
+            "resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "private",
+            "tools": [{ "name": "think", "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false } }],
+        }),
+        "tools/call" => match asked["params"]["inputResponses"].get("a") {
+            Some(given) => json!({ "resultType": "complete",
+                "content": [{ "type": "text", "text": format!("thought: {}", given["content"]["text"].as_str().unwrap()) }] }),
+            None => json!({ "resultType": "input_required", "requestState": "s", "inputRequests": { "a": {
+                "method": "sampling/createMessage", "params": { "systemPrompt": "Be short.", "maxTokens": 50,
+                    "messages": [{ "role": "user", "content": { "type": "text", "text": "What is best?" } }] } } } }),
+        },
+        _ => return http::StatusCode::NOT_FOUND.into_response(),
+    };
+    axum::Json(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })).into_response()
+}
+
+/// A model that calls the tool once, tells what it was told, and answers servers without tools.
+fn script(call: &ModelCall) -> Line {
+    let said = |role: Role| {
+        let texts = call.request.messages.iter().filter(|message| message.role == role).flat_map(|message| {
+            message.blocks.iter().filter_map(|block| match block {
+                Block::Text { text, .. } => text.inline().map(str::to_owned),
+                Block::ToolResult(result) => match result.content.first() {
+                    Some(Block::Text { text, .. }) => text.inline().map(str::to_owned),
+                    _ => None,
+                },
+                _ => None,
+            })
+        });
+        texts.collect::<Vec<_>>().join(" ")
+    };
+    match (call.tools.is_empty(), said(Role::Tool).as_str()) {
+        (true, _) => Line::Say(format!("answer to {}", said(Role::User))),
+        (false, "") => Line::tool("think", "{}"),
+        (false, told) => Line::Say(told.to_owned()),
+    }
+}
+
+async fn ran(sampling: bool) -> (Engine, windlass::Outcome) {
+    let handler = Arc::new(EngineSampling::default());
+    let hub = Arc::new(McpHub::new(HubConfig { sampling: Some(handler.clone()), ..HubConfig::default() }));
+    let mut server = McpServer::new("far", Transport::Http(Http::new(far().await)));
+    (server.trusted, server.allow_sampling) = (true, sampling);
+    hub.start(vec![server]).await.unwrap();
+    hub.ready("far").await.unwrap();
+    let store = Arc::new(MemoryStore::new(crate::place::clock()));
+    let models = Arc::new(ScriptedModels::new(script));
+    let builder = Engine::builder().models(models).tool_source(hub).auto_run(AutoRun::Everything);
+    let engine = builder.ports(store.clone(), store.clone(), store).build().await.unwrap();
+    handler.attach(&engine);
+    let mut task = Task::new(AgentConfig::from("test/scripted"), "go");
+    task.by = "ann".into();
+    let outcome = engine.run(task).await.unwrap();
+    (engine, outcome)
+}
+
+// rows: LM-P4, LM-P5
+#[tokio::test]
+async fn a_server_is_answered_by_a_run_without_tools_that_its_person_pays_for() {
+    let (engine, outcome) = ran(true).await;
+    assert_eq!(outcome.status, Status::Done, "{outcome:?}");
+    assert_eq!(outcome.data.as_deref(), Some("thought: answer to What is best?"));
+    let query = ThreadQuery { owner: Some("ann".into()), ..ThreadQuery::default() };
+    let threads = engine.threads(&query).await.unwrap();
+    let run = engine.runs(&windlass::port::journal::RunQuery::default()).await.unwrap();
+    assert_eq!((threads.len(), run.len()), (2, 2), "the completion is a conversation of the same person");
+    assert!(run.iter().all(|run| run.owner == "ann".into() && run.view.totals.cost.is_some()));
+}
+
+// rows: LM-P3
+#[tokio::test]
+async fn a_server_that_may_not_ask_gets_nothing() {
+    let (engine, outcome) = ran(false).await;
+    assert!(
+        outcome.data.as_deref().unwrap_or_default().contains("wants something that it does not get"),
+        "{outcome:?}"
+    );
+    assert_eq!(engine.threads(&ThreadQuery::default()).await.unwrap().len(), 1);
+}
+
+#[test]
+fn what_a_server_asks_is_text_within_bounds() {
+    let text = |role: &str, text: &str| json!({"role": role, "content": {"type": "text", "text": text}});
+    let one = Asked::read(&json!({"messages": [text("user", "hi")], "maxTokens": 5, "systemPrompt": "s"}));
+    let wanted = Asked { system: Some("s".into()), text: "hi".into(), max_tokens: 5, temperature: None };
+    assert_eq!(one, Ok(wanted));
+    let two = Asked::read(&json!({"messages": [text("user", "a"), text("assistant", "b")]})).unwrap();
+    assert_eq!((two.text.as_str(), two.max_tokens), ("user: a\n\nassistant: b", TOKENS_MAX));
+    for (wrong, why) in [
+        (json!({}), "no messages"),
+        (json!({"messages": [{"role": "user", "content": {"type": "image", "data": "x"}}]}), "`image`"),
+        (json!({"messages": [text("user", &"x".repeat(CHARS_MAX + 1))]}), "200001"),
+    ] {
+        let refused = Asked::read(&wrong).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
+fn a_run_gets_so_many_completions_and_no_more() {
+    let sampling = EngineSampling::default();
+    let run = RunId::from("r1");
+    assert!((0..TIMES_MAX).all(|_| sampling.counted(&run).is_ok()));
+    assert!(sampling.counted(&run).is_err() && sampling.counted(&"r2".into()).is_ok());
+}

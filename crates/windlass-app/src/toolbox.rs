@@ -1,0 +1,147 @@
+//! The tools of a place as people list them: those that models get, and those that they do not, with the reason.
+//!
+//! What a call of one may do is the gate's to say.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
+use serde::Serialize;
+use utoipa::ToSchema;
+use windlass::machine::{Mode, ToolName};
+use windlass::port::tool::OutputPart;
+use windlass::{Engine, OfferedTool, TrialResult};
+
+use crate::config::Settings;
+
+/// A tool as it is listed.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The name that models and rules use.
+    pub name: ToolName,
+    /// How it gets to a model.
+    pub state: State,
+    /// Why it does not, or how it can.
+    pub why: Option<String>,
+    /// The tool, where there is one.
+    pub tool: Option<OfferedTool>,
+}
+
+/// How a tool gets to a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// With every request.
+    Direct,
+    /// Once the model has loaded its toolset, or has found it.
+    Loadable,
+    /// Not at all: something has to be configured first.
+    Unavailable,
+    /// Not at all: an administrator has taken it out.
+    Disabled,
+}
+
+impl State {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Loadable => "loadable",
+            Self::Unavailable => "unavailable",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// Tools that are there only where something is configured, with what that is. (LM-T18)
+const CONDITIONAL: [(&str, &str); 7] = [
+    ("ApiCall", "no service is configured: `[api.<name>]` names one"),
+    ("Bash", "agents run no commands unless `[tools.bash] enabled = true`, on Linux"),
+    ("BashOutput", "agents run no commands unless `[tools.bash] enabled = true`, on Linux"),
+    ("FetchData", "long results are not summed up unless `[agent.offload] enabled = true`"),
+    ("KillBash", "agents run no commands unless `[tools.bash] enabled = true`, on Linux"),
+    ("WebFetch", "`[web] fetch = false` takes it out"),
+    ("WebSearch", "no search can be reached: `[web.search]` and `[outbound]` say which"),
+];
+
+/// Lists all of them, by name.
+pub fn list(engine: &Engine, settings: &Settings) -> Vec<Listed> {
+    let mut all: Vec<Listed> = engine.tools().into_iter().map(Listed::of).collect();
+    let disabled = &settings.tools.disabled;
+    all.extend(disabled.iter().map(|name| Listed {
+        name: ToolName::from(name.as_str()),
+        state: State::Disabled,
+        why: Some("`tools.disabled` takes it out".into()),
+        tool: None,
+    }));
+    let missing = CONDITIONAL.iter().filter(|(name, _)| !all.iter().any(|it| it.name.as_str() == *name));
+    let missing: Vec<Listed> = missing.map(|(name, why)| Listed::missing(name, why)).collect();
+    all.extend(missing);
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    all
+}
+
+impl Listed {
+    fn of(tool: OfferedTool) -> Self {
+        let why = tool.toolset.as_ref().map(|toolset| format!("the model loads the toolset `{toolset}`"));
+        let state = if why.is_some() { State::Loadable } else { State::Direct };
+        Self { name: tool.spec.name.clone(), state, why, tool: Some(tool) }
+    }
+
+    fn missing(name: &str, why: &str) -> Self {
+        Self { name: name.into(), state: State::Unavailable, why: Some(why.into()), tool: None }
+    }
+}
+
+/// The modes that have any of a tool's calls.
+pub fn modes(tool: &OfferedTool) -> Vec<Mode> {
+    Mode::ALL.into_iter().filter(|mode| !tool.spec.withheld.contains(mode)).collect()
+}
+
+/// The longest picture that is given whole, in bytes: what a page can show.
+const IMAGE_MAX_BYTES: usize = 5 * 1024 * 1024;
+
+/// What a call answered, part by part, with what each is: so that whoever shows it knows how. (ZE-H15)
+pub fn content(result: &TrialResult) -> Vec<Content> {
+    let of = |part: &OutputPart| match part {
+        OutputPart::Text(text) if result.error => Content::of("error", text.clone()),
+        OutputPart::Text(text) if is_json(text) => Content::of("json", text.clone()),
+        OutputPart::Text(text) => Content::of("text", text.clone()),
+        OutputPart::Image { media_type, bytes } if bytes.len() <= IMAGE_MAX_BYTES => Content {
+            title: Some(media_type.clone()),
+            ..Content::of("image", format!("data:{media_type};base64,{}", STANDARD.encode(bytes)))
+        },
+        OutputPart::Image { media_type, bytes } => {
+            Content::of("text", format!("[a picture, {media_type}, {} bytes]", bytes.len()))
+        }
+        OutputPart::File { name, media_type, bytes } => Content {
+            title: Some(name.clone()),
+            ..Content::of("text", format!("[a file, {media_type}, {} bytes]", bytes.len()))
+        },
+    };
+    result.parts.iter().map(of).collect()
+}
+
+/// Whether a text is a JSON object or array: what else JSON may be reads as text.
+pub fn is_json(text: &str) -> bool {
+    let text = text.trim_start();
+    (text.starts_with('{') || text.starts_with('['))
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// A part of a result, with what it is.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = ToolContent)]
+pub struct Content {
+    /// What it is: `text`, `json`, `image` (a data URL) or `error`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What it says.
+    pub data: String,
+    /// What it is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+impl Content {
+    fn of(kind: &'static str, data: String) -> Self {
+        Self { kind, data, title: None }
+    }
+}

@@ -1,0 +1,260 @@
+//! Tool servers as people manage them: how they are, signing in, adding, and what a restart keeps.
+
+mod far;
+
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use self::far::{Far, value};
+use super::{Answer, Server, answer};
+use crate::cli::User;
+use crate::cli::model::{Model, Turn};
+
+const PATH: &str = "/api/v1/mcp/servers";
+
+/// A model that calls the server's tool, and then says so.
+fn model() -> Model {
+    Model::start(vec![Turn::Call(vec![("once", json!({"text": "x"}))]), Turn::Say("It is done.")])
+}
+
+/// A server over a user's store, at an address that stays: browsers come back to it.
+fn serve(model: &Model, user: User, port: u16) -> Server {
+    let command = model.command(&user, &["serve", "--listen", &format!("127.0.0.1:{port}")]);
+    Server::spawn(user, command)
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until a server is in a state.
+async fn state(server: &Server, key: &str, name: &str, wanted: &str) -> Value {
+    for _ in 0..600 {
+        let found = server.get(&format!("{PATH}/{name}"), key).await.is(StatusCode::OK).body;
+        if found["state"] == wanted {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await; // tidy: sleep another process has to get there
+    }
+    panic!("`{name}` never is {wanted}: {:#?}", server.get(&format!("{PATH}/{name}"), key).await);
+}
+
+async fn begin(server: &Server, key: &str) -> String {
+    let begun =
+        server.post(&format!("{PATH}/guarded/sign-in"), key, &json!({})).await.is(StatusCode::OK).body;
+    begun["url"].as_str().unwrap().to_owned()
+}
+
+async fn come_back(server: &Server, key: &str, brought: &str) -> Answer {
+    server.get(&format!("/api/v1/mcp/callback?{brought}"), key).await
+}
+
+async fn wait(server: &Server, key: &str, run: &str) -> Value {
+    server.get(&format!("/api/v1/runs/{run}/wait"), key).await.is(StatusCode::OK).body
+}
+
+/// No file of a store has a secret in it.
+fn nothing_readable(user: &User) {
+    for file in std::fs::read_dir(user.store()).unwrap().map(|file| file.unwrap().path()) {
+        let bytes = if file.is_file() { std::fs::read(&file).unwrap() } else { Vec::new() };
+        let found = bytes.windows(8).any(|window| window == b"SENTINEL");
+        assert!(!found, "{}", file.display());
+    }
+}
+
+fn guarded(far: &Far) -> User {
+    let user = User::new();
+    user.configure(&format!("[mcp.guarded]\nurl = '{}/mcp'\ntrusted = true\n", far.base));
+    user
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
+    let (far, model, port) = (Far::guarded().await, model(), free_port());
+    let server = serve(&model, guarded(&far), port);
+    let boss = server.key(&[]);
+    let bob = server.key(&["--user", &server.add_user("bob@example.com", &["--role", "admin"])]);
+    state(&server, &boss, "guarded", "needs_sign_in").await;
+    let page = begin(&server, &boss).await;
+    // What one has begun nobody else ends, and it counts once.
+    come_back(&server, &bob, &far.back(&page)).await.is_problem(403, "forbidden");
+    come_back(&server, &boss, "error=access_denied").await.is_problem(422, "invalid");
+    let done = come_back(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
+    assert!(done.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+    come_back(&server, &boss, &far.back(&page)).await.is_problem(409, "closed");
+    let connected = state(&server, &boss, "guarded", "connected").await;
+    assert_eq!(
+        (&connected["tools"][0]["name"], &connected["revision"]),
+        (&json!("once"), &json!("2026-07-28"))
+    );
+
+    // All of it is taken back: the next call finds nobody signed in.
+    far.takes_back();
+    let sent =
+        server.post("/api/v1/runs", &boss, &json!({"message": "do it"})).await.is(StatusCode::CREATED).body;
+    let run = sent["run"].as_str().unwrap().to_owned();
+    let paused = wait(&server, &boss, &run).await;
+    let asked = &paused["meta"]["interrupts"][0]["kind"]["sign_in"];
+    assert_eq!(asked["server"], "guarded", "{paused:#}");
+    let page = asked["url"].as_str().unwrap().to_owned();
+
+    // The process dies; another one knows the tool, the run and the sign-in that has begun.
+    let server = serve(&model, server.kill(), port);
+    let ann = server.key(&["--user", &server.add_user("ann@example.com", &[])]);
+    let known = state(&server, &boss, "guarded", "needs_sign_in").await;
+    assert_eq!(known["tools"][0]["title"], "Just once", "{known:#}");
+    come_back(&server, &ann, &far.back(&page)).await.is_problem(403, "forbidden");
+    come_back(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
+    let done = wait(&server, &boss, &run).await;
+    assert_eq!((&done["status"], &done["data"]), (&json!("done"), &json!("It is done.")), "{done:#}");
+    assert_eq!(far.calls(), ["Bearer SENTINEL-token-2"]);
+
+    let entries = server.get("/api/v1/audit", &boss).await.is(StatusCode::OK).body["data"].clone();
+    let actions: Vec<&str> =
+        entries.as_array().unwrap().iter().filter_map(|entry| entry["action"].as_str()).collect();
+    assert_eq!(actions.iter().filter(|action| **action == "mcp.signed_in").count(), 2, "{actions:?}");
+    let log = server.get(&format!("{PATH}/guarded/log"), &boss).await.is(StatusCode::OK).body;
+    let lines = log["lines"].to_string();
+    assert!(lines.contains("somebody has to sign in") && lines.contains("connected"), "{lines}");
+    let out = server.request(Method::DELETE, &format!("{PATH}/guarded/sign-in")).bearer_auth(&boss);
+    answer(out).await.is(StatusCode::NO_CONTENT);
+    state(&server, &boss, "guarded", "needs_sign_in").await;
+    nothing_readable(&server.user);
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_are_added_and_taken_out_by_those_who_run_the_store() {
+    let far = Far::open().await;
+    let user = User::new();
+    let outbound = format!("[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [443, {}]\n", far.port);
+    user.configure(&format!("{outbound}[mcp.kept]\nurl = 'https://docs.example.com/mcp'\nenabled = false\n"));
+    let server = Server::start_for(user, &[]);
+    let boss = server.key(&[]);
+    let elsewhere = server.add_user("e@example.com", &["--role", "admin", "--workspace", "b"]);
+    let elsewhere = server.key(&["--user", &elsewhere]);
+    let draft = json!({"name": "far", "url": format!("{}/mcp", far.base), "headers": {"Authorization": "Bearer SENTINEL"}});
+    server.post(PATH, &elsewhere, &draft).await.is_problem(403, "forbidden");
+    let made = server.post(PATH, &boss, &draft).await.is(StatusCode::CREATED).body;
+    assert_eq!((&made["source"], &made["trusted"]), (&json!("added"), &json!(false)));
+    let found = state(&server, &boss, "far", "connected").await;
+    assert!(!found.to_string().contains("SENTINEL"), "{found:#}");
+    server.post(PATH, &boss, &draft).await.is_problem(409, "duplicate");
+    for (wrong, code) in [
+        (json!({"name": "a__b", "url": "https://a.example.com"}), (422, "invalid")),
+        (json!({"name": "a", "url": "http://10.0.0.1/mcp"}), (422, "invalid")),
+        (
+            json!({"name": "a", "url": "https://a.example.com", "headers": {"x": "y".repeat(5_000)}}),
+            (422, "invalid"),
+        ),
+        (json!({"name": "a"}), (422, "invalid")),
+        (json!({"name": "kept", "url": "https://a.example.com"}), (409, "duplicate")),
+        // A program would run on this machine.
+        (json!({"name": "a", "command": "sh"}), (403, "forbidden")),
+    ] {
+        server.post(PATH, &boss, &wrong).await.is_problem(code.0, code.1);
+    }
+    server.post(&format!("{PATH}/far/reconnect"), &boss, &json!({})).await.is(StatusCode::ACCEPTED);
+    let delete = |server: &Server, name: &str| {
+        answer(server.request(Method::DELETE, &format!("{PATH}/{name}")).bearer_auth(&boss))
+    };
+    delete(&server, "kept").await.is_problem(409, "in_settings");
+    let server = Server::start_for(server.kill(), &[]);
+    state(&server, &boss, "far", "connected").await;
+    nothing_readable(&server.user);
+    delete(&server, "far").await.is(StatusCode::NO_CONTENT);
+    server.get(&format!("{PATH}/far"), &boss).await.is_problem(404, "not_found");
+    delete(&server, "far").await.is_problem(404, "not_found");
+    let tools = server.get("/api/v1/tools/once", &boss).await;
+    tools.is_problem(404, "not_found");
+}
+
+// rows: SK-R3, SK-R11
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_down_at_a_start_shows_its_tools_as_they_were() {
+    let far = Far::open().await;
+    let user = User::new();
+    user.configure(&format!("[mcp.far]\nurl = '{}/mcp'\n", far.base));
+    let server = Server::start_for(user, &[]);
+    let boss = server.key(&[]);
+    state(&server, &boss, "far", "connected").await;
+    let skyflo = "/skyflo/api/v1";
+    let health = server.get(&format!("{skyflo}/health/mcp"), &boss).await.is(StatusCode::OK);
+    assert_eq!(health.body, json!({"status": "ok", "mcp": "connected"}));
+    let tools = server.get(&format!("{skyflo}/agent/tools"), &boss).await.is(StatusCode::OK).body;
+    let once = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "once").unwrap().clone();
+    assert_eq!((&once["title"], &once["tags"][0]), (&json!("Just once"), &json!("far")), "{once:#}");
+    assert_eq!(once["annotations"]["readOnlyHint"], true);
+
+    let user = server.kill();
+    drop(far);
+    let server = Server::start_for(user, &[]);
+    let down = state(&server, &boss, "far", "down").await;
+    assert!(down["last_error"].is_string() && down["retry_at"].is_u64(), "{down:#}");
+    assert_eq!(down["tools"][0]["name"], "once");
+    server.get("/api/v1/tools/once", &boss).await.is(StatusCode::OK);
+    let ready = server.get("/api/v1/health/ready", &boss).await.is(StatusCode::OK).body;
+    assert_eq!(ready["mcp"], json!({"used": 1, "ready": 0}));
+    let health = server.get(&format!("{skyflo}/health/mcp"), &boss).await.is(StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!((&health.body["status"], &health.body["mcp"]), (&json!("degraded"), &json!("disconnected")));
+    server.get(&format!("{skyflo}/agent/tools"), &boss).await.is(StatusCode::BAD_GATEWAY);
+}
+
+// rows: ZE-E13
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_brings_a_server_along_for_one_run() {
+    let far = Far::open().await;
+    let user = User::new();
+    user.configure(&format!("[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [{}]\n", far.port));
+    let server = serve(&model(), user, 0);
+    let boss = server.key(&[]);
+    let invoke = |port: u16, key: &str| {
+        let tool = json!({"type": "mcp", "name": "crm", "base_url": format!("http://127.0.0.1:{port}/mcp"), "api_key": key});
+        let body = json!({"message": "do it", "session_id": "own", "tools": [tool], "llm_config": {}});
+        server.request(Method::POST, "/zeus/api/agent/invoke").bearer_auth(&boss).json(&body)
+    };
+    // What the settings let nobody call is not called for a client either.
+    answer(invoke(1, "x")).await.is_problem(422, "invalid");
+    let stream = answer(invoke(far.port, "SENTINEL")).await.is(StatusCode::OK);
+    let run = stream.headers["x-run-id"].to_str().unwrap().to_owned();
+    let paused = wait(&server, &boss, &run).await;
+    let asked = &paused["meta"]["interrupts"][0];
+    assert_eq!(asked["tool"], "once", "{paused:#}");
+    let path = format!("/api/v1/interrupts/{}/answer", asked["interrupt"].as_str().unwrap());
+    server.post(&path, &boss, &json!({"answer": {"kind": "approve"}})).await.is(StatusCode::OK);
+    let done = wait(&server, &boss, &run).await;
+    assert_eq!(done["status"], "done", "{done:#}");
+    assert_eq!(far.calls(), ["Bearer SENTINEL"]);
+    // It was that run's alone.
+    server.get("/api/v1/tools/once", &boss).await.is_problem(404, "not_found");
+    nothing_readable(&server.user);
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_sign_in_from_a_terminal() {
+    let far = Far::guarded().await;
+    let user = guarded(&far);
+    let tested = user.run(&["mcp", "test"]).exits(1).out;
+    assert!(tested.contains("windlass mcp login guarded"), "{tested}");
+    let mut login = user.start(&["mcp", "login", "guarded", "--timeout", "60"]);
+    let mut lines = BufReader::new(login.stdout.take().unwrap()).lines();
+    let page = lines.find_map(|line| line.ok().filter(|line| line.contains("/authorize?"))).unwrap();
+    let back = value(&page, "redirect_uri").replace("%3A", ":").replace("%2F", "/");
+    assert!(back.starts_with("http://127.0.0.1:"), "{back}");
+    let brought = reqwest::get(format!("{back}?{}", far.back(&page))).await.unwrap();
+    assert!(brought.text().await.unwrap().contains("signed in"));
+    assert_eq!(login.wait().unwrap().code(), Some(0));
+    assert!(user.run(&["mcp", "test"]).exits(0).out.contains("guarded  1 tools"));
+    nothing_readable(&user);
+    user.run(&["mcp", "logout", "guarded"]).exits(0);
+    user.run(&["mcp", "test"]).exits(1);
+    let late = user.run(&["mcp", "login", "guarded", "--timeout", "1"]).exits(2).err;
+    assert!(late.contains("nobody has signed in at `guarded` within 1 s"), "{late}");
+}

@@ -1,0 +1,177 @@
+//! A server of tools with a sign-in beside it, on loopback: it counts what it was asked, and takes back what it has given
+//! out when a test says so.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::{HeaderMap, StatusCode, header};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// The server. It ends with it.
+pub struct Far {
+    /// `http://127.0.0.1:PORT`.
+    pub base: String,
+    pub port: u16,
+    world: Arc<World>,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct World {
+    base: Mutex<String>,
+    /// The credentials that count now; none: everybody's.
+    counts: Mutex<Option<String>>,
+    /// `Authorization` of each call of a tool.
+    calls: Mutex<Vec<String>>,
+    given: Mutex<u32>,
+}
+
+impl Far {
+    /// A server that wants people to sign in.
+    pub async fn guarded() -> Self {
+        Self::start(Some("nobody yet".into())).await
+    }
+
+    /// A server that lets everybody in.
+    pub async fn open() -> Self {
+        Self::start(None).await
+    }
+
+    async fn start(counts: Option<String>) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let base = format!("http://127.0.0.1:{port}");
+        let world = Arc::new(World {
+            base: Mutex::new(base.clone()),
+            counts: Mutex::new(counts),
+            ..World::default()
+        });
+        let router = Router::new()
+            .route("/.well-known/oauth-protected-resource/mcp", get(resource))
+            .route("/.well-known/oauth-protected-resource", get(resource))
+            .route("/.well-known/oauth-authorization-server", get(metadata))
+            .route("/register", post(register))
+            .route("/token", post(token))
+            .route("/mcp", post(mcp))
+            .with_state(world.clone());
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { base, port, world, serving }
+    }
+
+    /// Everything that was given out counts no more, and is not renewed.
+    pub fn takes_back(&self) {
+        *self.world.counts.lock().unwrap() = Some("nobody any more".into());
+    }
+
+    /// `Authorization` of each call of a tool.
+    pub fn calls(&self) -> Vec<String> {
+        self.world.calls.lock().unwrap().clone()
+    }
+
+    /// What a browser is sent back with from a page of the sign-in: the path and query for the address that it names.
+    pub fn back(&self, page: &str) -> String {
+        let state = value(page, "state");
+        format!("code=good&state={state}&iss={}", self.base)
+    }
+}
+
+/// A value of an address's query, as it stands there.
+pub fn value<'a>(url: &'a str, name: &str) -> &'a str {
+    let (_, query) = url.split_once('?').unwrap();
+    let found = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    found.unwrap_or_else(|| panic!("no `{name}` in {url}"))
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn said(status: u16, body: Value) -> Response {
+    let status = StatusCode::from_u16(status).unwrap();
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+async fn resource(State(world): State<Arc<World>>) -> Response {
+    let base = world.base.lock().unwrap().clone();
+    said(200, json!({ "resource": format!("{base}/mcp"), "authorization_servers": [base] }))
+}
+
+async fn metadata(State(world): State<Arc<World>>) -> Response {
+    let base = world.base.lock().unwrap().clone();
+    said(
+        200,
+        json!({
+            "issuer": base, "authorization_endpoint": format!("{base}/authorize"),
+            "token_endpoint": format!("{base}/token"), "registration_endpoint": format!("{base}/register"),
+            "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["client_secret_post", "none"],
+            "authorization_response_iss_parameter_supported": true,
+        }),
+    )
+}
+
+async fn register(body: Bytes) -> Response {
+    let asked: Value = serde_json::from_slice(&body).unwrap();
+    said(
+        201,
+        json!({ "client_id": "c1", "client_secret": "SENTINEL-client", "redirect_uris": asked["redirect_uris"],
+            "token_endpoint_auth_method": "client_secret_post" }),
+    )
+}
+
+async fn token(State(world): State<Arc<World>>, body: String) -> Response {
+    if !body.contains("code=good") || !body.contains("code_verifier=") {
+        return said(400, json!({ "error": "invalid_grant" }));
+    }
+    let token = {
+        let mut given = world.given.lock().unwrap();
+        *given += 1;
+        format!("SENTINEL-token-{given}")
+    };
+    *world.counts.lock().unwrap() = Some(format!("Bearer {token}"));
+    said(
+        200,
+        json!({ "access_token": token, "token_type": "Bearer", "expires_in": 3600, "refresh_token": "SENTINEL-refresh" }),
+    )
+}
+
+async fn mcp(State(world): State<Arc<World>>, headers: HeaderMap, body: Bytes) -> Response {
+    let credentials = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+    let base = world.base.lock().unwrap().clone();
+    if let Some(wanted) = world.counts.lock().unwrap().clone()
+        && credentials.as_ref() != Some(&wanted)
+    {
+        let metadata = format!("{base}/.well-known/oauth-protected-resource/mcp");
+        let challenge = format!("Bearer resource_metadata=\"{metadata}\", scope=\"read\"");
+        let mut refused = said(401, json!({ "error": "invalid_token" }));
+        refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.parse().unwrap());
+        return refused;
+    }
+    let asked: Value = serde_json::from_slice(&body).unwrap();
+    let result = match asked["method"].as_str().unwrap_or_default() {
+        "server/discover" => json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            "ttlMs": 0, "cacheScope": "private",
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "far", "version": "1" } },
+        }),
+        "tools/list" => json!({
+            "resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "private",
+            "tools": [{ "name": "once", "title": "Just once", "description": "does it",
+                "inputSchema": { "type": "object", "properties": { "text": { "type": "string" } } },
+                "annotations": { "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false } }],
+        }),
+        "tools/call" => {
+            world.calls.lock().unwrap().push(credentials.unwrap_or_default());
+            json!({ "resultType": "complete", "content": [{ "type": "text", "text": "it was done" }] })
+        }
+        _ => return said(404, Value::Null),
+    };
+    said(200, json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }))
+}

@@ -1,0 +1,98 @@
+//! `/tools` and `/toolsets`: what there is, and trial calls of it.
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+
+use super::{Server, answer};
+
+#[tokio::test]
+async fn tools_say_how_they_get_to_a_model_and_in_which_modes() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    let tool = async |name: &str| server.get(&format!("/api/v1/tools/{name}"), &key).await.body;
+    let write = tool("Write").await;
+    assert_eq!((&write["loadable"], &write["modes"]), (&json!(false), &json!(["agent"])));
+    let task = tool("TaskCreate").await;
+    assert_eq!((&task["loadable"], &task["toolset"]), (&json!(true), &json!("planning")));
+    let sets = server.get("/api/v1/toolsets", &key).await.is(StatusCode::OK).body;
+    let names: Vec<_> =
+        sets["data"].as_array().unwrap().iter().map(|set| set["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["notebooks", "planning", "time"]);
+    let time = server.get("/api/v1/toolsets/time", &key).await.is(StatusCode::OK).body;
+    assert_eq!(
+        (&time["tools"], &time["loadable"]),
+        (&json!(["CurrentTime", "Sleep"]), &json!(["CurrentTime", "Sleep"]))
+    );
+    server.get("/api/v1/toolsets/none", &key).await.is_problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_trial_call_goes_by_the_rules_and_stands_in_the_audit_log() {
+    let server = Server::start(&[]);
+    let (boss, ann) = (server.key(&[]), server.add_user("ann@example.com", &[]));
+    let key = |scopes: &[&str]| {
+        let scopes = scopes.iter().flat_map(|scope| ["--scope", scope]);
+        server.key(&["--user", &*ann].into_iter().chain(scopes).collect::<Vec<_>>())
+    };
+    let (whole, runs) = (key(&[]), key(&["read", "run"]));
+    let call = async |tool: &str, key: &str, body| {
+        server.post(&format!("/api/v1/tools/{tool}/call"), key, &body).await
+    };
+    let upload = server.request(Method::PUT, "/api/v1/files/data.csv").bearer_auth(&whole);
+    answer(upload.body("city,people\nRome,3\n")).await.is(StatusCode::CREATED);
+    let read =
+        call("Read", &runs, json!({"arguments": {"file_path": "data.csv"}})).await.is(StatusCode::OK).body;
+    assert_eq!((&read["error"], &read["by"]), (&json!(false), &json!("annotations")));
+    let content = &read["content"][0];
+    assert!(content["type"] == "text" && content["data"].as_str().unwrap().contains("Rome,3"), "{read}");
+    // Another one's files are not there.
+    let other =
+        call("Read", &boss, json!({"arguments": {"file_path": "data.csv"}})).await.is(StatusCode::OK).body;
+    assert_eq!((&other["error"], &other["content"][0]["type"]), (&json!(true), &json!("error")));
+    let write = json!({"arguments": {"file_path": "b.txt", "content": "two"}});
+    call("Write", &runs, write.clone()).await.is_problem(409, "asks");
+    let mut approved = write;
+    approved["approve"] = json!(true);
+    // A key that may not approve lets nothing run.
+    call("Write", &runs, approved.clone()).await.is_problem(403, "forbidden");
+    let ran = call("Write", &whole, approved).await.is(StatusCode::OK).body;
+    assert_eq!(ran["by"], "annotations, approved");
+    call("Read", &runs, json!({"arguments": {"path": 1}})).await.is_problem(422, "invalid");
+    call("Nope", &runs, json!({})).await.is_problem(404, "not_found");
+    let long = json!({"arguments": {"pattern": "*"}, "timeout_seconds": 3_000});
+    call("Glob", &runs, long).await.is_problem(422, "invalid");
+    let json = call("CurrentTime", &runs, json!({})).await.is(StatusCode::OK).body;
+    assert_eq!(json["content"][0]["type"], "json");
+    let audit = server.get("/api/v1/audit?limit=100", &boss).await.is(StatusCode::OK).body.to_string();
+    for (subject, outcome) in [("Read", "ran"), ("Write", "asks"), ("Write", "ran"), ("Read", "unfit")] {
+        let entry = format!("\"outcome\":\"{outcome}\"");
+        assert!(
+            audit.contains("tool.trial") && audit.contains(subject) && audit.contains(&entry),
+            "{entry}: {audit}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_started_in_a_mode_and_the_next_one_goes_on_in_it() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    let modes = async |thread: &str| {
+        let events =
+            server.get(&format!("/api/v1/threads/{thread}/events"), &key).await.is(StatusCode::OK).body;
+        let started =
+            events["data"].as_array().unwrap().iter().filter(|event| event["type"] == "run.started");
+        started.map(|event| event["options"]["mode"].clone()).collect::<Vec<_>>()
+    };
+    let run = server.post("/api/v1/runs", &key, &json!({"message": "hello", "mode": "ask"})).await;
+    let run = run.is(StatusCode::CREATED).body;
+    let thread = run["thread"].as_str().unwrap();
+    server.get(&format!("/api/v1/runs/{}/wait", run["run"].as_str().unwrap()), &key).await.is(StatusCode::OK);
+    let more = json!({"message": "go on", "thread": thread});
+    server.post("/api/v1/runs", &key, &more).await.is(StatusCode::CREATED);
+    assert_eq!(modes(thread).await, [json!("ask"), json!("ask")]);
+    server
+        .post("/api/v1/runs", &key, &json!({"message": "x", "mode": "act"}))
+        .await
+        .is_problem(422, "invalid");
+}
