@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
-use windlass_bench::drive::{self, Load, Open, Peer, Program, Settings};
+use windlass_bench::drive::{self, Find, Load, Open, Peer, Program, Settings};
 use windlass_bench::http::{self, Http};
 use windlass_bench::server::ModelServer;
 use windlass_bench::{machine, table};
@@ -29,6 +29,8 @@ enum Command {
     Drive(Drive),
     /// Open the engine on a store in this process and tell what that takes, as a JSON line
     Open(Open),
+    /// Search in a large catalogue of tools in this process and tell what that takes, as a JSON line
+    Find(Find),
     /// Start `windlass serve`, load it with clients and tell what that takes, as a JSON line
     Http(Http),
     /// Play Windlass for a harness from outside, which tells in the environment what to play
@@ -70,6 +72,10 @@ fn main() -> Result<()> {
         }
         Command::Open(open) => {
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&drive::open(&open)?)?)?;
+            Ok(())
+        }
+        Command::Find(find) => {
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&drive::find(&find)?)?)?;
             Ok(())
         }
         Command::Http(options) => {

@@ -20,6 +20,7 @@ const PHASES: &[Phase] = &[
     Phase { name: "tidy", run: |_| tidy::run(&[]) },
     Phase { name: "rows", run: |_| rows::run(&[]) },
     Phase { name: "clippy", run: |_| clippy() },
+    Phase { name: "types", run: |_| types() },
     Phase { name: "clouds", run: clouds },
     Phase { name: "test", run: |extent| test::everything(extent, &["--profile".into(), "ci".into()]) },
     Phase { name: "docs", run: |_| docs() },
@@ -67,6 +68,16 @@ fn clippy() -> Result<()> {
 /// Lints the features that a plain build leaves out, so that they keep compiling; with `--full` their tests over the
 /// wire run too, which means building the clouds' SDKs.
 fn clouds(extent: Extent) -> Result<()> {
+    // The library as a program gets it that asks for nothing more.
+    process::run(process::cargo().args([
+        "clippy",
+        "--package",
+        "windlass",
+        "--lib",
+        "--",
+        "--deny",
+        "warnings",
+    ]))?;
     for features in [test::CLOUDS, test::TRACES] {
         let mut lint = process::cargo();
         lint.args(["clippy", "--all-targets"]).args(features).args(["--", "--deny", "warnings"]);
@@ -82,6 +93,12 @@ fn clouds(extent: Extent) -> Result<()> {
         process::run(&mut nextest)?;
     }
     Ok(())
+}
+
+/// Checks the types of the web UI's scripts, which stand in their comments.
+fn types() -> Result<()> {
+    install::ui()?;
+    process::run(install::type_checker().arg("--project").arg(process::root().join("crates/windlass-app/ui")))
 }
 
 /// Only libraries: the product's binary bears the library's name, and cargo would write both to one place.

@@ -53,19 +53,37 @@ const AG_UI: &[&str] = &["@ag-ui/core@1.0.0", "@ag-ui/client@1.0.0", "zod@3.25.7
 
 /// Installs AG-UI's client into `target/ag-ui`, where that version is absent.
 pub fn ag_ui() -> Result<()> {
-    let folder = process::root().join("target/ag-ui");
+    node_packages("target/ag-ui", AG_UI)
+}
+
+/// What checks the web UI: the types in its comments, and how people without eyes or hands get on with it.
+const UI: &[&str] = &["typescript@6.0.3", "axe-core@4.14.1"];
+
+/// Installs the web UI's checkers into `target/ui`, where those versions are absent.
+pub fn ui() -> Result<()> {
+    node_packages("target/ui", UI)
+}
+
+/// The compiler that [`ui`] installs, which checks types and writes nothing.
+pub fn type_checker() -> Command {
+    Command::new(process::root().join("target/ui/node_modules/.bin/tsc"))
+}
+
+/// Installs packages of Node's registry into a folder of their own, where one of these versions is absent.
+fn node_packages(folder: &str, packages: &[&str]) -> Result<()> {
+    let folder = process::root().join(folder);
     let mut there = Command::new("npm");
-    there.args(["ls", "--prefix"]).arg(&folder).args(AG_UI);
+    there.args(["ls", "--prefix"]).arg(&folder).args(packages);
     if folder.join("node_modules").exists() && process::succeeds(&mut there) {
         return Ok(());
     }
     if !process::succeeds(Command::new("npm").arg("--version")) {
         debian_packages(&["nodejs", "npm"])?;
     }
-    println!("installing {} (once)", AG_UI.join(", "));
+    println!("installing {} (once)", packages.join(", "));
     std::fs::create_dir_all(&folder)?;
     let npm = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
-    process::run(Command::new("npm").args(npm).arg(&folder).args(AG_UI))
+    process::run(Command::new("npm").args(npm).arg(&folder).args(packages))
 }
 
 /// The protocol's own suite and servers, at the versions that the tests are written for.
@@ -91,17 +109,8 @@ pub fn mcp() -> Result<()> {
         .map(|package| (*package).to_owned())
         .chain([format!("{node}@{NODE_VERSION}")])
         .collect();
-    let mut there = Command::new("npm");
-    there.args(["ls", "--prefix"]).arg(&folder).args(&packages);
-    if !folder.join("node_modules").exists() || !process::succeeds(&mut there) {
-        if !process::succeeds(Command::new("npm").arg("--version")) {
-            debian_packages(&["nodejs", "npm"])?;
-        }
-        println!("installing {} (once)", packages.join(", "));
-        std::fs::create_dir_all(&folder)?;
-        let npm = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
-        process::run(Command::new("npm").args(npm).arg(&folder).args(&packages))?;
-    }
+    let names: Vec<&str> = packages.iter().map(String::as_str).collect();
+    node_packages("target/mcp", &names)?;
     // One place for the tests, whatever the platform.
     let link = folder.join("node");
     if !link.join("bin/node").exists() {

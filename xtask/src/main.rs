@@ -16,6 +16,7 @@ mod rows;
 mod test;
 mod tidy;
 mod tree;
+mod vendor;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ Usage: cargo xtask <COMMAND> [ARGUMENTS]
   rows [--claim ID,ID | --claim-tested]  check docs/rows.md against the tests, print the counts
   mutants [--quick] [--only NAME]        break the code on purpose, see that a test notices
   bench [ARGUMENTS]                      run the benchmark in release mode
+  vendor                                 fetch the web UI's libraries anew, at the versions that are named there
   help                                   print this";
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         "rows" => rows::run(rest),
         "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
+        "vendor" => vendor::run(rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())

@@ -12,13 +12,13 @@ use crate::{install, process};
 pub const FEATURES: &[&str] = &["--workspace", "--features", "windlass/testing"];
 
 /// The library with the features that a plain build leaves out: their SDKs take minutes to build.
-pub const CLOUDS: &[&str] = &["--package", "windlass", "--features", "testing,bedrock,vertex"];
+pub const CLOUDS: &[&str] = &["--package", "windlass", "--features", "testing,mcp,bedrock,vertex"];
 
 /// The product with traces over OTLP.
 pub const TRACES: &[&str] = &["--package", "windlass-app", "--features", "otel"];
 
-/// Debian packages that the tests need; none so far.
-const DEBIAN_PACKAGES: &[&str] = &[];
+/// Debian packages that the tests need: the browser that the web UI is tested in, and its driver.
+const DEBIAN_PACKAGES: &[&str] = &["chromium", "chromium-driver"];
 
 /// How many random schedules a full run plays; the ordinary number is the tests' own default.
 const FULL_SCHEDULES: &str = "200000";
@@ -65,6 +65,7 @@ pub fn everything(extent: Extent, nextest_arguments: &[String]) -> Result<()> {
     install::schemathesis()?;
     install::ag_ui()?;
     install::mcp()?;
+    install::ui()?;
     // With `--tests` the binary shares its dependencies with the tests; alone it would have them built twice,
     // because dev-dependencies switch on features of their own.
     process::run(process::cargo().args(["build", "--bins", "--tests"]).args(FEATURES))?;

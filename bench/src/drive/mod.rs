@@ -4,6 +4,7 @@
 //! and beside which other programs, is the table's business.
 
 mod bare;
+mod find;
 mod load;
 mod open;
 mod peer;
@@ -19,6 +20,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+pub use self::find::{Find, Found};
 pub(crate) use self::load::quantile;
 pub use self::load::{Figures, Load};
 pub use self::open::{Open, Opened};
@@ -162,6 +164,14 @@ pub fn drive(program: Program, settings: &Settings, load: &Load) -> Result<Figur
 /// Where the store cannot be opened.
 pub fn open(open: &Open) -> Result<Opened> {
     runtime()?.block_on(open.measure())
+}
+
+/// Searches in a large catalogue of tools and tells what that takes.
+///
+/// # Errors
+/// Where the engine cannot be built or a search does not run.
+pub fn find(find: &Find) -> Result<Found> {
+    runtime()?.block_on(find.measure())
 }
 
 /// Plays Windlass for a harness from outside and tells the figures in its words.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::drive::{Figures, Opened};
+use crate::drive::{Figures, Found, Opened};
 use crate::http::Served;
 use crate::machine;
 
@@ -98,6 +98,11 @@ pub(super) fn drive(arguments: &[OsString], time_limit: Duration) -> Result<Driv
 /// Opens the engine on the store in a folder, in a process of its own.
 pub(super) fn open(folder: &Path, time_limit: Duration) -> Result<Opened> {
     Ok(told(&["open".into(), "--folder".into(), folder.into()], time_limit)?.0)
+}
+
+/// Searches in a large catalogue of tools, in a process of its own.
+pub(super) fn find(arguments: &[OsString], time_limit: Duration) -> Result<Found> {
+    Ok(told(arguments, time_limit)?.0)
 }
 
 /// Starts the server, loads it, and ends it, from a process of its own.

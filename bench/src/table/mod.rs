@@ -107,6 +107,17 @@ fn measure(
         }
         return Ok(());
     }
+    if workload == Workload::Find {
+        std::fs::remove_dir_all(folder)?;
+        match child::find(&arguments, TIME_LIMIT) {
+            Ok(found) => {
+                eprintln!("find             windlass {:.3} ms a search", found.search_ms);
+                samples.add(workload, program, Sample::of_searches(found));
+            }
+            Err(error) => eprintln!("find             windlass failed: {error:#}"),
+        }
+        return Ok(());
+    }
     let before = Busy::now(server)?;
     let outcome = child::drive(&arguments, TIME_LIMIT);
     let after = Busy::now(server)?;
@@ -124,6 +135,7 @@ fn measure(
                 others_share: after.others_share_since(&before, driven.figures.cpu_total_s),
                 opened,
                 served: None,
+                found: None,
                 figures: driven.figures,
             };
             eprintln!("{label} {}", sample.summary());

@@ -5,7 +5,7 @@
 use super::budget::{Budget, grouped};
 use super::samples::{Sample, Samples};
 use super::workload::{SLOW_IDEAL_S, SLOW_RUNS, SLOW_TOKEN_MS, Workload};
-use crate::drive::Program;
+use crate::drive::{Found, Program};
 use crate::http::Served;
 
 /// What stands where nothing was measured.
@@ -34,6 +34,7 @@ pub(super) fn markdown(samples: &Samples, sync_ms: f64, is_whole: bool) -> Strin
         process(samples),
         slow(samples),
         serve(samples),
+        find(samples),
     ];
     for row in rows.into_iter().flatten() {
         if is_whole || row.figures.iter().any(Option::is_some) {
@@ -190,6 +191,18 @@ fn serve(samples: &Samples) -> Vec<Row> {
             of(|served| served.attach_p99_ms),
             0,
         ),
+    ]
+}
+
+fn find(samples: &Samples) -> Vec<Row> {
+    let of = |figure: fn(&Found) -> f64| {
+        medians(samples, Workload::Find, |sample| sample.found.as_ref().map(figure))
+    };
+    vec![
+        Row::new("`tool_search` among 5,000 tools, p50, ms", of(|found| found.search_ms), 2)
+            .budget(Budget::AtMost(5.0)),
+        Row::new("`tool_search` among 5,000 tools, p99, ms", of(|found| found.search_p99_ms), 2),
+        Row::new("sorting 5,000 tools when they come, ms", of(|found| found.index_ms), 0),
     ]
 }
 

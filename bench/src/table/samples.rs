@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::workload::Workload;
-use crate::drive::{Figures, Opened, Program};
+use crate::drive::{Figures, Found, Opened, Program};
 use crate::http::Served;
 
 /// One repetition.
@@ -18,6 +18,8 @@ pub(super) struct Sample {
     pub(super) opened: Option<(Opened, Opened)>,
     /// What serving took.
     pub(super) served: Option<Served>,
+    /// What searching for tools took.
+    pub(super) found: Option<Found>,
     /// The share of the machine that neither the program nor the server used.
     pub(super) others_share: Option<f64>,
 }
@@ -55,6 +57,19 @@ impl Sample {
             first_request_ms: None,
             opened: None,
             served: Some(served),
+            found: None,
+            others_share: None,
+        }
+    }
+
+    /// One of searches for tools, which play no run.
+    pub(super) fn of_searches(found: Found) -> Self {
+        Self {
+            figures: Figures::default(),
+            first_request_ms: None,
+            opened: None,
+            served: None,
+            found: Some(found),
             others_share: None,
         }
     }

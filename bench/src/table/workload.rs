@@ -42,6 +42,8 @@ pub enum Workload {
     Cold,
     /// `windlass serve` and its clients: 200 and 1,000 streams, 1,000 readers of one run, one resource over and over
     Serve,
+    /// Searches for tools among 5,000
+    Find,
 }
 
 /// A load as it stands on the command line.
@@ -53,7 +55,7 @@ struct Shape {
 }
 
 impl Workload {
-    pub(super) const ALL: [Workload; 9] = [
+    pub(super) const ALL: [Workload; 10] = [
         Workload::Steps,
         Workload::Long,
         Workload::LongUnwindowed,
@@ -63,6 +65,7 @@ impl Workload {
         Workload::Waiting,
         Workload::Cold,
         Workload::Serve,
+        Workload::Find,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -76,6 +79,7 @@ impl Workload {
             Workload::Waiting => "waiting",
             Workload::Cold => "cold",
             Workload::Serve => "serve",
+            Workload::Find => "find",
         }
     }
 
@@ -90,9 +94,10 @@ impl Workload {
     }
 
     /// The bare client and rig have no window, so they play the long run once, under the other name; nobody to wait for;
-    /// and no server.
+    /// and neither a server nor a catalogue.
     pub(super) fn concerns(self, program: Program) -> bool {
-        !matches!(self, Workload::Long | Workload::Waiting | Workload::Serve) || program == Program::Windlass
+        !matches!(self, Workload::Long | Workload::Waiting | Workload::Serve | Workload::Find)
+            || program == Program::Windlass
     }
 
     /// The load that one program plays in its process; the server's is another module's.
@@ -106,7 +111,7 @@ impl Workload {
             Workload::Slow => ("delay20ms-200", SLOW_RUNS, SLOW_RUNS, 1),
             Workload::Waiting => ("loop-20", few(WAITING_RUNS), 8, 1),
             Workload::Cold => ("stream-1", 1, 1, 0),
-            Workload::Serve => return None,
+            Workload::Serve | Workload::Find => return None,
         };
         Some(Shape { model, runs, concurrency, warmup })
     }
@@ -119,6 +124,9 @@ impl Workload {
         folder: &Path,
         is_quick: bool,
     ) -> Vec<OsString> {
+        if self == Workload::Find {
+            return vec!["find".into()];
+        }
         let Some(shape) = self.shape(is_quick) else {
             return serve_arguments(base_url, folder, is_quick);
         };
@@ -135,7 +143,7 @@ impl Workload {
             Workload::Chunks => add("--core", CORE),
             Workload::Waiting => arguments.push("--waits".into()),
             Workload::Steps | Workload::Long | Workload::AtOnce | Workload::Slow | Workload::Cold => {}
-            Workload::Serve => {}
+            Workload::Serve | Workload::Find => {}
         }
         arguments
     }

@@ -1,0 +1,150 @@
+//! `cargo xtask vendor`: fetches the web UI's libraries at the versions below, with their licences.
+//!
+//! What it writes is committed, so that a build needs no npm; it runs when a version changes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+
+/// Where the libraries lie, as the server serves them.
+const FOLDER: &str = "crates/windlass-app/ui/vendor";
+
+/// A package, and which of its files are taken under which names.
+struct Package {
+    name: &'static str,
+    version: &'static str,
+    licence: &'static str,
+    files: &'static [(&'static str, &'static str)],
+}
+
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "preact",
+        version: "10.29.8",
+        licence: "LICENSE",
+        files: &[("dist/preact.module.js", "preact.js"), ("hooks/dist/hooks.module.js", "hooks.js")],
+    },
+    Package {
+        name: "@preact/signals-core",
+        version: "1.14.5",
+        licence: "LICENSE",
+        files: &[("dist/signals-core.module.js", "signals-core.js")],
+    },
+    Package {
+        name: "@preact/signals",
+        version: "2.11.4",
+        licence: "LICENSE",
+        files: &[("dist/signals.module.js", "signals.js")],
+    },
+    Package { name: "htm", version: "3.1.1", licence: "LICENSE", files: &[("dist/htm.module.js", "htm.js")] },
+    Package {
+        name: "marked",
+        version: "18.2.1",
+        licence: "LICENSE",
+        files: &[("lib/marked.esm.js", "marked.js")],
+    },
+    Package {
+        name: "dompurify",
+        version: "3.4.18",
+        licence: "LICENSE",
+        files: &[("dist/purify.es.mjs", "dompurify.js")],
+    },
+    Package {
+        name: "@highlightjs/cdn-assets",
+        version: "11.12.0",
+        licence: "LICENSE",
+        files: &[("es/highlight.min.js", "highlight.js")],
+    },
+    Package {
+        name: "uplot",
+        version: "1.6.32",
+        licence: "LICENSE",
+        files: &[("dist/uPlot.esm.js", "uplot.js"), ("dist/uPlot.min.css", "uplot.css")],
+    },
+];
+
+/// Names that modules import each other by, and the files that they mean. No page needs an import map, which would be a
+/// script inside the page.
+const IMPORTS: &[(&str, &str)] = &[
+    ("preact/hooks", "./hooks.js"),
+    ("@preact/signals-core", "./signals-core.js"),
+    ("preact", "./preact.js"),
+];
+
+/// What makes a library that comes with its comments as small as the others; licences stay.
+const MINIFIER: &str = "esbuild@0.28.2";
+
+/// A library of more lines than this was not made small by its authors.
+const MINIFIED_LINES: usize = 1_000;
+
+/// Runs the command.
+pub fn run(arguments: &[String]) -> Result<()> {
+    if let [first, ..] = arguments {
+        bail!("unexpected argument `{first}`\nhint: `cargo xtask vendor` takes none");
+    }
+    let folder = process::root().join(FOLDER);
+    let packed = process::root().join("target/vendor");
+    fs::create_dir_all(&folder)?;
+    let mut licences = String::from("The libraries in this folder, each with its licence.\n");
+    for package in PACKAGES {
+        let inside = unpack(package, &packed)?;
+        for (from, to) in package.files {
+            let text = fs::read_to_string(inside.join(from)).with_context(|| format!("no `{from}`"))?;
+            fs::write(folder.join(to), resolved(&text))?;
+            if from.ends_with(".mjs") || from.ends_with(".esm.js") && text.lines().count() > MINIFIED_LINES {
+                minify(&folder.join(to))?;
+            }
+        }
+        let licence = fs::read_to_string(inside.join(package.licence))?;
+        let Package { name, version, .. } = package;
+        write!(licences, "\n\n==== {name} {version} ====\n\n{}\n", licence.trim_end())?;
+    }
+    fs::write(folder.join("LICENSES.txt"), licences)?;
+    println!("{} packages in {FOLDER}", PACKAGES.len());
+    Ok(())
+}
+
+/// Fetches a package and unpacks it; returns the folder of its files.
+fn unpack(package: &Package, packed: &Path) -> Result<std::path::PathBuf> {
+    let Package { name, version, .. } = package;
+    let folder = packed.join(name.replace('/', "-"));
+    fs::create_dir_all(&folder)?;
+    let mut pack = Command::new("npm");
+    pack.args(["pack", "--silent", "--pack-destination"]).arg(&folder).arg(format!("{name}@{version}"));
+    process::run(&mut pack)?;
+    let file = format!("{}-{version}.tgz", name.trim_start_matches('@').replace('/', "-"));
+    process::run(Command::new("tar").arg("xzf").arg(folder.join(file)).arg("-C").arg(&folder))?;
+    Ok(folder.join("package"))
+}
+
+/// Makes a module small, in place.
+fn minify(module: &Path) -> Result<()> {
+    let mut command = Command::new("npx");
+    command.args(["--yes", MINIFIER]).arg(module).args([
+        "--minify",
+        "--format=esm",
+        "--legal-comments=inline",
+    ]);
+    command.args(["--charset=utf8", "--allow-overwrite"]).arg(format!("--outfile={}", module.display()));
+    process::run(&mut command)
+}
+
+/// A module that imports its neighbours by file, without a map of its source.
+fn resolved(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (name, file) in IMPORTS {
+        for quote in ['"', '\''] {
+            for word in ["from", "from ", "import", "import "] {
+                let wanted = format!("{word}{quote}{file}{quote}");
+                text = text.replace(&format!("{word}{quote}{name}{quote}"), &wanted);
+            }
+        }
+    }
+    let plain = |line: &str| line.split("//# sourceMappingURL=").next().unwrap_or_default().to_owned();
+    text.lines().map(|line| plain(line) + "\n").collect()
+}
