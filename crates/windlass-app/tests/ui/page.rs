@@ -82,6 +82,16 @@ impl Driver {
         let address = format!("http://127.0.0.1:{port}");
         Some(Self { process, folder: tempfile::tempdir().unwrap(), address })
     }
+
+    fn browser(&self) -> ChromeCapabilities {
+        let mut wanted = DesiredCapabilities::chrome();
+        for flag in FLAGS {
+            wanted.add_arg(flag).unwrap();
+        }
+        wanted.add_arg(&format!("--user-data-dir={}", self.folder.path().display())).unwrap();
+        wanted.set("goog:loggingPrefs", json!({"browser": "ALL"})).unwrap();
+        wanted
+    }
 }
 
 impl Drop for Driver {
@@ -95,17 +105,26 @@ impl Drop for Driver {
 
 impl Page {
     /// Opens a browser that has no session with this server yet.
+    ///
+    /// On a machine that is busy, a browser sometimes ends before its driver has reached it; what a test is about
+    /// begins after that.
     pub async fn open(server: &Server) -> Self {
-        let process = Driver::start();
-        let mut wanted = DesiredCapabilities::chrome();
-        for flag in FLAGS {
-            wanted.add_arg(flag).unwrap();
+        let mut said = None;
+        for _ in 0..5 {
+            let process = Driver::start();
+            match WebDriver::new(&process.address, process.browser()).await {
+                Ok(driver) => {
+                    driver.set_script_timeout(Duration::from_secs(90)).await.unwrap();
+                    return Self {
+                        address: server.address.clone(),
+                        process,
+                        driver: ManuallyDrop::new(driver),
+                    };
+                }
+                Err(failure) => said = Some(failure),
+            }
         }
-        wanted.add_arg(&format!("--user-data-dir={}", process.folder.path().display())).unwrap();
-        wanted.set("goog:loggingPrefs", json!({"browser": "ALL"})).unwrap();
-        let driver = WebDriver::new(&process.address, wanted).await.unwrap();
-        driver.set_script_timeout(Duration::from_secs(90)).await.unwrap();
-        Self { address: server.address.clone(), process, driver: ManuallyDrop::new(driver) }
+        panic!("no browser starts: {said:?}");
     }
 
     /// Opens a browser in which the local administrator has signed in by a one-time link.
