@@ -129,6 +129,12 @@ impl Guarded {
         hub
     }
 
+    /// A person signs in.
+    async fn sign_in(&self, hub: &McpHub) {
+        let page = hub.begin_sign_in("guarded").await.unwrap();
+        hub.finish_sign_in("guarded", &self.back(&page.url, "good")).await.unwrap();
+    }
+
     /// Everything that was granted is taken back.
     async fn forget(&self, tokens: &MemoryTokens) {
         *self.counts.lock().unwrap() = "nobody".into();
@@ -192,8 +198,7 @@ async fn a_call_asks_for_the_sign_in_and_is_made_afterwards() {
     let guarded = Guarded::start().await;
     let tokens = Arc::new(MemoryTokens::default());
     let hub = guarded.hub(&tokens).await;
-    let page = hub.begin_sign_in("guarded").await.unwrap();
-    hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    guarded.sign_in(&hub).await;
     hub.ready("guarded").await.unwrap();
     let once = find(&hub, "once");
     guarded.forget(&tokens).await;
@@ -220,8 +225,7 @@ async fn a_held_call_is_not_made_again_by_a_sign_in_that_came_in_between() {
     .await;
     let tokens = Arc::new(MemoryTokens::default());
     let hub = guarded.hub(&tokens).await;
-    let page = hub.begin_sign_in("guarded").await.unwrap();
-    hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    guarded.sign_in(&hub).await;
     hub.ready("guarded").await.unwrap();
     let once = find(&hub, "once");
     let asks = call(&once, json!({})).await;
@@ -240,8 +244,7 @@ async fn a_token_that_counts_no_more_is_refreshed_once_for_all_who_wait() {
     let guarded = Guarded::start().await;
     let tokens = Arc::new(MemoryTokens::default());
     let hub = guarded.hub(&tokens).await;
-    let page = hub.begin_sign_in("guarded").await.unwrap();
-    hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    guarded.sign_in(&hub).await;
     hub.ready("guarded").await.unwrap();
     *guarded.counts.lock().unwrap() = "something newer".into();
     let once = find(&hub, "once");
@@ -286,8 +289,7 @@ async fn processes_on_one_store_refresh_a_token_once_and_see_it() {
     let guarded = Guarded::start().await;
     let tokens = Arc::new(SharedTokens::default());
     let first = guarded.hub_over(tokens.clone()).await;
-    let page = first.begin_sign_in("guarded").await.unwrap();
-    first.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    guarded.sign_in(&first).await;
     first.ready("guarded").await.unwrap();
     let second = guarded.hub_over(tokens.clone()).await;
     second.ready("guarded").await.unwrap();
@@ -328,8 +330,7 @@ async fn a_sign_in_by_another_process_brings_the_server_back() {
     let oauth = Some(OAuth::new("http://127.0.0.1:7719/back"));
     let http = Http { oauth, ..Http::new(&guarded.stage.url) };
     other.start(vec![McpServer::new("guarded", Transport::Http(http))]).await.unwrap();
-    let page = other.begin_sign_in("guarded").await.unwrap();
-    other.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
+    guarded.sign_in(&other).await;
     let came = tokio::time::timeout(std::time::Duration::from_secs(30), changed.changed()).await;
     came.expect("nobody noticed").unwrap();
     assert_eq!(shown(&call(&find(&waits, "once"), json!({})).await), "ok: in");
