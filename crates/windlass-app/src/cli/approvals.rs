@@ -11,7 +11,7 @@ use windlass::machine::{Answer, Content, Given, InterruptKind, Seq};
 use windlass::port::journal::ThreadStatus;
 
 use super::follow::{Follow, From, Sight, conclude};
-use super::{ModelFlags, OutputFlags, PlaceFlags};
+use super::{ListFlags, ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::{Console, first_line, shown};
 use crate::editor::{Edited, edit};
 use crate::place::{Ask, Consent, Ground, Place, local, now};
@@ -44,11 +44,8 @@ enum Command {
         /// At most so many
         #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
         limit: usize,
-        /// Print a line of JSON for each
-        #[arg(long)]
-        json: bool,
         #[command(flatten)]
-        place: PlaceFlags,
+        list: ListFlags,
     },
     /// Show all of what one asks
     Show {
@@ -124,7 +121,7 @@ struct GoOn {
 /// Runs `approvals`.
 pub async fn run(console: &Console, args: &ApprovalsArgs) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::List { limit, json, place } => {
+        Command::List { limit, list: ListFlags { json, place } } => {
             let place = open(console, place).await?;
             list(console, &place, (*limit).max(1), *json).await?;
             Ok(Exit::Done)

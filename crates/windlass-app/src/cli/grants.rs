@@ -5,7 +5,7 @@ use serde_json::json;
 use windlass::GrantDraft;
 use windlass::machine::{Condition, Grant, Predicate, ToolName};
 
-use super::{ModelFlags, PlaceFlags};
+use super::{ListFlags, ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place, local, now};
 use crate::policy::Length;
@@ -22,13 +22,7 @@ pub struct GrantsArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List them
-    List {
-        /// Print a line of JSON for each
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        place: PlaceFlags,
-    },
+    List(ListFlags),
     /// Let calls of a tool run without asking
     Add {
         /// The tool
@@ -57,7 +51,9 @@ enum Command {
 /// Runs `grants`.
 pub async fn run(console: &Console, args: &GrantsArgs) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::List { json, place } => list(console, &open(console, place).await?, *json).await?,
+        Command::List(ListFlags { json, place }) => {
+            list(console, &open(console, place).await?, *json).await?
+        }
         Command::Add { tool, when, count, lasts, place } => {
             let place = open(console, place).await?;
             let by = local().principal;

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass::adapter::mcp::{Health, McpServer, ServerStatus, Transport};
 
-use super::{ModelFlags, PlaceFlags};
+use super::{ListFlags, ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place};
 use crate::servers::{self, Back, Page, Servers, Which};
@@ -27,22 +27,13 @@ pub struct McpArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the servers that are configured
-    List {
-        /// Print a line of JSON for each
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        place: PlaceFlags,
-    },
+    List(ListFlags),
     /// Reach the servers, and say what they have and what they say
     Test {
         /// Only this one
         name: Option<String>,
-        /// Print a line of JSON for each
-        #[arg(long)]
-        json: bool,
         #[command(flatten)]
-        place: PlaceFlags,
+        list: ListFlags,
     },
     /// Write a server into a configuration file
     Add(write::AddArgs),
@@ -57,18 +48,18 @@ enum Command {
 /// Runs `mcp`.
 pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::List { json, place } => {
+        Command::List(ListFlags { json, place }) => {
             let servers = configured(console, place)?;
             for server in &servers {
                 list(console, server, *json);
             }
             if servers.is_empty() {
                 console.note("no servers are configured");
-                console.hint("a table `[mcp.NAME]` in the configuration names one, by `command` or `url`");
+                console.hint("`windlass mcp add --help` says how one is added");
             }
             Ok(Exit::Done)
         }
-        Command::Test { name, json, place } => {
+        Command::Test { name, list: ListFlags { json, place } } => {
             let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
             let known = servers::configured(&ground.settings, Page::USUAL)?;
             if let Some(name) = name

@@ -83,7 +83,7 @@ enum Command {
     Policy(policy::PolicyArgs),
     /// List, show and try the tools that agents have
     Tools(tools::ToolsArgs),
-    /// List and test the tool servers that are configured
+    /// List, add, remove and test tool servers, and sign in there
     Mcp(mcp::McpArgs),
     /// Let a folder's `windlass.toml` and `windlass.policy.toml` count
     Trust(trust::TrustArgs),
@@ -91,6 +91,16 @@ enum Command {
     Admin(admin::AdminArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+}
+
+/// What lists take.
+#[derive(Args, Debug)]
+pub struct ListFlags {
+    /// Print a line of JSON for each
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub place: PlaceFlags,
 }
 
 /// Where to work.

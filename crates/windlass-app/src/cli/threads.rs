@@ -11,7 +11,7 @@ use windlass::Status;
 use windlass::machine::{RunStatus, ThreadId, Timestamp};
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
-use super::{ModelFlags, PlaceFlags};
+use super::{ListFlags, ModelFlags, PlaceFlags};
 use crate::console::{Console, first_line, shown, shown_line, tame_json};
 use crate::place::{Ask, Ground, Place, now};
 use crate::trouble::{Exit, Trouble};
@@ -34,11 +34,8 @@ enum Command {
         /// At most so many
         #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
         limit: usize,
-        /// Print a line of JSON for each
-        #[arg(long)]
-        json: bool,
         #[command(flatten)]
-        place: PlaceFlags,
+        list: ListFlags,
     },
     /// Show what was said and done
     Show {
@@ -77,7 +74,7 @@ enum Command {
 /// Runs `threads`.
 pub async fn run(console: &Console, args: &ThreadsArgs) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::List { limit, json, place } => {
+        Command::List { limit, list: ListFlags { json, place } } => {
             let place = open(console, place).await?;
             let query = ThreadQuery { limit: (*limit).max(1), ..ThreadQuery::default() };
             list(console, &place.engine.threads(&query).await?, *json);

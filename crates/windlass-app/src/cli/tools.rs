@@ -10,7 +10,7 @@ use windlass::machine::{ToolName, Verdict};
 use windlass::port::tool::OutputPart;
 use windlass::{Consent, OfferedTool, Trial, TrialResult, Tried};
 
-use super::{ModelFlags, PlaceFlags};
+use super::{ListFlags, ModelFlags, PlaceFlags};
 use crate::console::{Console, shown, shown_line};
 use crate::place::{Ask, Ground, Place, local};
 use crate::policy::{Length, word};
@@ -36,13 +36,7 @@ pub struct ToolsArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the tools: what agents get with every request, what they load, and what they cannot have and why
-    List {
-        /// Print a line of JSON for each
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        place: PlaceFlags,
-    },
+    List(ListFlags),
     /// Show a tool: what it does, what it takes, and what the rules say of it
     Show {
         /// The tool
@@ -80,7 +74,7 @@ enum Command {
 /// Runs `tools`.
 pub async fn run(console: &Console, args: &ToolsArgs) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::List { json, place } => {
+        Command::List(ListFlags { json, place }) => {
             let place = open(console, place).await?;
             for listed in toolbox::list(&place.engine, &place.ground.settings) {
                 list(console, &listed, *json);

@@ -436,10 +436,17 @@ pub async fn text_of(engine: &Engine, message: &Message) -> Result<String, Engin
     Ok(all)
 }
 
+/// What a call came to, in words; what the engine itself says to models stands in an object.
 fn plain(content: &[Block]) -> String {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Refusal {
+        error: String,
+    }
     let texts = content.iter().filter_map(|block| match block {
         Block::Text { text: Content::Inline(text), .. } => Some(text.as_str()),
         _ => None, // tidy: only inline text fits a line
     });
-    texts.collect()
+    let text: String = texts.collect();
+    serde_json::from_str::<Refusal>(&text).map_or(text, |refusal| refusal.error)
 }

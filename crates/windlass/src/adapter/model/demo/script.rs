@@ -63,7 +63,7 @@ pub(super) fn next(call: &ModelCall) -> Turn {
         );
     };
     if found.error {
-        return Turn::say(format!("I could not list the files: {}", first_line(&shown(call, found))));
+        return Turn::say(format!("I could not list the files: {}", why(call, found)));
     }
     let listing = shown(call, found);
     let Some((input, path)) = files.iter().find_map(|name| Some((name, existing(&listing, name)?))) else {
@@ -76,7 +76,7 @@ pub(super) fn next(call: &ModelCall) -> Turn {
         return Turn::call(format!("Now I read `{input}`."), "Read", json!({"file_path": path}));
     };
     if read.error {
-        return Turn::say(format!("I could not read `{input}`: {}", first_line(&shown(call, read))));
+        return Turn::say(format!("I could not read `{input}`: {}", why(call, read)));
     }
     let insights = insight::about(input, &insight::without_line_numbers(&shown(call, read)));
     let list: String = insights.iter().map(|insight| format!("- {insight}\n")).collect();
@@ -94,7 +94,7 @@ pub(super) fn next(call: &ModelCall) -> Turn {
         None => Turn::say(format!("I have no `Write` tool, so here is what `{output}` would say:\n{list}")),
         Some(written) if written.error => Turn::say(format!(
             "`{output}` was not written: {}\nThis is what it would have said:\n{list}",
-            first_line(&shown(call, written))
+            why(call, written)
         )),
         Some(_) => Turn::say(format!("Done. `{output}` now holds three facts about `{input}`:\n{list}")),
     }
@@ -117,6 +117,13 @@ fn said(call: &ModelCall, message: &Message) -> String {
 
 fn shown(call: &ModelCall, result: &ToolResult) -> String {
     texts(call, &result.content)
+}
+
+/// What went wrong with a call; what the engine itself says stands in an object.
+fn why(call: &ModelCall, result: &ToolResult) -> String {
+    let text = shown(call, result);
+    let said: Option<Value> = serde_json::from_str(&text).ok();
+    first_line(said.as_ref().and_then(|said| said["error"].as_str()).unwrap_or(&text)).to_owned()
 }
 
 fn texts(call: &ModelCall, blocks: &[Block]) -> String {
