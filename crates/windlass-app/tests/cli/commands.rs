@@ -19,7 +19,7 @@ fn configured(user: &User, bash: &str) {
     user.configure(&format!("[tools.bash]\n{bash}\n"));
 }
 
-// rows: LM-T1
+// rows: LM-G12, LM-T1
 #[test]
 fn commands_are_off_until_the_configuration_turns_them_on() {
     let user = User::new();

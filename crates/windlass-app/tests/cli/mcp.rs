@@ -33,7 +33,7 @@ fn servers_are_listed_and_tested() {
     assert!(unknown.err.contains("no server named `git` is configured"), "{unknown:?}");
 }
 
-// rows: SK-A12
+// rows: LM-G13, SK-A12
 #[test]
 fn a_run_starts_without_a_server_that_is_away_unless_it_is_required() {
     let user = User::new();

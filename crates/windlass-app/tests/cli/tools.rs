@@ -80,7 +80,8 @@ fn a_trial_call_goes_by_the_rules_and_leaves_no_conversation() {
 fn a_run_in_a_mode_that_changes_nothing_changes_nothing() {
     let user = User::new();
     let run = |more: &[&str]| user.run(&[&["run", super::TASK, "--yes"], more].concat());
-    run(&["--mode", "plan"]).exits(0);
+    let planned = run(&["--mode", "plan"]).exits(0);
+    assert!(planned.err.contains("✗ refused: Not run: the mode `plan` changes nothing."), "{}", planned.err);
     assert_eq!(user.read("insights.md"), "");
     let events = user.events();
     let told = events.iter().filter(|event| event["type"] == "tool.finished" && event["error"] == true);
