@@ -73,6 +73,11 @@ impl Far {
         self.world.calls.lock().unwrap().clone()
     }
 
+    /// How many tokens were given out.
+    pub fn given(&self) -> u32 {
+        *self.world.given.lock().unwrap()
+    }
+
     /// What a browser is sent back with from a page of the sign-in: the path and query for the address that it names.
     pub fn back(&self, page: &str) -> String {
         let state = value(page, "state");
