@@ -26,27 +26,26 @@ pub type Opened = Arc<SetOnce<Arc<Integrations>>>;
 
 /// The tools of servers, those arguments hidden that the settings name.
 pub fn hidden(inner: Arc<dyn ToolSource>, settings: &Settings, opened: &Opened) -> Arc<dyn ToolSource> {
-    let is_known = |provider: &str, server: &str| {
-        let is_known = settings.mcp.contains_key(server);
-        if !is_known {
-            tracing::warn!(
-                server,
-                "`[integrations.{provider}]` fills in nothing: there is no `[mcp.{server}]` in the settings"
-            );
-        }
-        is_known
-    };
-    let tables = settings.integrations.iter().filter(|(provider, table)| is_known(provider, &table.server));
-    let rules = tables.map(|(provider, table)| {
-        let from =
-            Filled { provider: provider.clone(), parts: table.arguments.clone(), opened: opened.clone() };
+    let rules = rules(settings, opened);
+    if rules.is_empty() { inner } else { Arc::new(HiddenSource::new(inner, rules)) }
+}
+
+fn rules(settings: &Settings, opened: &Opened) -> Vec<Hidden> {
+    let mut rules = Vec::new();
+    for (provider, table) in &settings.integrations {
         let ConnectedFile { server, tools, arguments } = table.clone();
-        Hidden { server, tools, arguments: arguments.into_keys().collect(), from: Arc::new(from) }
-    });
-    match rules.collect::<Vec<_>>() {
-        none if none.is_empty() => inner,
-        rules => Arc::new(HiddenSource::new(inner, rules)),
+        if !settings.mcp.contains_key(&server) {
+            tracing::warn!(
+                "`[integrations.{provider}]` fills in nothing: the settings have no `[mcp.{server}]`; name the server \
+                 there, or take the table out"
+            );
+            continue;
+        }
+        let names = arguments.keys().cloned().collect();
+        let from = Filled { provider: provider.clone(), parts: arguments, opened: opened.clone() };
+        rules.push(Hidden { server, tools, arguments: names, from: Arc::new(from) });
     }
+    rules
 }
 
 /// The arguments of one provider's tools.
@@ -78,7 +77,8 @@ impl HiddenArguments for Filled {
         let mut values = BTreeMap::new();
         for (name, part) in &self.parts {
             let value = value(part, &it, credential);
-            let value = value.map_err(|why| format!("The {} integration: {why}. Ask an administrator", self.title()))?;
+            let value = value
+                .map_err(|why| format!("The {} integration: {why}. Ask an administrator", self.title()))?;
             values.extend(value.map(|value| (name.clone(), value)));
         }
         Ok(values)
@@ -108,8 +108,8 @@ fn value(part: &Part, it: &Integration, credential: Option<&str>) -> Result<Opti
         Part::Credential(name) => {
             let Some(credential) = credential else { return Ok(None) };
             let credentials = serde_json::from_str::<Map<String, Value>>(credential);
-            let credentials = credentials
-                .map_err(|_| format!("its credentials are no JSON object with `{name}` in it"))?;
+            let credentials =
+                credentials.map_err(|_| format!("its credentials are no JSON object with `{name}` in it"))?;
             text(credentials.get(name), &format!("`{name}` of its credentials"))
         }
     }
@@ -135,7 +135,8 @@ mod tests {
     use super::*;
 
     fn integration() -> Integration {
-        let metadata = json!({ "url": "https://ci", "port": 8080, "tls": true, "none": null, "all": [1], "deep": {} });
+        let metadata =
+            json!({ "url": "https://ci", "port": 8080, "tls": true, "none": null, "all": [1], "deep": {} });
         Integration {
             id: "int_1".into(),
             provider: "jenkins".into(),
@@ -149,15 +150,29 @@ mod tests {
     }
 
     #[test]
+    fn only_servers_of_the_settings_are_given_anything() {
+        let file = "[mcp.ci]\ncommand = 'ci'\n[integrations.jenkins]\nserver = 'ci'\narguments = { a = 'settings.a' }\n\
+                    [integrations.gitlab]\nserver = 'added'\narguments = { b = 'settings.b' }\n";
+        let file = crate::config::parse(std::path::Path::new("windlass.toml"), file).unwrap();
+        let settings = Settings::resolve(vec![file], Default::default(), &|_| None).unwrap();
+        let found: Vec<_> =
+            rules(&settings, &Opened::default()).into_iter().map(|rule| rule.server).collect();
+        assert_eq!(found, ["ci"]);
+    }
+
+    #[test]
     fn a_part_is_a_text_or_said_with_its_name_and_kind() {
-        let told = |part: &str, credential: Option<&str>| {
-            match value(&Part::try_from(part.to_owned()).unwrap(), &integration(), credential) {
-                Ok(value) => value.map_or("nothing".to_owned(), |value| value.expose().to_owned()),
-                Err(why) => format!("! {why}"),
-            }
+        let told = |part: &str, credential: Option<&str>| match value(
+            &Part::try_from(part.to_owned()).unwrap(),
+            &integration(),
+            credential,
+        ) {
+            Ok(value) => value.map_or("nothing".to_owned(), |value| value.expose().to_owned()),
+            Err(why) => format!("! {why}"),
         };
         assert_eq!(told("credentials_ref", None), "jenkins-cred-1");
-        let settings = ["url", "port", "tls", "none", "absent"].map(|name| told(&format!("settings.{name}"), None));
+        let settings =
+            ["url", "port", "tls", "none", "absent"].map(|name| told(&format!("settings.{name}"), None));
         assert_eq!(settings, ["https://ci", "8080", "true", "nothing", "nothing"]);
         assert!(told("settings.all", None).starts_with("! its setting `all` is a list"));
         assert!(told("settings.deep", None).starts_with("! its setting `deep` is an object"));
@@ -165,9 +180,15 @@ mod tests {
         let credentials = ["token", "pin"].map(|name| told(&format!("credentials.{name}"), credentials));
         assert_eq!(credentials, ["SENTINEL", "7"]);
         let pair = told("credentials.pair", Some(r#"{"pair": ["SENTINEL"]}"#));
-        assert!(pair.starts_with("! `pair` of its credentials is a list") && !pair.contains("SENTINEL"), "{pair}");
+        assert!(
+            pair.starts_with("! `pair` of its credentials is a list") && !pair.contains("SENTINEL"),
+            "{pair}"
+        );
         let bare = told("credentials.token", Some("SENTINEL"));
-        assert!(bare.starts_with("! its credentials are no JSON object") && !bare.contains("SENTINEL"), "{bare}");
+        assert!(
+            bare.starts_with("! its credentials are no JSON object") && !bare.contains("SENTINEL"),
+            "{bare}"
+        );
         assert_eq!(told("credentials.token", None), "nothing");
     }
 }

@@ -10,9 +10,9 @@ mod look;
 mod page;
 mod sampling;
 mod sign_in;
-mod tokens;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -148,8 +148,7 @@ impl Servers {
         let added = added::list(&*records, &vault).await?;
         let mut known = known::recalled(&*records).await?;
         // A server that is there no more keeps no names from others.
-        let is_there =
-            |name: &str| settings.mcp.contains_key(name) || added.iter().any(|it| it.name == name);
+        let is_there = |name: &str| settings.mcp.contains_key(name) || added.iter().any(|it| it.name == name);
         known.retain(|known| is_there(&known.server));
         let has_url = |it: &Kept| it.draft.as_ref().is_some_and(|draft| draft.url.is_some());
         let signs_in = settings.mcp.values().any(|it| it.signs_in()) || added.iter().any(has_url);
@@ -331,7 +330,9 @@ impl Servers {
                 return Err("the settings have one of this name".to_owned());
             }
             if draft.command.is_some() && self.settings.server.mcp_commands != Some(true) {
-                return Err("it is a program, and `[server] mcp_commands` does not let it be started".to_owned());
+                return Err(
+                    "it is a program, and `[server] mcp_commands` does not let it be started".to_owned()
+                );
             }
             let server = draft.server(&self.back, &self.settings.outbound.reach())?;
             self.hub.put(server).map_err(|error| error.to_string())

@@ -61,7 +61,12 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
             let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
             let servers = &ground.settings.mcp;
             for (name, server) in servers {
-                list(console, &server.without_secrets(name, Page::USUAL)?, server.enabled.unwrap_or(true), *json);
+                list(
+                    console,
+                    &server.without_secrets(name, Page::USUAL)?,
+                    server.enabled.unwrap_or(true),
+                    *json,
+                );
             }
             if servers.is_empty() {
                 console.note("no servers are configured");

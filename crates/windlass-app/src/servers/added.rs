@@ -120,7 +120,9 @@ impl Draft {
                     );
                 };
                 // What its name resolves to is judged at each connection.
-                reach.judge(&parsed, None).map_err(|refusal| format!("`url` may not be called: {refusal}"))?;
+                reach
+                    .judge(&parsed, None)
+                    .map_err(|refusal| format!("`url` may not be called: {refusal}"))?;
                 let says_who = self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
                 let oauth = (!says_who).then(|| OAuth {
                     client_id: self.client_id.clone(),

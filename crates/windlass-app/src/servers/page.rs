@@ -16,8 +16,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use windlass::adapter::mcp::SignInReturn;
 
-use super::sign_in::{BegunBy, OpenSignIn, SignInError};
 use super::Servers;
+use super::sign_in::{BegunBy, OpenSignIn, SignInError};
 use crate::console::first_line;
 use crate::page::{escaped, page};
 use crate::place::local;
@@ -153,7 +153,9 @@ pub fn question(open: &OpenSignIn, owner: Option<&str>, back: &SignInReturn) -> 
         (BegunBy::Oneself, _) => "You have begun this sign-in.".to_owned(),
         (BegunBy::Call(_), Some(owner)) => {
             let owner = escaped(owner);
-            format!("A call in a conversation of <b>{owner}</b> has begun this sign-in, who could see its address.")
+            format!(
+                "A call in a conversation of <b>{owner}</b> has begun this sign-in, who could see its address."
+            )
         }
         (BegunBy::Call(_), None) => "A call in somebody's conversation has begun this sign-in.".to_owned(),
     };

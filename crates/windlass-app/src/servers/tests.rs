@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass::adapter::memory::MemoryStore;
 use windlass::adapter::mcp::TokenStore as _;
+use windlass::adapter::memory::MemoryStore;
 use windlass::port::records::Record;
 
 use super::*;

@@ -66,6 +66,15 @@ async fn wait(server: &Server, key: &str, run: &str) -> Value {
     server.get(&format!("/api/v1/runs/{run}/wait"), key).await.is(StatusCode::OK).body
 }
 
+/// Has somebody sign in, so that the tool is known, and takes it back again.
+async fn known_by_now(server: &Server, key: &str, far: &Far) {
+    state(server, key, "guarded", "needs_sign_in").await;
+    let page = begin(server, key).await;
+    confirm(server, key, &far.back(&page)).await.is(StatusCode::OK);
+    state(server, key, "guarded", "connected").await;
+    far.takes_back();
+}
+
 /// Where a terminal says that somebody is to sign in, and before it where a browser comes back to from there.
 fn offered(login: &mut Child) -> (String, String) {
     let mut lines = BufReader::new(login.stdout.take().unwrap()).lines();
@@ -154,7 +163,7 @@ async fn a_link_that_somebody_follows_signs_nobody_in() {
     let server = serve(&model, guarded(&far), free_port());
     let boss = server.key(&[]);
     let ann = server.key(&["--user", &server.add_user("ann@example.com", &[])]);
-    state(&server, &boss, "guarded", "needs_sign_in").await;
+    known_by_now(&server, &boss, &far).await;
     let sent =
         server.post("/api/v1/runs", &ann, &json!({"message": "do it"})).await.is(StatusCode::CREATED).body;
     let run = sent["run"].as_str().unwrap().to_owned();
@@ -171,7 +180,7 @@ async fn a_link_that_somebody_follows_signs_nobody_in() {
     let post = || admin.bare(Method::POST, CALLBACK).header("content-type", FORM).body(brought.clone());
     answer(post()).await.is_problem(403, "cross_site");
     answer(post().header("origin", "https://evil.example.com")).await.is_problem(403, "forbidden");
-    assert_eq!(far.given(), 0);
+    assert_eq!(far.given(), 1);
     state(&server, &boss, "guarded", "needs_sign_in").await;
     // The page's own button is another thing.
     answer(post().header("origin", &server.address)).await.is(StatusCode::OK);
@@ -184,11 +193,7 @@ async fn a_call_goes_on_after_a_sign_in_that_no_server_saw() {
     let (far, model, port) = (Far::guarded().await, model(), free_port());
     let server = serve(&model, guarded(&far), port);
     let boss = server.key(&[]);
-    state(&server, &boss, "guarded", "needs_sign_in").await;
-    let page = begin(&server, &boss).await;
-    confirm(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
-    state(&server, &boss, "guarded", "connected").await;
-    far.takes_back();
+    known_by_now(&server, &boss, &far).await;
     let sent =
         server.post("/api/v1/runs", &boss, &json!({"message": "do it"})).await.is(StatusCode::CREATED).body;
     let run = sent["run"].as_str().unwrap().to_owned();
@@ -301,14 +306,18 @@ async fn a_server_that_is_down_at_a_start_shows_its_tools_as_they_were() {
 async fn a_client_brings_a_server_along_for_one_run() {
     let far = Far::open().await;
     let user = User::new();
-    user.configure(&format!("[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [{}]\n", far.port));
+    user.configure(&format!(
+        "[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [{}]\n[server.limits]\nruns_per_user = 1\n",
+        far.port
+    ));
     let server = serve(&model(), user, 0);
     let boss = server.key(&[]);
-    let invoke = |port: u16, key: &str| {
+    let invoke_in = |session: &str, port: u16, key: &str| {
         let tool = json!({"type": "mcp", "name": "crm", "base_url": format!("http://127.0.0.1:{port}/mcp"), "api_key": key});
-        let body = json!({"message": "do it", "session_id": "own", "tools": [tool], "llm_config": {}});
+        let body = json!({"message": "do it", "session_id": session, "tools": [tool], "llm_config": {}});
         server.request(Method::POST, "/zeus/api/agent/invoke").bearer_auth(&boss).json(&body)
     };
+    let invoke = |port: u16, key: &str| invoke_in("own", port, key);
     // What the settings let nobody call is not called for a client either.
     answer(invoke(1, "x")).await.is_problem(422, "invalid");
     let stream = answer(invoke(far.port, "SENTINEL")).await.is(StatusCode::OK);
@@ -316,6 +325,10 @@ async fn a_client_brings_a_server_along_for_one_run() {
     let paused = wait(&server, &boss, &run).await;
     let asked = &paused["meta"]["interrupts"][0];
     assert_eq!(asked["tool"], "once", "{paused:#}");
+    // Where there is no room for a run, nobody is called for it.
+    let before = far.asked();
+    answer(invoke_in("another", far.port, "x")).await.is_problem(429, "too_many_runs");
+    assert_eq!(far.asked(), before);
     let path = format!("/api/v1/interrupts/{}/answer", asked["interrupt"].as_str().unwrap());
     server.post(&path, &boss, &json!({"answer": {"kind": "approve"}})).await.is(StatusCode::OK);
     let done = wait(&server, &boss, &run).await;

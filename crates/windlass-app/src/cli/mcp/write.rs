@@ -280,9 +280,9 @@ mod tests {
         let new = folder.path().join("new.toml");
         replace(&new, "c").unwrap();
         assert_eq!((fs::read_to_string(&new).unwrap(), mode(&new)), ("c".to_owned(), 0o600));
-        let drafts = fs::read_dir(folder.path()).unwrap().filter(|file| {
-            file.as_ref().unwrap().file_name().to_string_lossy().contains("toml.")
-        });
+        let drafts = fs::read_dir(folder.path())
+            .unwrap()
+            .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().contains("toml."));
         assert_eq!(drafts.count(), 0);
     }
 

@@ -147,6 +147,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_a_client_gives_a_server_is_not_said_back() {
+        let tool =
+            json!({"name": "crm", "base_url": "https://a/", "api_key": "x", "headers": {"X-Tenant": "7"}});
+        let Value::Object(tool) = tool else { panic!("no object") };
+        let servers = read(vec![tool]).unwrap();
+        let mut secrets: Vec<_> = servers[0].secrets.0.iter().map(Secret::expose).collect();
+        secrets.sort_unstable();
+        assert_eq!(secrets, ["7", "Bearer x"]);
+    }
+
     // rows: ZE-E13
     #[test]
     fn a_client_brings_servers_of_one_kind_and_others_are_refused_by_name() {
