@@ -1,7 +1,8 @@
 //! What tools need of a workspace's integration, filled in when they are called: they are offered only where the system
 //! is connected and its integration active. (SK-P14, SK-A13)
 //!
-//! Which arguments those are, the settings say; this gives the values to the library, which takes them to the tool.
+//! Which arguments those are, the settings say; this gives the values to the library, which takes them to the tool. Only
+//! servers of the settings get any: what an administrator adds is not what the table's author had in mind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,17 +26,26 @@ pub type Opened = Arc<SetOnce<Arc<Integrations>>>;
 
 /// The tools of servers, those arguments hidden that the settings name.
 pub fn hidden(inner: Arc<dyn ToolSource>, settings: &Settings, opened: &Opened) -> Arc<dyn ToolSource> {
-    let tables = &settings.integrations;
-    if tables.is_empty() {
-        return inner;
-    }
-    let rules = tables.iter().map(|(provider, table)| {
-        let from =
-            Filled { provider: provider.clone(), parts: table.arguments.clone(), opened: opened.clone() };
+    let rules = rules(settings, opened);
+    if rules.is_empty() { inner } else { Arc::new(HiddenSource::new(inner, rules)) }
+}
+
+fn rules(settings: &Settings, opened: &Opened) -> Vec<Hidden> {
+    let mut rules = Vec::new();
+    for (provider, table) in &settings.integrations {
         let ConnectedFile { server, tools, arguments } = table.clone();
-        Hidden { server, tools, arguments: arguments.into_keys().collect(), from: Arc::new(from) }
-    });
-    Arc::new(HiddenSource::new(inner, rules.collect()))
+        if !settings.mcp.contains_key(&server) {
+            tracing::warn!(
+                "`[integrations.{provider}]` fills in nothing: the settings have no `[mcp.{server}]`; name the server \
+                 there, or take the table out"
+            );
+            continue;
+        }
+        let names = arguments.keys().cloned().collect();
+        let from = Filled { provider: provider.clone(), parts: arguments, opened: opened.clone() };
+        rules.push(Hidden { server, tools, arguments: names, from: Arc::new(from) });
+    }
+    rules
 }
 
 /// The arguments of one provider's tools.
@@ -63,10 +73,15 @@ impl HiddenArguments for Filled {
         let active = found.into_iter().find(|it| it.status == IntegrationStatus::Active);
         let it = active.ok_or_else(|| self.missing())?;
         let credential = integrations.credential(&it).await.map_err(|error| unread(&error))?;
-        let credentials = credential.and_then(|text| serde_json::from_str(text.expose()).ok());
-        let credentials: Map<String, Value> = credentials.unwrap_or_default();
-        let parts = self.parts.iter();
-        Ok(parts.filter_map(|(name, part)| Some((name.clone(), value(part, &it, &credentials)?))).collect())
+        let credential = credential.as_ref().map(|credential| credential.expose());
+        let mut values = BTreeMap::new();
+        for (name, part) in &self.parts {
+            let value = value(part, &it, credential);
+            let value = value
+                .map_err(|why| format!("The {} integration: {why}. Ask an administrator", self.title()))?;
+            values.extend(value.map(|value| (name.clone(), value)));
+        }
+        Ok(values)
     }
 }
 
@@ -85,11 +100,95 @@ impl Filled {
     }
 }
 
-fn value(part: &Part, it: &Integration, credentials: &Map<String, Value>) -> Option<Secret> {
-    let text = match part {
-        Part::CredentialsRef => it.credentials_ref.as_deref(),
-        Part::Setting(name) => it.metadata.get(name).and_then(Value::as_str),
-        Part::Credential(name) => credentials.get(name).and_then(Value::as_str),
+/// The value of a part; `None` where there is none. The error names the part and what it is, without its value.
+fn value(part: &Part, it: &Integration, credential: Option<&str>) -> Result<Option<Secret>, String> {
+    match part {
+        Part::CredentialsRef => Ok(it.credentials_ref.as_deref().map(Secret::new)),
+        Part::Setting(name) => text(it.metadata.get(name), &format!("its setting `{name}`")),
+        Part::Credential(name) => {
+            let Some(credential) = credential else { return Ok(None) };
+            let credentials = serde_json::from_str::<Map<String, Value>>(credential);
+            let credentials =
+                credentials.map_err(|_| format!("its credentials are no JSON object with `{name}` in it"))?;
+            text(credentials.get(name), &format!("`{name}` of its credentials"))
+        }
+    }
+}
+
+/// A value as a tool gets it.
+fn text(value: Option<&Value>, what: &str) -> Result<Option<Secret>, String> {
+    let kind = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => return Ok(Some(Secret::new(text.as_str()))),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => return Ok(Some(Secret::new(value.to_string()))),
+        Some(Value::Array(_)) => "a list",
+        Some(Value::Object(_)) => "an object",
     };
-    text.map(Secret::new)
+    Err(format!("{what} is {kind}, which no argument can be filled in with"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass::machine::Timestamp;
+
+    use super::*;
+
+    fn integration() -> Integration {
+        let metadata =
+            json!({ "url": "https://ci", "port": 8080, "tls": true, "none": null, "all": [1], "deep": {} });
+        Integration {
+            id: "int_1".into(),
+            provider: "jenkins".into(),
+            name: "CI".into(),
+            metadata: metadata.as_object().unwrap().clone(),
+            credentials_ref: Some("jenkins-cred-1".into()),
+            status: IntegrationStatus::Active,
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+        }
+    }
+
+    #[test]
+    fn only_servers_of_the_settings_are_given_anything() {
+        let file = "[mcp.ci]\ncommand = 'ci'\n[integrations.jenkins]\nserver = 'ci'\narguments = { a = 'settings.a' }\n\
+                    [integrations.gitlab]\nserver = 'added'\narguments = { b = 'settings.b' }\n";
+        let file = crate::config::parse(std::path::Path::new("windlass.toml"), file).unwrap();
+        let settings = Settings::resolve(vec![file], Default::default(), &|_| None).unwrap();
+        let found: Vec<_> =
+            rules(&settings, &Opened::default()).into_iter().map(|rule| rule.server).collect();
+        assert_eq!(found, ["ci"]);
+    }
+
+    #[test]
+    fn a_part_is_a_text_or_said_with_its_name_and_kind() {
+        let told = |part: &str, credential: Option<&str>| match value(
+            &Part::try_from(part.to_owned()).unwrap(),
+            &integration(),
+            credential,
+        ) {
+            Ok(value) => value.map_or("nothing".to_owned(), |value| value.expose().to_owned()),
+            Err(why) => format!("! {why}"),
+        };
+        assert_eq!(told("credentials_ref", None), "jenkins-cred-1");
+        let settings =
+            ["url", "port", "tls", "none", "absent"].map(|name| told(&format!("settings.{name}"), None));
+        assert_eq!(settings, ["https://ci", "8080", "true", "nothing", "nothing"]);
+        assert!(told("settings.all", None).starts_with("! its setting `all` is a list"));
+        assert!(told("settings.deep", None).starts_with("! its setting `deep` is an object"));
+        let credentials = Some(r#"{"token": "SENTINEL", "pin": 7, "pair": ["SENTINEL"]}"#);
+        let credentials = ["token", "pin"].map(|name| told(&format!("credentials.{name}"), credentials));
+        assert_eq!(credentials, ["SENTINEL", "7"]);
+        let pair = told("credentials.pair", Some(r#"{"pair": ["SENTINEL"]}"#));
+        assert!(
+            pair.starts_with("! `pair` of its credentials is a list") && !pair.contains("SENTINEL"),
+            "{pair}"
+        );
+        let bare = told("credentials.token", Some("SENTINEL"));
+        assert!(
+            bare.starts_with("! its credentials are no JSON object") && !bare.contains("SENTINEL"),
+            "{bare}"
+        );
+        assert_eq!(told("credentials.token", None), "nothing");
+    }
 }

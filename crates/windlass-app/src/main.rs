@@ -11,6 +11,7 @@ mod http;
 mod integration;
 mod keyboard;
 mod outside;
+mod page;
 mod paths;
 mod place;
 mod policy;

@@ -6,29 +6,34 @@
 
 mod added;
 mod known;
+mod look;
 mod page;
 mod sampling;
 mod sign_in;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock};
 
+use tokio::sync::Mutex;
 use windlass::Engine;
-use windlass::adapter::mcp::{Health, HubConfig, McpError, McpHub, McpServer};
-use windlass::machine::Digest;
+use windlass::adapter::mcp::{HubConfig, McpError, McpHub, McpServer};
 use windlass::port::clock::Clock;
-use windlass::port::records::{RecordError, Records};
-use windlass::port::tool::ToolSource;
+use windlass::port::journal::StoreError;
+use windlass::port::records::{Expect, RecordChange, RecordError, Records};
 use windlass::tool::Registry;
 
-use self::added::Added;
 pub use self::added::Draft;
-pub use self::page::Page;
+use self::added::{Added, Kept};
+pub use self::page::{Ended, Page, question};
 use self::sampling::EngineSampling;
-pub use self::sign_in::SignInError;
+pub use self::sign_in::{BegunBy, SignInError};
 use self::tokens::SealedTokens;
+use crate::account::Accounts;
+use crate::account::audit::Note;
 use crate::config::Settings;
 use crate::trouble::Trouble;
 use crate::vault::Vault;
@@ -37,8 +42,6 @@ use crate::vault::Vault;
 pub const TEST_MS: u64 = 60_000;
 /// How long a start waits for servers that it does not require. Their tools come when they answer.
 const START_MS: u64 = 5_000;
-/// How often it is looked whether another process has changed anything, or a server has come back.
-const LOOK_EVERY_MS: u64 = 1_000;
 
 /// Where browsers come back to from signing in.
 #[derive(Clone, Debug)]
@@ -74,8 +77,21 @@ pub struct Servers {
     tokens: Arc<SealedTokens>,
     sampling: Arc<EngineSampling>,
     engine: OnceLock<Engine>,
-    /// The added servers that are in the hub, by what they were read as.
-    added: Mutex<BTreeMap<String, Digest>>,
+    /// Whether this process stays, and so finishes what it begins.
+    stays: bool,
+    /// The one server that it is for; `None`: all of them.
+    only: Option<String>,
+    /// The added servers as they were taken in. Held while they are read, so that what was read is what counts.
+    added: Mutex<BTreeMap<String, TakenIn>>,
+}
+
+/// An added server as it was taken in.
+#[derive(Clone, Copy, Debug)]
+struct TakenIn {
+    /// Which version of it.
+    version: u64,
+    /// Whether it is in the hub. One that cannot be used is not, which was said once.
+    is_in: bool,
 }
 
 /// The servers that are configured, with their secrets read.
@@ -132,11 +148,11 @@ impl Servers {
         let added = added::list(&*records, &vault).await?;
         let mut known = known::recalled(&*records).await?;
         // A server that is there no more keeps no names from others.
-        let is_there =
-            |name: &str| settings.mcp.contains_key(name) || added.iter().any(|it| it.draft.name == name);
+        let is_there = |name: &str| settings.mcp.contains_key(name) || added.iter().any(|it| it.name == name);
         known.retain(|known| is_there(&known.server));
-        let signs_in =
-            settings.mcp.values().any(|it| it.signs_in()) || added.iter().any(|it| it.draft.url.is_some());
+        let has_url = |it: &Kept| it.draft.as_ref().is_some_and(|draft| draft.url.is_some());
+        let signs_in = settings.mcp.values().any(|it| it.signs_in()) || added.iter().any(has_url);
+        let stays = matches!(back, Back::At(_));
         let (back, page) = match back {
             Back::At(address) => (address, None),
             Back::Page if signs_in => {
@@ -165,13 +181,18 @@ impl Servers {
             tokens,
             sampling,
             engine: OnceLock::new(),
+            stays,
+            only: match which {
+                Which::All | Which::Each => None,
+                Which::One(name) => Some(name.to_owned()),
+            },
             added: Mutex::default(),
         });
-        servers.begin(which, added).await?;
+        servers.begin(which).await?;
         Ok(servers)
     }
 
-    async fn begin(self: &Arc<Self>, which: Which<'_>, added: Vec<Added>) -> anyhow::Result<()> {
+    async fn begin(self: &Arc<Self>, which: Which<'_>) -> anyhow::Result<()> {
         let mut settings = self.settings.clone();
         match which {
             Which::All => {}
@@ -189,20 +210,13 @@ impl Servers {
             Trouble::usage(error.to_string())
                 .hint("`windlass mcp test` says more; `required = false` starts without it")
         })?;
-        let wanted = |it: &Added| match which {
-            Which::All | Which::Each => true,
-            Which::One(name) => it.draft.name == name,
-        };
-        self.take_in(added.into_iter().filter(wanted).collect());
-        if self.hub.status().is_empty() {
-            self.look_after();
-            return Ok(());
-        }
+        self.take_in(&mut *self.added.lock().await).await?;
         self.hub.settled(START_MS).await;
-        if let Err(error) = known::keep(&self.records, &self.hub).await {
-            tracing::warn!(%error, "what is known of tool servers is not kept");
-        }
+        known::keep(&*self.records, &self.hub).await;
         self.look_after();
+        if let Some(page) = &self.page {
+            page.serve(self);
+        }
         Ok(())
     }
 
@@ -220,8 +234,8 @@ impl Servers {
         self.settings.mcp.contains_key(name)
     }
 
-    /// Adds a server, for good.
-    pub async fn add(&self, draft: Draft) -> Result<(), ChangeError> {
+    /// Adds a server, for good, and writes the entry that tells of it.
+    pub async fn add(&self, draft: Draft, accounts: &Accounts, note: Note) -> Result<(), ChangeError> {
         if draft.command.is_some() && self.settings.server.mcp_commands != Some(true) {
             return Err(ChangeError::Command);
         }
@@ -230,112 +244,109 @@ impl Servers {
         if self.is_configured(&name) {
             return Err(ChangeError::Duplicate(name));
         }
+        let mut added = self.added.lock().await;
         let before = added::list(&*self.records, &self.vault).await.map_err(RecordError::from)?;
+        if before.iter().any(|it| it.name == name) {
+            return Err(ChangeError::Duplicate(name));
+        }
         if before.len() >= added::MAX {
             return Err(ChangeError::Full);
         }
-        let added = Added { draft, at: self.clock.now() };
-        match added::put(&*self.records, &self.vault, &added).await {
-            Err(RecordError::Conflict { .. }) => return Err(ChangeError::Duplicate(name)),
-            put => put?,
+        // One of the settings, or a removed one that was just refreshing its tokens, was another server.
+        self.forget(&name).await?;
+        let new = Added { draft, at: self.clock.now() };
+        let change = added::change(&self.vault, &new).map_err(RecordError::from)?;
+        let version = match accounts.commit(vec![change], note).await {
+            Err(RecordError::Conflict { kind, .. }) if kind == added::SERVER => {
+                return Err(ChangeError::Duplicate(name));
+            }
+            versions => versions?.into_iter().flatten().next().unwrap_or_default(),
         };
-        self.take_in(before.into_iter().chain([added]).collect());
+        let taken_in = self.taken_in(Kept { name: name.clone(), version, draft: Some(new.draft) }, None);
+        added.insert(name, taken_in);
         Ok(())
     }
 
-    /// Takes an added server out, and forgets what its sign-in has left behind.
-    pub async fn remove(&self, name: &str) -> Result<(), ChangeError> {
+    /// Takes an added server out with everything that it has left behind, and writes the entry that tells of it.
+    pub async fn remove(&self, name: &str, accounts: &Accounts, note: Note) -> Result<(), ChangeError> {
         if self.is_configured(name) {
             return Err(ChangeError::Settings(name.to_owned()));
         }
-        if !added::remove(&*self.records, name).await? {
+        let mut added = self.added.lock().await;
+        if self.records.get(added::SERVER, name).await.map_err(RecordError::from)?.is_none() {
             return Err(ChangeError::Missing(name.to_owned()));
         }
-        // A server without a sign-in has nothing to be signed out of.
-        let _ = self.hub.sign_out(name).await;
-        let left = added::list(&*self.records, &self.vault).await.map_err(RecordError::from)?;
-        self.take_in(left);
-        Ok(known::forget(&*self.records, name).await?)
+        // Before its tokens: nobody refreshes them any more.
+        if added.remove(name).is_some_and(|it| it.is_in) {
+            // One that is out already is out.
+            let _ = self.hub.remove(name);
+        }
+        let removed = self.removed(name, accounts, note).await;
+        if removed.is_err()
+            && let Err(error) = self.take_in(&mut added).await
+        {
+            tracing::warn!(server = name, %error, "a tool server that could not be removed is out until the next change");
+        }
+        Ok(removed?)
+    }
+
+    /// The record last: as long as it stands, what is left can be removed by removing the server again.
+    async fn removed(&self, name: &str, accounts: &Accounts, note: Note) -> Result<(), RecordError> {
+        self.forget(name).await?;
+        let change = RecordChange::delete(added::SERVER, name, Expect::Any);
+        accounts.commit(vec![change], note).await.map(drop)
+    }
+
+    /// Forgets everything that a server of this name has left behind.
+    async fn forget(&self, name: &str) -> Result<(), RecordError> {
+        self.tokens.forget(name).await?;
+        known::forget(&*self.records, name).await
     }
 
     /// Makes the hub's added servers those that are kept.
-    fn take_in(&self, kept: Vec<Added>) {
-        let mut here = self.added.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut before = std::mem::take(&mut *here);
-        for Added { draft, .. } in kept {
-            let name = draft.name.clone();
-            let is_allowed = draft.command.is_none() || self.settings.server.mcp_commands == Some(true);
-            if self.is_configured(&name) || !is_allowed {
-                tracing::warn!(server = name, "an added tool server is left out: the settings say otherwise");
-                continue;
-            }
-            let digest = Digest::of(&serde_json::to_vec(&draft).unwrap_or_default());
-            if before.remove(&name) == Some(digest) {
-                here.insert(name, digest);
-                continue;
-            }
-            let server = draft.server(&self.back, &self.settings.outbound.reach());
-            let put = server.and_then(|server| self.hub.put(server).map_err(|error| error.to_string()));
-            match put {
-                Ok(()) => drop(here.insert(name, digest)),
-                Err(why) => tracing::warn!(server = name, why, "an added tool server is left out"),
-            }
+    async fn take_in(&self, added: &mut BTreeMap<String, TakenIn>) -> Result<(), StoreError> {
+        let kept = added::list(&*self.records, &self.vault).await?;
+        let mut before = std::mem::take(added);
+        for kept in kept.into_iter().filter(|kept| self.only.as_ref().is_none_or(|only| *only == kept.name)) {
+            let (name, known) = (kept.name.clone(), before.remove(&kept.name));
+            let taken_in = match known {
+                Some(known) if known.version == kept.version => known,
+                Some(_) | None => self.taken_in(kept, known),
+            };
+            added.insert(name, taken_in);
         }
-        for name in before.into_keys() {
+        for (name, _) in before.into_iter().filter(|(_, it)| it.is_in) {
             // One that is out already is out.
             let _ = self.hub.remove(&name);
         }
-    }
-
-    /// Looks after what others change, until nobody holds the servers any more.
-    fn look_after(self: &Arc<Self>) {
-        let (servers, clock, mut changed) = (Arc::downgrade(self), self.clock.clone(), self.hub.changed());
-        tokio::spawn(async move {
-            let mut seen = Seen::default();
-            while let Some(servers) = Weak::upgrade(&servers) {
-                if let Err(error) = servers.look(&mut seen).await {
-                    tracing::debug!(%error, "the tool servers could not be looked after");
-                }
-                drop(servers);
-                tokio::select! {
-                    // What is known of tools is kept at once. An error says that the servers are gone, as is then seen.
-                    _ = changed.changed() => {}
-                    () = clock.sleep_ms(LOOK_EVERY_MS) => {}
-                }
-            }
-        });
-        if let Some(page) = &self.page {
-            page.serve(self);
-        }
-    }
-
-    async fn look(&self, seen: &mut Seen) -> anyhow::Result<()> {
-        let changes = self.records.changes().await?;
-        if seen.changes.replace(changes).is_some_and(|before| before != changes) {
-            self.take_in(added::list(&*self.records, &self.vault).await?);
-        }
-        let version = self.hub.version();
-        if seen.version.replace(version) != Some(version) {
-            known::keep(&self.records, &self.hub).await?;
-        }
-        for status in self.hub.status() {
-            let needs = matches!(status.health, Health::NeedsSignIn { .. });
-            let needed = seen.needed.insert(status.name.clone(), needs);
-            if needed == Some(true) && !needs {
-                self.go_on(&status.name, &crate::place::local()).await;
-            }
-        }
         Ok(())
     }
-}
 
-/// What was found when it was last looked.
-#[derive(Default)]
-struct Seen {
-    changes: Option<u64>,
-    version: Option<u64>,
-    /// Whether somebody had to sign in, by server.
-    needed: BTreeMap<String, bool>,
+    /// Takes one in, in the place of what it was before.
+    fn taken_in(&self, Kept { name, version, draft }: Kept, before: Option<TakenIn>) -> TakenIn {
+        let put = || {
+            let draft = draft.ok_or("it cannot be read; remove it and add it again")?;
+            if self.is_configured(&name) {
+                return Err("the settings have one of this name".to_owned());
+            }
+            if draft.command.is_some() && self.settings.server.mcp_commands != Some(true) {
+                return Err(
+                    "it is a program, and `[server] mcp_commands` does not let it be started".to_owned()
+                );
+            }
+            let server = draft.server(&self.back, &self.settings.outbound.reach())?;
+            self.hub.put(server).map_err(|error| error.to_string())
+        };
+        let put = put();
+        if let Err(why) = &put {
+            tracing::warn!(server = name, why, "an added tool server is left out");
+            if before.is_some_and(|before| before.is_in) {
+                // One that is out already is out.
+                let _ = self.hub.remove(&name);
+            }
+        }
+        TakenIn { version, is_in: put.is_ok() }
+    }
 }
 
 /// Whether there is anything that servers are started for.

@@ -49,9 +49,15 @@ enum Command {
 pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List(ListFlags { json, place }) => {
-            let servers = configured(console, place)?;
-            for server in &servers {
-                list(console, server, *json);
+            let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
+            let servers = &ground.settings.mcp;
+            for (name, server) in servers {
+                list(
+                    console,
+                    &server.without_secrets(name, Page::USUAL)?,
+                    server.enabled.unwrap_or(true),
+                    *json,
+                );
             }
             if servers.is_empty() {
                 console.note("no servers are configured");
@@ -61,14 +67,7 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
         }
         Command::Test { name, list: ListFlags { json, place } } => {
             let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
-            let known = servers::configured(&ground.settings, Page::USUAL)?;
-            if let Some(name) = name
-                && known.iter().all(|server| server.name != *name)
-            {
-                let why = format!("no server named `{name}` is configured");
-                return Err(Trouble::usage(why).hint("`windlass mcp list` says which are").into());
-            }
-            // What people have signed in with is in the store.
+            // What people have signed in with is in the store, and so are servers that were added to it.
             let place = ground.open_store().await?;
             let which = name.as_deref().map_or(Which::Each, Which::One);
             let servers = over(&place, which).await?;
@@ -82,17 +81,20 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// Starts servers over an opened store.
+/// Starts servers over an opened store. One that is named has to be there.
 async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<Servers>> {
     let (ground, records) = (&place.ground, place.engine.records().clone());
     let own = ground.tools()?;
     let store = ground.store();
-    Box::pin(Servers::start(&ground.settings, &own, (&store, records), Back::Page, which)).await
-}
-
-fn configured(console: &Console, place: &PlaceFlags) -> Result<Vec<McpServer>, Trouble> {
-    let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
-    servers::configured(&ground.settings, Page::USUAL)
+    let servers =
+        Box::pin(Servers::start(&ground.settings, &own, (&store, records), Back::Page, which)).await?;
+    if let Which::One(name) = which
+        && servers.hub.server(name).is_err()
+    {
+        let why = format!("no server named `{name}` is configured, and none was added");
+        return Err(Trouble::usage(why).hint("`windlass mcp list` says which are configured").into());
+    }
+    Ok(servers)
 }
 
 /// How a server is reached. Arguments may hold secrets, and are not shown.
@@ -103,15 +105,15 @@ fn way(server: &McpServer) -> String {
     }
 }
 
-fn list(console: &Console, server: &McpServer, json: bool) {
+fn list(console: &Console, server: &McpServer, enabled: bool, json: bool) {
     if json {
-        let line = json!({ "name": server.name, "way": way(server), "enabled": server.enabled,
+        let line = json!({ "name": server.name, "way": way(server), "enabled": enabled,
             "trusted": server.trusted, "required": server.required });
         return console.out_json(&line.to_string());
     }
     let mut words = vec![way(server)];
     words.extend(
-        [(!server.enabled, "switched off"), (server.trusted, "trusted"), (server.required, "required")]
+        [(!enabled, "switched off"), (server.trusted, "trusted"), (server.required, "required")]
             .into_iter()
             .filter(|(holds, _)| *holds)
             .map(|(_, word)| word.to_owned()),

@@ -186,6 +186,11 @@ impl McpFile {
         open.map(|(table, name, _)| format!("{table}.{name}"))
     }
 
+    /// The server without its secrets, for whoever only looks at it: they are read of none that is not started.
+    pub fn without_secrets(&self, name: &str, back: &str) -> Result<McpServer, Trouble> {
+        Self { enabled: Some(false), ..self.clone() }.server(name, back)
+    }
+
     /// The server, with its secrets read; `back` is where browsers come back to from signing in there.
     pub fn server(&self, name: &str, back: &str) -> Result<McpServer, Trouble> {
         let key = |rest: &str| format!("mcp.{name}.{rest}");

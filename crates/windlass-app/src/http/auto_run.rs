@@ -114,7 +114,6 @@ async fn set(
     auto_run: Option<AutoRun>,
 ) -> Result<Chosen, Problem> {
     seen.allows(&tag(chosen(app, whose, owner).await?))?;
-    app.engine.set_auto_run(whose, auto_run.map(machine::AutoRun::from)).await?;
     let subject = match whose {
         Whose::User(user) => user.as_str(),
         Whose::Thread(thread) => thread.as_str(),
@@ -123,6 +122,8 @@ async fn set(
     app.accounts
         .record(Note::by(&caller.0, "auto_run.chosen").on(subject).with("auto_run", chosen_now))
         .await?;
+    // After it was noted: no choice counts that nobody reads of.
+    app.engine.set_auto_run(whose, auto_run.map(machine::AutoRun::from)).await?;
     chosen(app, whose, owner).await
 }
 

@@ -1,7 +1,7 @@
 //! Starting a run for a caller: every route and dialect does it here, so that none forgets whose run it is, where its
 //! tools work, and what its user may still use.
 
-use windlass::{Started, Task};
+use windlass::{RunTools, Started, Task};
 
 use super::Shared;
 use super::caller::Caller;
@@ -12,6 +12,17 @@ use crate::home::Home;
 
 /// Starts a run for whoever calls. Whose it is and where its tools work are the caller's, whatever the task says.
 pub async fn begin(app: &Shared, caller: &Caller, mut task: Task) -> Result<Started, Problem> {
+    let tools = std::mem::take(&mut task.tools);
+    begin_with(app, caller, task, async { Ok(tools) }).await
+}
+
+/// The same with tools that are only fetched for a run that may be started.
+pub async fn begin_with(
+    app: &Shared,
+    caller: &Caller,
+    mut task: Task,
+    tools: impl Future<Output = Result<RunTools, Problem>>,
+) -> Result<Started, Problem> {
     caller.runs()?;
     check_credit(app, caller).await?;
     task.by = caller.user().clone();
@@ -19,6 +30,7 @@ pub async fn begin(app: &Shared, caller: &Caller, mut task: Task) -> Result<Star
     task.folder = Some(Home::of(caller.workspace(), caller.user()).recorded());
     // Kept until the run is in the store, where the next one finds it.
     let _room = app.limiter.room_for_run(app, &task).await?;
+    task.tools = tools.await?;
     let model = task.agent.models.first().cloned();
     let started = app.engine.start(task).await?;
     titles::begin(app, &started, model);

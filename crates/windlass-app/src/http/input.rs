@@ -52,6 +52,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
+/// A form, as a browser sends it.
+#[derive(Clone, Copy, Debug)]
+pub struct Form<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let form = axum::Form::from_request(request, state).await;
+        form.map(|form| Self(form.0)).map_err(|rejection| refused(rejection.status(), rejection.body_text()))
+    }
+}
+
 /// Reads a JSON object: valid UTF-8, no deeper than 128 levels, no key twice in one object. Which of two values of a key counts,
 /// every reader decides for itself, so that what was checked might not be what is used.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {

@@ -3,6 +3,7 @@
 //! Everybody sees them, because their tools are everybody's; what changes them is for the administrators of the first
 //! workspace, who run the store. Secrets go in and never come out.
 
+mod operator;
 pub mod sign_in;
 
 use axum::Json;
@@ -14,12 +15,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::adapter::mcp::{Health, McpError, ServerStatus};
 
+use self::operator::Operator;
 use super::Shared;
 use super::caller::Caller;
 use super::input::{Body, Path};
 use super::problem::Problem;
 use crate::account::audit::Note;
-use crate::account::user::DEFAULT_WORKSPACE;
 use crate::servers::{ChangeError, Draft};
 
 /// The routes.
@@ -29,18 +30,6 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(one, remove))
         .routes(routes!(reconnect))
         .routes(routes!(log))
-}
-
-impl Caller {
-    /// May manage what all workspaces of the store share.
-    pub fn operates(&self) -> Result<(), Problem> {
-        self.administers()?;
-        if self.workspace() == DEFAULT_WORKSPACE {
-            return Ok(());
-        }
-        let what = format!("this is for the administrators of the workspace `{DEFAULT_WORKSPACE}`");
-        Err(Problem::forbidden(what))
-    }
 }
 
 /// The servers.
@@ -172,8 +161,7 @@ impl Server {
 }
 
 /// The servers that tools come from
-#[utoipa::path(get, path = "/mcp/servers", tag = "mcp",
-    responses((status = 200, body = Servers), (status = 401, body = Problem)))]
+#[utoipa::path(get, path = "/mcp/servers", tag = "mcp", responses((status = 200, body = Servers)))]
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Servers>, Problem> {
     caller.reads()?;
     let data = app.servers.hub.status().into_iter().map(|status| Server::new(status, &app)).collect();
@@ -185,22 +173,18 @@ async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Servers>
 /// It is reached at once; how that goes, its state says. A program is started only where the settings let that be asked
 /// for from here (`[server] mcp_commands`).
 #[utoipa::path(post, path = "/mcp/servers", tag = "mcp", request_body = Draft,
-    responses((status = 201, body = Server), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem),
-        (status = 415, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 201, body = Server)))]
 async fn add(
     State(app): State<Shared>,
-    caller: Caller,
+    Operator(caller): Operator,
     Body(draft): Body<Draft>,
 ) -> Result<(StatusCode, Json<Server>), Problem> {
-    caller.operates()?;
     let name = draft.name.clone();
-    let note = Note::by(&caller.0, "mcp.added").on(&name);
     // An address may hold a secret in its query; arguments may be one.
     let host = draft.url.as_deref().and_then(|url| windlass::outbound::Url::parse(url).ok());
     let way = host.and_then(|url| url.host_str().map(str::to_owned)).or_else(|| draft.command.clone());
-    app.servers.add(draft).await?;
-    app.accounts.record(note.with("way", way)).await?;
+    let note = Note::by(&caller.0, "mcp.added").on(&name).with("way", way).with("trusted", draft.trusted);
+    app.servers.add(draft, &app.accounts, note).await?;
     let status = app.servers.hub.server(&name)?;
     Ok((StatusCode::CREATED, Json(Server::new(status, &app))))
 }
@@ -208,7 +192,7 @@ async fn add(
 /// One server
 #[utoipa::path(get, path = "/mcp/servers/{server}", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
-    responses((status = 200, body = Server), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Server)))]
 async fn one(
     State(app): State<Shared>,
     caller: Caller,
@@ -218,35 +202,32 @@ async fn one(
     Ok(Json(Server::new(app.servers.hub.server(&name)?, &app)))
 }
 
-/// Takes an added server out, with what its sign-in has left behind
+/// Takes an added server out, with everything that it has left behind
 #[utoipa::path(delete, path = "/mcp/servers/{server}", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
-    responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 404, body = Problem), (status = 409, body = Problem)))]
+    responses((status = 204)))]
 async fn remove(
     State(app): State<Shared>,
-    caller: Caller,
+    Operator(caller): Operator,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    caller.operates()?;
-    app.servers.remove(&name).await?;
-    app.accounts.record(Note::by(&caller.0, "mcp.removed").on(&name)).await?;
+    let note = Note::by(&caller.0, "mcp.removed").on(&name);
+    app.servers.remove(&name, &app.accounts, note).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Connects to a server anew, at once; a program is started anew
 #[utoipa::path(post, path = "/mcp/servers/{server}/reconnect", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
-    responses((status = 202, body = Server), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 404, body = Problem)))]
+    responses((status = 202, body = Server)))]
 async fn reconnect(
     State(app): State<Shared>,
-    caller: Caller,
+    Operator(caller): Operator,
     Path(name): Path<String>,
 ) -> Result<(StatusCode, Json<Server>), Problem> {
-    caller.operates()?;
-    app.servers.hub.restart(&name)?;
+    app.servers.hub.server(&name)?;
     app.accounts.record(Note::by(&caller.0, "mcp.reconnected").on(&name)).await?;
+    app.servers.hub.restart(&name)?;
     Ok((StatusCode::ACCEPTED, Json(Server::new(app.servers.hub.server(&name)?, &app))))
 }
 
@@ -255,14 +236,12 @@ async fn reconnect(
 /// For those who run the store: what a program writes may hold what nobody else should read.
 #[utoipa::path(get, path = "/mcp/servers/{server}/log", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
-    responses((status = 200, body = Lines), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 404, body = Problem)))]
+    responses((status = 200, body = Lines)))]
 async fn log(
     State(app): State<Shared>,
-    caller: Caller,
+    Operator(_): Operator,
     Path(name): Path<String>,
 ) -> Result<Json<Lines>, Problem> {
-    caller.operates()?;
     Ok(Json(Lines { lines: app.servers.hub.logs(&name)? }))
 }
 

@@ -12,15 +12,15 @@ use windlass::adapter::mcp::{Http, McpServer, OAuth, Prefix, Secrets, Stdio, Tra
 use windlass::machine::Timestamp;
 use windlass::outbound::{Reach, Url};
 use windlass::port::journal::StoreError;
-use windlass::port::records::{Expect, RecordError, Records};
+use windlass::port::records::{Expect, RecordChange, Records};
 use windlass::secret::Secret;
 
 use crate::account::user::DEFAULT_WORKSPACE;
 use crate::vault::Vault;
 
 /// The kind of the records, whose key is the server's name.
-const SERVER: &str = "mcp_server";
-/// Added servers at most: each may hold a connection open.
+pub const SERVER: &str = "mcp_server";
+/// Added servers at most: each may hold a connection open. Processes that add at once may pass it by a few.
 pub const MAX: usize = 100;
 /// Headers, patterns and arguments of one at most.
 const PARTS_MAX: usize = 64;
@@ -96,6 +96,16 @@ pub struct Added {
     pub at: Timestamp,
 }
 
+/// A server as it was read.
+pub struct Kept {
+    /// Its name.
+    pub name: String,
+    /// Which version of it: no two are the same.
+    pub version: u64,
+    /// What it is; `None` where the vault no longer opens it.
+    pub draft: Option<Draft>,
+}
+
 impl Draft {
     /// The server. The error says what is wrong with it.
     pub fn server(&self, back: &str, reach: &Reach) -> Result<McpServer, String> {
@@ -103,12 +113,16 @@ impl Draft {
         let transport = match (&self.url, &self.command) {
             (Some(url), None) => {
                 let is_inside = |url: &Url| url.scheme() == "https" || reach.is_inside(url);
-                if !Url::parse(url).is_ok_and(|url| is_inside(&url)) {
+                let Some(parsed) = Url::parse(url).ok().filter(is_inside) else {
                     return Err(
                         "`url` is no https address, and `[outbound] internal_hosts` does not name its host"
                             .into(),
                     );
-                }
+                };
+                // What its name resolves to is judged at each connection.
+                reach
+                    .judge(&parsed, None)
+                    .map_err(|refusal| format!("`url` may not be called: {refusal}"))?;
                 let says_who = self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
                 let oauth = (!says_who).then(|| OAuth {
                     client_id: self.client_id.clone(),
@@ -155,18 +169,22 @@ impl Draft {
     }
 }
 
-/// Reads the added servers. One that the vault no longer opens is left out and said in the log.
-pub async fn list(records: &dyn Records, vault: &Vault) -> Result<Vec<Added>, StoreError> {
-    let records = records.list(SERVER, None, None, MAX).await?;
-    let read = records.into_iter().filter_map(|record| {
-        let opened = vault.unseal(&sealed_as(&record.key), record.value.as_str().unwrap_or_default());
-        let added = opened.ok().and_then(|opened| serde_json::from_str::<Added>(opened.expose()).ok());
-        if added.is_none() {
-            tracing::warn!(server = record.key, "an added tool server cannot be read; add it again");
+/// Reads the added servers, all of them.
+pub async fn list(records: &dyn Records, vault: &Vault) -> Result<Vec<Kept>, StoreError> {
+    let mut all = Vec::new();
+    loop {
+        let after = all.last().map(|last: &Kept| last.name.clone());
+        let page = records.list(SERVER, None, after.as_deref(), MAX).await?;
+        let is_last = page.len() < MAX;
+        all.extend(page.into_iter().map(|record| {
+            let opened = vault.unseal(&sealed_as(&record.key), record.value.as_str().unwrap_or_default());
+            let added = opened.ok().and_then(|opened| serde_json::from_str::<Added>(opened.expose()).ok());
+            Kept { name: record.key, version: record.version, draft: added.map(|added| added.draft) }
+        }));
+        if is_last {
+            return Ok(all);
         }
-        added
-    });
-    Ok(read.collect())
+    }
 }
 
 /// Whether any server was added.
@@ -174,20 +192,13 @@ pub async fn is_any(records: &dyn Records) -> Result<bool, StoreError> {
     Ok(!records.list(SERVER, None, None, 1).await?.is_empty())
 }
 
-/// Keeps a server that is not there yet.
-pub async fn put(records: &dyn Records, vault: &Vault, added: &Added) -> Result<u64, RecordError> {
+/// The change that keeps a server which is not there yet.
+pub fn change(vault: &Vault, added: &Added) -> Result<RecordChange, StoreError> {
     let name = &added.draft.name;
     let text = serde_json::to_string(added)
         .map_err(|error| StoreError::Refused { why: format!("the server `{name}`: {error}") })?;
     let sealed = Value::String(vault.seal(&sealed_as(name), &text));
-    records.put(SERVER, name, DEFAULT_WORKSPACE, sealed, Expect::Absent).await
-}
-
-/// Forgets a server; says whether there was one.
-pub async fn remove(records: &dyn Records, name: &str) -> Result<bool, RecordError> {
-    let found = records.get(SERVER, name).await?;
-    records.delete(SERVER, name, Expect::Any).await?;
-    Ok(found.is_some())
+    Ok(RecordChange::put(SERVER, name, DEFAULT_WORKSPACE, sealed, Expect::Absent))
 }
 
 fn sealed_as(name: &str) -> String {

@@ -5,7 +5,6 @@
 //! journals.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use windlass::adapter::mcp::{KnownServer, McpHub};
 use windlass::port::journal::StoreError;
@@ -23,29 +22,36 @@ pub async fn recalled(records: &dyn Records) -> Result<Vec<KnownServer>, StoreEr
     Ok(records.into_iter().filter_map(|record| serde_json::from_value(record.value).ok()).collect())
 }
 
-/// Keeps what is known now of servers that have said something, where it is something else than what is kept.
-pub async fn keep(records: &Arc<dyn Records>, hub: &McpHub) -> Result<(), RecordError> {
-    let mut changes = Vec::new();
+/// Keeps what is known now of servers that have said something, where it is something else than what is kept. What
+/// cannot be kept of one is said in the log, and the others are.
+pub async fn keep(records: &dyn Records, hub: &McpHub) {
     for known in hub.known() {
         let server = known.server.clone();
-        let parts = known.parts(VALUE_MAX_BYTES);
-        if parts.is_empty() {
-            continue;
+        if let Err(error) = keep_one(records, known).await {
+            tracing::warn!(server, %error, "what is known of a tool server is not kept");
         }
-        let before = records.list(KNOWN, Some(&server), None, MAX).await?;
-        let mut before: BTreeMap<String, serde_json::Value> =
-            before.into_iter().map(|record| (record.key, record.value)).collect();
-        for (number, part) in parts.into_iter().enumerate() {
-            let key = format!("{server}/{number:04}");
-            let value = serde_json::to_value(part).map_err(|error| StoreError::Refused {
-                why: format!("what is known of `{server}`: {error}"),
-            })?;
-            if before.remove(&key).as_ref() != Some(&value) {
-                changes.push(RecordChange::put(KNOWN, &key, &server, value, Expect::Any));
-            }
-        }
-        changes.extend(before.into_keys().map(|key| RecordChange::delete(KNOWN, &key, Expect::Any)));
     }
+}
+
+async fn keep_one(records: &dyn Records, known: KnownServer) -> Result<(), RecordError> {
+    let server = known.server.clone();
+    let parts = known.parts(VALUE_MAX_BYTES);
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let before = records.list(KNOWN, Some(&server), None, MAX).await?;
+    let mut before: BTreeMap<String, serde_json::Value> =
+        before.into_iter().map(|record| (record.key, record.value)).collect();
+    let mut changes = Vec::new();
+    for (number, part) in parts.into_iter().enumerate() {
+        let key = format!("{server}/{number:04}");
+        let value = serde_json::to_value(part)
+            .map_err(|error| StoreError::Refused { why: format!("what is known of `{server}`: {error}") })?;
+        if before.remove(&key).as_ref() != Some(&value) {
+            changes.push(RecordChange::put(KNOWN, &key, &server, value, Expect::Any));
+        }
+    }
+    changes.extend(before.into_keys().map(|key| RecordChange::delete(KNOWN, &key, Expect::Any)));
     if changes.is_empty() {
         return Ok(());
     }

@@ -1,20 +1,26 @@
-//! The page on this machine that browsers come back to from signing in, where no server runs.
+//! The page on this machine that browsers come back to from signing in, where no server runs; and the question that is
+//! asked in a browser, here and there, before a sign-in counts that somebody else may have begun.
 //!
-//! It takes one thing, what a sign-in brought back, and only on the loopback address; it lives as long as its process.
+//! The page takes one thing, what a sign-in brought back, and only on the loopback address; it lives as long as its
+//! process.
 
 use std::sync::{Arc, Weak};
 
-use axum::Router;
 use axum::extract::{Query, State};
-use axum::response::Html;
+use axum::response::Response;
 use axum::routing::get;
+use axum::{Form, Router};
+use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use windlass::adapter::mcp::SignInReturn;
 
 use super::Servers;
+use super::sign_in::{BegunBy, OpenSignIn, SignInError};
 use crate::console::first_line;
+use crate::page::{escaped, page};
+use crate::place::local;
 use crate::trouble::Trouble;
 
 /// Where it listens if it can: a client that was registered by hand needs an address that stays.
@@ -28,8 +34,14 @@ pub struct Page {
     ended: watch::Sender<Option<Ended>>,
 }
 
-/// How a sign-in ended: at which server, or why not.
-pub type Ended = Result<String, String>;
+/// How a sign-in ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Which one.
+    pub state: String,
+    /// At which server, or why not.
+    pub how: Result<String, String>,
+}
 
 impl Page {
     /// Its usual address.
@@ -50,7 +62,7 @@ impl Page {
         Ok(Self { address, listener: Mutex::new(Some(listener)), ended: watch::Sender::new(None) })
     }
 
-    /// Told how each sign-in ended.
+    /// Told how each sign-in ended that had begun here. What else anybody has a browser bring ends none.
     pub fn ended(&self) -> watch::Receiver<Option<Ended>> {
         self.ended.subscribe()
     }
@@ -60,13 +72,25 @@ impl Page {
         let (page, servers) = (self.clone(), Arc::downgrade(servers));
         tokio::spawn(async move {
             let Some(listener) = page.listener.lock().await.take() else { return };
-            let router = Router::new().route("/callback", get(callback)).with_state((page, servers));
+            let router =
+                Router::new().route("/callback", get(come_back).post(confirm)).with_state((page, servers));
             if let Err(error) = axum::serve(listener, router).await {
                 tracing::warn!(%error, "nobody can come back from signing in");
             }
         });
     }
+
+    /// Ends a sign-in, and says how that went.
+    async fn end(&self, servers: &Servers, back: SignInReturn) -> Response {
+        let how = servers.finish_sign_in(&back, &local()).await.map_err(|error| error.to_string());
+        let said = if how.is_ok() { SIGNED_IN } else { FAILED };
+        self.ended.send_replace(Some(Ended { state: back.state, how }));
+        page(StatusCode::OK, said)
+    }
 }
+
+const SIGNED_IN: &str = "<h1>You are signed in</h1><p>Go back to the terminal.";
+const FAILED: &str = "<h1>That did not work</h1><p>The terminal says why.";
 
 /// What a browser brings.
 #[derive(Deserialize)]
@@ -77,22 +101,73 @@ struct Brought {
     error: Option<String>,
 }
 
-async fn callback(
-    State((page, servers)): State<(Arc<Page>, Weak<Servers>)>,
-    Query(Brought { code, state, iss, error }): Query<Brought>,
-) -> Html<&'static str> {
-    let ended = match (Weak::upgrade(&servers), code, state) {
-        (Some(servers), Some(code), Some(state)) => {
-            let back = SignInReturn { code, state, iss };
-            servers.finish_sign_in(&back, &crate::place::local()).await.map_err(|error| error.to_string())
+type Serving = State<(Arc<Page>, Weak<Servers>)>;
+
+async fn come_back(State((own, servers)): Serving, Query(brought): Query<Brought>) -> Response {
+    let Brought { code, state, iss, error } = brought;
+    let (Some(servers), Some(state)) = (Weak::upgrade(&servers), state) else { return nothing() };
+    let open = match servers.open_sign_in(&state, &local().principal).await {
+        Ok(open) => open,
+        Err(SignInError::Unknown | SignInError::Another) => return nothing(),
+        Err(error) => {
+            own.ended.send_replace(Some(Ended { state, how: Err(error.to_string()) }));
+            return page(StatusCode::OK, FAILED);
         }
-        (Some(_), _, _) => Err(first_line(error.as_deref().unwrap_or("the browser brought nothing"), 200)),
-        (None, _, _) => Err("the command has ended".to_owned()),
     };
-    let said = match &ended {
-        Ok(_) => "<!doctype html><title>Windlass</title><p>You are signed in. Go back to the terminal.",
-        Err(_) => "<!doctype html><title>Windlass</title><p>That did not work. The terminal says why.",
+    let Some(code) = code else {
+        let why = first_line(error.as_deref().unwrap_or("the browser brought no code"), 200);
+        own.ended.send_replace(Some(Ended { state, how: Err(why) }));
+        return page(StatusCode::OK, FAILED);
     };
-    page.ended.send_replace(Some(ended));
-    Html(said)
+    let back = SignInReturn { code, state, iss };
+    match &open.begun {
+        BegunBy::Oneself => own.end(&servers, back).await,
+        BegunBy::Call(owner) => question(&open, owner.as_ref().map(|owner| owner.as_str()), &back),
+    }
+}
+
+async fn confirm(
+    State((own, servers)): Serving,
+    headers: HeaderMap,
+    Form(back): Form<SignInReturn>,
+) -> Response {
+    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+    if origin.is_none() || origin != own.address.strip_suffix("/callback") {
+        return page(StatusCode::FORBIDDEN, "<h1>Only this page's own button counts</h1>");
+    }
+    match Weak::upgrade(&servers) {
+        Some(servers) => own.end(&servers, back).await,
+        None => nothing(),
+    }
+}
+
+fn nothing() -> Response {
+    page(StatusCode::CONFLICT, "<h1>No sign-in goes by this</h1><p>Or no longer: begin it again.")
+}
+
+/// Asks whether whoever came back is the one who has signed in. `owner` is whose call has begun it, by name. The form is
+/// sent to the address that the page is at.
+pub fn question(open: &OpenSignIn, owner: Option<&str>, back: &SignInReturn) -> Response {
+    let server = escaped(&open.server);
+    let begun = match (&open.begun, owner) {
+        (BegunBy::Oneself, _) => "You have begun this sign-in.".to_owned(),
+        (BegunBy::Call(_), Some(owner)) => {
+            let owner = escaped(owner);
+            format!(
+                "A call in a conversation of <b>{owner}</b> has begun this sign-in, who could see its address."
+            )
+        }
+        (BegunBy::Call(_), None) => "A call in somebody's conversation has begun this sign-in.".to_owned(),
+    };
+    let fields = [("code", Some(&back.code)), ("state", Some(&back.state)), ("iss", back.iss.as_ref())];
+    let field = |(name, value): (&str, Option<&String>)| {
+        value.map(|value| format!("<input type=hidden name={name} value=\"{}\">", escaped(value)))
+    };
+    let fields: String = fields.into_iter().filter_map(field).collect();
+    let body = format!(
+        "<h1>Sign in at {server} for everybody here?</h1><p>{begun} The account that was signed in with there is then the \
+         one that all runs here use <b>{server}</b> with.<p>Did you just sign in there yourself? If not, close this page.\
+         <form method=post action=\"callback\">{fields}<button>Yes, sign in</button></form>"
+    );
+    page(StatusCode::OK, &body)
 }

@@ -1,20 +1,16 @@
-//! Signing in at a tool server: begun for somebody, ended once by the same, and what waited for it goes on.
+//! Signing in at a server: begun for somebody, ended once by the same, and what waited for it goes on.
 //!
 //! The protocol (state, PKCE, issuer) is the library's. Here stands who may end what was begun.
 
-use windlass::EngineError;
 use windlass::adapter::mcp::{McpError, SignInPage, SignInReturn};
-use windlass::machine::{Answer, Digest, InterruptKind, Party, Principal};
+use windlass::machine::{Answer, InterruptId, InterruptKind, Party, Principal, ThreadId};
+use windlass::outbound::Url;
 use windlass::port::journal::ThreadQuery;
-use windlass::port::records::{Expect, RecordError};
+use windlass::port::records::RecordError;
+use windlass::{Engine, EngineError};
 
 use super::Servers;
-use super::tokens::SIGN_IN_MS;
 
-/// The kind of the records that say who began a sign-in: the key is the digest of its state, the owner the person.
-const FLOW: &str = "mcp_flow";
-/// Begun sign-ins of one person that are remembered: beyond it the oldest counts no more.
-const FLOWS_MAX: usize = 50;
 /// Threads that are looked through at a time.
 const PAGE: usize = 100;
 
@@ -38,24 +34,52 @@ pub enum SignInError {
     Record(#[from] RecordError),
 }
 
+/// A sign-in that has begun and not ended, as it is for whoever may end it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenSignIn {
+    /// The server.
+    pub server: String,
+    /// Who has begun it.
+    pub begun: BegunBy,
+}
+
+/// Who has begun a sign-in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BegunBy {
+    /// The same who may end it.
+    Oneself,
+    /// A call in a conversation of somebody's, who was shown where to sign in; `None`: it waits no more.
+    Call(Option<Principal>),
+}
+
+/// A call that waits for a sign-in.
+struct Waits {
+    thread: ThreadId,
+    workspace: String,
+    owner: Principal,
+    interrupt: InterruptId,
+    url: String,
+}
+
 impl Servers {
     /// Begins a sign-in, which only the same person ends.
     pub async fn begin_sign_in(&self, name: &str, by: &Principal) -> Result<SignInPage, SignInError> {
         let page = self.hub.begin_sign_in(name).await?;
-        let owner = by.to_string();
-        let mut open =
-            self.records.list(FLOW, Some(&owner), None, FLOWS_MAX * 2).await.map_err(RecordError::from)?;
-        open.sort_by_key(|record| record.updated_at);
-        let surplus = (open.len() + 1).saturating_sub(FLOWS_MAX);
-        for (index, record) in open.iter().enumerate() {
-            let age_ms = self.clock.now().0.saturating_sub(record.updated_at.0);
-            if index < surplus || age_ms > SIGN_IN_MS {
-                self.records.delete(FLOW, &record.key, Expect::Any).await?;
-            }
-        }
-        let value = serde_json::json!({ "server": name });
-        self.records.put(FLOW, &key(&page.state), &owner, value, Expect::Any).await?;
+        // Until this is known nobody has seen the page.
+        self.tokens.begin(name, &page.state, by.as_str()).await?;
         Ok(page)
+    }
+
+    /// A sign-in by its state. One that a run's call has begun is there for whoever may sign in at all; one that a person
+    /// has begun, for that person alone.
+    pub async fn open_sign_in(&self, state: &str, by: &Principal) -> Result<OpenSignIn, SignInError> {
+        let server = self.of_state(state).await.ok_or(SignInError::Unknown)?;
+        let begun = match self.tokens.begun_by(&server, state).await.map_err(RecordError::from)? {
+            Some(person) if person == by.as_str() => BegunBy::Oneself,
+            Some(_) => return Err(SignInError::Another),
+            None => BegunBy::Call(self.caller(&server, state).await),
+        };
+        Ok(OpenSignIn { server, begun })
     }
 
     /// The server whose sign-in goes by a state.
@@ -68,56 +92,73 @@ impl Servers {
         None
     }
 
-    /// Ends a sign-in with what a browser brought back; returns the server's name. One that a run's call has begun may be
-    /// ended by whoever may sign in at all; one that a person has begun, by that person alone.
-    pub async fn finish_sign_in(&self, back: &SignInReturn, by: &Party) -> Result<String, SignInError> {
-        let name = self.of_state(&back.state).await.ok_or(SignInError::Unknown)?;
-        let key = key(&back.state);
-        let begun = self.records.get(FLOW, &key).await.map_err(RecordError::from)?;
-        if begun.as_ref().is_some_and(|begun| begun.owner != by.principal.to_string()) {
-            return Err(SignInError::Another);
-        }
-        // Used up before it is tried: what was brought back counts once, whatever comes of it.
-        if begun.is_some() {
-            self.records.delete(FLOW, &key, Expect::Any).await?;
-        }
-        self.hub.finish_sign_in(&name, back).await?;
-        self.go_on(&name, by).await;
-        Ok(name)
+    /// Whose call waits for a sign-in by this state.
+    async fn caller(&self, server: &str, state: &str) -> Option<Principal> {
+        // What is not found is not named.
+        let waiting = waiting(self.engine.get()?, server).await.ok()?;
+        let is_it = |url: &str| {
+            let url = Url::parse(url).ok();
+            url.is_some_and(|url| url.query_pairs().any(|(name, value)| name == "state" && value == state))
+        };
+        waiting.into_iter().find(|it| is_it(&it.url)).map(|it| it.owner)
     }
 
-    /// Answers every call that waits for this sign-in, in the name of whoever has signed in.
-    pub(super) async fn go_on(&self, server: &str, by: &Party) {
-        let Some(engine) = self.engine.get() else { return };
-        let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
-        loop {
-            let page = match engine.waiting(&query).await {
-                Ok(page) => page,
-                Err(error) => return tracing::warn!(%error, server, "what waits for a sign-in is not found"),
-            };
-            let Some(last) = page.last().map(|waiting| &waiting.thread) else { return };
-            query.before = Some((last.view.updated_at, last.thread.clone()));
-            let is_last = page.len() < PAGE;
-            for waiting in page {
-                let thread = waiting.thread;
-                let party = Party { workspace: thread.view.workspace.clone(), ..by.clone() };
-                for open in waiting.open.into_iter().flatten().filter(|open| waits_for(&open.kind, server)) {
-                    let answer = Answer::Reply(Box::default());
-                    let answered =
-                        engine.answer(&thread.thread, &open.interrupt, answer, party.clone()).await;
-                    told(answered.err(), server, &open.interrupt.to_string());
-                }
+    /// Ends a sign-in with what a browser brought back; returns the server's name. That whoever ends it means to, the
+    /// caller knows: anybody can have a browser bring back what they were given for an account of theirs.
+    pub async fn finish_sign_in(&self, back: &SignInReturn, by: &Party) -> Result<String, SignInError> {
+        let open = self.open_sign_in(&back.state, &by.principal).await?;
+        let finished = self.hub.finish_sign_in(&open.server, back).await;
+        // What was brought back counts once, whatever comes of it.
+        self.tokens.end(&open.server, &back.state).await?;
+        finished?;
+        self.go_on(&open.server, by).await;
+        Ok(open.server)
+    }
+
+    /// Answers every call that waits for this sign-in, in the name of whoever has signed in. Says whether all were found.
+    pub(super) async fn go_on(&self, server: &str, by: &Party) -> bool {
+        let Some(engine) = self.engine.get() else { return false };
+        let waiting = match waiting(engine, server).await {
+            Ok(waiting) => waiting,
+            Err(error) => {
+                tracing::warn!(%error, server, "what waits for a sign-in is not found");
+                return false;
             }
-            if is_last {
-                return;
-            }
+        };
+        for Waits { thread, workspace, interrupt, .. } in waiting {
+            let party = Party { workspace, ..by.clone() };
+            let answer = Answer::Reply(Box::default());
+            let answered = engine.answer(&thread, &interrupt, answer, party).await;
+            told(answered.err(), server, &interrupt.to_string());
         }
+        true
     }
 }
 
-/// Whether an interrupt waits for our sign-in there, and not for a page that the server itself wants opened.
-fn waits_for(kind: &InterruptKind, wanted: &str) -> bool {
-    matches!(kind, InterruptKind::SignIn { server, message: None, .. } if server == wanted)
+/// The calls that wait for our sign-in at a server, and not for a page that the server itself wants opened.
+async fn waiting(engine: &Engine, wanted: &str) -> Result<Vec<Waits>, EngineError> {
+    let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
+    let mut found = Vec::new();
+    loop {
+        let page = engine.waiting(&query).await?;
+        let Some(last) = page.last().map(|waiting| &waiting.thread) else { return Ok(found) };
+        query.before = Some((last.view.updated_at, last.thread.clone()));
+        let is_last = page.len() < PAGE;
+        for waiting in page {
+            let row = waiting.thread;
+            for open in waiting.open.into_iter().flatten() {
+                let InterruptKind::SignIn { server, url, message: None } = open.kind else { continue };
+                if server == wanted {
+                    let (thread, workspace) = (row.thread.clone(), row.view.workspace.clone());
+                    let (owner, interrupt) = (row.view.owner.clone(), open.interrupt);
+                    found.push(Waits { thread, workspace, owner, interrupt, url });
+                }
+            }
+        }
+        if is_last {
+            return Ok(found);
+        }
+    }
 }
 
 fn told(error: Option<EngineError>, server: &str, interrupt: &str) {
@@ -129,9 +170,4 @@ fn told(error: Option<EngineError>, server: &str, interrupt: &str) {
             tracing::warn!(server, interrupt, %error, "a call that waits for a sign-in is not answered")
         }
     }
-}
-
-/// What a begun sign-in is remembered by: the state itself is what a browser shows to be let in.
-fn key(state: &str) -> String {
-    Digest::of(state.as_bytes()).to_string()
 }

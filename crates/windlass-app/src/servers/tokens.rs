@@ -12,19 +12,27 @@ use serde_json::Value;
 use windlass::adapter::mcp::{TokenLock, TokenStore};
 use windlass::machine::Digest;
 use windlass::port::clock::Clock;
-use windlass::port::records::{Expect, Record, Records};
+use windlass::port::journal::StoreError;
+use windlass::port::records::{Expect, Record, RecordChange, RecordError, Records};
 
 use crate::vault::Vault;
 
 /// The kind of the records, whose key is the value's name and whose owner is what begun sign-ins are counted by.
 const SECRET: &str = "mcp_secret";
+/// The kind of the records that say which person has begun a sign-in: the key is that of the sign-in itself, the owner the
+/// person. One that a run's call has begun has none.
+const FLOW: &str = "mcp_flow";
 /// Whose the values are that stay.
 const KEPT: &str = "kept";
 
 /// How long a sign-in may take: whoever signs in may have to find a second device.
-pub const SIGN_IN_MS: u64 = 3_600_000;
+const SIGN_IN_MS: u64 = 3_600_000;
 /// Sign-ins at one server that may be open: each call that finds nobody signed in begins one.
 const OPEN_MAX: usize = 200;
+/// Begun sign-ins of one person that are remembered: beyond it the oldest counts no more.
+const FLOWS_MAX: usize = 50;
+/// Records that are looked through and deleted at a time.
+const BATCH: usize = 500;
 
 /// How long a process waits for another one's refresh, and how often it looks.
 const LOCK_WITHIN_MS: u64 = 60_000;
@@ -47,6 +55,57 @@ impl SealedTokens {
     /// Whether a sign-in at a server has begun under this state, and has not ended.
     pub async fn has_begun(&self, server: &str, state: &str) -> bool {
         matches!(self.load(&begun(server, state)).await, Ok(Some(_)))
+    }
+
+    /// The person who has begun a sign-in; `None` where a run's call has.
+    pub async fn begun_by(&self, server: &str, state: &str) -> Result<Option<String>, StoreError> {
+        let flow = self.records.get(FLOW, &begun(server, state)).await?;
+        Ok(flow.map(|flow| flow.owner))
+    }
+
+    /// Remembers that a person has begun a sign-in. Of too many the oldest goes, and with it what could end it.
+    pub async fn begin(&self, server: &str, state: &str, by: &str) -> Result<(), RecordError> {
+        let mut open = self.records.list(FLOW, Some(by), None, FLOWS_MAX * 2).await?;
+        open.sort_by_key(|record| record.updated_at);
+        let surplus = (open.len() + 1).saturating_sub(FLOWS_MAX);
+        for (index, record) in open.iter().enumerate() {
+            if index < surplus || self.is_over(record) {
+                self.used_up(&record.key).await?;
+            }
+        }
+        self.records.put(FLOW, &begun(server, state), by, true.into(), Expect::Any).await.map(drop)
+    }
+
+    /// Has a sign-in count no more.
+    pub async fn end(&self, server: &str, state: &str) -> Result<(), RecordError> {
+        self.used_up(&begun(server, state)).await
+    }
+
+    /// Together: a sign-in that nobody is known to have begun may be ended by more people.
+    async fn used_up(&self, key: &str) -> Result<(), RecordError> {
+        let kinds = [SECRET, FLOW].map(|kind| RecordChange::delete(kind, key, Expect::Any));
+        self.records.apply(kinds.to_vec()).await.map(drop)
+    }
+
+    /// Forgets everything that belongs to a server.
+    pub async fn forget(&self, server: &str) -> Result<(), RecordError> {
+        let below = format!("mcp/{server}/");
+        for kind in [SECRET, FLOW] {
+            loop {
+                let found = self.records.list(kind, None, Some(&below), BATCH).await?;
+                let its = found.iter().take_while(|record| record.key.starts_with(&below));
+                let changes: Vec<_> =
+                    its.map(|record| RecordChange::delete(kind, &record.key, Expect::Any)).collect();
+                let is_last = changes.len() < BATCH;
+                if !changes.is_empty() {
+                    self.records.apply(changes).await?;
+                }
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Makes room for a sign-in: those whose time is over go, and of too many the oldest.
@@ -202,5 +261,24 @@ mod tests {
         tokens.save(&begun("a", "new"), b"{}".to_vec()).await.unwrap();
         let open = world.records.list(SECRET, Some("mcp/a"), None, 1_000).await.unwrap();
         assert_eq!((open.len(), tokens.load("mcp/a/tokens").await.unwrap().is_some()), (1, true));
+    }
+
+    #[tokio::test]
+    async fn the_oldest_sign_in_of_too_many_ends_and_is_nobody_elses() {
+        let world = World::new();
+        let tokens = world.process();
+        for n in 0..=FLOWS_MAX {
+            world.clock.advance_ms(1);
+            let state = format!("s{n}");
+            tokens.save(&begun("a", &state), b"{}".to_vec()).await.unwrap();
+            tokens.begin("a", &state, "ann").await.unwrap();
+        }
+        // Without both, whoever may sign in at all might end it.
+        assert!(!tokens.has_begun("a", "s0").await);
+        assert_eq!(tokens.begun_by("a", "s0").await.unwrap(), None);
+        assert!(tokens.has_begun("a", "s1").await);
+        assert_eq!(tokens.begun_by("a", "s1").await.unwrap().as_deref(), Some("ann"));
+        tokens.end("a", "s1").await.unwrap();
+        assert!(!tokens.has_begun("a", "s1").await);
     }
 }

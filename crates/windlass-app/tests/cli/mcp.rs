@@ -64,7 +64,7 @@ fn a_server_that_makes_no_sense_is_said_with_its_key() {
         ("[mcp.a]\nurl = 'ftp://x'", "is neither http nor https"),
     ] {
         user.configure(text);
-        let said = user.run(&["mcp", "list"]).exits(2).err;
+        let said = user.run(&["mcp", "test"]).exits(2).err;
         assert!(said.contains(wanted), "{text}: {said}");
     }
 }
@@ -82,8 +82,13 @@ fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
     let file = user.home().join("config/windlass/windlass.toml");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{mine}{added}"));
     user.run(&["mcp", "add", "files", "--env", "TOKEN=env:X", "--", "mcp-files", "--root", "a b"]).exits(0);
-    let listed = user.run(&["mcp", "list"]).exits(2).err;
-    assert!(listed.contains("variable X, which is not set"), "{listed}");
+    // Only what is started needs its secrets.
+    let listed = user.run(&["mcp", "list"]).exits(0).out;
+    assert!(listed.contains("files  mcp-files\n"), "{listed}");
+    let tested = user.run(&["mcp", "test", "old"]).exits(1).out;
+    assert!(tested.starts_with("old  not available"), "{tested}");
+    let tested = user.run(&["mcp", "test", "files"]).exits(2).err;
+    assert!(tested.contains("variable X, which is not set"), "{tested}");
     for (arguments, wanted) in [
         (&["github", "--url", "https://x.example.com"][..], "there is a server `github` in"),
         (&["bad__name", "--url", "https://x.example.com"], "1 to 32"),

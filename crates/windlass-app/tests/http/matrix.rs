@@ -72,6 +72,7 @@ get    /keys                                    any
 post   /keys                                    any    {"name": "x"}
 delete /keys/{key}                              any    ann's
 get    /mcp/callback                            operator
+post   /mcp/callback                            operator {"code": "x", "state": "y"}
 get    /mcp/servers                             any
 post   /mcp/servers                             operator {"name": "a"}
 get    /mcp/servers/{server}                    any

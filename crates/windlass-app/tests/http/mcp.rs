@@ -3,17 +3,21 @@
 mod far;
 
 use std::io::{BufRead, BufReader};
+use std::process::Child;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use self::far::{Far, value};
+use super::auth::administrator;
 use super::{Answer, Server, answer};
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 
 const PATH: &str = "/api/v1/mcp/servers";
+const CALLBACK: &str = "/api/v1/mcp/callback";
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A model that calls the server's tool, and then says so.
 fn model() -> Model {
@@ -49,11 +53,33 @@ async fn begin(server: &Server, key: &str) -> String {
 }
 
 async fn come_back(server: &Server, key: &str, brought: &str) -> Answer {
-    server.get(&format!("/api/v1/mcp/callback?{brought}"), key).await
+    server.get(&format!("{CALLBACK}?{brought}"), key).await
+}
+
+/// Presses the button of the page that a browser came back to.
+async fn confirm(server: &Server, key: &str, brought: &str) -> Answer {
+    let request = server.request(Method::POST, CALLBACK).bearer_auth(key);
+    answer(request.header("content-type", FORM).body(brought.to_owned())).await
 }
 
 async fn wait(server: &Server, key: &str, run: &str) -> Value {
     server.get(&format!("/api/v1/runs/{run}/wait"), key).await.is(StatusCode::OK).body
+}
+
+/// Has somebody sign in, so that the tool is known, and takes it back again.
+async fn known_by_now(server: &Server, key: &str, far: &Far) {
+    state(server, key, "guarded", "needs_sign_in").await;
+    let page = begin(server, key).await;
+    confirm(server, key, &far.back(&page)).await.is(StatusCode::OK);
+    state(server, key, "guarded", "connected").await;
+    far.takes_back();
+}
+
+/// Where a terminal says that somebody is to sign in, and before it where a browser comes back to from there.
+fn offered(login: &mut Child) -> (String, String) {
+    let mut lines = BufReader::new(login.stdout.take().unwrap()).lines();
+    let page = lines.find_map(|line| line.ok().filter(|line| line.contains("/authorize?"))).unwrap();
+    (value(&page, "redirect_uri").replace("%3A", ":").replace("%2F", "/"), page)
 }
 
 /// No file of a store has a secret in it.
@@ -82,10 +108,14 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
     let page = begin(&server, &boss).await;
     // What one has begun nobody else ends, and it counts once.
     come_back(&server, &bob, &far.back(&page)).await.is_problem(403, "forbidden");
+    confirm(&server, &bob, &far.back(&page)).await.is_problem(403, "forbidden");
     come_back(&server, &boss, "error=access_denied").await.is_problem(422, "invalid");
-    let done = come_back(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
+    let asked = come_back(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
+    assert!(asked.body.as_str().unwrap().contains("You have begun this sign-in"), "{asked:#?}");
+    let done = confirm(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
     assert!(done.headers["content-type"].to_str().unwrap().starts_with("text/html"));
     come_back(&server, &boss, &far.back(&page)).await.is_problem(409, "closed");
+    confirm(&server, &boss, &far.back(&page)).await.is_problem(409, "closed");
     let connected = state(&server, &boss, "guarded", "connected").await;
     assert_eq!(
         (&connected["tools"][0]["name"], &connected["revision"]),
@@ -107,8 +137,8 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
     let ann = server.key(&["--user", &server.add_user("ann@example.com", &[])]);
     let known = state(&server, &boss, "guarded", "needs_sign_in").await;
     assert_eq!(known["tools"][0]["title"], "Just once", "{known:#}");
-    come_back(&server, &ann, &far.back(&page)).await.is_problem(403, "forbidden");
-    come_back(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
+    confirm(&server, &ann, &far.back(&page)).await.is_problem(403, "forbidden");
+    confirm(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
     let done = wait(&server, &boss, &run).await;
     assert_eq!((&done["status"], &done["data"]), (&json!("done"), &json!("It is done.")), "{done:#}");
     assert_eq!(far.calls(), ["Bearer SENTINEL-token-2"]);
@@ -124,6 +154,64 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
     answer(out).await.is(StatusCode::NO_CONTENT);
     state(&server, &boss, "guarded", "needs_sign_in").await;
     nothing_readable(&server.user);
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_that_somebody_follows_signs_nobody_in() {
+    let (far, model) = (Far::guarded().await, model());
+    let server = serve(&model, guarded(&far), free_port());
+    let boss = server.key(&[]);
+    let ann = server.key(&["--user", &server.add_user("ann@example.com", &[])]);
+    known_by_now(&server, &boss, &far).await;
+    let sent =
+        server.post("/api/v1/runs", &ann, &json!({"message": "do it"})).await.is(StatusCode::CREATED).body;
+    let run = sent["run"].as_str().unwrap().to_owned();
+    let paused = wait(&server, &ann, &run).await;
+    let asked = &paused["meta"]["interrupts"][0]["kind"]["sign_in"];
+    // She has signed in there with an account of hers, and has an administrator follow where that leads.
+    let brought = far.back(asked["url"].as_str().unwrap());
+    let admin = administrator(&server).await;
+    let page = answer(admin.bare(Method::GET, &format!("{CALLBACK}?{brought}"))).await.is(StatusCode::OK);
+    let html = page.body.as_str().unwrap();
+    assert!(html.contains("<b>ann@example.com</b>") && html.contains("guarded"), "{html}");
+    let policy = page.headers["content-security-policy"].to_str().unwrap();
+    assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    let post = || admin.bare(Method::POST, CALLBACK).header("content-type", FORM).body(brought.clone());
+    answer(post()).await.is_problem(403, "cross_site");
+    answer(post().header("origin", "https://evil.example.com")).await.is_problem(403, "forbidden");
+    assert_eq!(far.given(), 1);
+    state(&server, &boss, "guarded", "needs_sign_in").await;
+    // The page's own button is another thing.
+    answer(post().header("origin", &server.address)).await.is(StatusCode::OK);
+    assert_eq!(wait(&server, &ann, &run).await["status"], "done");
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_goes_on_after_a_sign_in_that_no_server_saw() {
+    let (far, model, port) = (Far::guarded().await, model(), free_port());
+    let server = serve(&model, guarded(&far), port);
+    let boss = server.key(&[]);
+    known_by_now(&server, &boss, &far).await;
+    let sent =
+        server.post("/api/v1/runs", &boss, &json!({"message": "do it"})).await.is(StatusCode::CREATED).body;
+    let run = sent["run"].as_str().unwrap().to_owned();
+    let paused = wait(&server, &boss, &run).await;
+    assert_eq!(paused["meta"]["interrupts"][0]["kind"]["sign_in"]["server"], "guarded", "{paused:#}");
+    let user = server.kill();
+    let mut login = user.start(&["mcp", "login", "guarded", "--timeout", "60"]);
+    let (back, page) = offered(&mut login);
+    // What any page can have a browser ask for ends nothing.
+    for brought in ["error=access_denied", "error=access_denied&state=x", "code=bad&state=x"] {
+        let said = reqwest::get(format!("{back}?{brought}")).await.unwrap();
+        assert_eq!(said.status(), StatusCode::CONFLICT);
+    }
+    assert!(reqwest::get(format!("{back}?{}", far.back(&page))).await.unwrap().status().is_success());
+    assert_eq!(login.wait().unwrap().code(), Some(0));
+    let server = serve(&model, user, port);
+    let done = wait(&server, &boss, &run).await;
+    assert_eq!((&done["status"], &done["data"]), (&json!("done"), &json!("It is done.")), "{done:#}");
 }
 
 // Commands are waited for while the far side answers them.
@@ -147,6 +235,8 @@ async fn servers_are_added_and_taken_out_by_those_who_run_the_store() {
     for (wrong, code) in [
         (json!({"name": "a__b", "url": "https://a.example.com"}), (422, "invalid")),
         (json!({"name": "a", "url": "http://10.0.0.1/mcp"}), (422, "invalid")),
+        (json!({"name": "a", "url": "https://10.0.0.1/mcp"}), (422, "invalid")),
+        (json!({"name": "a", "url": "https://a.example.com:8443/mcp"}), (422, "invalid")),
         (
             json!({"name": "a", "url": "https://a.example.com", "headers": {"x": "y".repeat(5_000)}}),
             (422, "invalid"),
@@ -169,6 +259,11 @@ async fn servers_are_added_and_taken_out_by_those_who_run_the_store() {
     delete(&server, "far").await.is(StatusCode::NO_CONTENT);
     server.get(&format!("{PATH}/far"), &boss).await.is_problem(404, "not_found");
     delete(&server, "far").await.is_problem(404, "not_found");
+    let entries = server.get("/api/v1/audit", &boss).await.is(StatusCode::OK).body["data"].clone();
+    let told: Vec<_> = entries.as_array().unwrap().iter().filter(|entry| entry["subject"] == "far").collect();
+    let actions: Vec<_> = told.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["mcp.removed", "mcp.reconnected", "mcp.added"], "one for each that was done");
+    assert_eq!(told[2]["details"]["trusted"], false, "{told:#?}");
     let tools = server.get("/api/v1/tools/once", &boss).await;
     tools.is_problem(404, "not_found");
 }
@@ -211,14 +306,18 @@ async fn a_server_that_is_down_at_a_start_shows_its_tools_as_they_were() {
 async fn a_client_brings_a_server_along_for_one_run() {
     let far = Far::open().await;
     let user = User::new();
-    user.configure(&format!("[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [{}]\n", far.port));
+    user.configure(&format!(
+        "[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [{}]\n[server.limits]\nruns_per_user = 1\n",
+        far.port
+    ));
     let server = serve(&model(), user, 0);
     let boss = server.key(&[]);
-    let invoke = |port: u16, key: &str| {
+    let invoke_in = |session: &str, port: u16, key: &str| {
         let tool = json!({"type": "mcp", "name": "crm", "base_url": format!("http://127.0.0.1:{port}/mcp"), "api_key": key});
-        let body = json!({"message": "do it", "session_id": "own", "tools": [tool], "llm_config": {}});
+        let body = json!({"message": "do it", "session_id": session, "tools": [tool], "llm_config": {}});
         server.request(Method::POST, "/zeus/api/agent/invoke").bearer_auth(&boss).json(&body)
     };
+    let invoke = |port: u16, key: &str| invoke_in("own", port, key);
     // What the settings let nobody call is not called for a client either.
     answer(invoke(1, "x")).await.is_problem(422, "invalid");
     let stream = answer(invoke(far.port, "SENTINEL")).await.is(StatusCode::OK);
@@ -226,6 +325,10 @@ async fn a_client_brings_a_server_along_for_one_run() {
     let paused = wait(&server, &boss, &run).await;
     let asked = &paused["meta"]["interrupts"][0];
     assert_eq!(asked["tool"], "once", "{paused:#}");
+    // Where there is no room for a run, nobody is called for it.
+    let before = far.asked();
+    answer(invoke_in("another", far.port, "x")).await.is_problem(429, "too_many_runs");
+    assert_eq!(far.asked(), before);
     let path = format!("/api/v1/interrupts/{}/answer", asked["interrupt"].as_str().unwrap());
     server.post(&path, &boss, &json!({"answer": {"kind": "approve"}})).await.is(StatusCode::OK);
     let done = wait(&server, &boss, &run).await;
@@ -244,9 +347,7 @@ async fn people_sign_in_from_a_terminal() {
     let tested = user.run(&["mcp", "test"]).exits(1).out;
     assert!(tested.contains("windlass mcp login guarded"), "{tested}");
     let mut login = user.start(&["mcp", "login", "guarded", "--timeout", "60"]);
-    let mut lines = BufReader::new(login.stdout.take().unwrap()).lines();
-    let page = lines.find_map(|line| line.ok().filter(|line| line.contains("/authorize?"))).unwrap();
-    let back = value(&page, "redirect_uri").replace("%3A", ":").replace("%2F", "/");
+    let (back, page) = offered(&mut login);
     assert!(back.starts_with("http://127.0.0.1:"), "{back}");
     let brought = reqwest::get(format!("{back}?{}", far.back(&page))).await.unwrap();
     assert!(brought.text().await.unwrap().contains("signed in"));

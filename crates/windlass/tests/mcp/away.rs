@@ -120,6 +120,10 @@ async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
     hub.restart("stage").unwrap();
     hub.ready("stage").await.unwrap();
     assert_eq!(shown(&call(&look, json!({})).await), "ok: here", "a tool that was there before serves again");
+    // Another one that comes under the name of a removed one has none of its tools.
+    hub.remove("stage").unwrap();
+    hub.put(trusted("stage", "http://127.0.0.1:1/mcp")).unwrap();
+    assert_eq!(hub.server("stage").unwrap().tools, []);
 }
 
 #[tokio::test]

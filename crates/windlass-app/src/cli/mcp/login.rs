@@ -11,7 +11,7 @@ use windlass::adapter::mcp::Health;
 use crate::cli::{ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place, local};
-use crate::servers::{Servers, Which};
+use crate::servers::{Ended, Servers, Which};
 use crate::signals::Signals;
 use crate::trouble::{Exit, Trouble};
 
@@ -53,15 +53,16 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
     console.note(&format!("open this address in a browser on this machine, and sign in at `{name}`:"));
     console.out_line(&format!("  {}", shown_line(&begun.url)));
     let mut signals = Signals::listen()?;
+    let is_ours = |ended: &Option<Ended>| ended.as_ref().is_some_and(|it| it.state == begun.state);
     let ended = tokio::select! {
-        _ = ended.changed() => ended.borrow_and_update().clone(),
+        ended = ended.wait_for(is_ours) => ended.ok().and_then(|ended| ended.clone()),
         () = tokio::time::sleep(Duration::from_secs(args.timeout)) => {
             let why = format!("nobody has signed in at `{name}` within {} s", args.timeout);
             return Err(Trouble::usage(why).hint("`--timeout` waits longer").into());
         }
         _ = signals.next() => return Ok(Exit::Interrupted),
     };
-    match ended {
+    match ended.map(|ended| ended.how) {
         Some(Ok(_)) => {}
         Some(Err(why)) => {
             return Err(Trouble::usage(format!("the sign-in at `{name}` failed: {}", shown_line(&why)))
@@ -87,7 +88,7 @@ pub async fn logout(console: &Console, args: &LogoutArgs) -> anyhow::Result<Exit
     Ok(Exit::Done)
 }
 
-/// The store, and one server over it.
+/// The store, and one server over it that answers or wants somebody to sign in.
 async fn opened(
     console: &Console,
     name: &str,
@@ -96,10 +97,6 @@ async fn opened(
     let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
     let place = ground.open_store().await?;
     let servers = super::over(&place, Which::One(name)).await?;
-    if !servers.hub.status().iter().any(|status| status.name == name) {
-        let why = format!("no server named `{name}` is configured");
-        return Err(Trouble::usage(why).hint("`windlass mcp list` says which are").into());
-    }
     let health = servers.hub.server(name)?.health;
     if let Health::Unavailable { why, .. } = health {
         let why = format!("`{name}` is not available: {}", shown_line(&why));

@@ -4,7 +4,7 @@
 //! wrote it. What comes out is read before it is written: a file that Windlass could not read is left as it was.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,7 +13,7 @@ use toml::{Table, Value};
 use crate::config::{self, ConfigFile};
 use crate::console::{Console, shown_line};
 use crate::paths::{CONFIG_FILE, UserPaths, private_directory};
-use crate::place::quoted;
+use crate::place::{clock, quoted};
 use crate::servers::Page;
 use crate::trouble::{Exit, Trouble};
 
@@ -81,16 +81,13 @@ pub fn add(console: &Console, args: &AddArgs) -> Result<Exit, Trouble> {
     let added = format!("{end}{gap}{table}");
     let after = config::parse(&path, &format!("{before}{added}"))?;
     // Without its secrets, which another shell may have: what else is wrong with it is said now.
-    let mut file = after.mcp.get(name).cloned().unwrap_or_default();
-    (file.headers, file.env) = Default::default();
-    file.server(name, Page::USUAL)?;
+    after.mcp.get(name).cloned().unwrap_or_default().without_secrets(name, Page::USUAL)?;
     if let Some(folder) = path.parent()
         && !folder.exists()
     {
         private_directory(folder)?;
     }
-    let file = fs::OpenOptions::new().create(true).append(true).open(&path);
-    file.and_then(|mut file| file.write_all(added.as_bytes())).map_err(|error| unwritten(&path, &error))?;
+    replace(&path, &format!("{before}{added}")).map_err(|error| unwritten(&path, &error))?;
     console.note(&format!("`{name}` stands in `{}`", shown_line(&path.display().to_string())));
     if args.folder {
         console.hint("the folder's file has changed: `windlass trust` lets it count");
@@ -140,18 +137,7 @@ pub fn remove(console: &Console, args: &RemoveArgs) -> Result<Exit, Trouble> {
     if wanted != found {
         return Err(by_hand());
     }
-    // Where the file is a link, what it leads to is replaced.
-    let real = path.canonicalize().map_err(|error| unwritten(&path, &error))?;
-    let draft = real.with_extension(format!("toml.{}", std::process::id()));
-    let permissions = fs::metadata(&real).map(|known| known.permissions());
-    let written = fs::write(&draft, &after)
-        .and_then(|()| fs::set_permissions(&draft, permissions?))
-        .and_then(|()| fs::rename(&draft, &real));
-    if let Err(error) = written {
-        // What was begun is of no use to anybody.
-        let _ = fs::remove_file(&draft);
-        return Err(unwritten(&path, &error));
-    }
+    replace(&path, &after).map_err(|error| unwritten(&path, &error))?;
     console.note(&format!("`{name}` is out of `{}`", shown_line(&path.display().to_string())));
     if args.folder {
         console.hint("the folder's file has changed: `windlass trust` lets it count");
@@ -174,6 +160,32 @@ fn read(path: &Path) -> Result<(String, ConfigFile), Trouble> {
     };
     let file = config::parse(path, &text)?;
     Ok((text, file))
+}
+
+/// Puts a text in a file's place, whole or not at all. Where the file is a link, what it leads to is replaced.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let (real, permissions) = match path.canonicalize() {
+        Ok(real) => (real.clone(), Some(fs::metadata(&real)?.permissions())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
+        Err(error) => return Err(error),
+    };
+    let draft = real.with_extension(format!("toml.{:016x}", clock().random()));
+    // Whatever has the name is not written to, and nobody reads the draft before the file's own permissions say so.
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&draft)?;
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&draft, &real));
+    if written.is_err() {
+        // What was begun is of no use to anybody.
+        let _ = fs::remove_file(&draft);
+    }
+    written
 }
 
 fn unwritten(path: &Path, error: &std::io::Error) -> Trouble {
@@ -250,7 +262,29 @@ fn without(text: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::without;
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_is_replaced_where_it_lies_and_stays_as_private_as_it_was() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.toml"), folder.path().join("windlass.toml"));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        symlink(&real, &link).unwrap();
+        fs::write(&real, "a").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+        replace(&link, "b").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!((fs::read_to_string(&real).unwrap(), mode(&real)), ("b".to_owned(), 0o640));
+        let new = folder.path().join("new.toml");
+        replace(&new, "c").unwrap();
+        assert_eq!((fs::read_to_string(&new).unwrap(), mode(&new)), ("c".to_owned(), 0o600));
+        let drafts = fs::read_dir(folder.path())
+            .unwrap()
+            .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().contains("toml."));
+        assert_eq!(drafts.count(), 0);
+    }
 
     #[test]
     fn a_servers_lines_go_and_nobody_elses() {

@@ -18,16 +18,13 @@ use crate::http::Shared;
 use crate::http::caller::Peer;
 use crate::http::input::Query;
 use crate::http::problem::Problem;
+use crate::page::{escaped, page};
 
 /// Where the page is.
 pub const PATH: &str = "/auth/link";
 
 /// Where whoever signed in goes on.
 const HOME: &str = "/";
-
-/// Nothing but this page's own style and form.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; \
-    frame-ancestors 'none'";
 
 /// The route.
 pub fn routes() -> Router<Shared> {
@@ -121,52 +118,4 @@ fn form(link: &Link, token: &str, wrong: Option<&str>) -> String {
          <input type=hidden name=token value=\"{}\">{fields}<button>{button}</button></form>",
         escaped(token)
     )
-}
-
-/// A page with this body, which is HTML.
-pub fn page(status: StatusCode, body: &str) -> Response {
-    const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:24rem;margin:15vh auto;padding:0 1rem}\
-        label,input,button{display:block;width:100%;box-sizing:border-box;font:inherit}\
-        input,button{margin:.25rem 0 1rem;padding:.5rem}";
-    let html = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Windlass</title>\
-         <meta name=viewport content=\"width=device-width\"><style>{STYLE}</style><main>{body}</main></html>"
-    );
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::CACHE_CONTROL, "no-store"),
-        // With `no-referrer` a browser would send the form with the origin `null`, which nobody may.
-        (header::REFERRER_POLICY, "same-origin"),
-    ];
-    (status, headers, html).into_response()
-}
-
-/// Text for HTML, in content and in quoted attributes.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            _ => safe.push(c),
-        }
-    }
-    safe
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_somebody_typed_stays_text() {
-        assert_eq!(
-            escaped("\"><script>'a' & b</script>"),
-            "&quot;&gt;&lt;script&gt;&#39;a&#39; &amp; b&lt;/script&gt;"
-        );
-    }
 }

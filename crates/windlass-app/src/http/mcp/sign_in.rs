@@ -1,6 +1,7 @@
 //! `/mcp/servers/{server}/sign-in` and where browsers come back to: signing in at a server for all who use it.
 //!
-//! Whoever has begun a sign-in ends it, signed in here by the same account; what waited for it goes on by itself.
+//! Whoever has begun a sign-in ends it, signed in here by the same account; what waited for it goes on by itself. Coming
+//! back asks first: a link that a browser merely follows may bring back what somebody else was given.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,17 +13,17 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::adapter::mcp::SignInReturn;
 
+use super::operator::Operator;
 use crate::account::audit::Note;
 use crate::http::Shared;
-use crate::http::auth::page;
-use crate::http::caller::Caller;
-use crate::http::input::{Path, Query};
+use crate::http::input::{Form, Path, Query};
 use crate::http::problem::Problem;
-use crate::servers::SignInError;
+use crate::page::page;
+use crate::servers::{BegunBy, SignInError, question};
 
 /// The routes. What they answer is for one person and once.
 pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(begin, end)).routes(routes!(finish))
+    OpenApiRouter::new().routes(routes!(begin, end)).routes(routes!(come_back, finish))
 }
 
 /// Where browsers come back to, at the address that people reach the server by.
@@ -42,14 +43,12 @@ struct Begun {
 /// One sign-in serves everybody who uses the server here: what its account may do there, all runs may ask for.
 #[utoipa::path(post, path = "/mcp/servers/{server}/sign-in", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
-    responses((status = 200, body = Begun), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 404, body = Problem), (status = 422, body = Problem), (status = 502, body = Problem)))]
+    responses((status = 200, body = Begun)))]
 async fn begin(
     State(app): State<Shared>,
-    caller: Caller,
+    Operator(caller): Operator,
     Path(name): Path<String>,
 ) -> Result<Json<Begun>, Problem> {
-    caller.operates()?;
     let page = app.servers.begin_sign_in(&name, caller.user()).await?;
     app.accounts.record(Note::by(&caller.0, "mcp.sign_in_begun").on(&name)).await?;
     Ok(Json(Begun { url: page.url }))
@@ -58,16 +57,15 @@ async fn begin(
 /// Signs out at a server: its tokens are forgotten
 #[utoipa::path(delete, path = "/mcp/servers/{server}/sign-in", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
-    responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 404, body = Problem), (status = 422, body = Problem), (status = 502, body = Problem)))]
+    responses((status = 204)))]
 async fn end(
     State(app): State<Shared>,
-    caller: Caller,
+    Operator(caller): Operator,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    caller.operates()?;
-    app.servers.hub.sign_out(&name).await?;
+    app.servers.hub.server(&name)?;
     app.accounts.record(Note::by(&caller.0, "mcp.signed_out").on(&name)).await?;
+    app.servers.hub.sign_out(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -85,27 +83,61 @@ struct Brought {
     error: Option<String>,
 }
 
-/// Come back from signing in at a server: what waited for it goes on
+/// Come back from signing in at a server: a page asks whether that was you
+///
+/// It ends nothing; its button does.
 #[utoipa::path(get, path = "/mcp/callback", tag = "mcp", params(Brought),
-    responses((status = 200, content_type = "text/html", body = String), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem),
-        (status = 502, body = Problem)))]
-async fn finish(
+    responses((status = 200, content_type = "text/html", body = String)))]
+async fn come_back(
     State(app): State<Shared>,
-    caller: Caller,
+    Operator(caller): Operator,
     Query(Brought { code, state, iss, error }): Query<Brought>,
 ) -> Result<Response, Problem> {
-    caller.operates()?;
     let (Some(code), Some(state)) = (code, state) else {
         let said = crate::console::first_line(error.as_deref().unwrap_or("it brought no code"), 200);
         return Err(SignInError::Refused(said).into());
     };
+    let open = app.servers.open_sign_in(&state, caller.user()).await?;
+    let owner = match &open.begun {
+        BegunBy::Call(Some(owner)) => {
+            let user = app.accounts.refresh().await?.find(owner);
+            Some(user.and_then(|user| user.email.clone()).unwrap_or_else(|| owner.to_string()))
+        }
+        BegunBy::Call(None) | BegunBy::Oneself => None,
+    };
+    Ok(question(&open, owner.as_deref(), &SignInReturn { code, state, iss }))
+}
+
+/// What the page's button sends.
+#[derive(Deserialize, ToSchema)]
+struct Confirmed {
+    /// The code to exchange.
+    code: String,
+    /// What was sent along.
+    state: String,
+    /// Who says so.
+    iss: Option<String>,
+}
+
+/// Sign in with what a browser brought back: what waited for it goes on
+#[utoipa::path(post, path = "/mcp/callback", tag = "mcp",
+    request_body(content = Confirmed, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 200, content_type = "text/html", body = String)))]
+async fn finish(
+    State(app): State<Shared>,
+    Operator(caller): Operator,
+    Form(Confirmed { code, state, iss }): Form<Confirmed>,
+) -> Result<Response, Problem> {
+    let note = |action: &str, name: &str| Note::by(&caller.0, action).on(name);
+    let name = app.servers.open_sign_in(&state, caller.user()).await?.server;
+    // Whatever comes of it, that somebody has tried is known.
+    app.accounts.record(note("mcp.signing_in", &name)).await?;
     let back = SignInReturn { code, state, iss };
-    let name = app.servers.finish_sign_in(&back, &caller.party()).await?;
-    app.accounts.record(Note::by(&caller.0, "mcp.signed_in").on(&name)).await?;
+    app.servers.finish_sign_in(&back, &caller.party()).await?;
+    app.accounts.record(note("mcp.signed_in", &name)).await?;
     let body =
         format!("<h1>Signed in</h1><p>Runs may use the server <b>{name}</b> now. You can close this page.");
-    Ok(page::page(StatusCode::OK, &body))
+    Ok(page(StatusCode::OK, &body))
 }
 
 impl From<SignInError> for Problem {

@@ -29,6 +29,7 @@ struct World {
     /// `Authorization` of each call of a tool.
     calls: Mutex<Vec<String>>,
     given: Mutex<u32>,
+    asked: Mutex<u32>,
 }
 
 impl Far {
@@ -71,6 +72,16 @@ impl Far {
     /// `Authorization` of each call of a tool.
     pub fn calls(&self) -> Vec<String> {
         self.world.calls.lock().unwrap().clone()
+    }
+
+    /// How often it was asked anything.
+    pub fn asked(&self) -> u32 {
+        *self.world.asked.lock().unwrap()
+    }
+
+    /// How many tokens were given out.
+    pub fn given(&self) -> u32 {
+        *self.world.given.lock().unwrap()
     }
 
     /// What a browser is sent back with from a page of the sign-in: the path and query for the address that it names.
@@ -143,6 +154,7 @@ async fn token(State(world): State<Arc<World>>, body: String) -> Response {
 }
 
 async fn mcp(State(world): State<Arc<World>>, headers: HeaderMap, body: Bytes) -> Response {
+    *world.asked.lock().unwrap() += 1;
     let credentials = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
     let base = world.base.lock().unwrap().clone();
     if let Some(wanted) = world.counts.lock().unwrap().clone()

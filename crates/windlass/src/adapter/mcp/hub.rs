@@ -199,10 +199,13 @@ impl McpHub {
         core.known().listed.tools = tools.filter(|tool| core.wanted.takes(&tool.name)).cloned().collect();
     }
 
-    /// Lets go of a server.
+    /// Lets go of a server, and forgets what an earlier process knew of it: one that comes under its name is another.
     pub fn remove(&self, name: &str) -> Result<(), McpError> {
         let entry = self.shared.servers().remove(name);
         let entry = entry.ok_or_else(|| McpError::Unknown(name.to_owned()))?;
+        let mut known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|known| known.server != name);
+        drop(known);
         self.shared.let_go(entry);
         self.shared.rebuild();
         Ok(())

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use windlass::adapter::mcp::McpServer;
 use windlass::machine::Mode;
 
 use super::super::history::Line;
 use super::model::LlmConfig;
-use super::tools::{self, OwnServer};
+use super::tools;
 use crate::http::problem::Problem;
 use crate::http::send::MESSAGE_MAX_CHARS;
 
@@ -30,7 +31,7 @@ pub struct Invoke {
     /// Which tools are to ask.
     pub guards: Guards,
     /// Tool servers of this run alone.
-    pub servers: Vec<OwnServer>,
+    pub servers: Vec<McpServer>,
     /// What the run may do at all.
     pub mode: Option<Mode>,
 }

@@ -21,7 +21,7 @@ use super::speak::Zeus;
 use super::tools;
 use super::word::{Names, Scene};
 use crate::http::Shared;
-use crate::http::begin::begin;
+use crate::http::begin::begin_with;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Query};
 use crate::http::problem::Problem;
@@ -67,9 +67,7 @@ pub async fn invoke(
         ..RunOptions::default()
     };
     task.when_busy = WhenBusy::Queue;
-    // Last: whatever else is wrong costs no connection.
-    task.tools = tools::reached(&app, servers).await?;
-    let started = begin(&app, &caller, task).await?;
+    let started = begin_with(&app, &caller, task, tools::reached(&app, servers)).await?;
     if has_history {
         title(&app, &caller, &started.thread, &message).await?;
     }

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass::RunTools;
-use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
+use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, Secrets, Transport};
+use windlass::secret::Secret;
 
 use super::body::{refuse, taken};
 use crate::http::Shared;
@@ -21,18 +22,6 @@ const HEADERS_MAX: usize = 32;
 const HEADER_MAX_BYTES: usize = 4_096;
 /// How long the servers may take to answer: somebody waits for the stream to begin.
 const WITHIN_MS: u64 = 10_000;
-
-/// A server as a client brings it.
-pub struct OwnServer {
-    name: String,
-    transport: Transport,
-}
-
-impl std::fmt::Debug for OwnServer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("OwnServer").field(&self.name).finish()
-    }
-}
 
 /// How it is spoken with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -47,7 +36,7 @@ enum Wire {
 }
 
 /// Reads `tools`.
-pub fn read(tools: Vec<Map<String, Value>>) -> Result<Vec<OwnServer>, Problem> {
+pub fn read(tools: Vec<Map<String, Value>>) -> Result<Vec<McpServer>, Problem> {
     if tools.len() > SERVERS_MAX {
         let detail = format!("`tools` has {} entries; {SERVERS_MAX} are allowed", tools.len());
         return Err(Problem::invalid(detail));
@@ -55,7 +44,7 @@ pub fn read(tools: Vec<Map<String, Value>>) -> Result<Vec<OwnServer>, Problem> {
     tools.into_iter().enumerate().map(|(index, tool)| one(&format!("tools[{index}]."), tool)).collect()
 }
 
-fn one(of: &str, mut tool: Map<String, Value>) -> Result<OwnServer, Problem> {
+fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
     let named = |name: &str| format!("{of}{name}");
     let mut text = |name: &str| -> Result<Option<String>, Problem> {
         let found: Option<String> = taken(&mut tool, name)?;
@@ -103,20 +92,23 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<OwnServer, Problem> {
         );
         return Err(Problem::invalid(detail));
     }
+    // Whatever their names: they are the client's own.
+    let secrets = Secrets(headers.iter().map(|(_, value)| Secret::new(value.as_str())).collect());
     let http = Http { headers, named: false, ..Http::new(url) };
     let transport = match wire {
         Wire::StreamableHttp => Transport::Http(http),
         Wire::Sse => Transport::Sse(http),
     };
-    McpServer::new(&name, transport.clone()).check().map_err(|error| {
+    let server = McpServer { secrets, ..McpServer::new(&name, transport) };
+    server.check().map_err(|error| {
         // Header values are not in it.
         Problem::invalid(format!("`{}` makes no server: {error}", of.trim_end_matches('.')))
     })?;
-    Ok(OwnServer { name, transport })
+    Ok(server)
 }
 
 /// Reaches the servers; their tools stand beside those of everybody.
-pub async fn reached(app: &Shared, servers: Vec<OwnServer>) -> Result<RunTools, Problem> {
+pub async fn reached(app: &Shared, servers: Vec<McpServer>) -> Result<RunTools, Problem> {
     if servers.is_empty() {
         return Ok(RunTools::Usual);
     }
@@ -124,7 +116,6 @@ pub async fn reached(app: &Shared, servers: Vec<OwnServer>) -> Result<RunTools, 
     let reach = app.settings.outbound.reach();
     let hub = McpHub::new(HubConfig { reach, reserved, ..HubConfig::default() });
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
-    let servers = servers.into_iter().map(|server| McpServer::new(server.name, server.transport)).collect();
     hub.start(servers).await.map_err(|error| Problem::invalid(format!("`tools`: {error}")))?;
     hub.settled(WITHIN_MS).await;
     for name in names {
@@ -154,6 +145,17 @@ mod tests {
             Ok(servers) => format!("{:?}", servers[0].transport),
             Err(problem) => format!("{} {:?}", problem.detail, problem.hint),
         }
+    }
+
+    #[test]
+    fn what_a_client_gives_a_server_is_not_said_back() {
+        let tool =
+            json!({"name": "crm", "base_url": "https://a/", "api_key": "x", "headers": {"X-Tenant": "7"}});
+        let Value::Object(tool) = tool else { panic!("no object") };
+        let servers = read(vec![tool]).unwrap();
+        let mut secrets: Vec<_> = servers[0].secrets.0.iter().map(Secret::expose).collect();
+        secrets.sort_unstable();
+        assert_eq!(secrets, ["7", "Bearer x"]);
     }
 
     // rows: ZE-E13

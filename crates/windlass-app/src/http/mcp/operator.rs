@@ -1,0 +1,26 @@
+//! Whoever may manage what all workspaces of the store share.
+
+use axum::extract::FromRequestParts;
+use http::request;
+
+use crate::account::user::DEFAULT_WORKSPACE;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::problem::Problem;
+
+/// An administrator of the first workspace. Nobody else gets as far as what a request brings.
+pub struct Operator(pub Caller);
+
+impl FromRequestParts<Shared> for Operator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut request::Parts, app: &Shared) -> Result<Self, Problem> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        caller.administers()?;
+        if caller.workspace() == DEFAULT_WORKSPACE {
+            return Ok(Self(caller));
+        }
+        let what = format!("this is for the administrators of the workspace `{DEFAULT_WORKSPACE}`");
+        Err(Problem::forbidden(what))
+    }
+}
