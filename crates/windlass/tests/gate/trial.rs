@@ -23,7 +23,8 @@ fn builder(registry: Registry) -> Builder {
 
 fn trial(tool: &str, text: &str, consent: Consent) -> Trial {
     let arguments = json!({ "text": text });
-    Trial { tool: tool.into(), arguments, by: party("ann"), folder: None, consent, timeout_ms: 2_000 }
+    let by = party("ann");
+    Trial { tool: tool.into(), arguments, by, folder: None, consent, timeout_ms: 2_000, at_most_ms: Some(9_000) }
 }
 
 fn rule(verdict: Verdict, terms: Terms) -> Rule {
