@@ -15,7 +15,7 @@ use windlass_machine::{
     CallKey, Digest, EffectClass, Event, Fact, FileChange, FileImage, Reject, RunId, Seq, ThreadId,
 };
 
-use crate::drive::owner::SetAside;
+use crate::drive::SetAside;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
@@ -197,7 +197,9 @@ impl Engine {
             let page = self.deps.journal.read_back(thread, before, PAGE).await?;
             let Some(first) = page.first() else { break };
             before = first.seq;
-            page.iter().rev().for_each(|recorded| since.take_before(recorded.seq, &recorded.event, &mut open));
+            page.iter()
+                .rev()
+                .for_each(|recorded| since.take_before(recorded.seq, &recorded.event, &mut open));
         }
         Ok(since)
     }
@@ -308,6 +310,9 @@ impl Since {
                 if was_at_work {
                     self.started.insert(seq, call);
                 }
+            }
+            Fact::FileChanging { call, .. } if is_open(call.step) => {
+                self.seen.insert((run.clone(), *call));
             }
             _ => {} // tidy: the others say nothing of calls that were at work
         }

@@ -245,13 +245,18 @@ impl Deps {
         let kind = ask.as_ref().map(|ask| &ask.kind);
         let why = match kind {
             Some(InterruptKind::SignIn { server, url, message: None }) => {
-                format!("Somebody has to sign in at the server `{server}` first, at {url}; then call it again.")
+                format!(
+                    "Somebody has to sign in at the server `{server}` first, at {url}; then call it again."
+                )
             }
             Some(InterruptKind::SignIn { server, url, message: Some(message) }) => {
                 format!("The server `{server}` wants a page to be opened first, {url}: {message}")
             }
             Some(InterruptKind::Question(question)) => {
-                format!("The call had begun, and asks people, which takes a conversation: {}", question.summary)
+                format!(
+                    "The call had begun, and asks people, which takes a conversation: {}",
+                    question.summary
+                )
             }
             Some(InterruptKind::Handoff { runner }) => {
                 format!("The runner `{runner}` has to do the call, which takes a conversation.")

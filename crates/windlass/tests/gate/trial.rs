@@ -24,7 +24,15 @@ fn builder(registry: Registry) -> Builder {
 fn trial(tool: &str, text: &str, consent: Consent) -> Trial {
     let arguments = json!({ "text": text });
     let by = party("ann");
-    Trial { tool: tool.into(), arguments, by, folder: None, consent, timeout_ms: 2_000, at_most_ms: Some(9_000) }
+    Trial {
+        tool: tool.into(),
+        arguments,
+        by,
+        folder: None,
+        consent,
+        timeout_ms: 2_000,
+        at_most_ms: Some(9_000),
+    }
 }
 
 fn rule(verdict: Verdict, terms: Terms) -> Rule {

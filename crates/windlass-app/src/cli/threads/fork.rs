@@ -44,7 +44,9 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
     if args.restore_files && !place.homes.has_files_of(row.view.folder.as_deref()) {
         let at = row.view.folder.as_deref().map_or("nowhere".into(), |at| format!("in `{}`", shown_line(at)));
         let what = format!("the files of thread `{thread}` are not here: it was begun {at}");
-        return Err(Trouble::usage(what).hint("name that folder with `--dir`, and the store with `--store`").into());
+        return Err(Trouble::usage(what)
+            .hint("name that folder with `--dir`, and the store with `--store`")
+            .into());
     }
     let restore = async |mode| place.engine.restore_files(&thread, at, mode).await;
     if args.preview {
