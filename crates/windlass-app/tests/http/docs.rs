@@ -24,11 +24,21 @@ async fn every_operation_is_described_once_with_what_goes_wrong_and_who_may_call
             let responses = operation["responses"].as_object().unwrap();
             let problem = &responses["default"]["content"]["application/problem+json"]["schema"]["$ref"];
             assert_eq!(problem, "#/components/schemas/Problem", "{named}");
+            let takes = |header: &str| {
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                parameters.into_iter().any(|parameter| parameter["name"] == header)
+            };
+            let (known, tag) = (!responses["304"].is_null(), !responses["200"]["headers"]["ETag"].is_null());
+            assert_eq!(known, takes("If-None-Match"), "{named}");
+            let answers = !responses["200"].is_null();
+            assert_eq!(tag, answers && (known || takes("If-Match")), "{named}");
+            tagged += usize::from(known);
             if operation["security"] == serde_json::json!([]) {
                 open.insert(named);
             }
         }
     }
+    assert!(tagged >= 6, "{tagged} things are known by their version");
     let health = ["get /api/v1/health", "get /api/v1/health/ready", "get /api/v1/version"];
     assert!(health.iter().all(|named| open.contains(*named)), "{open:?}");
     assert!(!open.iter().any(|named| named.contains("/threads") || named.contains("/runs")), "{open:?}");
