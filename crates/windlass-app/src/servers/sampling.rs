@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass::adapter::mcp::{SamplingContext, SamplingHandler, SamplingReply, SamplingRequest};
-use windlass::machine::{AtLimit, Digest, Limits, RunId, RunOptions, Surface, ThreadId, Totals};
-use windlass::port::journal::{RunQuery, RunRow};
+use windlass::machine::{AtLimit, Digest, Limits, Run, RunId, RunOptions, Surface, ThreadId, Totals};
+use windlass::port::journal::RunQuery;
 use windlass::{AgentConfig, Engine, EngineError, RunTools, Status, Task};
 
 /// Tokens of one completion at most, whatever a server asks for.
@@ -67,14 +67,11 @@ impl Used {
     }
 
     /// The place of the next completion, with what was used until then. The error is told to the server.
-    async fn before(
-        engine: &Engine,
-        asking: &RunRow,
-    ) -> Result<(Self, Result<ThreadId, String>), EngineError> {
+    async fn before(engine: &Engine, asking: &Run) -> Result<(Self, Result<ThreadId, String>), EngineError> {
         let (mut used, mut free) = (Self::default(), None);
-        used.add(&asking.view.totals);
+        used.add(&asking.totals);
         for nth in 1..=TIMES_MAX {
-            let thread = place(&asking.view.run, nth);
+            let thread = place(&asking.id, nth);
             // Whatever the person has asked for there since is not the server's.
             match engine.runs(&RunQuery::of(&thread, 0)).await?.last() {
                 Some(made) => used.add(&made.view.totals),
@@ -115,10 +112,10 @@ impl SamplingHandler for EngineSampling {
         let turn = self.turn(&context.run);
         let _turn = turn.lock().await;
         let row = engine.run_row(&context.run).await.map_err(|error| inside(&error))?;
-        let (used, place) = Used::before(engine, &row).await.map_err(|error| inside(&error))?;
         let machine = engine.peek(&row.thread).await.map_err(|error| inside(&error))?;
         let run = machine.state().run.as_ref().filter(|run| run.id == context.run);
         let run = run.ok_or("the run that it is asked for has ended")?;
+        let (used, place) = Used::before(engine, run).await.map_err(|error| inside(&error))?;
         let mut agent = AgentConfig {
             name: format!("asked by {}", context.server),
             models: run.agent.models.clone(),

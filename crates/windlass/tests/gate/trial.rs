@@ -164,7 +164,7 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
                     }
                     ToolOutput::text("done")
                 }),
-                FunctionTool::new("goes on", "", |_: CallContext, _: Text| async move {
+                FunctionTool::new("goes_on", "", |_: CallContext, _: Text| async move {
                     ToolOutput::text("begun")
                 })
                 .outlives(|arguments| arguments["text"] == "a"),
@@ -180,10 +180,10 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
     assert_eq!(told(&call("talk").await), format!("{unknown}it took longer than 9000 ms in all"));
     assert!(told(&call("later").await).contains("takes a conversation"));
     assert_eq!(
-        told(&call("goes on").await),
+        told(&call("goes_on").await),
         "unfit: it would go on in the background, which takes a conversation"
     );
-    let stays = engine.try_tool(trial("goes on", "b", Consent::NotYet)).await.unwrap();
+    let stays = engine.try_tool(trial("goes_on", "b", Consent::NotYet)).await.unwrap();
     assert_eq!(told(&stays), "ran by annotations: begun");
     let Tried::Ran(long) = call("long").await else { panic!() };
     let OutputPart::Text(text) = &long.parts[0] else { panic!() };
