@@ -105,6 +105,7 @@ impl Find {
                 folder: None,
                 consent: Consent::NotYet,
                 timeout_ms: 10_000,
+                at_most_ms: None,
             };
             let start_ns = machine::monotonic_ns();
             let tried = engine.try_tool(trial).await?;

@@ -78,14 +78,15 @@ impl Homes {
         self.open(&parts).map(Some)
     }
 
+    /// Whether the files of a conversation are here, by what its record says: of the command line's folders the others
+    /// than the one that is served hold other files by the same names.
+    pub fn has_files_of(&self, recorded: Option<&str>) -> bool {
+        Self::is_own(recorded) || recorded.is_some_and(|recorded| Path::new(recorded) == self.ground.path())
+    }
+
     /// Whether what is recorded of a conversation is a folder of its own here, and not one of the command line's.
     pub fn is_own(recorded: Option<&str>) -> bool {
         recorded.is_some_and(|recorded| recorded.starts_with(HOME))
-    }
-
-    /// Whether the folder that a conversation was begun in on the command line is the one that is served here.
-    pub fn is_ground(&self, recorded: Option<&str>) -> bool {
-        recorded.is_some_and(|recorded| Path::new(recorded) == self.ground.path())
     }
 
     /// How many bytes a user has in uploads and conversations; `None` where there are too many files to be counted.
@@ -229,6 +230,11 @@ mod tests {
         let found = homes.thread(&ThreadId::from("thr_1"), Some("/some/folder")).unwrap();
         assert!(Arc::ptr_eq(&found.unwrap(), &ground));
         assert!(homes.thread(&ThreadId::from("thr_1"), None).unwrap().is_none());
+        // Its files are not there, though.
+        let own = Home::of("default", &Principal::from("usr_1")).recorded();
+        let here = ground.path().display().to_string();
+        let known = [Some("/some/folder"), Some(&*here), Some(&*own), None];
+        assert_eq!(known.map(|recorded| homes.has_files_of(recorded)), [false, true, true, false]);
     }
 
     #[test]

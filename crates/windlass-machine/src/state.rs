@@ -28,7 +28,7 @@ use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
 use crate::policy::{Failures, Mode};
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 6;
+pub const FOLD: u32 = 7;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -53,6 +53,8 @@ pub struct State {
     pub title: Option<String>,
     /// Who gave the title; `None` where nobody did.
     pub named_by: Option<Principal>,
+    /// Whether a model was asked for a title, whatever it said.
+    pub title_asked: bool,
     /// What the model has seen and said.
     pub history: History,
     /// Messages that wait, in order.
@@ -159,7 +161,10 @@ impl State {
                 self.workspace.clone_from(workspace);
                 self.folder.clone_from(folder);
             }
-            Fact::ThreadTitled { title, by, made: _ } => self.name(title, by),
+            Fact::ThreadTitled { title, by, made } => {
+                self.name(title, by);
+                self.title_asked |= made.is_some();
+            }
             Fact::MessageReceived { message, id: _, by: _ } => self.history.push(message.clone()),
             Fact::MessageQueued { .. }
             | Fact::MessageTaken { .. }

@@ -232,15 +232,7 @@ impl Case {
                     self.rejudge();
                 }
                 if let Some(Command::CallTool { call, .. }) = self.machine.wants().first() {
-                    let content = vec![Block::text("one")];
-                    self.take(&Input::ToolReturned {
-                        call: *call,
-                        content,
-                        error: false,
-                        duration_ms: 1,
-                        kept: None,
-                        offloaded: None,
-                    });
+                    self.take(&fixture::returned(*call));
                 }
             }
             _ => self.answer(dice),

@@ -77,7 +77,7 @@ proptest! {
                     let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]);
                     take(&mut machine, &reply(attempt, blocks, StopReason::ToolCalls, view));
                     let call = CallKey { step: attempt.step, index: 0 };
-                    take(&mut machine, &Input::ToolReturned { call, content: vec![Block::text("one")], error: false, duration_ms: 1, kept: None, offloaded: None });
+                    take(&mut machine, &fixture::returned(call));
                 }
             }
             if machine.state().run.is_none() {
@@ -212,18 +212,8 @@ fn five_hundred_calls_at_once_are_bounded() {
     take(&mut machine, &reply(Attempt { step: 1, attempt: 1 }, calls, StopReason::ToolCalls, view));
     assert_eq!(machine.wants().len(), 16);
     while let Some(Command::CallTool { call, .. }) = machine.wants().first() {
-        let content = vec![Block::text("one")];
-        take(
-            &mut machine,
-            &Input::ToolReturned {
-                call: *call,
-                content,
-                error: false,
-                duration_ms: 1,
-                kept: None,
-                offloaded: None,
-            },
-        );
+        let returned = fixture::returned(*call);
+        take(&mut machine, &returned);
     }
     let request = machine.request().unwrap();
     check_pairs(&request.messages);

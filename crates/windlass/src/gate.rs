@@ -4,7 +4,7 @@
 
 use windlass_machine::{
     Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, NewGrant, Party, Policy,
-    Principal, Seq, ThreadId, Timestamp, ToolName, View,
+    Principal, Reject, Seq, ThreadId, Timestamp, ToolName, View,
 };
 
 use crate::drive::policy::{ALLOW, AUTO_RUN, AutoRunOf, GRANT, RecordedAutoRun, auto_run_key};
@@ -12,7 +12,7 @@ use crate::drive::{Letter, NewBlobs};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::port::journal::StoreError;
-use crate::port::records::{Expect, Record, RecordError};
+use crate::port::records::{Expect, Record, RecordChange, RecordError};
 
 /// A grant that is to be written.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,23 +190,46 @@ impl Engine {
 
     /// Sets which calls run without asking, for a user or a thread; `None` takes the choice back.
     pub async fn set_auto_run(&self, whose: &Whose, auto_run: Option<AutoRun>) -> Result<(), EngineError> {
+        self.change_auto_run(whose, auto_run, Expect::Any).await
+    }
+
+    /// The same where the choice is still the one that was read. [`Stale`](Reject::Stale) where it is not.
+    pub async fn change_auto_run(
+        &self,
+        whose: &Whose,
+        auto_run: Option<AutoRun>,
+        expected: Expect,
+    ) -> Result<(), EngineError> {
         let key = auto_run_key(whose.of());
-        match auto_run {
+        let change = match auto_run {
             Some(auto_run) => {
                 let value = serde_json::to_value(RecordedAutoRun { auto_run });
                 let value = value.map_err(|error| EngineError::Config(error.to_string()))?;
-                let put = self.deps.records.put(AUTO_RUN, &key, whose.owner(), value, Expect::Any);
-                put.await.map_err(refused)?;
+                RecordChange::put(AUTO_RUN, &key, whose.owner(), value, expected)
             }
-            None => self.deps.records.delete(AUTO_RUN, &key, Expect::Any).await.map_err(refused)?,
+            None => RecordChange::delete(AUTO_RUN, &key, expected),
+        };
+        match self.deps.records.apply(vec![change]).await {
+            Ok(_) => self.deps.policy.changed(),
+            Err(conflict @ RecordError::Conflict { .. }) => {
+                return Err(Reject::Stale { what: conflict.to_string() }.into());
+            }
+            Err(RecordError::Store(error)) => return Err(error.into()),
         }
-        self.deps.policy.changed();
         Ok(())
     }
 
     /// What runs without asking for a user or in a thread; `None` where none was chosen.
     pub async fn auto_run(&self, whose: &Whose) -> Result<Option<AutoRun>, EngineError> {
-        Ok(self.deps.auto_run(whose.of()).await?)
+        Ok(self.read_auto_run(whose).await?.0)
+    }
+
+    /// The same, with what a change of just that choice expects to find.
+    pub async fn read_auto_run(&self, whose: &Whose) -> Result<(Option<AutoRun>, Expect), EngineError> {
+        Ok(match self.deps.auto_run(whose.of()).await? {
+            Some((auto_run, version)) => (Some(auto_run), Expect::Version(version)),
+            None => (None, Expect::Absent),
+        })
     }
 
     /// Puts a tool on a user's allow list, which counts where `allowlist` is chosen. (ZE-H9)

@@ -2,7 +2,8 @@
 //!
 //! What to put back is read from the journal; a file that holds anything but what the thread's tools have left there is
 //! somebody else's, and stays unless it is said to be overwritten. What commands and servers changed is not known: the
-//! calls that may have done so are told. Done twice, the second time changes nothing.
+//! calls that may have done so are told. Done twice, the second time changes nothing. Meanwhile no run begins in the
+//! thread, in whichever process.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -14,9 +15,10 @@ use windlass_machine::{
     CallKey, Digest, EffectClass, Event, Fact, FileChange, FileImage, Reject, RunId, Seq, ThreadId,
 };
 
+use crate::drive::SetAside;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::port::journal::{StoreError, ThreadStatus};
+use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
 use crate::tool::{FolderError, Now, WorkingFolder, builtin};
 
 /// Events read from a journal at a time.
@@ -24,6 +26,12 @@ const PAGE: usize = 512;
 
 /// Files that are put back at once: a change of a whole code base, and still some megabytes of what is known of them.
 const MAX_FILES: usize = 20_000;
+
+/// How long a driver that has just come to its end may take to let go of the thread.
+const LET_GO_WITHIN_MS: u64 = 3_000;
+
+/// How often that is looked at.
+const LOOK_EVERY_MS: u64 = 10;
 
 /// Calls that are told of by name; more than a person reads.
 const MAX_CALLS: usize = 200;
@@ -113,25 +121,26 @@ struct Since {
     classes: HashMap<(RunId, CallKey), EffectClass>,
     seen: HashSet<(RunId, CallKey)>,
     started: BTreeMap<Seq, (RunId, CallKey)>,
+    ended: HashSet<(RunId, CallKey)>,
 }
 
 impl Engine {
     /// Puts the files that tools of a thread changed after `at` back as they were there. Refused while a run is active in
-    /// the thread. It goes on with the next file where one cannot be put back, and says so.
+    /// the thread; none begins until it is done. It goes on with the next file where one cannot be put back, and says so.
     pub async fn restore_files(
         &self,
         thread: &ThreadId,
         at: Seq,
         mode: RestoreMode,
     ) -> Result<Restored, EngineError> {
-        let row = self.thread(thread).await?;
+        // Whoever only looks keeps nobody waiting.
+        let _aside = match mode {
+            RestoreMode::Preview => None,
+            RestoreMode::Spare | RestoreMode::Overwrite => Some(self.set_aside(thread).await?),
+        };
+        let row = self.idle(thread).await?;
         if at > row.head {
             return Err(Reject::NotFound { what: format!("event {at}") }.into());
-        }
-        if row.view.status != ThreadStatus::Idle {
-            let what =
-                "a run is active in this thread and may change files; wait for it, or cancel it".to_owned();
-            return Err(Reject::Invalid { what }.into());
         }
         let since = self.since(thread, at).await?;
         let mut restored = self.unseen(&since);
@@ -147,11 +156,33 @@ impl Engine {
         Ok(restored)
     }
 
+    /// The thread, where no run is active in it.
+    async fn idle(&self, thread: &ThreadId) -> Result<ThreadRow, EngineError> {
+        let row = self.thread(thread).await?;
+        if row.view.status == ThreadStatus::Idle { Ok(row) } else { Err(active()) }
+    }
+
+    /// Keeps runs from beginning in a thread in which none is active.
+    async fn set_aside(&self, thread: &ThreadId) -> Result<SetAside, EngineError> {
+        let clock = &self.deps.clock;
+        let from_ms = clock.monotonic_ms();
+        loop {
+            self.idle(thread).await?;
+            if let Some(aside) = self.deps.set_aside(thread).await? {
+                return Ok(aside);
+            }
+            if clock.monotonic_ms().saturating_sub(from_ms) >= LET_GO_WITHIN_MS {
+                return Err(active());
+            }
+            clock.sleep_ms(LOOK_EVERY_MS).await;
+        }
+    }
+
     async fn since(&self, thread: &ThreadId, at: Seq) -> Result<Since, EngineError> {
         let (mut since, mut after) = (Since::default(), at);
         loop {
             let page = self.deps.journal.read(thread, after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(since) };
+            let Some(last) = page.last() else { break };
             after = last.seq;
             page.iter().for_each(|recorded| since.take(recorded.seq, &recorded.event));
             if since.files.len() > MAX_FILES {
@@ -160,6 +191,17 @@ impl Engine {
                 return Err(Reject::Invalid { what }.into());
             }
         }
+        // The place may lie inside a step: what its calls are called, and which of them were at work, stands before it.
+        let (mut open, mut before) = (since.steps_begun_before(), Seq(at.0.saturating_add(1)));
+        while !open.is_empty() {
+            let page = self.deps.journal.read_back(thread, before, PAGE).await?;
+            let Some(first) = page.first() else { break };
+            before = first.seq;
+            page.iter()
+                .rev()
+                .for_each(|recorded| since.take_before(recorded.seq, &recorded.event, &mut open));
+        }
+        Ok(since)
     }
 
     /// The calls that may have changed what no recorder saw.
@@ -231,11 +273,48 @@ impl Since {
             Fact::ToolStarted { call, .. } => {
                 self.started.insert(seq, (run.clone(), *call));
             }
+            Fact::ToolFinished { call, .. } => {
+                self.ended.insert((run.clone(), *call));
+            }
             Fact::FileChanging { call, change } => {
                 self.seen.insert((run.clone(), *call));
                 self.change(change);
             }
             _ => {} // tidy: the others change no file
+        }
+    }
+
+    /// Steps of which something is told, and not how they began.
+    fn steps_begun_before(&self) -> HashSet<(RunId, u32)> {
+        let calls = self.started.values().chain(&self.ended);
+        let steps = calls.map(|(run, call)| (run.clone(), call.step));
+        steps.filter(|step| !self.names.contains_key(step)).collect()
+    }
+
+    /// Takes an event before the place, the newest first, where it is of a step that is still open.
+    fn take_before(&mut self, seq: Seq, event: &Event, open: &mut HashSet<(RunId, u32)>) {
+        let Some(run) = &event.run else { return };
+        let is_open = |step: u32| open.contains(&(run.clone(), step));
+        match &event.fact {
+            Fact::StepReplied { attempt, .. } if is_open(attempt.step) => {
+                open.remove(&(run.clone(), attempt.step));
+                self.take(seq, event);
+            }
+            Fact::CallJudged { call, class, .. } if is_open(call.step) => {
+                // It may have been judged again since.
+                self.classes.entry((run.clone(), *call)).or_insert(*class);
+            }
+            Fact::ToolStarted { call, .. } if is_open(call.step) => {
+                let call = (run.clone(), *call);
+                let was_at_work = self.ended.contains(&call) && !self.started.values().any(|it| *it == call);
+                if was_at_work {
+                    self.started.insert(seq, call);
+                }
+            }
+            Fact::FileChanging { call, .. } if is_open(call.step) => {
+                self.seen.insert((run.clone(), *call));
+            }
+            _ => {} // tidy: the others say nothing of calls that were at work
         }
     }
 
@@ -256,6 +335,11 @@ impl Since {
             }
         }
     }
+}
+
+fn active() -> EngineError {
+    let what = "a run is active in this thread and may change files; wait for it, or cancel it".to_owned();
+    Reject::Invalid { what }.into()
 }
 
 /// What a first look tells of a file.

@@ -28,6 +28,8 @@ pub struct Trial {
     pub consent: Consent,
     /// How long it may take, in milliseconds, without a sign of progress.
     pub timeout_ms: u64,
+    /// How long it may take in all, in milliseconds, whatever progress it shows; `None`: as long as it shows some.
+    pub at_most_ms: Option<u64>,
 }
 
 /// Whether a caller lets their own call run where the gate asks.
@@ -79,6 +81,8 @@ pub struct TrialResult {
     pub parts: Vec<OutputPart>,
     /// Whether it went wrong.
     pub error: bool,
+    /// Whether it waited for people or for a time, which takes a conversation: it was given up, and the far side told so.
+    pub given_up: bool,
     /// From dispatch to the end, in milliseconds.
     pub duration_ms: u64,
 }

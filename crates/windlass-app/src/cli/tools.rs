@@ -95,6 +95,7 @@ pub async fn run(console: &Console, args: &ToolsArgs) -> anyhow::Result<Exit> {
                 folder: Some(place.homes.ground().clone()),
                 consent: if *yes { Consent::Given } else { Consent::NotYet },
                 timeout_ms: timeout.0.max(1_000),
+                at_most_ms: None,
             };
             call(console, &place, trial, *json).await
         }

@@ -15,7 +15,7 @@ use windlass::machine::{Digest, ModelName};
 
 use super::Shared;
 use super::caller::Caller;
-use super::etag::{ETag, IfNoneMatch, Seen, not_modified};
+use super::etag::{ETag, IfNoneMatch, Seen};
 use super::input::Path;
 use super::page::Page;
 use super::problem::Problem;
@@ -70,8 +70,7 @@ async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Age
 /// One agent
 #[utoipa::path(get, path = "/agents/{agent}", tag = "agents",
     params(("agent" = String, Path, description = "the agent's name"), IfNoneMatch),
-    responses((status = 200, body = Agent, headers(("ETag" = String, description = "its version"))),
-        (status = 304, description = "it is as the sender has it")))]
+    responses((status = 200, body = Agent)))]
 async fn one(
     State(app): State<Shared>,
     caller: Caller,
@@ -84,7 +83,7 @@ async fn one(
     }
     let agent = shown(&app)?;
     let tag = ETag::strong(&("agent", &agent.digest));
-    Ok(if seen.knows(&tag) { not_modified(&tag) } else { tag.json(agent) })
+    seen.answer(&tag, async { Ok(agent) }).await
 }
 
 /// The agent that a request names, or the configured one, with the model that it names.

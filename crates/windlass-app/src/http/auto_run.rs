@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::Whose;
-use windlass::machine::{self, Principal, ThreadId};
+use windlass::machine::{self, Principal, Reject, ThreadId};
+use windlass::port::records::Expect;
+use windlass::{EngineError, Whose};
 
 use super::Shared;
 use super::caller::Caller;
-use super::etag::{ETag, IfMatch, IfNoneMatch, Seen, not_modified};
+use super::etag::{ETag, IfMatch, IfNoneMatch, Seen};
 use super::input::{Body, Path, Query};
 use super::problem::Problem;
 use crate::account::audit::Note;
@@ -86,14 +87,15 @@ pub struct OfUser {
     pub user: Option<String>,
 }
 
-async fn chosen(app: &Shared, whose: &Whose, owner: &Principal) -> Result<Chosen, Problem> {
-    let auto_run = app.engine.auto_run(whose).await?;
+/// What was chosen, and what a change of just that expects to find.
+async fn chosen(app: &Shared, whose: &Whose, owner: &Principal) -> Result<(Chosen, Expect), Problem> {
+    let (auto_run, expected) = app.engine.read_auto_run(whose).await?;
     let below = match whose {
         Whose::Thread(_) if auto_run.is_none() => app.engine.auto_run(&Whose::User(owner.clone())).await?,
         Whose::Thread(_) | Whose::User(_) => None,
     };
     let effective = auto_run.or(below).unwrap_or_default();
-    Ok(Chosen { auto_run: auto_run.map(AutoRun::from), effective: effective.into() })
+    Ok((Chosen { auto_run: auto_run.map(AutoRun::from), effective: effective.into() }, expected))
 }
 
 fn tag(chosen: Chosen) -> ETag {
@@ -101,9 +103,8 @@ fn tag(chosen: Chosen) -> ETag {
 }
 
 async fn show(app: &Shared, seen: &Seen, whose: &Whose, owner: &Principal) -> Result<Response, Problem> {
-    let chosen = chosen(app, whose, owner).await?;
-    let tag = tag(chosen);
-    Ok(if seen.knows(&tag) { not_modified(&tag) } else { tag.json(chosen) })
+    let (chosen, _) = chosen(app, whose, owner).await?;
+    seen.answer(&tag(chosen), async { Ok(chosen) }).await
 }
 
 async fn set(
@@ -113,24 +114,32 @@ async fn set(
     (whose, owner): (&Whose, &Principal),
     auto_run: Option<AutoRun>,
 ) -> Result<Chosen, Problem> {
-    seen.allows(&tag(chosen(app, whose, owner).await?))?;
+    let wanted = auto_run.map(machine::AutoRun::from);
     let subject = match whose {
         Whose::User(user) => user.as_str(),
         Whose::Thread(thread) => thread.as_str(),
     };
-    let chosen_now = serde_json::to_value(auto_run).unwrap_or_default();
-    app.accounts
-        .record(Note::by(&caller.0, "auto_run.chosen").on(subject).with("auto_run", chosen_now))
-        .await?;
-    // After it was noted: no choice counts that nobody reads of.
-    app.engine.set_auto_run(whose, auto_run.map(machine::AutoRun::from)).await?;
-    chosen(app, whose, owner).await
+    let said = serde_json::to_value(auto_run).unwrap_or_default();
+    let (now, mut expected) = chosen(app, whose, owner).await?;
+    seen.allows(&tag(now))?;
+    // Before it is made: no choice counts that nobody reads of.
+    app.accounts.record(Note::by(&caller.0, "auto_run.chosen").on(subject).with("auto_run", said)).await?;
+    loop {
+        match app.engine.change_auto_run(whose, wanted, expected).await {
+            // Somebody else was faster: it is looked again whether that is what the sender has seen.
+            Err(EngineError::Rejected(Reject::Stale { .. })) => {}
+            changed => break changed?,
+        }
+        let now;
+        (now, expected) = chosen(app, whose, owner).await?;
+        seen.allows(&tag(now))?;
+    }
+    Ok(chosen(app, whose, owner).await?.0)
 }
 
 /// What runs without asking for the user
 #[utoipa::path(get, path = "/auto-run", tag = "gate", params(OfUser, IfNoneMatch),
-    responses((status = 200, body = Chosen, headers(("ETag" = String, description = "its version"))),
-        (status = 304, description = "it is as the sender has it")))]
+    responses((status = 200, body = Chosen)))]
 async fn own(
     State(app): State<Shared>,
     caller: Caller,
@@ -144,7 +153,7 @@ async fn own(
 
 /// Chooses what runs without asking for the user
 #[utoipa::path(put, path = "/auto-run", tag = "gate", params(OfUser, IfMatch), request_body = Choice,
-    responses((status = 200, body = Chosen, headers(("ETag" = String, description = "its version")))))]
+    responses((status = 200, body = Chosen)))]
 async fn choose(
     State(app): State<Shared>,
     caller: Caller,
@@ -176,8 +185,7 @@ async fn forget(
 /// What runs without asking in a conversation
 #[utoipa::path(get, path = "/threads/{thread}/auto-run", tag = "gate",
     params(("thread" = String, Path, description = "the thread's id"), IfNoneMatch),
-    responses((status = 200, body = Chosen, headers(("ETag" = String, description = "its version"))),
-        (status = 304, description = "it is as the sender has it")))]
+    responses((status = 200, body = Chosen)))]
 async fn of_thread(
     State(app): State<Shared>,
     caller: Caller,
@@ -192,7 +200,7 @@ async fn of_thread(
 /// Chooses what runs without asking in a conversation
 #[utoipa::path(put, path = "/threads/{thread}/auto-run", tag = "gate",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch), request_body = Choice,
-    responses((status = 200, body = Chosen, headers(("ETag" = String, description = "its version")))))]
+    responses((status = 200, body = Chosen)))]
 async fn choose_for_thread(
     State(app): State<Shared>,
     caller: Caller,

@@ -107,16 +107,19 @@ impl Seen {
             .hint("read it again, and repeat the change where it still makes sense"))
     }
 
-    /// Whether the sender has this version already.
-    pub fn knows(&self, now: &ETag) -> bool {
+    /// A thing with its tag; it is not even made where the sender has this version already.
+    pub async fn answer<T: Serialize>(
+        &self,
+        now: &ETag,
+        thing: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<Response, Problem> {
+        Ok(if self.knows(now) { now.on(StatusCode::NOT_MODIFIED) } else { now.json(thing.await?) })
+    }
+
+    fn knows(&self, now: &ETag) -> bool {
         let Some(known) = &self.if_none_match else { return false };
         names(known).any(|name| name == "*" || name.trim_start_matches("W/") == now.opaque())
     }
-}
-
-/// The answer to whoever has the present version.
-pub fn not_modified(tag: &ETag) -> Response {
-    tag.on(StatusCode::NOT_MODIFIED)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use super::Shared;
-use super::etag::{ETag, Seen, not_modified};
+use super::etag::{ETag, Seen};
 use super::problem::{MEDIA_TYPE, Problem};
 
 /// What the document says of itself; routes and shapes come from the handlers.
@@ -69,13 +69,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// Serves the document and its page.
 pub fn routes(document: utoipa::openapi::OpenApi) -> Router<Shared> {
     // Made of strings, which are always JSON.
-    let document = complete(serde_json::to_value(document).unwrap_or_default());
+    let document: Arc<Value> = complete(serde_json::to_value(document).unwrap_or_default()).into();
     let tag = ETag::strong(&document);
-    let json: Arc<str> = document.to_string().into();
-    let served = async move |seen: Seen| match seen.knows(&tag) {
-        true => not_modified(&tag),
-        false => tag.on(([(header::CONTENT_TYPE, "application/json")], json.to_string())),
-    };
+    let served = async move |seen: Seen| seen.answer(&tag, async { Ok(&*document) }).await;
     Router::new()
         .route("/api/v1/openapi.json", get(served))
         .route("/api/docs", get(async || page(Html(include_str!("docs/page.html")))))
@@ -129,6 +125,8 @@ fn finish(method: &str, path: &str, operation: &mut Map<String, Value>) {
     if OPEN.iter().any(|open| path.starts_with(open)) {
         operation.insert("security".into(), json!([]));
     }
+    let has = |name: &str| parameters(operation).any(|parameter| parameter["name"] == name);
+    let (may_be_known, may_be_changed) = (has("If-None-Match"), has("If-Match"));
     let problem = json!({ MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } });
     let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
     for response in responses.values_mut() {
@@ -136,8 +134,19 @@ fn finish(method: &str, path: &str, operation: &mut Map<String, Value>) {
             response["content"] = problem.clone();
         }
     }
+    if let Some(read) = responses.get_mut("200").filter(|_| may_be_known || may_be_changed) {
+        let tag = json!({ "description": "its version", "schema": { "type": "string" } });
+        read["headers"]["ETag"] = tag;
+    }
+    if may_be_known {
+        responses.insert("304".into(), json!({ "description": "it is as the sender has it" }));
+    }
     let other = json!({ "description": "what went wrong", "content": problem });
     responses.entry("default").or_insert(other);
+}
+
+fn parameters(operation: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    operation.get("parameters").and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Whether a response was described by the shape of a problem, which has a media type of its own.

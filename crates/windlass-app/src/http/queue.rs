@@ -16,7 +16,7 @@ use windlass::machine::{InputId, Message, Place, ThreadId};
 
 use super::Shared;
 use super::caller::Caller;
-use super::etag::{ETag, IfMatch, IfNoneMatch, Seen, not_modified};
+use super::etag::{ETag, IfMatch, IfNoneMatch, Seen};
 use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path};
 use super::page::Page;
@@ -118,8 +118,7 @@ async fn list(
 #[utoipa::path(get, path = "/threads/{thread}/queue/{message}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("message" = String, Path, description = "the message's id"), IfNoneMatch),
-    responses((status = 200, body = Waiting, headers(("ETag" = String, description = "its version"))),
-        (status = 304, description = "it is as the sender has it")))]
+    responses((status = 200, body = Waiting)))]
 async fn one(
     State(app): State<Shared>,
     caller: Caller,
@@ -130,7 +129,7 @@ async fn one(
     caller.thread(&app, &thread).await?;
     let queued = find(&app, &thread, &id).await?;
     let tag = tag(&queued);
-    Ok(if seen.knows(&tag) { not_modified(&tag) } else { tag.json(Waiting::of(&app, queued).await?) })
+    seen.answer(&tag, Waiting::of(&app, queued)).await
 }
 
 /// What changes in a message that waits.
@@ -145,7 +144,7 @@ struct QueueChange {
 #[utoipa::path(patch, path = "/threads/{thread}/queue/{message}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("message" = String, Path, description = "the message's id"), IfMatch), request_body = QueueChange,
-    responses((status = 200, body = Waiting, headers(("ETag" = String, description = "its version")))))]
+    responses((status = 200, body = Waiting)))]
 async fn edit(
     State(app): State<Shared>,
     caller: Caller,

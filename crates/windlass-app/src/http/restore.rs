@@ -13,6 +13,7 @@ use windlass::{FileFate, RestoreMode, Restored};
 
 use super::Shared;
 use super::caller::Caller;
+use super::files::{may_be_changed, may_be_seen};
 use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path};
 use super::problem::Problem;
@@ -107,10 +108,12 @@ impl From<Restored> for RestoredFiles {
 /// Puts the files that a conversation's tools changed after an event back as they were
 ///
 /// A file that somebody else has changed since stays, unless `mode` is `overwrite`. Done twice, the second time changes
-/// nothing. Refused while a run is active.
+/// nothing. Refused while a run is active; one that is asked for meanwhile begins when the files are back. Files of a
+/// conversation that was begun on the command line are put back there.
 #[utoipa::path(post, path = "/threads/{thread}/files/restore", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IdempotencyKey), request_body = NewRestore,
-    responses((status = 200, body = RestoredFiles)))]
+    responses((status = 200, body = RestoredFiles), (status = 403, body = Problem),
+        (status = 404, body = Problem)))]
 async fn restore(
     State(app): State<Shared>,
     caller: Caller,
@@ -118,12 +121,16 @@ async fn restore(
     Body(wish): Body<NewRestore>,
 ) -> Result<Json<RestoredFiles>, Problem> {
     caller.runs()?;
-    caller.thread(&app, &thread).await?;
+    let recorded = caller.thread(&app, &thread).await?.view.folder;
     let mode = match wish.mode {
         Mode::Preview => RestoreMode::Preview,
         Mode::Spare => RestoreMode::Spare,
         Mode::Overwrite => RestoreMode::Overwrite,
     };
+    may_be_seen(&app, &thread, recorded.as_deref())?;
+    if mode != RestoreMode::Preview {
+        may_be_changed(&thread, recorded.as_deref())?;
+    }
     let restored = app.engine.restore_files(&thread, Seq(wish.at.into()), mode).await?;
     Ok(Json(restored.into()))
 }

@@ -18,7 +18,7 @@ use windlass::port::journal::{RunQuery, RunRow};
 
 use super::Shared;
 use super::caller::Caller;
-use super::etag::{ETag, IfNoneMatch, Seen, not_modified};
+use super::etag::{ETag, IfNoneMatch, Seen};
 use super::idempotency::{Claimed, IdempotencyKey};
 use super::input::{Body, Path, Query};
 use super::outcome::RunOutcome;
@@ -193,8 +193,7 @@ async fn start(
 /// With `Prefer: wait=n` the answer comes when the run has ended or waits for a person, or after n seconds.
 #[utoipa::path(get, path = "/runs/{run}", tag = "runs",
     params(("run" = String, Path, description = "the run's id"), IfNoneMatch, PreferWait),
-    responses((status = 200, body = RunOutcome, headers(("ETag" = String, description = "its version"))),
-        (status = 304, description = "it is as the sender has it")))]
+    responses((status = 200, body = RunOutcome)))]
 async fn one(
     State(app): State<Shared>,
     caller: Caller,
@@ -218,10 +217,7 @@ async fn one(
         Some(end) => ETag::weak(&("run", &run, end)),
         None => ETag::weak(&("run", &run, head)),
     };
-    if seen.knows(&tag) {
-        return Ok(not_modified(&tag));
-    }
-    Ok(tag.json(RunOutcome::from(app.engine.status(&run).await?)))
+    seen.answer(&tag, async { Ok(RunOutcome::from(app.engine.status(&run).await?)) }).await
 }
 
 /// The header of a patient client.

@@ -16,7 +16,7 @@ use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
 use super::Shared;
 use super::caller::Caller;
-use super::etag::{ETag, IfMatch, IfNoneMatch, Seen, not_modified};
+use super::etag::{ETag, IfMatch, IfNoneMatch, Seen};
 use super::input::{Body, Path, Query};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
@@ -168,8 +168,7 @@ async fn list(
 /// One conversation
 #[utoipa::path(get, path = "/threads/{thread}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IfNoneMatch),
-    responses((status = 200, body = Thread, headers(("ETag" = String, description = "its version"))),
-        (status = 304, description = "it is as the sender has it")))]
+    responses((status = 200, body = Thread)))]
 async fn one(
     State(app): State<Shared>,
     caller: Caller,
@@ -179,7 +178,7 @@ async fn one(
     caller.reads()?;
     let row = caller.thread(&app, &thread).await?;
     let tag = tag(&row);
-    Ok(if seen.knows(&tag) { not_modified(&tag) } else { tag.json(Thread::from(row)) })
+    seen.answer(&tag, async { Ok(Thread::from(row)) }).await
 }
 
 /// What changes in a conversation.
@@ -194,7 +193,7 @@ struct ThreadChange {
 /// Gives a conversation another title
 #[utoipa::path(patch, path = "/threads/{thread}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch), request_body = ThreadChange,
-    responses((status = 200, body = Thread, headers(("ETag" = String, description = "its version")))))]
+    responses((status = 200, body = Thread)))]
 async fn rename(
     State(app): State<Shared>,
     caller: Caller,

@@ -2,13 +2,14 @@
 //!
 //! They are a nicety: where many conversations begin at once, or the server ends, some keep their first words.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::Semaphore;
 use windlass::adapter::model::DEMO_MODEL;
-use windlass::machine::{Fact, ModelName, Seq};
+use windlass::machine::{Fact, ModelName, Seq, ThreadId};
 use windlass::{Started, Update};
 
 use super::Shared;
@@ -26,12 +27,41 @@ const WAITING_MAX: usize = 256;
 /// What bounds the making of titles.
 pub struct Titles {
     at_once: Semaphore,
-    waiting: Arc<Semaphore>,
+    /// Conversations whose titles are under way, or wait for it.
+    waiting: Mutex<HashSet<ThreadId>>,
 }
 
 impl Default for Titles {
     fn default() -> Self {
-        Self { at_once: Semaphore::new(AT_ONCE), waiting: Arc::new(Semaphore::new(WAITING_MAX)) }
+        Self { at_once: Semaphore::new(AT_ONCE), waiting: Mutex::default() }
+    }
+}
+
+impl Titles {
+    fn waiting(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
+        // Each change is one insertion or removal.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a conversation whose title is under way.
+struct Place {
+    app: Shared,
+    thread: ThreadId,
+}
+
+impl Place {
+    /// Takes it; `None` where the conversation has one, or there are too many.
+    fn take(app: &Shared, thread: &ThreadId) -> Option<Self> {
+        let mut waiting = app.titles.waiting();
+        let is_taken = waiting.len() < WAITING_MAX && waiting.insert(thread.clone());
+        is_taken.then(|| Self { app: app.clone(), thread: thread.clone() })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.app.titles.waiting().remove(&self.thread);
     }
 }
 
@@ -44,11 +74,11 @@ pub fn begin(app: &Shared, started: &Started, model: Option<ModelName>) {
     };
     // The demo model answers whatever it is asked in its own words.
     let Some(model) = model.filter(|model| model.as_str() != DEMO_MODEL) else { return };
-    // A later message, and a copy of another thread, find a title there.
+    // A later message, and a copy of another thread, find a title there. A message that is sent again looks like the first.
     if started.seq != Seq(1) {
         return;
     }
-    let Ok(place) = app.titles.waiting.clone().try_acquire_owned() else { return };
+    let Some(place) = Place::take(app, &started.thread) else { return };
     let (app, started) = (app.clone(), started.clone());
     tokio::spawn(async move {
         let stopping = app.stopping.clone();

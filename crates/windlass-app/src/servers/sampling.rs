@@ -2,15 +2,18 @@
 //!
 //! The answer is a run of its own, in a conversation of its own that the same person owns: it has no tools, so that what a
 //! server writes can set nothing off, its cost is that person's, their budgets bound it, and they can read what was asked.
+//! It may use what the asking run and its completions so far have left of that run's limits. The asking run's own count
+//! knows nothing of it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass::adapter::mcp::{SamplingContext, SamplingHandler, SamplingReply, SamplingRequest};
-use windlass::machine::{AtLimit, RunId, RunOptions, Surface};
-use windlass::{AgentConfig, Engine, RunTools, Status, Task};
+use windlass::machine::{AtLimit, Digest, Limits, Run, RunId, RunOptions, Surface, ThreadId, Totals};
+use windlass::port::journal::RunQuery;
+use windlass::{AgentConfig, Engine, EngineError, RunTools, Status, Task};
 
 /// Tokens of one completion at most, whatever a server asks for.
 const TOKENS_MAX: u64 = 8_192;
@@ -18,14 +21,13 @@ const TOKENS_MAX: u64 = 8_192;
 const CHARS_MAX: usize = 200_000;
 /// Completions for one run at most: a server that asks without end costs no more than this.
 const TIMES_MAX: u32 = 25;
-/// Runs that are counted; beyond it counting begins anew, which costs a server's patience and nothing else.
-const RUNS_MAX: usize = 10_000;
 
 /// What answers by the engine's own models. (LM-P4)
 #[derive(Default)]
 pub struct EngineSampling {
     engine: OnceLock<Engine>,
-    times: Mutex<HashMap<RunId, u32>>,
+    /// The completions of a run are made one after the other, so that each finds what the ones before it have left.
+    turns: Mutex<HashMap<RunId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl EngineSampling {
@@ -35,15 +37,59 @@ impl EngineSampling {
         let _ = self.engine.set(engine.clone());
     }
 
-    fn counted(&self, run: &RunId) -> Result<(), String> {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        if times.len() >= RUNS_MAX {
-            times.clear();
+    fn turn(&self, run: &RunId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody holds or waits for are let go.
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        turns.entry(run.clone()).or_default().clone()
+    }
+}
+
+/// The conversation of a run's completion. Its name is made of the run's, so that every process finds those there are.
+fn place(run: &RunId, nth: u32) -> ThreadId {
+    ThreadId::from(format!("thr_{}", &Digest::default().chain(&("completion", run, nth)).to_string()[..16]))
+}
+
+/// What a run and its completions have used.
+#[derive(Debug, Default, PartialEq)]
+struct Used {
+    tokens: u64,
+    micro_usd: u64,
+}
+
+impl Used {
+    fn add(&mut self, totals: &Totals) {
+        let usage = &totals.usage;
+        for tokens in [usage.input, usage.output].into_iter().flatten() {
+            self.tokens = self.tokens.saturating_add(tokens);
         }
-        let times = times.entry(run.clone()).or_default();
-        *times += 1;
-        if *times > TIMES_MAX {
-            return Err(format!("a run's servers get {TIMES_MAX} completions at most"));
+        self.micro_usd = self.micro_usd.saturating_add(totals.cost.map_or(0, |cost| cost.0));
+    }
+
+    /// The place of the next completion, with what was used until then. The error is told to the server.
+    async fn before(engine: &Engine, asking: &Run) -> Result<(Self, Result<ThreadId, String>), EngineError> {
+        let (mut used, mut free) = (Self::default(), None);
+        used.add(&asking.totals);
+        for nth in 1..=TIMES_MAX {
+            let thread = place(&asking.id, nth);
+            // Whatever the person has asked for there since is not the server's.
+            match engine.runs(&RunQuery::of(&thread, 0)).await?.last() {
+                Some(made) => used.add(&made.view.totals),
+                None => free = free.or(Some(thread)),
+            }
+        }
+        Ok((used, free.ok_or_else(|| format!("a run's servers get {TIMES_MAX} completions at most"))))
+    }
+
+    /// Leaves of a run's limits what was not used. The error is told to the server.
+    fn bound(&self, limits: &mut Limits) -> Result<(), String> {
+        for (limit, used) in [(&mut limits.max_tokens, self.tokens), (&mut limits.max_cost.0, self.micro_usd)]
+        {
+            // 0 is no limit.
+            if *limit > 0 {
+                let left = limit.checked_sub(used).filter(|left| *left > 0);
+                *limit = left.ok_or("the run that it is asked for has used up what it may")?;
+            }
         }
         Ok(())
     }
@@ -57,17 +103,19 @@ impl SamplingHandler for EngineSampling {
         context: SamplingContext,
     ) -> Result<SamplingReply, String> {
         let engine = self.engine.get().ok_or("nobody answers completions here")?;
-        self.counted(&context.run)?;
         let asked = Asked::read(&request.params)?;
         // Why something of ours failed is the log's and not a server's.
         let inside = |error: &dyn std::fmt::Display| {
             tracing::warn!(server = context.server, %error, "a completion for a tool server failed");
             "it cannot be done now".to_owned()
         };
+        let turn = self.turn(&context.run);
+        let _turn = turn.lock().await;
         let row = engine.run_row(&context.run).await.map_err(|error| inside(&error))?;
         let machine = engine.peek(&row.thread).await.map_err(|error| inside(&error))?;
         let run = machine.state().run.as_ref().filter(|run| run.id == context.run);
         let run = run.ok_or("the run that it is asked for has ended")?;
+        let (used, place) = Used::before(engine, run).await.map_err(|error| inside(&error))?;
         let mut agent = AgentConfig {
             name: format!("asked by {}", context.server),
             models: run.agent.models.clone(),
@@ -81,7 +129,9 @@ impl SamplingHandler for EngineSampling {
         let own = agent.settings.max_output_tokens.unwrap_or(TOKENS_MAX);
         agent.settings.max_output_tokens = Some(asked.max_tokens.min(own).clamp(1, TOKENS_MAX));
         agent.limits.max_steps = 1;
+        used.bound(&mut agent.limits)?;
         let mut task = Task::new(agent, asked.text);
+        task.thread = Some(place?);
         (task.by, task.workspace) = (row.owner.clone(), row.workspace.clone());
         task.options =
             RunOptions { surface: Surface::Headless, at_limit: Some(AtLimit::Fail), ..RunOptions::default() };

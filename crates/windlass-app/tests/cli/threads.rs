@@ -50,6 +50,16 @@ fn a_fork_puts_files_back_as_they_were() {
     assert!(user.folder().join("insights.md").exists());
     fork(&["--preview"]).exits(2);
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    // Another folder has other files by the same names.
+    let (other, store) = (tempfile::tempdir().unwrap(), user.store().display().to_string());
+    std::fs::write(other.path().join("insights.md"), user.read("insights.md")).unwrap();
+    let elsewhere = ["--dir", other.path().to_str().unwrap(), "--store", &store];
+    for more in [&["--preview"][..], &[], &["--overwrite"]] {
+        let arguments = [&["threads", "fork", &thread, "--at", "1", "--restore-files"], more, &elsewhere];
+        let said = user.run(&arguments.concat()).exits(2);
+        assert!(said.err.contains("are not here"), "{said:#?}");
+    }
+    assert!(other.path().join("insights.md").exists());
     let mine = user.read("insights.md") + "mine";
     std::fs::write(user.folder().join("insights.md"), &mine).unwrap();
     let spared = user.run(&["threads", "fork", &thread, "--at", "1", "--restore-files"]).exits(1).out;

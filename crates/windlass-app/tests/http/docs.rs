@@ -15,6 +15,7 @@ async fn every_operation_is_described_once_with_what_goes_wrong_and_who_may_call
     assert_eq!(document["openapi"], "3.1.0");
     assert_eq!(document["security"], serde_json::json!([{"key": []}]));
     let mut ids = BTreeSet::new();
+    let mut tagged = 0;
     let mut open = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
@@ -24,11 +25,22 @@ async fn every_operation_is_described_once_with_what_goes_wrong_and_who_may_call
             let responses = operation["responses"].as_object().unwrap();
             let problem = &responses["default"]["content"]["application/problem+json"]["schema"]["$ref"];
             assert_eq!(problem, "#/components/schemas/Problem", "{named}");
+            let takes = |header: &str| {
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                parameters.into_iter().any(|parameter| parameter["name"] == header)
+            };
+            let known = responses.contains_key("304");
+            let read = responses.get("200");
+            let tag = read.is_some_and(|read| !read["headers"]["ETag"].is_null());
+            assert_eq!(known, takes("If-None-Match"), "{named}");
+            assert_eq!(tag, read.is_some() && (known || takes("If-Match")), "{named}");
+            tagged += usize::from(known);
             if operation["security"] == serde_json::json!([]) {
                 open.insert(named);
             }
         }
     }
+    assert!(tagged >= 6, "{tagged} things are known by their version");
     let health = ["get /api/v1/health", "get /api/v1/health/ready", "get /api/v1/version"];
     assert!(health.iter().all(|named| open.contains(*named)), "{open:?}");
     assert!(!open.iter().any(|named| named.contains("/threads") || named.contains("/runs")), "{open:?}");

@@ -88,6 +88,15 @@ async fn a_conversations_folder_is_seen_and_never_left() {
     }
     // The folder that the operator works in is read and not written.
     put(&server, &format!("{path}/content?path=new.txt"), &key, b"new").await.is_problem(403, "forbidden");
+    let restore = async |mode: &str| {
+        server.post(&format!("{path}/restore"), &key, &serde_json::json!({ "at": 1, "mode": mode })).await
+    };
+    let seen = restore("preview").await.is(StatusCode::OK).body;
+    assert_eq!(seen["files"][0]["fate"], "removed");
+    for mode in ["spare", "overwrite"] {
+        restore(mode).await.is_problem(403, "forbidden");
+    }
+    assert!(server.user.folder().join("insights.md").exists());
     let sent = server.post("/api/v1/runs", &key, &json!({"message": "hello"})).await.is(StatusCode::CREATED);
     let thread = sent.body["thread"].as_str().unwrap();
     let path = format!("/api/v1/threads/{thread}/files/content?path=");

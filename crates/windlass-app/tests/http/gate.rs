@@ -27,6 +27,17 @@ async fn modes_and_allow_lists_are_kept_for_each_user() {
     ann.put("/auto-run", json!({"auto_run": "all"})).await.is_problem(422, "invalid");
     let stale = ann.request(Method::PUT, "/auto-run").header("if-match", "\"old\"");
     answer(stale.json(&json!({"auto_run": "ask"}))).await.is_problem(412, "changed");
+    // Of several who have seen the same, one is the first.
+    let seen = ann.get("/auto-run").await.headers["etag"].clone();
+    let chooses = (0..16).map(|nth| {
+        let choice = if nth % 2 == 0 { "ask" } else { "everything" };
+        let request = ann.request(Method::PUT, "/auto-run").header("if-match", seen.clone());
+        answer(request.json(&json!({ "auto_run": choice })))
+    });
+    let answers = futures::future::join_all(chooses).await;
+    let first = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!((first, answers.len()), (1, 16), "{answers:#?}");
+    ann.put("/auto-run", json!({"auto_run": "allowlist"})).await.is(StatusCode::OK);
 
     ann.put("/allowlist/Write", json!(null)).await.is(StatusCode::NO_CONTENT);
     ann.put("/allowlist/no%20tool", json!(null)).await.is_problem(422, "invalid");

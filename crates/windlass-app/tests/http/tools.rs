@@ -1,9 +1,81 @@
 //! `/tools` and `/toolsets`: what there is, and trial calls of it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::routing::post;
+use axum::{Json, Router};
 use reqwest::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use windlass::testing::mcp::{introduction, reading_tool};
 
 use super::{Server, answer};
+use crate::cli::User;
+
+/// A server of one tool, each of whose calls waits until it is let go on.
+async fn slow() -> (User, Arc<Semaphore>) {
+    let goes_on = Arc::new(Semaphore::new(0));
+    let gate = goes_on.clone();
+    let answer = async move |Json(asked): Json<Value>| {
+        let method = asked["method"].as_str().unwrap_or_default();
+        let result = match introduction(method, &json!([reading_tool("wait")])) {
+            Some(introduction) => introduction,
+            None => {
+                gate.acquire().await.unwrap().forget();
+                json!({ "resultType": "complete", "content": [{ "type": "text", "text": "waited" }] })
+            }
+        };
+        Json(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let user = User::new();
+    user.configure(&format!(
+        "[mcp.slow]\nurl = 'http://{}/mcp'\ntrusted = true\n",
+        listener.local_addr().unwrap()
+    ));
+    tokio::spawn(
+        async move { axum::serve(listener, Router::new().route("/mcp", post(answer))).await.unwrap() },
+    );
+    (user, goes_on)
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trial_call_whose_caller_hangs_up_keeps_its_room_and_is_noted() {
+    let (user, goes_on) = slow().await;
+    let server = Server::start_for(user, &[]);
+    let key = server.key(&[]);
+    let soon = Duration::from_millis(50);
+    for _ in 0..600 {
+        if server.get("/api/v1/tools/wait", &key).await.status == 200 {
+            break;
+        }
+        tokio::time::sleep(soon).await; // tidy: sleep the server's server has to get there
+    }
+    let call = || server.request(Method::POST, "/api/v1/tools/wait/call").bearer_auth(&key).json(&json!({}));
+    let hung_up = (0..8).map(|_| call().timeout(Duration::from_secs(1)).send());
+    for ended in futures::future::join_all(hung_up).await {
+        assert!(ended.unwrap_err().is_timeout());
+    }
+    answer(call()).await.is_problem(503, "busy");
+    let noted = async |outcome: &str| {
+        let audit = server.get("/api/v1/audit?limit=100", &key).await.is(StatusCode::OK).body;
+        let entries = audit["data"].as_array().unwrap().clone();
+        entries.iter().filter(|entry| entry["details"]["outcome"] == outcome).count()
+    };
+    assert_eq!(noted("ran").await, 0);
+    goes_on.add_permits(8);
+    for _ in 0..600 {
+        if noted("ran").await == 8 {
+            break;
+        }
+        tokio::time::sleep(soon).await; // tidy: sleep they come to their end by themselves
+    }
+    assert_eq!(noted("ran").await, 8);
+    goes_on.add_permits(1);
+    answer(call()).await.is(StatusCode::OK);
+}
 
 #[tokio::test]
 async fn tools_say_how_they_get_to_a_model_and_in_which_modes() {

@@ -243,12 +243,12 @@ pub enum StepMode {
     Fallback,
 }
 
-/// What a title cost that a model made.
+/// What a title cost that a model was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TitleMade {
     /// The model.
     pub model: ModelName,
-    /// Tokens, as reported.
+    /// Tokens, as reported; where the answer did not come whole, those that it could have had at most.
     pub usage: Usage,
     /// By list price; `None` where none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

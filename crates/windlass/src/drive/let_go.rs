@@ -9,6 +9,7 @@ use std::sync::Arc;
 use windlass_machine::{CallStatus, Content, Event, Fact, Machine, Outcome, Phase};
 
 use super::Deps;
+use crate::port::clock::Clock;
 use crate::port::tool::Tool;
 
 /// How long a tool may take over it: one request to a server.
@@ -55,10 +56,15 @@ impl LetGo {
                 Ok(state) => state,
                 Err(error) => return tracing::debug!(%error, "a call that is let go of cannot be told so"),
             };
-            tokio::select! {
-                () = self.tool.let_go(&state) => {}
-                () = deps.clock.sleep_ms(WITHIN_MS) => {}
-            }
+            tell(&*self.tool, &state, &*deps.clock).await;
         });
+    }
+}
+
+/// Tells a tool that nobody comes back for a call.
+pub(super) async fn tell(tool: &dyn Tool, state: &str, clock: &dyn Clock) {
+    tokio::select! {
+        () = tool.let_go(state) => {}
+        () = clock.sleep_ms(WITHIN_MS) => {}
     }
 }

@@ -52,8 +52,9 @@ use crate::port::records::Records;
 
 pub(crate) use fill::{BlobCache, IMAGE_TOKENS, NewBlobs};
 pub(crate) use folder::{FolderOf, Folders};
-pub(crate) use owner::Opening;
+pub(crate) use owner::{Opening, SetAside};
 use policy::PolicySource;
+pub(crate) use spend::is_free;
 pub(crate) use tools::Tools;
 
 /// Mails that an actor takes before it appends, and that its mailbox holds: a burst of answers and results of one

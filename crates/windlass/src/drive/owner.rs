@@ -3,10 +3,11 @@
 //! Several processes may share one store. An input for a thread that another live process holds is
 //! left in its inbox, the owner is woken, and the sender waits for the outcome.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, ThreadId};
 
 use super::actor::Actor;
@@ -44,6 +45,29 @@ struct Opened {
     is_new: bool,
     inbox: bool,
     first: Option<Mail>,
+}
+
+/// A thread that nobody drives until this is dropped: what comes for it in this process waits, and what other processes
+/// leave for it is found afterwards.
+pub(crate) struct SetAside {
+    deps: Arc<Deps>,
+    thread: ThreadId,
+    epoch: Epoch,
+    opening: Option<OwnedMutexGuard<()>>,
+}
+
+impl Drop for SetAside {
+    fn drop(&mut self) {
+        let (deps, thread, epoch) = (self.deps.clone(), self.thread.clone(), self.epoch);
+        let opening = self.opening.take();
+        // Where the runtime has ended, the process ends or has left the store, and with it the claim.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            deps.give_back(&thread, epoch).await;
+            drop(opening);
+            deps.bus.wake(&thread);
+        });
+    }
 }
 
 /// Where a thread is driven.
@@ -219,6 +243,26 @@ impl Deps {
         }
     }
 
+    /// Takes a thread that nobody drives, so that nobody can; `None` where somebody does.
+    pub(crate) async fn set_aside(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+    ) -> Result<Option<SetAside>, EngineError> {
+        let opening = self.opening.lock(thread).await;
+        if self.actor(thread).is_some() {
+            return Ok(None);
+        }
+        match self.journal.claim(thread).await? {
+            Claim::Held { .. } => Ok(None),
+            Claim::Taken { head, .. } => Ok(Some(SetAside {
+                deps: self.clone(),
+                thread: thread.clone(),
+                epoch: head.epoch,
+                opening: Some(opening),
+            })),
+        }
+    }
+
     /// Gives up the right to drive a thread. Where the store fails, it is tried again each second.
     pub(super) async fn give_back(&self, thread: &ThreadId, epoch: Epoch) {
         if let Err(error) = self.journal.release(thread, epoch).await {
@@ -386,7 +430,11 @@ impl Deps {
     async fn poke(self: &Arc<Self>, thread: &ThreadId, attend: bool) {
         if let Some(mailbox) = self.actor(thread) {
             let _ = mailbox.try_send(Mail::Inbox);
-        } else if attend && let Err(error) = self.open(thread).await {
+        } else if attend
+            // One that is set aside is looked at again when its time has come: the others do not wait for it.
+            && !self.opening.is_under_way(thread)
+            && let Err(error) = self.open(thread).await
+        {
             tracing::warn!(%thread, %error, "the thread could not be opened");
         }
     }
@@ -402,13 +450,22 @@ fn gone(thread: &ThreadId) -> EngineError {
 
 /// Locks by thread, so that one thread is opened once at a time.
 #[derive(Default)]
-pub(crate) struct Opening(std::sync::Mutex<std::collections::HashMap<ThreadId, Arc<tokio::sync::Mutex<()>>>>);
+pub(crate) struct Opening(std::sync::Mutex<HashMap<ThreadId, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Opening {
-    async fn lock(&self, thread: &ThreadId) -> tokio::sync::OwnedMutexGuard<()> {
+    /// Whether somebody holds the lock of a thread, or waits for it.
+    fn is_under_way(&self, thread: &ThreadId) -> bool {
+        self.locks().get(thread).is_some_and(|lock| Arc::strong_count(lock) > 1)
+    }
+
+    fn locks(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadId, Arc<tokio::sync::Mutex<()>>>> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    async fn lock(&self, thread: &ThreadId) -> OwnedMutexGuard<()> {
         let lock = {
-            // Nothing panics while the lock is held.
-            let mut locks = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut locks = self.locks();
             // Locks that nobody holds or waits for are let go.
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
             locks.entry(thread.clone()).or_default().clone()

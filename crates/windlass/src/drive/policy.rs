@@ -162,7 +162,7 @@ impl Deps {
             Some(chosen) => Some(chosen),
             None => self.auto_run(AutoRunOf::User(user)).await?,
         };
-        policy.auto_run = chosen.unwrap_or(policy.auto_run);
+        policy.auto_run = chosen.map_or(policy.auto_run, |(chosen, _)| chosen);
         let owner = Some(user.as_str());
         for record in self.all_records(ALLOW, owner).await? {
             if let Ok(tool) = serde_json::from_value::<ToolName>(record.value) {
@@ -214,12 +214,13 @@ impl Deps {
         }
     }
 
-    pub(crate) async fn auto_run(&self, of: AutoRunOf<'_>) -> Result<Option<AutoRun>, StoreError> {
+    /// What was chosen, and the version of its record.
+    pub(crate) async fn auto_run(&self, of: AutoRunOf<'_>) -> Result<Option<(AutoRun, u64)>, StoreError> {
         let record = self.records.get(AUTO_RUN, &auto_run_key(of)).await?;
         // A choice that this build cannot read is taken for the strictest.
         let read = |record: Record| match serde_json::from_value::<RecordedAutoRun>(record.value) {
-            Ok(recorded) => recorded.auto_run,
-            Err(_) => AutoRun::Ask,
+            Ok(recorded) => (recorded.auto_run, record.version),
+            Err(_) => (AutoRun::Ask, record.version),
         };
         Ok(record.map(read))
     }

@@ -120,7 +120,7 @@ fn used_of(budget: &str, usage: &Usage, cost: Option<u64>) -> Option<u64> {
 }
 
 /// Whether a provider surely charges nothing for a call that failed so.
-fn is_free(class: FailureClass) -> bool {
+pub(crate) fn is_free(class: FailureClass) -> bool {
     match class {
         FailureClass::RateLimited
         | FailureClass::Overloaded

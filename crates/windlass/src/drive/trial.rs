@@ -2,19 +2,22 @@
 //!
 //! It decides nothing that the policy does not.
 
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    CallKey, EffectId, HookVerdict, Judgement, Party, RESULT_MAX_PARTS, RunId, Subject, Surface, ThreadId,
-    ToolName, Trust, Verdict, shorten_result,
+    CallKey, EffectId, HookVerdict, InterruptKind, Judgement, Party, RESULT_MAX_PARTS, RunId, Subject,
+    Surface, ThreadId, ToolName, Trust, Verdict, shorten_result,
 };
 
 use super::Deps;
 use super::contain::{Patience, attend};
+use super::let_go;
 use super::policy::PolicyNow;
 use super::view::judged_by;
 use crate::error::EngineError;
@@ -46,15 +49,21 @@ impl Deps {
             return Ok(Tried::Unfit { reason });
         }
         let told = catch_unwind(AssertUnwindSafe(|| {
-            (registered.tool.conduct(&trial.arguments), registered.tool.asks(&trial.arguments).is_some())
+            let (tool, arguments) = (&registered.tool, &trial.arguments);
+            (tool.conduct(arguments), tool.asks(arguments).is_some(), tool.outlives(arguments))
         }));
-        let Ok((conduct, asks_people)) = told else {
+        let Ok((conduct, asks_people, outlives)) = told else {
             return Ok(Tried::Unfit {
                 reason: "the tool crashed when it was asked what the call does".into(),
             });
         };
         if asks_people {
             return Ok(Tried::Unfit { reason: "the tool asks people, which takes a conversation".into() });
+        }
+        if outlives {
+            // Nobody could find again what it leaves at work.
+            let reason = "it would go on in the background, which takes a conversation".into();
+            return Ok(Tried::Unfit { reason });
         }
         let mut policy = self.policy_for(&trial.by.principal, thread).await?;
         let value = Some(&trial.arguments);
@@ -189,6 +198,7 @@ impl Deps {
         let shown = progressed.clone();
         context.progress = ProgressSender::new(move |_| shown.notify_one());
         let (tool, mut arguments) = (registered.tool.clone(), trial.arguments);
+        let at_most_ms = trial.at_most_ms;
         if let (Some(name), Some(members)) = (&registered.key_argument, arguments.as_object_mut()) {
             members.insert(name.clone(), Value::String(key_of(&context.effect_id)));
         }
@@ -201,18 +211,68 @@ impl Deps {
             clock: &*self.clock,
         };
         let started = self.clock.monotonic_ms();
-        let ended = attend(async move { tool.call(context, arguments).await }, patience).await;
+        let mut attended = pin!(attend(async move { tool.call(context, arguments).await }, patience));
+        let late = async {
+            match at_most_ms {
+                Some(ms) => self.clock.sleep_ms(ms).await,
+                None => pending().await,
+            }
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = &mut attended => ended,
+            () = late => {
+                cancel.cancel();
+                let ms = at_most_ms.unwrap_or_default();
+                attended.await.map_err(|_| format!("it took longer than {ms} ms in all"))
+            }
+        };
         let duration_ms = self.clock.monotonic_ms().saturating_sub(started);
+        let given_up = ended.as_ref().is_ok_and(|output| output.ask.is_some() || output.later.is_some());
         let output = match ended {
             Ok(ToolOutput { lost: Some(why), .. }) | Err(why) => {
                 ToolOutput::error(format!("Nobody knows what became of the call: {why}"))
             }
-            Ok(output) if output.ask.is_some() || output.later.is_some() => {
-                ToolOutput::error("The call asks people or goes on later, which takes a conversation")
-            }
+            Ok(output) if given_up => self.given_up(registered, output).await,
             Ok(output) => output,
         };
-        TrialResult { by, error: output.error, parts: bounded(output.parts), duration_ms }
+        TrialResult { by, error: output.error, given_up, parts: bounded(output.parts), duration_ms }
+    }
+
+    /// Lets go of a call that waits for people or for a time, and says what it waited for.
+    async fn given_up(&self, registered: &Registered, output: ToolOutput) -> ToolOutput {
+        let (ask, later) = (output.ask, output.later);
+        let kind = ask.as_ref().map(|ask| &ask.kind);
+        let why = match kind {
+            Some(InterruptKind::SignIn { server, url, message: None }) => {
+                format!(
+                    "Somebody has to sign in at the server `{server}` first, at {url}; then call it again."
+                )
+            }
+            Some(InterruptKind::SignIn { server, url, message: Some(message) }) => {
+                format!("The server `{server}` wants a page to be opened first, {url}: {message}")
+            }
+            Some(InterruptKind::Question(question)) => {
+                format!(
+                    "The call had begun, and asks people, which takes a conversation: {}",
+                    question.summary
+                )
+            }
+            Some(InterruptKind::Handoff { runner }) => {
+                format!("The runner `{runner}` has to do the call, which takes a conversation.")
+            }
+            Some(
+                InterruptKind::Approval { .. }
+                | InterruptKind::Hook { .. }
+                | InterruptKind::InDoubt { .. }
+                | InterruptKind::Limit(_),
+            ) => "The call asks people, which takes a conversation.".to_owned(),
+            None => "The call had begun, and goes on later, which takes a conversation.".to_owned(),
+        };
+        let state = ask.and_then(|ask| ask.state).or(later.and_then(|later| later.state));
+        let Some(state) = state else { return ToolOutput::error(why) };
+        let_go::tell(&*registered.tool, &state, &*self.clock).await;
+        ToolOutput::error(format!("{why}\nIt was given up: its tool was told that nobody comes back for it."))
     }
 }
 

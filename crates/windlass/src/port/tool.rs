@@ -60,6 +60,11 @@ pub trait Tool: Send + Sync {
         self.server().map(str::to_owned)
     }
 
+    /// The name that its server knows it by: another than its own where two servers have tools of one name.
+    fn remote_name(&self) -> &str {
+        self.spec().name.as_str()
+    }
+
     /// The name under which the tool keeps something with the thread, which all tools of that name share. It goes with
     /// the thread's journal: forks have it, and a rollback takes it back.
     fn keeps(&self) -> Option<&str> {
@@ -90,6 +95,12 @@ pub trait Tool: Send + Sync {
     /// reply in its context. Arguments that make no question give `None`: the call starts without one, and says why.
     fn asks(&self, _arguments: &Value) -> Option<Ask> {
         None
+    }
+
+    /// Whether a call with these arguments leaves something at work in its thread after it has answered, such as a command
+    /// in the background: it is refused where there is no conversation that could look after it.
+    fn outlives(&self, _arguments: &Value) -> bool {
+        false
     }
 
     /// Whether the tool can tell beforehand what a call would do.

@@ -39,6 +39,7 @@ pub struct FunctionTool {
     preview: Option<Box<Preview>>,
     keeps: Option<&'static str>,
     area: Area,
+    outlives: fn(&Value) -> bool,
 }
 
 type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
@@ -68,7 +69,8 @@ impl FunctionTool {
             Err(problem) => ready(ToolOutput::error(format!("Invalid arguments: {problem}"))).boxed(),
         };
         let function = Box::new(function);
-        Self { spec, effect_class: None, function, preview: None, keeps: None, area: Area::Work }
+        let outlives = |_: &Value| false;
+        Self { spec, effect_class: None, function, preview: None, keeps: None, area: Area::Work, outlives }
     }
 
     /// Sets the hints; without [`FunctionTool::effect_class`] the class follows from them.
@@ -104,6 +106,12 @@ impl FunctionTool {
         self
     }
 
+    /// Says which calls leave something at work in their thread after they have answered, by their arguments.
+    pub fn outlives(mut self, outlives: fn(&Value) -> bool) -> Self {
+        self.outlives = outlives;
+        self
+    }
+
     /// Sets what may be done again when a call's outcome was lost, whatever the hints say.
     pub fn effect_class(mut self, class: EffectClass) -> Self {
         self.effect_class = Some(class);
@@ -127,6 +135,10 @@ impl Tool for FunctionTool {
 
     fn area(&self) -> Area {
         self.area
+    }
+
+    fn outlives(&self, arguments: &Value) -> bool {
+        (self.outlives)(arguments)
     }
 
     fn previews(&self) -> bool {

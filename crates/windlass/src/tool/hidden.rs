@@ -29,7 +29,7 @@ pub trait HiddenArguments: Send + Sync {
 pub struct Hidden {
     /// The server whose tools.
     pub server: String,
-    /// Names of its tools; none: all of them.
+    /// Names of its tools, as the server or as a model knows them; none: all of them.
     pub tools: Vec<Glob>,
     /// The arguments, where a tool has them.
     pub arguments: Vec<String>,
@@ -39,9 +39,10 @@ pub struct Hidden {
 
 impl Hidden {
     fn is_of(&self, tool: &dyn Tool) -> bool {
-        let name = tool.spec().name.as_str();
-        tool.server() == Some(&self.server)
-            && (self.tools.is_empty() || self.tools.iter().any(|glob| glob.matches(name)))
+        // The name that it is shown by may have got a prefix, because another server's tool has the same.
+        let names = [tool.spec().name.as_str(), tool.remote_name()];
+        let is_named = |glob: &Glob| names.into_iter().any(|name| glob.matches(name));
+        tool.server() == Some(&self.server) && (self.tools.is_empty() || self.tools.iter().any(is_named))
     }
 }
 
@@ -166,6 +167,10 @@ impl Tool for HiddenTool {
         self.inner.server()
     }
 
+    fn remote_name(&self) -> &str {
+        self.inner.remote_name()
+    }
+
     fn keeps(&self) -> Option<&str> {
         self.inner.keeps()
     }
@@ -188,6 +193,10 @@ impl Tool for HiddenTool {
 
     fn asks(&self, arguments: &Value) -> Option<Ask> {
         self.inner.asks(arguments)
+    }
+
+    fn outlives(&self, arguments: &Value) -> bool {
+        self.inner.outlives(arguments)
     }
 
     fn previews(&self) -> bool {

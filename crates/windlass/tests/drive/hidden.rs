@@ -18,7 +18,7 @@ use super::{memory, task};
 
 const SENTINEL: &str = "sentinel/91+ab&cd e";
 
-/// A server's tool, which says all that it was given, in every form.
+/// A server's tool, which says all that it was given, in every form. A tool of another server has its name.
 struct Deploy {
     spec: ToolSpec,
     given: Arc<Mutex<Vec<Value>>>,
@@ -32,6 +32,10 @@ impl Tool for Deploy {
 
     fn server(&self) -> Option<&str> {
         Some("ops")
+    }
+
+    fn remote_name(&self) -> &str {
+        "deploy"
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
@@ -100,7 +104,7 @@ async fn stage() -> Stage {
         "additionalProperties": false,
     });
     let spec = ToolSpec {
-        name: "deploy".into(),
+        name: "ops__deploy".into(),
         description: "deploys".into(),
         input_schema: schema,
         annotations: Annotations::default(),
@@ -109,7 +113,8 @@ async fn stage() -> Stage {
     let tool: Arc<dyn Tool> = Arc::new(Deploy { spec, given: given.clone() });
     let rule = Hidden {
         server: "ops".into(),
-        tools: Vec::new(),
+        // The server's own name for it.
+        tools: vec!["dep*".into()],
         arguments: vec!["api_url".into(), "token".into()],
         from: Arc::new(Connected),
     };
@@ -122,7 +127,7 @@ async fn stage() -> Stage {
         match results(call) {
             0 => {
                 let job = call.request.messages.last().unwrap().shown_text();
-                Line::tool("deploy", &json!({"job": job}).to_string())
+                Line::tool("ops__deploy", &json!({"job": job}).to_string())
             }
             _ => Line::Say("done".into()),
         }

@@ -19,7 +19,7 @@ use windlass::tool::builtin::{edit, write};
 use windlass::tool::{FunctionTool, Registry, WorkingFolder};
 use windlass::{Engine, FileFate, RestoreMode, Restored, Status, Task};
 
-use super::{Text, memory, party, registry, task};
+use super::{Text, memory, party, registry, stored, task};
 
 /// Each user message is one call: its tool, then its arguments.
 fn script() -> ScriptedModels {
@@ -50,7 +50,14 @@ fn tools() -> Registry {
             fs::write(context.folder.unwrap().path().join(path.text), "round").unwrap();
             ToolOutput::text("done")
         });
-    registry([write(), edit(), remove.effect_class(EffectClass::Once), round.effect_class(EffectClass::Once)])
+    let look = FunctionTool::new("Look", "reads", |_: CallContext, _: Text| async move { "seen" });
+    registry([
+        write(),
+        edit(),
+        remove.effect_class(EffectClass::Once),
+        round.effect_class(EffectClass::Once),
+        look.effect_class(EffectClass::Pure),
+    ])
 }
 
 async fn engine(folder: &Path, store: &MemoryStore) -> Engine {
@@ -202,6 +209,84 @@ async fn it_is_said_which_calls_may_have_changed_more() {
     assert_eq!(read(folder.path(), "a").as_deref(), Some("round"));
     let beyond = engine.restore_files(&"t".into(), Seq(9_999), RestoreMode::Preview).await;
     assert!(beyond.unwrap_err().to_string().contains("event 9999 does not exist"));
+}
+
+/// While files are put back no run begins, neither here nor in another process; what came meanwhile is done afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_asked_for_meanwhile_begins_when_the_files_are_back() {
+    let (folder, stores) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = folder.path();
+    let process = async || {
+        let working = Arc::new(WorkingFolder::open(root).unwrap());
+        stored(stores.path(), &script(), tools()).folder(working).build().await.unwrap()
+    };
+    let (here, elsewhere) = (process().await, process().await);
+    let names: Vec<String> = (10..30).map(|n| format!("{n}.txt")).collect();
+    for name in &names {
+        fs::write(root.join(name), "old").unwrap();
+        call(&here, &writes(name, "new")).await;
+    }
+    let thread = ThreadId::from("t");
+    let all = |text: &str| names.iter().all(|name| read(root, name).as_deref() == Some(text));
+    for (nth, engine) in [&here, &elsewhere].into_iter().enumerate() {
+        let head = here.thread(&thread).await.unwrap().head;
+        let mut restores = Box::pin(here.restore_files(&thread, Seq(1), RestoreMode::Overwrite));
+        while all("new") {
+            let polled = restores.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(polled, Poll::Pending), "it ended unseen");
+            tokio::task::yield_now().await;
+        }
+        let (engine, text) = (engine.clone(), writes("asked.txt", &nth.to_string()));
+        let asked = tokio::spawn(async move { call(&engine, &text).await });
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await; // tidy: sleep nothing happens meanwhile
+        assert_eq!(here.thread(&thread).await.unwrap().head, head, "a run began");
+        restores.await.unwrap();
+        assert!(all("old"));
+        asked.await.unwrap();
+        assert_eq!(read(root, "asked.txt"), Some(nth.to_string()));
+        for name in &names {
+            call(&here, &writes(name, "new")).await;
+        }
+    }
+    // One that was dropped in the middle keeps nobody waiting either.
+    let mut dropped = Box::pin(here.restore_files(&thread, Seq(1), RestoreMode::Overwrite));
+    while all("new") {
+        let _ = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        tokio::task::yield_now().await;
+    }
+    drop(dropped);
+    call(&elsewhere, &writes("10.txt", "again")).await;
+    assert_eq!(read(root, "10.txt").as_deref(), Some("again"));
+}
+
+/// Inside a step, what its calls are stands before the place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_a_step_that_had_begun_are_told_by_their_names() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), store());
+    let engine = engine(folder.path(), &store).await;
+    call(&engine, &writes("a", "new")).await;
+    call(&engine, r#"Round {"text":"b"}"#).await;
+    call(&engine, r#"Look {"text":"c"}"#).await;
+    let events = engine.events(&"t".into(), Seq(0), 1_000).await.unwrap();
+    let is_call = |fact: &Fact| matches!(fact, Fact::StepReplied { stop, .. } if *stop == windlass::machine::StopReason::ToolCalls);
+    let replied: Vec<Seq> =
+        events.iter().filter(|it| is_call(&it.event.fact)).map(|recorded| recorded.seq).collect();
+    let [write, round, look] = replied[..] else { panic!("{replied:?}") };
+    let unseen = async |at: Seq| {
+        let restored = restore(&engine, at, RestoreMode::Preview).await;
+        restored.unseen.into_iter().map(|call| (call.tool, call.seq)).collect::<Vec<_>>()
+    };
+    let begun = |after: Seq| {
+        let mut starts = events.iter().filter(|it| matches!(it.event.fact, Fact::ToolStarted { .. }));
+        starts.find(|recorded| recorded.seq > after).unwrap().seq
+    };
+    let known = [("Round".to_owned(), begun(round))];
+    for at in [Seq(1), write, begun(write), round, begun(round)] {
+        assert_eq!(unseen(at).await, known, "at {at}");
+    }
+    for at in [Seq(begun(round).0 + 1), look, begun(look)] {
+        assert_eq!(unseen(at).await, [], "at {at}");
+    }
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -389,6 +389,7 @@ async fn a_disabled_tool_is_had_by_no_way_at_all() {
             folder: None,
             consent: windlass::Consent::Given,
             timeout_ms: 1_000,
+            at_most_ms: None,
         };
         assert_eq!(engine.try_tool(trial).await.unwrap(), windlass::Tried::Unknown);
     }

@@ -8,11 +8,11 @@ use windlass::adapter::memory::MemoryStore;
 use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
-    Answer, AtLimit, Block, EffectClass, InterruptKind, Limits, MicroUsd, RunOptions, StopReason, Surface,
-    Timestamp, ToolCall, Usage,
+    Answer, AtLimit, Block, EffectClass, FailureClass, InterruptKind, Limits, MicroUsd, RunOptions,
+    StopReason, Surface, Timestamp, ToolCall, Usage,
 };
 use windlass::port::journal::{Journal, RunQuery};
-use windlass::port::model::{ModelCall, Price, Reply};
+use windlass::port::model::{ModelCall, ModelError, Price, Reply};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{AgentConfig, Builder, Engine, Outcome, Status, Task};
 
@@ -294,4 +294,38 @@ async fn a_title_is_booked_on_its_owners_budgets_and_not_asked_for_without_room(
     let calls = models.calls();
     assert_eq!(poor.make_title(&started.thread, &model).await.unwrap(), title);
     assert_eq!(models.calls(), calls, "nothing was asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_title_that_does_not_come_is_booked_and_none_is_asked_for_twice() {
+    let nobody = ModelError::new(FailureClass::Auth, "who are you?");
+    let cut = ModelError::new(FailureClass::Truncated, "it broke off");
+    let said = "a long way".to_owned();
+    for (line, booked) in [
+        (Line::Say(r#"{"title": "Made"}"#.into()), Some(15)),
+        (Line::Fail(said.clone(), cut), None),
+        (Line::Hang(said), None),
+        (Line::Fail(String::new(), nobody), Some(0)),
+    ] {
+        let models = ScriptedModels::new(move |call| match call.tools.is_empty() {
+            true => line.clone(),
+            false => Line::Say("done".into()),
+        });
+        let budgets = vec![Budget { unit: Unit::Tokens, ..budget(Per::User, Window::Total, 100_000) }];
+        let store = MemoryStore::new(Arc::new(SystemClock::new()));
+        let engine = asking(&store, &models, tools()).budgets(budgets).build().await.unwrap();
+        let started = engine.start(task("look at the web shop")).await.unwrap();
+        engine.wait(&started.run).await.unwrap();
+        let (thread, model) = (&started.thread, "test/scripted".into());
+        let title = engine.make_title(thread, &model).await.unwrap();
+        let (calls, used) = (models.calls(), store.budgets("").await.unwrap()[0].used - 15);
+        match booked {
+            Some(booked) => assert_eq!(used, booked),
+            // Prompt and answer, as long as it could have been.
+            None => assert!((1_024..2_000).contains(&used), "{used}"),
+        }
+        assert_eq!(engine.make_title(thread, &model).await.unwrap(), title);
+        let asked_again = u64::from(booked == Some(0));
+        assert_eq!(models.calls() - calls, asked_again, "what cost nothing may be tried again");
+    }
 }

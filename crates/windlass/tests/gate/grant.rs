@@ -5,10 +5,10 @@ use std::sync::Arc;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::memory::MemoryStore;
 use windlass::limits::{Budget, Per, Unit, Window};
-use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Party, Policy, Timestamp};
+use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Party, Policy, Reject, Timestamp};
 use windlass::port::journal::Journal;
 use windlass::port::records::{Expect, Records};
-use windlass::{Attend, Builder, Engine, GrantDraft, Status, Whose};
+use windlass::{Attend, Builder, Engine, EngineError, GrantDraft, Status, Whose};
 
 use super::{Held, asking, facts, given, open, plan, put_down, store, task_in};
 use crate::drive::{Counter, party, registry};
@@ -212,4 +212,25 @@ async fn budgets_and_modes_go_with_their_run_and_thread() {
     engine.delete(&"t".into()).await.unwrap();
     assert_eq!(names().await, all(2)[2..]);
     assert_eq!(engine.auto_run(&Whose::Thread("t".into())).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_choice_that_somebody_else_has_changed_is_not_overwritten() {
+    let engine = Engine::builder().build().await.unwrap();
+    let whose = Whose::User("ann".into());
+    let (none, absent) = engine.read_auto_run(&whose).await.unwrap();
+    assert_eq!((none, absent), (None, Expect::Absent));
+    engine.change_auto_run(&whose, Some(AutoRun::Allowlist), absent).await.unwrap();
+    let (_, first) = engine.read_auto_run(&whose).await.unwrap();
+    engine.set_auto_run(&whose, Some(AutoRun::Ask)).await.unwrap();
+    for (expected, wanted) in
+        [(absent, Some(AutoRun::Everything)), (first, Some(AutoRun::Everything)), (first, None)]
+    {
+        let refused = engine.change_auto_run(&whose, wanted, expected).await.unwrap_err();
+        assert!(matches!(refused, EngineError::Rejected(Reject::Stale { .. })), "{refused}");
+    }
+    assert_eq!(engine.auto_run(&whose).await.unwrap(), Some(AutoRun::Ask));
+    let (_, now) = engine.read_auto_run(&whose).await.unwrap();
+    engine.change_auto_run(&whose, None, now).await.unwrap();
+    assert_eq!(engine.auto_run(&whose).await.unwrap(), None);
 }

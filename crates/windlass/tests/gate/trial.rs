@@ -1,11 +1,14 @@
 //! Trial calls: the gate that runs pass, and what becomes of a call that nobody's run makes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use serde_json::json;
-use windlass::machine::{AutoRun, EffectClass, HookVerdict, Party, Rule, Terms, Verdict};
+use serde_json::{Value, json};
+use windlass::machine::{
+    Annotations, AutoRun, EffectClass, HookVerdict, InterruptKind, Party, Question, Rest, Rule, Terms,
+    ToolSpec, Verdict,
+};
 use windlass::port::hook::{Hook, HookCall};
-use windlass::port::tool::{CallContext, Later, OutputPart, ToolOutput};
+use windlass::port::tool::{Ask, CallContext, Later, OutputPart, Tool, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::builtin::request_human_approval;
 use windlass::tool::{FunctionTool, Registry};
@@ -23,7 +26,16 @@ fn builder(registry: Registry) -> Builder {
 
 fn trial(tool: &str, text: &str, consent: Consent) -> Trial {
     let arguments = json!({ "text": text });
-    Trial { tool: tool.into(), arguments, by: party("ann"), folder: None, consent, timeout_ms: 2_000 }
+    let by = party("ann");
+    Trial {
+        tool: tool.into(),
+        arguments,
+        by,
+        folder: None,
+        consent,
+        timeout_ms: 2_000,
+        at_most_ms: Some(9_000),
+    }
 }
 
 fn rule(verdict: Verdict, terms: Terms) -> Rule {
@@ -131,29 +143,48 @@ async fn a_counted_grant_is_used_up_by_trials() {
 #[tokio::test(start_paused = true)]
 async fn whatever_a_tool_does_the_call_comes_to_an_end() {
     let read = || windlass::machine::Annotations { read_only_hint: true, ..Default::default() };
-    let tools = registry(
-        [
-            FunctionTool::new("hang", "", |_: CallContext, _: Text| std::future::pending::<ToolOutput>()),
-            FunctionTool::new("crash", "", |_: CallContext, text: Text| async move {
-                if text.text.is_empty() { ToolOutput::text("") } else { panic!("boom") }
-            }),
-            FunctionTool::new("later", "", |_: CallContext, _: Text| async move {
-                let rest = windlass::machine::Rest::AsTheCall;
-                ToolOutput::later(Later { after_ms: 5, state: None, rest })
-            }),
-            FunctionTool::new("long", "", |_: CallContext, _: Text| async move {
-                ToolOutput::text("x".repeat(1_000_000))
-            }),
-        ]
-        .map(|tool| tool.annotations(read())),
-    );
+    let tools =
+        registry(
+            [
+                FunctionTool::new("hang", "", |_: CallContext, _: Text| std::future::pending::<ToolOutput>()),
+                FunctionTool::new("crash", "", |_: CallContext, text: Text| async move {
+                    if text.text.is_empty() { ToolOutput::text("") } else { panic!("boom") }
+                }),
+                FunctionTool::new("later", "", |_: CallContext, _: Text| async move {
+                    let rest = windlass::machine::Rest::AsTheCall;
+                    ToolOutput::later(Later { after_ms: 5, state: None, rest })
+                }),
+                FunctionTool::new("long", "", |_: CallContext, _: Text| async move {
+                    ToolOutput::text("x".repeat(1_000_000))
+                }),
+                FunctionTool::new("talk", "", |context: CallContext, _: Text| async move {
+                    for _ in 0..1_000 {
+                        context.progress.report("still at it");
+                        tokio::time::sleep(std::time::Duration::from_millis(100)).await; // tidy: sleep the clock is a test's
+                    }
+                    ToolOutput::text("done")
+                }),
+                FunctionTool::new("goes_on", "", |_: CallContext, _: Text| async move {
+                    ToolOutput::text("begun")
+                })
+                .outlives(|arguments| arguments["text"] == "a"),
+            ]
+            .map(|tool| tool.annotations(read())),
+        );
     let tools = tools.add(Arc::new(request_human_approval(None))).unwrap();
     let engine = builder(tools).build().await.unwrap();
     let call = async |tool: &str| engine.try_tool(trial(tool, "a", Consent::NotYet)).await.unwrap();
     let unknown = "failed by annotations: Nobody knows what became of the call: ";
     assert_eq!(told(&call("hang").await), format!("{unknown}it took longer than 2000 ms"));
     assert_eq!(told(&call("crash").await), format!("{unknown}it crashed: boom"));
+    assert_eq!(told(&call("talk").await), format!("{unknown}it took longer than 9000 ms in all"));
     assert!(told(&call("later").await).contains("takes a conversation"));
+    assert_eq!(
+        told(&call("goes_on").await),
+        "unfit: it would go on in the background, which takes a conversation"
+    );
+    let stays = engine.try_tool(trial("goes_on", "b", Consent::NotYet)).await.unwrap();
+    assert_eq!(told(&stays), "ran by annotations: begun");
     let Tried::Ran(long) = call("long").await else { panic!() };
     let OutputPart::Text(text) = &long.parts[0] else { panic!() };
     assert!(text.chars().count() <= 100_000, "{}", text.len());
@@ -168,4 +199,69 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
         told(&engine.try_tool(asks).await.unwrap()),
         "unfit: the tool asks people, which takes a conversation"
     );
+}
+
+/// A tool that waits for something, and remembers what it was told of the end.
+struct Waits {
+    spec: ToolSpec,
+    gone: Arc<Mutex<Vec<String>>>,
+}
+
+#[async_trait::async_trait]
+impl Tool for Waits {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, _: CallContext, arguments: Value) -> ToolOutput {
+        let state = Some("state".to_owned());
+        let ask = |kind| ToolOutput::ask(Ask { kind, terms: Terms::default(), state: state.clone() });
+        let sign_in = |message: Option<&str>| InterruptKind::SignIn {
+            server: "far".into(),
+            url: "https://far.example/in".into(),
+            message: message.map(str::to_owned),
+        };
+        match arguments["text"].as_str().unwrap() {
+            "task" => ToolOutput::later(Later { after_ms: 5, state, rest: Rest::Repeatable }),
+            "sign in" => ask(sign_in(None)),
+            "page" => ask(sign_in(Some("Pay here"))),
+            _ => ask(InterruptKind::Question(Box::new(Question {
+                summary: "Which branch?".into(),
+                ..Question::default()
+            }))),
+        }
+    }
+
+    async fn let_go(&self, state: &str) {
+        self.gone.lock().unwrap().push(state.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waits_is_given_up_and_says_for_what_it_waited() {
+    let gone = Arc::<Mutex<Vec<String>>>::default();
+    let spec = ToolSpec {
+        name: "wait".into(),
+        description: String::new(),
+        input_schema: json!({ "type": "object" }),
+        annotations: Annotations { read_only_hint: true, ..Annotations::default() },
+        withheld: Vec::new(),
+    };
+    let tools = Registry::new().add(Arc::new(Waits { spec, gone: gone.clone() })).unwrap();
+    let engine = builder(tools).build().await.unwrap();
+    for (nth, (what, wanted)) in [
+        ("task", "goes on later"),
+        ("question", "Which branch?"),
+        ("page", "wants a page to be opened first, https://far.example/in: Pay here"),
+        ("sign in", "Somebody has to sign in at the server `far` first, at https://far.example/in"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let tried = engine.try_tool(trial("wait", what, Consent::NotYet)).await.unwrap();
+        let Tried::Ran(result) = tried else { panic!("{tried:?}") };
+        let [OutputPart::Text(text)] = &result.parts[..] else { panic!("{result:?}") };
+        assert!(result.given_up && result.error && text.contains(wanted), "{text}");
+        assert_eq!(*gone.lock().unwrap(), vec!["state"; nth + 1], "the far side is told");
+    }
 }

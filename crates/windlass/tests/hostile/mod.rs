@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass::adapter::mcp::{McpServer, Stdio, Timeouts, Transport};
 
+use crate::mcp::process::sh_server;
 use crate::mcp::{call, find, hub, hub_of, shown, stage};
 use crate::outbound::answers;
 use crate::tools::{api, hostile};
@@ -142,25 +143,13 @@ async fn tools_of_a_server() {
     .await;
 }
 
-/// A server in a few lines of shell, which does what the row says at each call.
-const SERVER: &str = r#"
-answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
-    *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
-    *'"tools/list"'*) answer '{"tools":[{"name":"say","inputSchema":{"type":"object"}}]}' ;;
-    *'"tools/call"'*) HOSTILE ;;
-  esac
-done
-"#;
-
 #[cfg(unix)]
 #[tokio::test]
 async fn words_of_a_server() {
     check("Words of servers", 8, async |fed: String| {
-        let stdio = Stdio::new("sh", ["-c".to_owned(), SERVER.replace("HOSTILE", &fed)]);
+        let tool = r#"{"name":"say","inputSchema":{"type":"object"}}"#;
+        let server = sh_server(tool, &format!(r#"*'"tools/call"'*) {fed} ;;"#));
+        let stdio = Stdio::new("sh", ["-c".to_owned(), server]);
         let timeouts = Timeouts { call_ms: 3_000, ..Timeouts::default() };
         let hub = hub(McpServer { timeouts, ..McpServer::new("sh", Transport::Stdio(stdio)) }).await;
         let output = call(&find(&hub, "say"), json!({})).await;

@@ -182,6 +182,8 @@ async fn only_the_wanted_tools_are_taken() {
     assert_eq!(names(&hub), ["ListMcpResources", "ReadMcpResource", "s__get_a"]);
     let source: Arc<dyn ToolSource> = Arc::new(hub);
     assert_eq!(source.tools().len(), 3);
+    let own: Vec<_> = source.tools().iter().map(|tool| tool.remote_name().to_owned()).collect();
+    assert!(own.contains(&"get_a".to_owned()), "{own:?}");
 }
 
 #[tokio::test]

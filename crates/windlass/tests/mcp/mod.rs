@@ -7,7 +7,7 @@ mod held;
 mod input;
 mod list;
 #[cfg(unix)]
-mod process;
+pub mod process;
 mod real;
 mod sign_in;
 pub mod stage;

@@ -1,6 +1,7 @@
 //! Servers as processes: a clean environment, an end that takes everything along, and last words.
 
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::json;
@@ -8,10 +9,9 @@ use windlass::adapter::mcp::{Health, HubConfig, McpHub, McpServer, Stdio, Timeou
 
 use super::{call, find, hub, shown};
 
-/// A server in a few lines of shell, of the older revision: it says what it is called with, and dies when it is told.
-const SERVER: &str = r#"
-echo "hello from $$" >&2
-sleep 1000 & echo $! > "$PIDS"
+/// A server in a few lines of shell, of the older revision, which has these tools and does with calls what the cases say.
+pub fn sh_server(tools: &str, cases: &str) -> String {
+    const SERVER: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
 while read -r line; do
@@ -19,13 +19,24 @@ while read -r line; do
   case "$line" in
     *'"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
     *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
-    *'"tools/list"'*) answer '{"tools":[{"name":"say","inputSchema":{"type":"object"}},{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}' ;;
-    *'"env"'*) text "$(env | cut -d= -f1 | sort | tr '\n' ' ')" ;;
-    *'"die"'*) echo "out of paper" >&2; exit 3 ;;
-    *'"tools/call"'*) text "said by $$" ;;
+    *'"tools/list"'*) answer '{"tools":[TOOLS]}' ;;
+    CASES
   esac
 done
 "#;
+    SERVER.replace("TOOLS", tools).replace("CASES", cases)
+}
+
+/// One that says what it is called with, and dies when it is told.
+static SERVER: LazyLock<String> = LazyLock::new(|| {
+    let tools = r#"{"name":"say","inputSchema":{"type":"object"}},{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}"#;
+    let cases = r#"
+    *'"env"'*) text "$(env | cut -d= -f1 | sort | tr '\n' ' ')" ;;
+    *'"die"'*) echo "out of paper" >&2; exit 3 ;;
+    *'"tools/call"'*) text "said by $$" ;;"#;
+    let begins = r#"echo "hello from $$" >&2; sleep 1000 & echo $! > "$PIDS""#;
+    format!("{begins}\n{}", sh_server(tools, cases))
+});
 
 fn server(script: &str, pids: &Path) -> McpServer {
     let stdio = Stdio {
@@ -62,7 +73,7 @@ fn pid_said(said: &str) -> i32 {
 async fn a_server_gets_a_clean_environment_and_takes_its_children_along() {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
-    let hub = hub(server(SERVER, &pids)).await;
+    let hub = hub(server(&SERVER, &pids)).await;
     let say = find(&hub, "say");
     let names = shown(&call(&say, json!({ "what": "env" })).await);
     for wanted in ["PATH", "HOME", "GIVEN", "PIDS"] {
@@ -81,7 +92,7 @@ async fn a_server_gets_a_clean_environment_and_takes_its_children_along() {
 async fn a_server_that_dies_in_a_call_is_started_again_and_the_call_is_judged() {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
-    let hub = hub(server(SERVER, &pids)).await;
+    let hub = hub(server(&SERVER, &pids)).await;
     let (say, child) = (find(&hub, "say"), pid_in(&pids));
     let died = call(&say, json!({ "what": "die" })).await;
     assert!(shown(&died).starts_with("lost: the server `sh`: "), "{}", shown(&died));
@@ -144,7 +155,7 @@ async fn a_server_that_was_replaced_has_ended_when_all_have() {
     for is_taken_out in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         // It goes on for a while when its input ends.
-        let slow = server(&format!("{SERVER}\nexec sleep 1000"), &folder.path().join("pids"));
+        let slow = server(&format!("{}\nexec sleep 1000", *SERVER), &folder.path().join("pids"));
         let hub = hub(slow.clone()).await;
         let leader = pid_said(&shown(&call(&find(&hub, "say"), json!({})).await));
         if is_taken_out {
@@ -160,7 +171,7 @@ async fn a_server_that_was_replaced_has_ended_when_all_have() {
 #[tokio::test]
 async fn words_without_end_are_kept_in_bounds() {
     let folder = tempfile::tempdir().unwrap();
-    let script = format!("yes chatter | head -c 3000000 >&2; printf '%01000000d' 7 >&2; {SERVER}");
+    let script = format!("yes chatter | head -c 3000000 >&2; printf '%01000000d' 7 >&2; {}", *SERVER);
     let hub = hub(server(&script, &folder.path().join("pids"))).await;
     assert!(shown(&call(&find(&hub, "say"), json!({})).await).starts_with("ok: "));
     let lines = hub.logs("sh").unwrap();
@@ -177,7 +188,7 @@ fn a_server_does_not_outlive_a_process_that_is_killed() {
         runtime.block_on(async {
             let pids = std::path::PathBuf::from(std::env::var_os("MCP_PARENT").unwrap());
             // It ignores the end of its input, as some do.
-            let hub = hub(server(&format!("{SERVER}\nexec sleep 1000"), &pids)).await;
+            let hub = hub(server(&format!("{}\nexec sleep 1000", *SERVER), &pids)).await;
             let leader = pid_said(&shown(&call(&find(&hub, "say"), json!({})).await));
             std::fs::write(pids.with_extension("leader"), leader.to_string()).unwrap();
             std::future::pending::<()>().await;
@@ -217,7 +228,7 @@ fn a_process_that_exits_at_once_takes_the_children_of_its_servers_along() {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
-            let hub = hub(server(SERVER, Path::new(&pids))).await;
+            let hub = hub(server(&SERVER, Path::new(&pids))).await;
             pid_said(&shown(&call(&find(&hub, "say"), json!({})).await));
             windlass::adapter::mcp::kill_servers();
             std::process::exit(0);

@@ -465,3 +465,14 @@ fn other() {
     let command = format!("sleep {marker} & (setsid sleep {marker} &); echo x > begun; wait");
     run(&*tools[0], context(Some(folder), CancellationToken::new()), json!({"command": command}));
 }
+
+#[test]
+fn only_what_goes_to_the_background_outlives_its_call() {
+    let shell = Shell::new();
+    let outlives = |tool: &str, arguments: Value| shell.tool(tool).outlives(&arguments);
+    assert!(outlives("Bash", json!({"command": "make", "run_in_background": true})));
+    assert!(!outlives("Bash", json!({"command": "make", "run_in_background": false})));
+    assert!(
+        !outlives("Bash", json!({"command": "make"})) && !outlives("BashOutput", json!({"id": "bash_1"}))
+    );
+}

@@ -9,7 +9,7 @@ use windlass::{FileFate, RestoreMode, Restored};
 use super::super::PlaceFlags;
 use super::open;
 use crate::console::{Console, shown_line};
-use crate::trouble::Exit;
+use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `threads fork`.
 #[derive(Args, Debug)]
@@ -41,6 +41,13 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
     let thread = place.find_thread(args.thread.as_deref()).await?;
     let row = place.engine.thread(&thread).await?;
     let at = args.at.map_or(row.head, Seq);
+    if args.restore_files && !place.homes.has_files_of(row.view.folder.as_deref()) {
+        let at = row.view.folder.as_deref().map_or("nowhere".into(), |at| format!("in `{}`", shown_line(at)));
+        let what = format!("the files of thread `{thread}` are not here: it was begun {at}");
+        return Err(Trouble::usage(what)
+            .hint("name that folder with `--dir`, and the store with `--store`")
+            .into());
+    }
     let restore = async |mode| place.engine.restore_files(&thread, at, mode).await;
     if args.preview {
         let seen = restore(RestoreMode::Preview).await?;

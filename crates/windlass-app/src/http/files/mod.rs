@@ -197,10 +197,7 @@ async fn send_to_thread(
 ) -> Result<(StatusCode, Json<FileEntry>), Problem> {
     caller.runs()?;
     let view = caller.thread(&app, &thread).await?.view;
-    if !Homes::is_own(view.folder.as_deref()) {
-        return Err(Problem::forbidden(format!("the folder of thread `{thread}` is none of the server's"))
-            .hint("the conversation was begun on the command line; write the file there"));
-    }
+    may_be_changed(&thread, view.folder.as_deref())?;
     if !app.settings.files.takes(&at.path) {
         return Err(upload::wrong_type(&at.path));
     }
@@ -222,12 +219,26 @@ fn home(caller: &Caller) -> Home {
 }
 
 fn of_thread(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<Folder, Problem> {
+    may_be_seen(app, thread, recorded)?;
     let missing = || Problem::not_found(format!("a folder of thread `{thread}`"));
-    // Another folder of the command line's than the one that is served here is nobody's business.
-    if !Homes::is_own(recorded) && !app.homes.is_ground(recorded) {
-        return Err(missing());
-    }
     app.homes.thread(thread, recorded)?.ok_or_else(missing)
+}
+
+/// Refuses a conversation whose files are elsewhere: another folder of the command line's is nobody's business here.
+pub fn may_be_seen(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<(), Problem> {
+    match app.homes.has_files_of(recorded) {
+        true => Ok(()),
+        false => Err(Problem::not_found(format!("a folder of thread `{thread}`"))),
+    }
+}
+
+/// Refuses to change what is in a folder of the command line.
+pub fn may_be_changed(thread: &ThreadId, recorded: Option<&str>) -> Result<(), Problem> {
+    match Homes::is_own(recorded) {
+        true => Ok(()),
+        false => Err(Problem::forbidden(format!("the folder of thread `{thread}` is none of the server's"))
+            .hint("the conversation was begun on the command line; change its files there")),
+    }
 }
 
 async fn listing(app: &Shared, find: impl Find, path: Option<String>) -> Result<Json<Listing>, Problem> {

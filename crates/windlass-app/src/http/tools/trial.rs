@@ -1,17 +1,18 @@
 //! `POST /tools/{tool}/call`: a trial call outside of any conversation.
 //!
 //! It passes the gate as a run of its caller would, works in the caller's uploads, and stands in the audit log before it
-//! is made and after it. Which calls run is the gate's to say.
+//! is made and after it, whether or not its caller waits. Which calls run is the gate's to say.
 
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tracing::Instrument;
 use utoipa::ToSchema;
 use windlass::machine::ToolName;
-use windlass::{Consent, Trial, Tried};
+use windlass::{Consent, EngineError, Trial, Tried};
 
 use crate::account::audit::Note;
 use crate::home::Home;
@@ -24,8 +25,9 @@ use crate::toolbox::{Content, content};
 /// Trial calls at a time: each may hold a thread or a process, and people make one after the other.
 static AT_ONCE: Semaphore = Semaphore::const_new(8);
 
-/// How long a call may take without a sign of progress, unless its caller says, and at most: a request is open for it.
+/// How long a call may take without a sign of progress, unless its caller says.
 const TIMEOUT_S: u64 = 60;
+/// How long it may take in all, whatever progress it shows: a request is open for it, and nobody else has its room.
 const TIMEOUT_MAX_S: u64 = 300;
 
 /// A trial call.
@@ -40,7 +42,7 @@ pub struct TrialCall {
     /// Lets it run where the rules ask, as far as the caller's word is enough; takes a key that may approve.
     #[serde(default)]
     approve: bool,
-    /// Seconds that it may take without a sign of progress.
+    /// Seconds that it may take without a sign of progress; it takes 300 at most in all.
     #[schema(minimum = 1, maximum = 300, default = 60)]
     timeout_seconds: Option<u64>,
 }
@@ -86,7 +88,7 @@ pub async fn call(
     if !known {
         return Err(Problem::not_found(format!("tool `{tool}`")));
     }
-    let Ok(_room) = AT_ONCE.try_acquire() else {
+    let Ok(room) = AT_ONCE.try_acquire() else {
         let detail = "too many trial calls are being made";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(5));
     };
@@ -94,9 +96,6 @@ pub async fn call(
     let home = Home::of(caller.workspace(), caller.user());
     let folder = tokio::task::spawn_blocking(move || homes.uploads(&home)).await;
     let folder = folder.map_err(Problem::internal)?.map_err(Problem::internal)?;
-    let note = |action: &str| Note::by(&caller.0, action).on(tool.as_str());
-    // Whatever it does, that somebody has made it is known.
-    app.accounts.record(note("tool.trial").with("approve", json!(wanted.approve))).await?;
     let trial = Trial {
         tool: tool.clone(),
         arguments: Value::Object(wanted.arguments),
@@ -104,22 +103,42 @@ pub async fn call(
         folder: Some(folder),
         consent: if wanted.approve { Consent::Given } else { Consent::NotYet },
         timeout_ms: timeout * 1_000,
+        at_most_ms: Some(TIMEOUT_MAX_S * 1_000),
     };
-    let tried = app.engine.try_tool(trial).await?;
+    // A client that hangs up stops nothing: the call has its room until it ends, and its end is noted.
+    let made = tokio::spawn(made(app, caller, trial, room).in_current_span());
+    answer(&tool, made.await.map_err(Problem::internal)??)
+}
+
+/// Makes a call, with what the audit log says of it.
+async fn made(
+    app: Shared,
+    caller: Caller,
+    trial: Trial,
+    _room: SemaphorePermit<'static>,
+) -> Result<Tried, Problem> {
+    let tool = trial.tool.clone();
+    let note = |action: &str| Note::by(&caller.0, action).on(tool.as_str());
+    // Whatever it does, that somebody has made it is known.
+    let approve = trial.consent == Consent::Given;
+    app.accounts.record(note("tool.trial").with("approve", json!(approve))).await?;
+    let tried = app.engine.try_tool(trial).await;
     let (outcome, by) = told(&tried);
     app.accounts.record(note("tool.tried").with("outcome", json!(outcome)).with("by", json!(by))).await?;
-    answer(&tool, tried)
+    Ok(tried?)
 }
 
 /// What became of a call, in a word, and what decided.
-fn told(tried: &Tried) -> (&'static str, Option<&str>) {
+fn told(tried: &Result<Tried, EngineError>) -> (&'static str, Option<&str>) {
     match tried {
-        Tried::Unknown => ("unknown", None),
-        Tried::Unfit { .. } => ("unfit", None),
-        Tried::Denied { by, .. } => ("denied", Some(by)),
-        Tried::Asks { by, .. } => ("asks", Some(by)),
-        Tried::Ran(result) if result.error => ("failed", Some(&result.by)),
-        Tried::Ran(result) => ("ran", Some(&result.by)),
+        Err(_) => ("error", None),
+        Ok(Tried::Unknown) => ("unknown", None),
+        Ok(Tried::Unfit { .. }) => ("unfit", None),
+        Ok(Tried::Denied { by, .. }) => ("denied", Some(by)),
+        Ok(Tried::Asks { by, .. }) => ("asks", Some(by)),
+        Ok(Tried::Ran(result)) if result.given_up => ("given_up", Some(&result.by)),
+        Ok(Tried::Ran(result)) if result.error => ("failed", Some(&result.by)),
+        Ok(Tried::Ran(result)) => ("ran", Some(&result.by)),
     }
 }
 

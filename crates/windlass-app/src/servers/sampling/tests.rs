@@ -9,15 +9,16 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
 use windlass::adapter::memory::MemoryStore;
-use windlass::machine::{AutoRun, Block, Role};
+use windlass::machine::{AutoRun, Block, Fact, Role};
 use windlass::port::journal::ThreadQuery;
 use windlass::port::model::ModelCall;
+use windlass::testing::mcp::{introduction, reading_tool};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::{AgentConfig, Engine, Status, Task};
 
 use super::*;
 
-/// A server whose tool answers with what it was given for its question.
+/// A server whose tool asks as many questions as it is told, and answers with what it was given for the first.
 async fn far() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -28,24 +29,24 @@ async fn far() -> String {
 
 async fn answer(body: Bytes) -> Response {
     let asked: Value = serde_json::from_slice(&body).unwrap();
-    let result = match asked["method"].as_str().unwrap_or_default() {
-        "server/discover" => json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
-            "ttlMs": 0, "cacheScope": "private",
-            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "far", "version": "1" } },
-        }),
-        "tools/list" => json!({
-            "resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "private",
-            "tools": [{ "name": "think", "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false } }],
-        }),
-        "tools/call" => match asked["params"]["inputResponses"].get("a") {
+    let method = asked["method"].as_str().unwrap_or_default();
+    let question = json!({ "method": "sampling/createMessage", "params": { "systemPrompt": "Be short.", "maxTokens": 50,
+        "messages": [{ "role": "user", "content": { "type": "text", "text": "What is best?" } }] } });
+    let params = &asked["params"];
+    let given = || params["inputResponses"]["q0"]["content"]["text"].as_str();
+    let result = match (introduction(method, &json!([reading_tool("think")])), method) {
+        (Some(introduction), _) => introduction,
+        (None, "tools/call") => match given() {
             Some(given) => json!({ "resultType": "complete",
-                "content": [{ "type": "text", "text": format!("thought: {}", given["content"]["text"].as_str().unwrap()) }] }),
-            None => json!({ "resultType": "input_required", "requestState": "s", "inputRequests": { "a": {
-                "method": "sampling/createMessage", "params": { "systemPrompt": "Be short.", "maxTokens": 50,
-                    "messages": [{ "role": "user", "content": { "type": "text", "text": "What is best?" } }] } } } }),
+                "content": [{ "type": "text", "text": format!("thought: {given}") }] }),
+            None => {
+                let questions = 0..params["arguments"]["questions"].as_u64().unwrap_or(1);
+                let requests: serde_json::Map<_, _> =
+                    questions.map(|nth| (format!("q{nth}"), question.clone())).collect();
+                json!({ "resultType": "input_required", "requestState": "s", "inputRequests": requests })
+            }
         },
-        _ => return http::StatusCode::NOT_FOUND.into_response(),
+        (None, _) => return http::StatusCode::NOT_FOUND.into_response(),
     };
     axum::Json(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })).into_response()
 }
@@ -67,12 +68,17 @@ fn script(call: &ModelCall) -> Line {
     };
     match (call.tools.is_empty(), said(Role::Tool).as_str()) {
         (true, _) => Line::Say(format!("answer to {}", said(Role::User))),
-        (false, "") => Line::tool("think", "{}"),
+        (false, "") => Line::tool("think", &said(Role::User)),
         (false, told) => Line::Say(told.to_owned()),
     }
 }
 
 async fn ran(sampling: bool) -> (Engine, windlass::Outcome) {
+    asked(sampling, AgentConfig::from("test/scripted"), 1).await
+}
+
+/// Has an agent's run call the tool, which asks so many questions.
+async fn asked(sampling: bool, agent: AgentConfig, questions: u32) -> (Engine, windlass::Outcome) {
     let handler = Arc::new(EngineSampling::default());
     let hub = Arc::new(McpHub::new(HubConfig { sampling: Some(handler.clone()), ..HubConfig::default() }));
     let mut server = McpServer::new("far", Transport::Http(Http::new(far().await)));
@@ -84,7 +90,7 @@ async fn ran(sampling: bool) -> (Engine, windlass::Outcome) {
     let builder = Engine::builder().models(models).tool_source(hub).auto_run(AutoRun::Everything);
     let engine = builder.ports(store.clone(), store.clone(), store).build().await.unwrap();
     handler.attach(&engine);
-    let mut task = Task::new(AgentConfig::from("test/scripted"), "go");
+    let mut task = Task::new(agent, json!({ "questions": questions }).to_string());
     task.by = "ann".into();
     let outcome = engine.run(task).await.unwrap();
     (engine, outcome)
@@ -132,10 +138,50 @@ fn what_a_server_asks_is_text_within_bounds() {
     }
 }
 
-#[test]
-fn a_run_gets_so_many_completions_and_no_more() {
-    let sampling = EngineSampling::default();
-    let run = RunId::from("r1");
-    assert!((0..TIMES_MAX).all(|_| sampling.counted(&run).is_ok()));
-    assert!(sampling.counted(&run).is_err() && sampling.counted(&"r2".into()).is_ok());
+#[tokio::test]
+async fn a_run_gets_so_many_completions_and_no_more() {
+    let agent = || AgentConfig::from("test/scripted");
+    let threads = async |engine: &Engine| {
+        engine.threads(&ThreadQuery { limit: 100, ..ThreadQuery::default() }).await.unwrap().len()
+    };
+    let (engine, outcome) = asked(true, agent(), TIMES_MAX).await;
+    assert_eq!(outcome.data.as_deref(), Some("thought: answer to What is best?"));
+    assert_eq!(threads(&engine).await, 1 + 25);
+    let (engine, outcome) = asked(true, agent(), TIMES_MAX + 1).await;
+    assert!(outcome.data.as_deref().unwrap_or_default().contains("25 completions at most"), "{outcome:?}");
+    assert_eq!(threads(&engine).await, 1 + 25);
+}
+
+/// Each reply counts 15 tokens and 20 millionths of a dollar, also that of the asking run before its call.
+#[tokio::test]
+async fn completions_use_what_the_asking_run_has_left_of_its_limits() {
+    let (_, whole) = asked(true, AgentConfig::from("test/scripted"), 8).await;
+    assert_eq!(whole.data.as_deref(), Some("thought: answer to What is best?"));
+    for bounded in [
+        |agent: &mut AgentConfig| agent.limits.max_cost.0 = 20_000,
+        |agent: &mut AgentConfig| agent.limits.max_tokens = 20_000,
+    ] {
+        let mut agent = AgentConfig::from("test/scripted");
+        agent.settings.max_output_tokens = Some(50);
+        bounded(&mut agent);
+        let (engine, outcome) = asked(true, agent, 8).await;
+        assert_eq!(outcome.status, Status::Done, "{outcome:?}");
+        let runs = engine.runs(&RunQuery::default()).await.unwrap();
+        let mut left = Vec::new();
+        for run in runs.iter().filter(|run| run.view.agent.starts_with("asked by")) {
+            let events = engine.events(&run.thread, windlass::machine::Seq(0), 10).await.unwrap();
+            left.extend(events.into_iter().find_map(|recorded| match recorded.event.fact {
+                Fact::RunStarted { agent, .. } => Some((agent.limits.max_tokens, agent.limits.max_cost.0)),
+                _ => None,
+            }));
+        }
+        left.sort_unstable();
+        let steps: Vec<u64> =
+            left.windows(2).map(|two| (two[1].0 - two[0].0) + (two[1].1 - two[0].1)).collect();
+        assert_eq!((left.len(), steps.iter().all(|step| [15, 20].contains(step))), (8, true), "{left:?}");
+        assert!(left.iter().all(|(tokens, cost)| tokens + cost < 20_000), "{left:?}");
+    }
+    let mut limits = Limits { max_tokens: 100, ..Limits::default() };
+    let used = Used { tokens: 100, micro_usd: 1_000 };
+    assert!(used.bound(&mut limits).is_err(), "nothing is left, which is not the same as no limit");
 }

@@ -11,6 +11,7 @@ use axum::routing::{get, post};
 use http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
+use windlass::testing::mcp::{introduction, reading_tool};
 
 /// The server. It ends with it.
 pub struct Far {
@@ -167,23 +168,17 @@ async fn mcp(State(world): State<Arc<World>>, headers: HeaderMap, body: Bytes) -
         return refused;
     }
     let asked: Value = serde_json::from_slice(&body).unwrap();
-    let result = match asked["method"].as_str().unwrap_or_default() {
-        "server/discover" => json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
-            "ttlMs": 0, "cacheScope": "private",
-            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "far", "version": "1" } },
-        }),
-        "tools/list" => json!({
-            "resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "private",
-            "tools": [{ "name": "once", "title": "Just once", "description": "does it",
-                "inputSchema": { "type": "object", "properties": { "text": { "type": "string" } } },
-                "annotations": { "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false } }],
-        }),
-        "tools/call" => {
+    let method = asked["method"].as_str().unwrap_or_default();
+    let mut tool = reading_tool("once");
+    (tool["title"], tool["description"]) = (json!("Just once"), json!("does it"));
+    tool["inputSchema"]["properties"] = json!({ "text": { "type": "string" } });
+    let result = match (introduction(method, &json!([tool])), method) {
+        (Some(introduction), _) => introduction,
+        (None, "tools/call") => {
             world.calls.lock().unwrap().push(credentials.unwrap_or_default());
             json!({ "resultType": "complete", "content": [{ "type": "text", "text": "it was done" }] })
         }
-        _ => return said(404, Value::Null),
+        (None, _) => return said(404, Value::Null),
     };
     said(200, json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }))
 }

@@ -52,6 +52,10 @@ impl Tool for OwnTool {
         self.tool.server_for(arguments)
     }
 
+    fn remote_name(&self) -> &str {
+        self.tool.remote_name()
+    }
+
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
         self.tool.call(context, arguments).await
     }

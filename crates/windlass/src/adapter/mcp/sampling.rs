@@ -1,6 +1,6 @@
 //! A server's wish for a completion: off unless it is allowed and somebody handles it, and no deeper than three.
 //!
-//! Which model answers, and what it costs, is the handler's; its tokens count against the run's budget there.
+//! Which model answers, and what may be spent on it, is the handler's.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -83,6 +83,10 @@ impl Tool for McpTool {
         Some(&self.core.config.name)
     }
 
+    fn remote_name(&self) -> &str {
+        &self.remote
+    }
+
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
         self.called(context, arguments).await
     }
