@@ -26,7 +26,10 @@ fn told(panic: &PanicHookInfo<'_>) -> String {
 }
 
 fn words(payload: &(dyn Any + Send)) -> &'static str {
-    payload.downcast_ref::<&'static str>().copied().unwrap_or("what it says is left out, as it may hold a secret")
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .unwrap_or("what it says is left out, as it may hold a secret")
 }
 
 #[cfg(test)]
@@ -60,7 +63,11 @@ mod tests {
         let said = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(7), "{said}");
         assert!(!said.contains(SECRET) && !String::from_utf8_lossy(&ended.stdout).contains(SECRET), "{said}");
-        assert_eq!(said.matches("windlass panicked at crates/windlass-app/src/crash.rs:").count(), 4, "{said}");
+        assert_eq!(
+            said.matches("windlass panicked at crates/windlass-app/src/crash.rs:").count(),
+            4,
+            "{said}"
+        );
         assert_eq!(said.matches("what it says is left out, as it may hold a secret").count(), 3, "{said}");
         assert!(said.contains("`: a defect\n"), "{said}");
     }

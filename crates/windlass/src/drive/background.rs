@@ -86,7 +86,11 @@ impl Deps {
         let is_new = std::mem::replace(&mut noted.changes, changes) != changes;
         for (key, command) in &noted.known {
             let is_wished = is_new
-                && self.records.get(COMMAND, key).await?.is_some_and(|record| record.value.get(END).is_some());
+                && self
+                    .records
+                    .get(COMMAND, key)
+                    .await?
+                    .is_some_and(|record| record.value.get(END).is_some());
             if is_wished || self.is_unwanted(command).await? {
                 let ends = command.clone();
                 self.end_background_soon(move |other| *other == ends);
@@ -177,10 +181,7 @@ impl Deps {
                 value[END] = Value::Bool(true);
                 let expected = Expect::Version(record.version);
                 match self.records.put(COMMAND, &key, &record.owner, value, expected).await {
-                    Ok(_) => {
-                        is_asked = true;
-                        self.bus.wake(thread);
-                    }
+                    Ok(_) => self.bus.wake(thread),
                     // It has ended meanwhile, or somebody else has asked: looked at again.
                     Err(RecordError::Conflict { .. }) => continue,
                     Err(RecordError::Store(error)) => return Err(error.into()),

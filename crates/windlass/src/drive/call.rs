@@ -26,8 +26,8 @@ use crate::port::journal::StoreError;
 use crate::port::tool::{
     Ask, CallContext, Later, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolResumed,
 };
-use crate::tool::{Registry, WorkingFolder, key_of};
 use crate::tool::panic_text;
+use crate::tool::{Registry, WorkingFolder, key_of};
 
 /// Text of a preview at most: what a person can look through.
 const PREVIEW_MAX_BYTES: usize = 256 * 1024;

@@ -9,8 +9,8 @@ use futures::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, ThreadId};
 
-use super::background::Noted;
 use super::actor::Actor;
+use super::background::Noted;
 use super::flight::InFlight;
 use super::spend::Spending;
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use windlass_machine::{
-    Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Refused, Reject, RunStatus,
-    Seq, Timestamp,
+    Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Refused, Reject,
+    RunStatus, Seq, Timestamp,
 };
 
 use super::actor::{Actor, Ended};

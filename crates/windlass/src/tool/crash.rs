@@ -22,3 +22,20 @@ pub(crate) async fn crashing_masked<T>(work: impl Future<Output = T>, mask: impl
         Err(panic) => resume_unwind(Box::new(mask().text(&panic_text(&*panic)))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::Secret;
+
+    #[tokio::test]
+    async fn a_crash_is_told_without_secrets() {
+        let secret = Secret::new("SENTINEL-crash");
+        let mask = || Mask::new(&[Secret::new("SENTINEL-crash")]);
+        let crashes = async move { panic!("the token {} was refused", secret.expose()) };
+        let crashed: Result<(), _> = tokio::spawn(crashing_masked(crashes, mask)).await;
+        let panic = crashed.unwrap_err().into_panic();
+        assert_eq!(panic_text(&*panic), "the token [masked] was refused");
+        assert_eq!(crashing_masked(async { 7 }, || Mask::new(&[])).await, 7);
+    }
+}

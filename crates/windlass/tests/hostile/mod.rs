@@ -9,9 +9,9 @@ use windlass::adapter::mcp::{McpServer, Stdio, Timeouts, Transport};
 
 use crate::mcp::{call, find, hub, hub_of, shown, stage};
 use crate::outbound::answers;
-use crate::tools::{api, hostile};
 #[cfg(target_os = "linux")]
 use crate::tools::bash::links;
+use crate::tools::{api, hostile};
 
 const TABLE: &str = include_str!("../../../../docs/security.md");
 

@@ -48,8 +48,10 @@ fn named<'a>(commands: &'a [BackgroundCommand], id: &str) -> Result<&'a Backgrou
     let mut found = commands.iter().filter(is_named);
     match (found.next(), found.next()) {
         (Some(command), None) => Ok(command),
-        (Some(_), Some(_)) => Err(Trouble::usage(format!("several processes run a command `{}`", shown_line(id)))
-            .hint("`windlass threads commands` shows their whole names")),
+        (Some(_), Some(_)) => {
+            Err(Trouble::usage(format!("several processes run a command `{}`", shown_line(id)))
+                .hint("`windlass threads commands` shows their whole names"))
+        }
         (None, _) => Err(Trouble::usage(format!("no command `{}` is at work there", shown_line(id)))
             .hint("`windlass threads commands` shows those that are; the others have ended")),
     }
@@ -71,6 +73,10 @@ fn list(console: &Console, commands: &[BackgroundCommand], json: bool) {
     console.out_line(&console.out_paint.dim(&head));
     for command in commands {
         let shown = first_line(&shown(&command.command), COMMAND_CHARS - 1);
-        console.out_line(&format!("{shown:<COMMAND_CHARS$}  {:>9}  {}", age(now, command.begun_at), command.id));
+        console.out_line(&format!(
+            "{shown:<COMMAND_CHARS$}  {:>9}  {}",
+            age(now, command.begun_at),
+            command.id
+        ));
     }
 }

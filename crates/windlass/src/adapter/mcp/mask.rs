@@ -172,6 +172,9 @@ mod tests {
         for nth in 0..GIVEN_MAX {
             masks.remember([format!("once-{nth:0>6}").as_str(), "SENTINEL-2"]);
         }
-        assert_eq!(masks.results().text("SENTINEL-1, SENTINEL-2, once-000063"), "SENTINEL-1, [masked], [masked]");
+        assert_eq!(
+            masks.results().text("SENTINEL-1, SENTINEL-2, once-000063"),
+            "SENTINEL-1, [masked], [masked]"
+        );
     }
 }

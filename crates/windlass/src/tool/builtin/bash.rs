@@ -97,7 +97,12 @@ pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<A
         Annotations { destructive_hint: true, open_world_hint: network, ..Annotations::default() };
     let own = Annotations { idempotent_hint: true, ..read_only() };
     Ok(vec![
-        Arc::new(bash.background(shared).annotations(destructive).effect_class(EffectClass::Once).area(Area::Machine)),
+        Arc::new(
+            bash.background(shared)
+                .annotations(destructive)
+                .effect_class(EffectClass::Once)
+                .area(Area::Machine),
+        ),
         Arc::new(output.annotations(read_only()).effect_class(EffectClass::Pure).area(Area::Machine)),
         // It ends what the agent has begun, and nothing else: nobody has to be asked.
         Arc::new(kill.annotations(own).effect_class(EffectClass::Idempotent).area(Area::Machine)),

@@ -13,8 +13,8 @@ use landlock::{
     RulesetCreatedAttr, RulesetError, Scope,
 };
 
-use super::opening::{Opened, find};
 use super::Sandbox;
+use super::opening::{Opened, find};
 
 /// The newest version of Landlock that the library knows; an older kernel leaves out what it does not have.
 const NEWEST: ABI = ABI::V7;

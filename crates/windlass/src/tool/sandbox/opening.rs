@@ -167,9 +167,8 @@ fn open_at(parent: RawFd, name: &OsStr) -> Result<File, Blocked> {
 fn target(link: &File) -> Result<PathBuf, Blocked> {
     let mut text = vec![0_u8; libc::PATH_MAX as usize];
     // SAFETY: the name ends with null; the kernel writes at most as many bytes as there are.
-    let read = unsafe {
-        libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), text.as_mut_ptr().cast(), text.len())
-    };
+    let read =
+        unsafe { libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), text.as_mut_ptr().cast(), text.len()) };
     let size = usize::try_from(read).map_err(|_| Blocked::Failed(io::Error::last_os_error()))?;
     text.truncate(size);
     Ok(OsString::from_vec(text).into())
@@ -204,7 +203,8 @@ mod tests {
     fn a_path_is_found_through_the_links_that_may_be_followed_and_no_others() {
         let (_root, top) = linked();
         let file = top.join("real/deep/file");
-        for name in ["links/whole/deep/file", "links/relative/file", "links/twice", "real/../real/deep/file"] {
+        for name in ["links/whole/deep/file", "links/relative/file", "links/twice", "real/../real/deep/file"]
+        {
             assert!(same(&top.join(name), |_| true, &file), "{name}");
         }
         assert!(same(&file, |_| false, &file));

@@ -40,14 +40,17 @@ impl World {
         let folder = WorkingFolder::open(self.root.path().join("inside")).unwrap();
         let tools = bash_tools(BashSettings::default(), Arc::new(SystemClock::new())).unwrap();
         let builder = Engine::builder().store(self.root.path().join("store")).folder(Arc::new(folder));
-        let builder = builder.models(Arc::new(ScriptedModels::new(script))).rules(vec![Rule::new(Verdict::Allow)]);
+        let builder =
+            builder.models(Arc::new(ScriptedModels::new(script))).rules(vec![Rule::new(Verdict::Allow)]);
         builder.tools(Registry::new().add_all(tools).unwrap()).build().await.unwrap()
     }
 
     /// Begins a command with sleepers in a session of their own; the run then ends, or hangs where `word` is `hang`.
     async fn begin(&self, engine: &Engine, thread: Option<ThreadId>, name: &str, word: &str) -> Started {
         let sleeper = self.sleeper(name);
-        let command = format!("setsid sh -c 'trap \"\" TERM; sleep {sleeper} & sleep {sleeper}' & echo {word} > {name}; sleep {sleeper}");
+        let command = format!(
+            "setsid sh -c 'trap \"\" TERM; sleep {sleeper} & sleep {sleeper}' & echo {word} > {name}; sleep {sleeper}"
+        );
         let started = engine.start(Task { thread, ..task(&command) }).await.unwrap();
         let sleeps = || self.begun(name).exists() && alive(&sleeper) >= 4;
         while !sleeps() {
@@ -71,7 +74,8 @@ fn script(call: &ModelCall) -> Line {
         _ => None, // tidy: what people have typed
     };
     let asked = call.request.messages.iter().rfind(|message| message.role == Role::User);
-    let asked: String = asked.into_iter().flat_map(|message| message.blocks.iter().filter_map(texts)).collect();
+    let asked: String =
+        asked.into_iter().flat_map(|message| message.blocks.iter().filter_map(texts)).collect();
     match call.request.messages.last().map(|message| message.role) {
         Some(Role::User) if asked.contains("sleep") => {
             Line::tool("Bash", &json!({"command": asked, "run_in_background": true}).to_string())
@@ -93,7 +97,10 @@ async fn a_cancelled_run_takes_its_own_commands_with_it() {
     let first = world.begin(&engine, None, "a", "go").await;
     let second = world.begin(&engine, Some(first.thread.clone()), "bb", "hang").await;
     let shown = engine.commands(&first.thread).await.unwrap();
-    assert_eq!(shown.iter().map(|it| (&*it.id, &it.run)).collect::<Vec<_>>(), [("bash_1", &first.run), ("bash_2", &second.run)]);
+    assert_eq!(
+        shown.iter().map(|it| (&*it.id, &it.run)).collect::<Vec<_>>(),
+        [("bash_1", &first.run), ("bash_2", &second.run)]
+    );
     assert!(shown[1].command.starts_with("setsid sh -c") && shown[1].begun_at >= shown[0].begun_at);
     engine.cancel(&second.run, Principal::from("local")).await.unwrap();
     assert_eq!(engine.wait(&second.run).await.unwrap().status, Status::Cancelled);
@@ -112,7 +119,8 @@ async fn a_run_that_is_rolled_back_takes_its_commands_with_it() {
     let world = World::new(2);
     let engine = world.engine().await;
     let first = world.begin(&engine, None, "a", "hang").await;
-    let instead = Task { thread: Some(first.thread.clone()), when_busy: WhenBusy::Rollback, ..task("instead") };
+    let instead =
+        Task { thread: Some(first.thread.clone()), when_busy: WhenBusy::Rollback, ..task("instead") };
     let second = engine.start(instead).await.unwrap();
     assert_eq!(engine.wait(&second.run).await.unwrap().status, Status::Done);
     gone(&world.sleeper("a"));

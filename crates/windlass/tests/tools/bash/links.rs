@@ -36,7 +36,9 @@ const PROBE: &str = "cat data/* deep/data/* one.txt later/* <room>/tools/* 2>/de
 
 fn says(shell: &Shell, command: &str) -> String {
     let top = shell.outside.parent().unwrap().display().to_string();
-    let said = shell.says(&command.replace("<room>", &format!("{top}/room")).replace("<inside>", &format!("{top}/inside")));
+    let said = shell.says(
+        &command.replace("<room>", &format!("{top}/room")).replace("<inside>", &format!("{top}/inside")),
+    );
     said.replace(&format!("{top}/room"), "<room>")
 }
 
@@ -47,7 +49,10 @@ pub fn after(first: &str) -> String {
     assert!(prepared.starts_with("ok: "), "{first}: {prepared}");
     let said = says(&shell, PROBE);
     assert!(!said.contains("SECRET"), "{first}: {said}");
-    assert!(!shell.outside.join("new.txt").exists() && !shell.outside.join("data/new.txt").exists(), "{first}");
+    assert!(
+        !shell.outside.join("new.txt").exists() && !shell.outside.join("data/new.txt").exists(),
+        "{first}"
+    );
     said.replace('\n', " ")
 }
 
@@ -60,7 +65,10 @@ fn a_link_that_was_there_before_the_start_opens_nothing() {
         settings.sandbox.read = vec![inside.join("data")];
     });
     let said = shell.says("cat data/secret.txt");
-    assert!(said.starts_with("error: `<inside>/data` in `read` of `[tools.bash]` goes through the symbolic link"), "{said}");
+    assert!(
+        said.starts_with("error: `<inside>/data` in `read` of `[tools.bash]` goes through the symbolic link"),
+        "{said}"
+    );
     let Shell { folder, inside, .. } = &shell;
     assert!(folder.path().ends_with("inside"));
     fs::remove_file(inside.join("data")).unwrap();
@@ -115,5 +123,9 @@ fn what_people_replace_where_commands_change_nothing_stays_open() {
     // A link is followed there no more than anywhere.
     fs::remove_dir(&paths[1]).unwrap();
     symlink("/root", &paths[1]).unwrap();
-    assert!(shell.says("true").contains("`<outside>/kit` in `read` of `[tools.bash]` goes through the symbolic link"));
+    assert!(
+        shell
+            .says("true")
+            .contains("`<outside>/kit` in `read` of `[tools.bash]` goes through the symbolic link")
+    );
 }

@@ -351,7 +351,10 @@ impl SignIn {
     }
 
     fn failed(&self, error: &AuthError) -> McpError {
-        McpError::SignInFailed { server: self.server.clone(), why: self.masks.reasons().text(&error.to_string()) }
+        McpError::SignInFailed {
+            server: self.server.clone(),
+            why: self.masks.reasons().text(&error.to_string()),
+        }
     }
 }
 
