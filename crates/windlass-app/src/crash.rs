@@ -47,12 +47,16 @@ mod tests {
         let crash = |work: Box<dyn FnOnce() + Send>| assert!(std::thread::spawn(work).join().is_err());
         let (one, other) = (secret.clone(), secret.clone());
         crash(Box::new(move || panic!("told {one}")));
-        crash(Box::new(move || drop(Err::<(), _>(format!("the token {other} was refused")).unwrap())));
+        crash(Box::new(move || refused(&other).unwrap()));
         crash(Box::new(|| panic!("a defect")));
         // Where a letter is cut, the library shows the text.
         let cut = format!("{secret}\u{e4}");
         crash(Box::new(move || drop(cut[..cut.len() - 1].to_owned())));
         std::process::exit(7);
+    }
+
+    fn refused(token: &str) -> Result<(), String> {
+        Err(format!("the token {token} was refused"))
     }
 
     #[test]

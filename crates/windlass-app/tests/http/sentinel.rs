@@ -144,7 +144,7 @@ fn leaky() -> Model {
     Model::start(vec![
         Turn::Call(vec![("deploy", json!({"job": "ship", "token": "made up"}))]),
         Turn::Call(vec![("ApiCall", json!({"service": "stock", "method": "GET", "path": "/w"}))]),
-        Turn::Call(vec![echo("say"), echo("error"), echo("status")]),
+        Turn::Call(vec![echo("say"), echo("error")]),
         Turn::Call(vec![("deploy", json!({"job": "again"}))]),
     ])
 }

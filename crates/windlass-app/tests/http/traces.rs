@@ -156,7 +156,8 @@ fn a_run_is_a_trace_in_the_words_of_the_conventions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_is_in_a_trace() {
     let collector = Collector::start();
-    let said = super::sentinel::run_with(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.address)]).await;
+    let said =
+        super::sentinel::run_with(&[("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address.as_str())]).await;
     said.exits(0);
     let spans = collector.spans();
     let tools = spans.iter().filter(|span| span.name == "execute_tool").count();

@@ -127,7 +127,7 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
     peer.set_response_cache_config(cache).await;
     let info = peer.peer_info().ok_or_else(|| Failed::Unavailable("it does not say what it is".into()))?;
     let listed = if info.capabilities.tools.is_some() {
-        list::tools(&peer, &core.masks.results()).await.map_err(|error| failed_service(&error))?
+        list::tools(&peer, &core.masks).await.map_err(|error| failed_service(&error))?
     } else {
         Listed::default()
     };

@@ -464,9 +464,8 @@ async fn refreshed(core: &Core, connection: &Connection) -> Result<Option<Listed
     if connection.info.capabilities.tools.is_none() {
         return Ok(None);
     }
-    let mask = core.masks.results();
     let read = tokio::select! {
-        read = list::tools(&connection.peer, &mask) => read,
+        read = list::tools(&connection.peer, &core.masks) => read,
         () = core.clock.sleep_ms(core.config.timeouts.request_ms) => {
             if connection.calls.count() > 0 {
                 return Ok(None);

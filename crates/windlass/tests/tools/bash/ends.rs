@@ -8,10 +8,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass::adapter::clock::SystemClock;
-use windlass::machine::{Block, Content, Principal, Role, Rule, ThreadId, Verdict, WhenBusy};
+use windlass::machine::{Content, Principal, Role, Rule, ThreadId, Verdict, WhenBusy};
 use windlass::port::model::ModelCall;
 use windlass::port::records::Expect;
-use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::builtin::{BashSettings, bash_tools};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{Engine, EngineError, Started, Status, Task};
@@ -67,21 +67,20 @@ impl World {
     }
 }
 
-/// A message is a command that runs in the background; then the run ends, or hangs.
+/// Each message is a command that runs in the background; then the run ends, or hangs.
 fn script(call: &ModelCall) -> Line {
-    let texts = |block: &Block| match block {
-        Block::Text { text: Content::Inline(text), .. } => Some(text.clone()),
-        _ => None, // tidy: what people have typed
-    };
-    let asked = call.request.messages.iter().rfind(|message| message.role == Role::User);
-    let asked: String =
-        asked.into_iter().flat_map(|message| message.blocks.iter().filter_map(texts)).collect();
-    match call.request.messages.last().map(|message| message.role) {
-        Some(Role::User) if asked.contains("sleep") => {
-            Line::tool("Bash", &json!({"command": asked, "run_in_background": true}).to_string())
+    let said = call.request.messages.iter().filter(|message| message.role == Role::User);
+    let texts = said.filter_map(|message| match message.texts().next() {
+        Some(Content::Inline(text)) => Some(text.as_str()),
+        Some(Content::Blob(_)) | None => None,
+    });
+    let commands: Vec<&str> = texts.filter(|text| text.contains("sleep")).collect();
+    match commands.last() {
+        Some(command) if results(call) < commands.len() => {
+            Line::tool("Bash", &json!({"command": command, "run_in_background": true}).to_string())
         }
-        _ if asked.contains("hang") => Line::Hang(String::new()), // tidy: a script's turns
-        _ => Line::Say("done".into()),
+        Some(command) if command.contains("hang") => Line::Hang(String::new()),
+        Some(_) | None => Line::Say("done".into()),
     }
 }
 
@@ -107,7 +106,10 @@ async fn a_cancelled_run_takes_its_own_commands_with_it() {
     gone(&world.sleeper("bb"));
     // What an earlier run has begun, and left at work, was not cancelled.
     assert!(alive(&world.sleeper("a")) >= 4);
-    assert_eq!(ids(&engine, &first.thread).await, ["bash_1"]);
+    // It is heard to its end once its processes are gone.
+    while ids(&engine, &first.thread).await != ["bash_1"] {
+        tokio::task::yield_now().await;
+    }
     engine.end_command(&first.thread, "bash_1").await.unwrap();
     gone(&world.sleeper("a"));
     let unknown = engine.end_command(&first.thread, "bash_1").await.unwrap_err().to_string();
