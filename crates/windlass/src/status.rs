@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use windlass_machine::{
-    Event, Fact, InterruptKind, Message, Output, Phase, Run, RunId, RunStatus, Seq, ThreadId, Totals,
+    Event, Fact, InterruptKind, Machine, Message, Output, Phase, Run, RunId, RunStatus, Seq, ThreadId, Totals,
 };
 
 use crate::engine::Engine;
@@ -118,14 +118,28 @@ impl Engine {
         };
         let now = self.deps.clock.now();
         // A run that sleeps needs nobody.
-        let waits = run.waiting_since.is_some() && !run.is_sleeping();
+        let missing = self.missing_tools(&row.thread, &machine).await?;
+        let waits = run.waiting_since.is_some() && !run.is_sleeping() || !missing.is_empty();
         let status = if waits { Status::Paused } else { Status::Running };
         let interrupts = self.asked(run).await?;
         let mut meta = meta(&row, &run.totals, now.since(run.started_at));
         let first = interrupts.first().filter(|_| status == Status::Paused);
-        let data = first.and_then(OpenInterrupt::to_review);
+        let data = first.and_then(OpenInterrupt::to_review).or_else(|| waits_for(&missing));
+        meta.capabilities_missing = missing;
         meta.interrupts = interrupts;
         Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
+    }
+
+    /// The tools that a run's calls wait for, where nobody who has them drives its thread.
+    async fn missing_tools(&self, thread: &ThreadId, machine: &Machine) -> Result<Vec<String>, EngineError> {
+        let mut machine = machine.clone();
+        machine.lack(self.deps.lacking(machine.state()).await);
+        let missing: Vec<String> = machine.missing().into_iter().map(ToString::to_string).collect();
+        let unattended = self.deps.journal.unattended();
+        if missing.is_empty() || self.drives(thread) || !unattended.await?.contains(thread) {
+            return Ok(Vec::new());
+        }
+        Ok(missing)
     }
 
     /// A run that the fold does not know as active: it has ended since its row was read, or not begun.
@@ -209,8 +223,15 @@ fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
         output: None,
         model_fallback: false,
         interrupts: Vec::new(),
+        capabilities_missing: Vec::new(),
         cancelled: false,
     }
+}
+
+/// What a run waits for that lacks tools of its own.
+fn waits_for(missing: &[String]) -> Option<String> {
+    let names = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    (!missing.is_empty()).then(|| format!("The run waits for a process that has its own tools: {names}"))
 }
 
 #[cfg(all(test, feature = "testing"))]
