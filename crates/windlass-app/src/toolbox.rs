@@ -32,6 +32,8 @@ pub enum State {
     Direct,
     /// Once the model has loaded its toolset, or has found it.
     Loadable,
+    /// As it is, but its calls can do nothing at the moment: its server is away.
+    Away,
     /// Not at all: something has to be configured first.
     Unavailable,
     /// Not at all: an administrator has taken it out.
@@ -44,6 +46,7 @@ impl State {
         match self {
             Self::Direct => "direct",
             Self::Loadable => "loadable",
+            Self::Away => "away",
             Self::Unavailable => "unavailable",
             Self::Disabled => "disabled",
         }
@@ -82,6 +85,10 @@ impl Listed {
     fn of(tool: OfferedTool) -> Self {
         let why = tool.toolset.as_ref().map(|toolset| format!("the model loads the toolset `{toolset}`"));
         let state = if why.is_some() { State::Loadable } else { State::Direct };
+        let (state, why) = match &tool.unavailable {
+            Some(away) => (State::Away, Some(away.clone())),
+            None => (state, why),
+        };
         Self { name: tool.spec.name.clone(), state, why, tool: Some(tool) }
     }
 

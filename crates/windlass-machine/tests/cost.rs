@@ -88,8 +88,15 @@ fn a_result_costs_the_same_whatever_the_other_calls_carry() {
         take(&mut machine, &reply(Attempt { step: 1, attempt: 1 }, calls, StopReason::ToolCalls, view));
         let call = CallKey { step: 1, index: 3 };
         let content = vec![Block::text("one")];
-        let input =
-            Input::ToolReturned { call, content, error: false, duration_ms: 1, kept: None, offloaded: None };
+        let input = Input::ToolReturned {
+            call,
+            content,
+            error: false,
+            unavailable: false,
+            duration_ms: 1,
+            kept: None,
+            offloaded: None,
+        };
         bytes_of(|| take(&mut machine, &input))
     };
     let (small, large) = (cost(10), cost(10_000));

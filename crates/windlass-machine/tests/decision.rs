@@ -237,6 +237,7 @@ impl Case {
                         call: *call,
                         content,
                         error: false,
+                        unavailable: false,
                         duration_ms: 1,
                         kept: None,
                         offloaded: None,

@@ -314,6 +314,7 @@ fn call_facts() -> Vec<Fact> {
         Fact::ToolInDoubt { call, effect: "t/r1/2/3".into(), reason: "it hung".into() },
         finished(Outcome::Returned, false),
         finished(Outcome::Refused, true),
+        finished(Outcome::Unavailable, true),
         finished(Outcome::Denied, true),
         finished(Outcome::Cancelled, true),
         finished(Outcome::InDoubt, true),

@@ -77,7 +77,7 @@ proptest! {
                     let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]);
                     take(&mut machine, &reply(attempt, blocks, StopReason::ToolCalls, view));
                     let call = CallKey { step: attempt.step, index: 0 };
-                    take(&mut machine, &Input::ToolReturned { call, content: vec![Block::text("one")], error: false, duration_ms: 1, kept: None, offloaded: None });
+                    take(&mut machine, &Input::ToolReturned { call, content: vec![Block::text("one")], error: false, unavailable: false, duration_ms: 1, kept: None, offloaded: None });
                 }
             }
             if machine.state().run.is_none() {
@@ -219,6 +219,7 @@ fn five_hundred_calls_at_once_are_bounded() {
                 call: *call,
                 content,
                 error: false,
+                unavailable: false,
                 duration_ms: 1,
                 kept: None,
                 offloaded: None,

@@ -348,6 +348,7 @@ impl Stage {
                 id: words[1].clone(),
                 tool: words[2].as_str().into(),
                 server: None,
+                schema: None,
                 arguments: when().into_iter().collect(),
                 remaining: number(words, "count").map(|count| count as u32),
                 expires_at: number(words, "until").map(after),

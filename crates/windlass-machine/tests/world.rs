@@ -396,7 +396,15 @@ impl World {
         // Some tools keep something: who has written last.
         let keeps = fixture::dice(&[self.seed, hash(effect.as_str()), 200]).one_in(3);
         let kept = || Box::new(Kept { name: "tasks".into(), value: effect.to_string().into() });
-        Input::ToolReturned { call, content, error: false, duration_ms: 3, kept: keeps.then(kept), offloaded }
+        Input::ToolReturned {
+            call,
+            content,
+            error: false,
+            unavailable: false,
+            duration_ms: 3,
+            kept: keeps.then(kept),
+            offloaded,
+        }
     }
 
     /// Whether a tool asks something before it does anything; one that was replied to may ask once more.

@@ -2,10 +2,12 @@
 //!
 //! Nothing here drives or changes anything, and nothing of it is stored.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_machine::{
-    Event, Fact, InterruptKind, Machine, Message, Output, Phase, Run, RunId, RunStatus, Seq, ThreadId, Totals,
+    Event, Fact, InterruptKind, Machine, Message, Outcome as Became, Output, Phase, Run, RunId, RunStatus,
+    Seq, ThreadId, Totals,
 };
 
 use crate::engine::Engine;
@@ -87,7 +89,7 @@ impl Engine {
     }
 
     async fn ended(&self, row: RunRow, status: RunStatus) -> Result<Outcome, EngineError> {
-        let (end, text) = self.end_of(&row).await?;
+        let (end, text, lacked) = self.end_of(&row).await?;
         let Fact::RunFinished { error, fallback, totals, .. } = end.fact else {
             let why = format!("run `{}` has no end in its journal", row.view.run);
             return Err(StoreError::Corrupt { why }.into());
@@ -106,6 +108,7 @@ impl Engine {
         meta.output.clone_from(&text);
         meta.model_fallback = fallback;
         meta.cancelled = status == Status::Cancelled;
+        meta.capabilities_missing = lacked;
         let data = text.filter(|_| status == Status::Done);
         let run_id = row.view.run;
         Ok(Outcome { run_id, status, data, meta, errors: errors.collect(), timestamp: self.deps.clock.now() })
@@ -154,10 +157,11 @@ impl Engine {
         Ok(Outcome { run_id: row.view.run, status, data: None, meta, errors: Vec::new(), timestamp })
     }
 
-    /// The event that ended a run, and the text that belongs to its end.
-    async fn end_of(&self, row: &RunRow) -> Result<(Event, Option<String>), EngineError> {
+    /// The event that ended a run, the text that belongs to its end, and the tools that it lacked.
+    async fn end_of(&self, row: &RunRow) -> Result<(Event, Option<String>, Vec<String>), EngineError> {
         let mut after = Seq(row.view.from.0.saturating_sub(1));
         let mut replies: Vec<(u32, Arc<Message>)> = Vec::new();
+        let mut lacked = BTreeSet::new();
         loop {
             let page = self.deps.journal.read(&row.thread, after, PAGE).await?;
             let Some(last) = page.last() else {
@@ -173,9 +177,15 @@ impl Engine {
                     Fact::StepReplied { attempt, message, .. } => {
                         replies.push((attempt.step, message.clone()))
                     }
+                    Fact::ToolFinished { call, outcome: Became::Unavailable, .. } => {
+                        let mut of_step = replies.iter().filter(|(step, _)| *step == call.step);
+                        let asked =
+                            of_step.next_back().and_then(|(_, reply)| reply.calls().nth(call.index as usize));
+                        lacked.extend(asked.map(|asked| asked.name.to_string()));
+                    }
                     Fact::RunFinished { output, .. } => {
                         let text = self.said(output, &replies).await?;
-                        return Ok((event, text));
+                        return Ok((event, text, lacked.into_iter().collect()));
                     }
                     _ => {} // tidy: the other kinds say nothing of the end
                 }

@@ -97,7 +97,7 @@ pub(super) fn repeat(
         }
         let text = format!("the tool `{tool}` is no longer available");
         return match pure {
-            true => overlay.close(d, index, Outcome::Refused, text),
+            true => overlay.close(d, index, Outcome::Unavailable, text),
             false => overlay.doubt(d, index, text),
         };
     };

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::context::window::Ahead;
-use crate::event::{Answer, Event, Fact, Output, Refused};
+use crate::event::{Answer, Event, Fact, Outcome, Output, Refused};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
 use crate::input::Input;
 use crate::message::{Block, Content, INLINE_MAX_BYTES, Role, ToolResult};
@@ -65,9 +65,10 @@ pub(crate) fn decide(
         Input::ModelReplied(replied) => model::replied(d, replied),
         Input::ModelFailed(failed) => model::failed(d, failed),
         Input::ModelStopped { attempt, partial } => model::stopped(d, *attempt, partial.as_ref()),
-        Input::ToolReturned { call, content, error, duration_ms, kept, offloaded } => {
+        Input::ToolReturned { call, content, error, unavailable, duration_ms, kept, offloaded } => {
             let beside = (kept.as_deref(), offloaded.as_deref());
-            tool::returned(d, *call, (content, *error, *duration_ms), beside)
+            let outcome = if *unavailable { Outcome::Unavailable } else { Outcome::Returned };
+            tool::returned(d, *call, (content, *error, *duration_ms, outcome), beside)
         }
         Input::ToolStopped { call, reason, view } => tool::stopped(d, *call, reason, view),
         Input::FileChanging { call, change } => tool::changing(d, *call, change),

@@ -147,7 +147,7 @@ fn gone(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, 
 fn unavailable(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call)) {
     let text = format!("The tool `{}` is no longer available", call.tool);
     let doubtful = overlay.may_have_changed_something(index);
-    let outcome = if doubtful { Outcome::InDoubt } else { Outcome::Refused };
+    let outcome = if doubtful { Outcome::InDoubt } else { Outcome::Unavailable };
     overlay.close(d, index, outcome, text);
 }
 
