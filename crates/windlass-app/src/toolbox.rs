@@ -8,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use windlass::machine::{Mode, ToolName};
 use windlass::port::tool::OutputPart;
+use windlass::tool::{Typed, TypedContent};
 use windlass::{Engine, OfferedTool, TrialResult};
 
 use crate::config::Settings;
@@ -123,7 +124,19 @@ pub fn content(result: &TrialResult) -> Vec<Content> {
             ..Content::of("text", format!("[a file, {media_type}, {} bytes]", bytes.len()))
         },
     };
-    result.parts.iter().map(of).collect()
+    let typed = |part: &OutputPart| match part {
+        OutputPart::Text(text) => said(text),
+        OutputPart::Image { .. } | OutputPart::File { .. } => None,
+    };
+    result.parts.iter().map(|part| typed(part).unwrap_or_else(|| of(part))).collect()
+}
+
+/// What a tool itself says of its result.
+fn said(text: &str) -> Option<Content> {
+    let Typed { content, file_path, .. } = Typed::read(text)?;
+    let TypedContent { kind, data, language, title, .. } = content?;
+    let data = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+    Some(Content { kind: kind.word(), data, title, language, file_path })
 }
 
 /// Whether a text is a JSON object or array: what else JSON may be reads as text.
@@ -137,7 +150,7 @@ pub fn is_json(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = ToolContent)]
 pub struct Content {
-    /// What it is: `text`, `json`, `image` (a data URL) or `error`.
+    /// What it is: `text`, `json`, `image` (a data URL), `error`, or, where a tool says so, `html`, `markdown` or `code`.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// What it says.
@@ -145,10 +158,16 @@ pub struct Content {
     /// What it is called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// The language of code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// The file that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_path: Option<String>,
 }
 
 impl Content {
     fn of(kind: &'static str, data: String) -> Self {
-        Self { kind, data, title: None }
+        Self { kind, data, title: None, language: None, file_path: None }
     }
 }

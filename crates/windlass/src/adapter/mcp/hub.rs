@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::config::{McpServer, Transport};
+use super::config::{McpServer, Prefix, Transport};
 use super::core::{Core, Link, REQUIRED_ATTEMPTS, Relist, supervise};
 use super::error::McpError;
 use super::health::{ListedTool, ServerStatus};
@@ -297,7 +297,8 @@ impl McpHub {
         let known = cores.iter().map(|core| {
             let tools = core.known().listed.tools.clone();
             let given = |tool: &super::list::RemoteTool| self.shared.name_of(core, &tool.name);
-            let tools = tools.into_iter().map(|tool| KnownTool { given: given(&tool), tool }).collect();
+            let named = |tool| Some(KnownTool { given: given(&tool)?, tool });
+            let tools = tools.into_iter().filter_map(named).collect();
             KnownServer { server: core.config.name.clone(), tools }
         });
         known.collect()
@@ -329,6 +330,11 @@ impl McpHub {
             let _ = task.await;
         }
     }
+}
+
+/// Whether nobody knows a server's tools yet: it is being reached for the first time.
+fn is_unknown(core: &Core) -> bool {
+    matches!(*core.link().borrow(), Link::Starting) && core.known().listed.tools.is_empty()
 }
 
 /// Gives tools the names that they had, before anybody else asks for one.
@@ -380,8 +386,21 @@ impl Shared {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn name_of(&self, core: &Core, tool: &str) -> String {
-        self.names().of(&core.config.name, tool, core.config.prefix)
+    /// The name of a tool; none yet where a server that came earlier may want it, and has not said so. (Whoever is first
+    /// in the configuration has the first choice, however long it takes to answer.)
+    fn name_of(&self, core: &Core, tool: &str) -> Option<String> {
+        let given = self.names().given(&core.config.name, tool);
+        if given.is_some() || core.config.prefix == Prefix::OnClash && self.has_unknown_before(core) {
+            return given;
+        }
+        Some(self.names().of(&core.config.name, tool, core.config.prefix))
+    }
+
+    fn has_unknown_before(&self, core: &Core) -> bool {
+        let servers = self.servers();
+        let own = servers.get(&core.config.name).map_or(u64::MAX, |entry| entry.order);
+        let mut before = servers.values().filter(|entry| entry.order < own && entry.core.config.enabled);
+        before.any(|entry| is_unknown(&entry.core))
     }
 
     pub fn core(&self, name: &str) -> Result<Arc<Core>, McpError> {
@@ -416,7 +435,7 @@ impl Shared {
         for (_, core) in cores.iter().filter(|(_, core)| core.config.enabled) {
             let listed = core.known().listed.tools.clone();
             for tool in &listed {
-                let name = self.name_of(core, &tool.name);
+                let Some(name) = self.name_of(core, &tool.name) else { continue };
                 let same = before.get(&name).filter(|made| made.is(core, tool)).cloned();
                 let made_tool = same.unwrap_or_else(|| Arc::new(McpTool::new(core.clone(), &name, tool)));
                 made.insert(name.clone(), made_tool.clone());
@@ -437,7 +456,7 @@ impl Shared {
             (known.listed.tools.clone(), known.listed.left_out.clone())
         };
         let tools = tools.into_iter().map(|tool| ListedTool {
-            name: self.name_of(core, &tool.name),
+            name: self.name_of(core, &tool.name).unwrap_or_else(|| tool.name.clone()),
             remote: tool.name,
             title: tool.title,
             tag: tool.tag,
