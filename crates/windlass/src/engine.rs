@@ -224,7 +224,7 @@ impl Engine {
     }
 
     /// Whether a thread was left to other processes just now, because its calls wait for tools that this one lacks.
-    pub(crate) fn leaves(&self, thread: &ThreadId) -> bool {
+    pub fn leaves(&self, thread: &ThreadId) -> bool {
         self.deps.own_tools.is_put_by(thread, self.deps.clock.monotonic_ms()) && !self.drives(thread)
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::TcpListener;
+use windlass::Status;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::mcp::{Health, Http, HubConfig, McpError, McpHub, McpServer, Timeouts, Transport};
-use windlass::Status;
 use windlass::machine::Timestamp;
 use windlass::port::tool::{CallContext, ToolOutput, ToolSource as _};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
@@ -142,10 +142,14 @@ async fn a_run_whose_tools_are_away_ends_and_says_which() {
     }
     let hub = McpHub::new(HubConfig { known, ..HubConfig::default() });
     hub.start(vec![trusted("stage", &url)]).await.unwrap();
-    let here = FunctionTool::new("here", "is here", |_: CallContext, _: Text| async { ToolOutput::error("no") });
+    let here =
+        FunctionTool::new("here", "is here", |_: CallContext, _: Text| async { ToolOutput::error("no") });
     let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap().add(Arc::new(here)).unwrap();
     let models = ScriptedModels::new(|call| match results(call) {
-        0 => Line::Call(String::new(), vec![("look".into(), "{}".into()), ("here".into(), r#"{"text":"a"}"#.into())]),
+        0 => Line::Call(
+            String::new(),
+            vec![("look".into(), "{}".into()), ("here".into(), r#"{"text":"a"}"#.into())],
+        ),
         _ => Line::Say("without it, then".into()),
     });
     let engine = memory(&models, tools).build().await.unwrap();
