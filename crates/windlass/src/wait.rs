@@ -19,8 +19,8 @@ const TEND_EVERY_MS: u64 = 1_000;
 const THREADS: usize = 256;
 
 impl Engine {
-    /// Waits until a run has ended, or waits for a person or for a tool of its own that this process lacks. Where the process that drives it dies meanwhile, this one
-    /// takes over.
+    /// Waits until a run has ended, or waits for a person or for a tool of its own that this process lacks. Where the
+    /// process that drives it dies meanwhile, this one takes over.
     ///
     /// A run that is still queued is waited for from there on: until its turn has come and it has ended. A message
     /// that the active run took in, because it was to steer it, ends with that run. Where the thread comes to rest

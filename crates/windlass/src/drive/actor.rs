@@ -58,6 +58,8 @@ pub(super) struct Actor {
     pub step_seq: Seq,
     /// The run's own tools that are not here.
     pub lacks: Option<(RunId, BTreeSet<ToolName>)>,
+    /// Whether it has tools of its own, and nothing was decided since they were looked up.
+    pub is_taken_up: bool,
     /// The calls that were last judged again.
     pub rejudged: Vec<Rejudged>,
     /// The policy that counts for whom the run works for.

@@ -273,6 +273,7 @@ impl Deps {
             event_ms: self.clock.monotonic_ms(),
             step_seq: Seq::default(),
             lacks: None,
+            is_taken_up: false,
             rejudged: Vec::new(),
             policy: None,
             uses_grants: false,

@@ -91,6 +91,7 @@ impl Actor {
         for _ in 0..MAX_ROUNDS {
             match self.try_round(&no_room, &mut letters).await? {
                 None => {
+                    self.is_taken_up = false;
                     self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq, &self.span);
                     return Ok(());
                 }
@@ -119,7 +120,7 @@ impl Actor {
     ) -> Result<Option<Again>, Ended> {
         let mut round = Round { at: self.now(), ..Round::default() };
         self.uses_grants = false;
-        let is_taken_up = self.know_tools().await;
+        self.know_tools().await;
         round.consumed.extend(self.refused.iter().map(|(id, what)| {
             tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
             (id.clone(), InboxOutcome::Rejected(Reject::Invalid { what: what.clone() }))
@@ -134,7 +135,7 @@ impl Actor {
         for refused in before {
             let _ = self.decide(&refused.told(None), &Letter::plain(Input::Tick), &mut round);
         }
-        self.rejudge(&mut round, is_taken_up).await?;
+        self.rejudge(&mut round).await?;
         let mut outcomes = Vec::with_capacity(letters.len());
         for letter in letters.iter_mut() {
             self.look_up(&mut letter.input).await?;
@@ -191,23 +192,22 @@ impl Actor {
     }
 
     /// Tells the machine which of the run's own tools are not here. They are looked up once for each run, so that none
-    /// turns up in the middle of what was decided without it; says whether that was done just now.
-    async fn know_tools(&mut self) -> bool {
+    /// turns up in the middle of what was decided without it.
+    async fn know_tools(&mut self) {
         let state = self.machine.state();
         let Some(run) = &state.run else {
             self.machine.lack(BTreeSet::new());
-            return false;
+            return;
         };
         let is_known = self.lacks.as_ref().is_some_and(|(of, _)| *of == run.id);
         if !is_known {
             self.policy = None;
+            self.is_taken_up = !run.options.own_tools.is_empty();
             self.lacks = Some((run.id.clone(), self.deps.lacking(state).await));
         }
-        let has_own = !run.options.own_tools.is_empty();
         if let Some((_, lacks)) = &self.lacks {
             self.machine.lack(lacks.clone());
         }
-        has_own && !is_known
     }
 
     /// Puts into an input what a decision needs to know of the policy, as it is now.
@@ -283,7 +283,7 @@ impl Actor {
 
     /// A policy that changed since calls were judged counts before any of them starts. A run with tools of its own that
     /// was just taken up may have calls that only waited for them.
-    async fn rejudge(&mut self, round: &mut Round, is_taken_up: bool) -> Result<(), Ended> {
+    async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
         if waiting(&self.machine, round.at).next().is_none() {
             return Ok(());
         }
@@ -295,7 +295,7 @@ impl Actor {
         let older: Vec<Rejudged> =
             older.map(|(index, call)| Rejudged::of((step, index), call, now)).collect();
         // A rejudgement that changes nothing records nothing: once for each call, as it stands, and policy is enough.
-        if is_taken_up || !older.iter().all(|one| self.rejudged.contains(one)) {
+        if self.is_taken_up || !older.iter().all(|one| self.rejudged.contains(one)) {
             self.rejudged = older;
             let view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
             let letter = Letter::plain(Input::Rejudge { view });
