@@ -380,6 +380,7 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     let mut ttl = learn(core, &connection, listed, relist);
     let since = core.clock.now();
     core.link.send_replace(Link::Up { connection: connection.clone(), since });
+    relist(core);
     tracing::info!(server = core.config.name, "a tool server is ready");
     core.log.push(&format!("[windlass] connected, revision {}", connection.info.protocol_version));
     let stopper = service.cancellation_token();

@@ -3,7 +3,7 @@
 //! It holds no connection itself: each server has a task of its own.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
@@ -16,6 +16,7 @@ use super::error::McpError;
 use super::health::{ListedTool, ServerStatus};
 use super::http::way_to;
 use super::known::{KnownServer, KnownTool};
+use super::list::RemoteTool;
 use super::name::Names;
 use super::oauth::{MemoryTokens, SignIn, SignInPage, SignInReturn, TokenStore};
 use super::resource::{ResourceTools, connected};
@@ -78,6 +79,8 @@ pub(super) struct Shared {
     resource_tools: [(String, Arc<dyn Tool>); 2],
     version: watch::Sender<u64>,
     order: AtomicU64,
+    /// Whether nobody waits any more for servers that have not answered yet.
+    is_settled: AtomicBool,
     /// The tasks of servers that were replaced or taken out, and may still be ending.
     leaving: Mutex<Vec<JoinHandle<()>>>,
     depths: Arc<Depths>,
@@ -114,6 +117,7 @@ impl McpHub {
             resource_tools: ResourceTools::of(me.clone()),
             version: watch::Sender::new(0),
             order: AtomicU64::new(0),
+            is_settled: AtomicBool::new(false),
             leaving: Mutex::default(),
             depths: Arc::default(),
             me: me.clone(),
@@ -237,6 +241,9 @@ impl McpHub {
             () = all => {}
             () = self.shared.config.clock.sleep_ms(within_ms) => {}
         }
+        // Those that have answered get their names now, whoever is still silent.
+        self.shared.is_settled.store(true, Ordering::Relaxed);
+        self.shared.rebuild();
     }
 
     /// How every server is, by name.
@@ -296,8 +303,10 @@ impl McpHub {
         let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
         let known = cores.iter().map(|core| {
             let tools = core.known().listed.tools.clone();
-            let given = |tool: &super::list::RemoteTool| self.shared.name_of(core, &tool.name);
-            let named = |tool| Some(KnownTool { given: given(&tool)?, tool });
+            let named = |tool: RemoteTool| {
+                let given = self.shared.names().given(&core.config.name, &tool.name)?;
+                Some(KnownTool { given, tool })
+            };
             let tools = tools.into_iter().filter_map(named).collect();
             KnownServer { server: core.config.name.clone(), tools }
         });
@@ -397,6 +406,9 @@ impl Shared {
     }
 
     fn has_unknown_before(&self, core: &Core) -> bool {
+        if self.is_settled.load(Ordering::Relaxed) {
+            return false;
+        }
         let servers = self.servers();
         let own = servers.get(&core.config.name).map_or(u64::MAX, |entry| entry.order);
         let mut before = servers.values().filter(|entry| entry.order < own && entry.core.config.enabled);
@@ -456,7 +468,7 @@ impl Shared {
             (known.listed.tools.clone(), known.listed.left_out.clone())
         };
         let tools = tools.into_iter().map(|tool| ListedTool {
-            name: self.name_of(core, &tool.name).unwrap_or_else(|| tool.name.clone()),
+            name: self.names().given(&core.config.name, &tool.name).unwrap_or_else(|| tool.name.clone()),
             remote: tool.name,
             title: tool.title,
             tag: tool.tag,

@@ -52,6 +52,10 @@ impl Tool for OwnTool {
         self.tool.server_for(arguments)
     }
 
+    fn unavailable(&self) -> Option<String> {
+        self.tool.unavailable()
+    }
+
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
         self.tool.call(context, arguments).await
     }
