@@ -8,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use windlass::machine::{Mode, ToolName};
 use windlass::port::tool::OutputPart;
+use windlass::tool::{Typed, TypedContent};
 use windlass::{Engine, OfferedTool, TrialResult};
 
 use crate::config::Settings;
@@ -32,6 +33,8 @@ pub enum State {
     Direct,
     /// Once the model has loaded its toolset, or has found it.
     Loadable,
+    /// As it is, but its calls can do nothing at the moment: its server is away.
+    Away,
     /// Not at all: something has to be configured first.
     Unavailable,
     /// Not at all: an administrator has taken it out.
@@ -44,6 +47,7 @@ impl State {
         match self {
             Self::Direct => "direct",
             Self::Loadable => "loadable",
+            Self::Away => "away",
             Self::Unavailable => "unavailable",
             Self::Disabled => "disabled",
         }
@@ -82,6 +86,10 @@ impl Listed {
     fn of(tool: OfferedTool) -> Self {
         let why = tool.toolset.as_ref().map(|toolset| format!("the model loads the toolset `{toolset}`"));
         let state = if why.is_some() { State::Loadable } else { State::Direct };
+        let (state, why) = match &tool.unavailable {
+            Some(away) => (State::Away, Some(away.clone())),
+            None => (state, why),
+        };
         Self { name: tool.spec.name.clone(), state, why, tool: Some(tool) }
     }
 
@@ -116,7 +124,19 @@ pub fn content(result: &TrialResult) -> Vec<Content> {
             ..Content::of("text", format!("[a file, {media_type}, {} bytes]", bytes.len()))
         },
     };
-    result.parts.iter().map(of).collect()
+    let typed = |part: &OutputPart| match part {
+        OutputPart::Text(text) => said(text),
+        OutputPart::Image { .. } | OutputPart::File { .. } => None,
+    };
+    result.parts.iter().map(|part| typed(part).unwrap_or_else(|| of(part))).collect()
+}
+
+/// What a tool itself says of its result.
+fn said(text: &str) -> Option<Content> {
+    let Typed { content, file_path, .. } = Typed::read(text)?;
+    let TypedContent { kind, data, language, title, .. } = content?;
+    let data = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+    Some(Content { kind: kind.word(), data, title, language, file_path })
 }
 
 /// Whether a text is a JSON object or array: what else JSON may be reads as text.
@@ -130,7 +150,7 @@ pub fn is_json(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = ToolContent)]
 pub struct Content {
-    /// What it is: `text`, `json`, `image` (a data URL) or `error`.
+    /// What it is: `text`, `json`, `image` (a data URL), `error`, or, where a tool says so, `html`, `markdown` or `code`.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// What it says.
@@ -138,10 +158,16 @@ pub struct Content {
     /// What it is called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// The language of code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// The file that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_path: Option<String>,
 }
 
 impl Content {
     fn of(kind: &'static str, data: String) -> Self {
-        Self { kind, data, title: None }
+        Self { kind, data, title: None, language: None, file_path: None }
     }
 }

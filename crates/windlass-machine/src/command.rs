@@ -71,6 +71,18 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// The tool that it wants at work.
+    pub fn tool(&self) -> Option<&ToolName> {
+        match self {
+            Self::CallModel { .. } => None,
+            Self::CallTool { tool, .. } | Self::PreviewTool { tool, .. } | Self::Reconcile { tool, .. } => {
+                Some(tool)
+            }
+        }
+    }
+}
+
 /// A reply on its way to the tool that asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Replied {

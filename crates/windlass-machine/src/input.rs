@@ -111,6 +111,9 @@ pub enum Input {
         content: Vec<Block>,
         /// Whether it is an error.
         error: bool,
+        /// Whether nothing was done, because what carries the tool out was not there.
+        #[serde(default)]
+        unavailable: bool,
         /// From dispatch to the end, in milliseconds.
         duration_ms: u64,
         /// What it keeps with the thread from now on, where that has changed.

@@ -4,10 +4,12 @@
 //! folds them in with `apply`; `wants` says what should be in flight; `deadline` says when to send
 //! [`Input::Tick`]. Nothing here does I/O, reads a clock or draws a random number.
 
+use std::collections::BTreeSet;
+
 use crate::command::{Command, Replied, Resumed};
 use crate::context::{self, ModelRequest};
 use crate::event::Event;
-use crate::id::{CallKey, Digest, EffectId, Seq, ThreadId, Timestamp};
+use crate::id::{CallKey, Digest, EffectId, Seq, ThreadId, Timestamp, ToolName};
 use crate::input::{Fork, Input};
 use crate::on;
 use crate::reject::Reject;
@@ -18,6 +20,8 @@ use crate::state::{Call, CallStatus, FOLD, Phase, Run, State};
 pub struct Machine {
     thread: ThreadId,
     state: State,
+    /// Tools of the active run alone that this process does not have.
+    lacks: BTreeSet<ToolName>,
 }
 
 /// A cache of the fold. Disposable: without it the whole journal is folded.
@@ -54,7 +58,7 @@ impl Machine {
         events: impl IntoIterator<Item = Event>,
     ) -> Result<Self, CorruptJournal> {
         let state = snapshot.and_then(State::from_snapshot).unwrap_or_default();
-        let mut machine = Self { thread, state };
+        let mut machine = Self { thread, state, lacks: BTreeSet::new() };
         for event in events {
             machine.apply(&event);
         }
@@ -68,7 +72,27 @@ impl Machine {
 
     /// Decides what an input means; changes nothing. The events must be appended before they are applied.
     pub fn handle(&self, input: &Input, now: Timestamp) -> Result<Vec<Event>, Reject> {
-        on::decide(&self.thread, &self.state, input, now)
+        on::decide((&self.thread, &self.state, &self.lacks), input, now)
+    }
+
+    /// Says which tools of the active run alone this process does not have: a call of one waits, as it stands, for a
+    /// process that has it. It is told as the time is, and recorded nowhere: it says nothing of the thread. None turns
+    /// up while the run is in hand here, because its calls were found lost without it.
+    pub fn lack(&mut self, tools: BTreeSet<ToolName>) {
+        self.lacks = tools;
+    }
+
+    /// Whether this process does not have a tool that is the active run's own.
+    pub fn lacks(&self, tool: &ToolName) -> bool {
+        self.lacks.contains(tool)
+    }
+
+    /// The tools that calls wait for which nobody is asked about, because this process does not have them.
+    pub fn missing(&self) -> BTreeSet<&ToolName> {
+        let run = self.state.run.as_ref().filter(|_| !self.lacks.is_empty());
+        let calls = run.into_iter().flat_map(|run| self.calls(run)).map(|(_, call)| call);
+        let open = calls.filter(|call| call.status != CallStatus::Done && call.status.asked().is_none());
+        open.map(|call| &call.tool).filter(|tool| self.lacks(tool)).collect()
     }
 
     /// Folds one appended event in. Never fails.
@@ -88,6 +112,7 @@ impl Machine {
         let Some(run) = self.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return Vec::new() };
         let mut commands = self.begun(run);
         commands.extend(self.looks(run));
+        commands.retain(|command| !command.tool().is_some_and(|tool| self.lacks(tool)));
         commands
     }
 
@@ -173,7 +198,7 @@ impl Machine {
             Phase::Retrying(at) => Some(at),
             Phase::Ready | Phase::Calling | Phase::Calls(_) | Phase::Parked(_) => None,
         };
-        let looks = [run.deadline(), run.next_look()].into_iter().flatten();
+        let looks = [run.deadline(), run.next_look(|tool| !self.lacks(tool))].into_iter().flatten();
         retry.into_iter().chain(looks.filter(|_| run.cancel.is_none())).min()
     }
 

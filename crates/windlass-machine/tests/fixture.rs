@@ -191,7 +191,15 @@ pub fn reply(attempt: Attempt, blocks: Vec<Block>, stop: StopReason, view: View)
 /// What a tool answers that has nothing to say.
 pub fn returned(call: CallKey) -> Input {
     let content = vec![Block::text("one")];
-    Input::ToolReturned { call, content, error: false, duration_ms: 1, kept: None, offloaded: None }
+    Input::ToolReturned {
+        call,
+        content,
+        error: false,
+        unavailable: false,
+        duration_ms: 1,
+        kept: None,
+        offloaded: None,
+    }
 }
 pub fn failure(attempt: Attempt, class: FailureClass) -> ModelFailed {
     ModelFailed { attempt, class, message: "it broke".into(), retry_after_ms: None, partial: None }

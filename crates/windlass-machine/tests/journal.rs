@@ -323,7 +323,8 @@ fn call_facts() -> Vec<Fact> {
 }
 
 fn later_facts() -> Vec<Fact> {
-    let (call, until) = (CALL, Timestamp(1_795_236_190_000));
+    let (call, until, outcome) = (CALL, Timestamp(1_795_236_190_000), Outcome::Unavailable);
+    let (reference, summary) = ("r1.2.3".into(), "[Read] …".into());
     vec![
         Fact::ToolDeferred { call, until, state: Some("task 7".into()), rest: Rest::Repeatable },
         Fact::ToolDeferred { call, until, state: None, rest: Rest::AsTheCall },
@@ -334,18 +335,14 @@ fn later_facts() -> Vec<Fact> {
             by: "ann".into(),
         },
         Fact::ToolKept { call, name: "todos".into(), value: Content::Blob(blob()) },
-        Fact::ResultOffloaded {
-            call,
-            reference: "r1.2.3".into(),
-            payload: blob(),
-            summary: "[Read] …".into(),
-        },
+        Fact::ResultOffloaded { call, reference, payload: blob(), summary },
         changing(FileImage::Missing, FileImage::Known { digest: digest(), size_bytes: 8 }),
         changing(FileImage::Kept { blob: blob(), mode: 0o640 }, FileImage::Missing),
         changing(
             FileImage::TooLarge { size_bytes: 1 << 40 },
             FileImage::Known { digest: digest(), size_bytes: 0 },
         ),
+        Fact::ToolFinished { call, outcome, content: Vec::new(), error: true, duration_ms: 0 },
     ]
 }
 

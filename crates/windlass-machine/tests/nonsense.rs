@@ -61,6 +61,7 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             call,
             content: some_blocks(dice),
             error: dice.one_in(2),
+            unavailable: false,
             duration_ms: u64::MAX,
             kept: dice
                 .one_in(2)
@@ -265,6 +266,7 @@ fn some_view(dice: &mut Dice) -> View {
         id: any_text(dice).into(),
         tool: "Tool".into(),
         server: None,
+        schema: None,
         arguments: Vec::new(),
         remaining: [None, Some(0), Some(1)][dice.below(3) as usize],
         expires_at: dice.one_in(4).then_some(Timestamp(5_000)),

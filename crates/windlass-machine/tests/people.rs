@@ -133,8 +133,9 @@ impl World {
     /// What the driver knows of the calls that are open now; edited arguments are looked up as they would be sent.
     fn view(&self, answers: &[Given]) -> View {
         let Some(run) = &self.machine.state().run else { return View::default() };
-        let mut calls = self.known.get(&(run.id.clone(), run.attempt.step)).cloned().unwrap_or_default();
+        let calls = self.known.get(&(run.id.clone(), run.attempt.step)).cloned().unwrap_or_default();
         let Phase::Calls(line) = &run.phase else { return self.with_policy(calls) };
+        let mut calls = self.seen(calls, line.calls.iter().map(|call| call.tool.clone()));
         for (known, call) in calls.iter_mut().zip(&line.calls) {
             let CallView::Known(known) = known else { continue };
             let mut arguments = (call.changed == Some(Changed::Edited)).then_some(&call.arguments);
@@ -214,6 +215,7 @@ pub fn refill(world: &mut World, input: Input) -> Input {
         Input::ToolStopped { call, reason, view: _ } => {
             Input::ToolStopped { call, reason, view: world.view(&[]) }
         }
+        Input::Rejudge { view } if view.version > 0 => Input::Rejudge { view: world.view(&[]) },
         Input::Rejudge { view: _ } => {
             world.change_policy();
             world.version += 1;

@@ -27,6 +27,7 @@ impl Call {
         Subject {
             tool: &self.tool,
             server: self.server,
+            schema: None,
             annotations: self.annotations,
             trust: self.trust,
             arguments: self.arguments.as_ref(),
@@ -138,6 +139,7 @@ fn any_policy(dice: &mut Dice) -> Policy {
         id: id.to_string(),
         tool: one(dice, &["a", "b"]).into(),
         server: one(dice, &[None, Some("s".to_owned())]),
+        schema: None,
         arguments: (0..dice.below(2)).map(|_| any_condition(dice)).collect(),
         remaining: dice.one_in(2).then(|| dice.below(2) as u32),
         expires_at: dice.one_in(2).then(|| Timestamp(dice.below(4))),

@@ -138,13 +138,14 @@ impl ReferenceRun {
 
 impl Reference {
     /// What should be in flight, in short: `model step.attempt` or `tool step/index#start`.
-    pub fn wants(&self) -> Vec<String> {
+    pub fn wants(&self, lacks: impl Fn(&ToolName) -> bool) -> Vec<String> {
         let Some(run) = self.run.as_ref().filter(|run| run.cancel.is_none()) else { return Vec::new() };
         if run.calling {
             return vec![format!("model {}.{}", run.attempt.step, run.attempt.attempt)];
         }
         let step = run.attempt.step;
-        let all = || run.calls.iter().enumerate();
+        // What no tool is here for, another process has in hand.
+        let all = || run.calls.iter().enumerate().filter(|(_, call)| !lacks(&call.call.name));
         let running = all().filter(|(_, call)| call.doing == Doing::Running);
         let running = running.map(|(index, call)| format!("tool {step}/{index}#{}", call.starts));
         let looks = all().filter_map(|(index, call)| match call.doing {

@@ -31,7 +31,8 @@ fn check(seed: u64) -> Option<(u32, bool)> {
     );
     // What a budget has no room for depends on what is started when.
     let refused = !crashed.refused.is_empty() || !calm.refused.is_empty();
-    let certain = crashed.reference.doubts == 0 && !given_up && !refused;
+    // What a run that fails has said ends with its last reply, also where that is judged later.
+    let certain = crashed.reference.doubts == 0 && !given_up && !refused && !crashed.judges_late;
     // After a failed run what waited stays: when a message came then matters.
     let failed = calm.reference.ended.iter().position(|(_, status, _)| *status != RunStatus::Done);
     if certain && let Some(failed) = failed {

@@ -173,6 +173,7 @@ pub fn policy(seed: u64, tale: Tale) -> Policy {
         id: "g1".into(),
         tool: GRANTED.into(),
         server: None,
+        schema: None,
         arguments: Vec::new(),
         remaining,
         expires_at: None,

@@ -312,9 +312,7 @@ impl Stage {
         if let Some((tool, most)) = option(words, "most").and_then(|most| most.split_once(':')) {
             limits.max_calls.insert(tool.into(), most.parse().unwrap());
         }
-        if let Some(how) = option(words, "at_limit") {
-            self.options.at_limit = Some(json(how));
-        }
+        self.options.at_limit = option(words, "at_limit").map(json).or(self.options.at_limit);
         if let Some(seconds) = number(words, "timeout") {
             limits.run_timeout_ms = seconds * 1000;
         }
@@ -348,6 +346,7 @@ impl Stage {
                 id: words[1].clone(),
                 tool: words[2].as_str().into(),
                 server: None,
+                schema: None,
                 arguments: when().into_iter().collect(),
                 remaining: number(words, "count").map(|count| count as u32),
                 expires_at: number(words, "until").map(after),

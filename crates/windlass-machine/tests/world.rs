@@ -3,6 +3,8 @@
 //! The driver here keeps the contract of the crate's manual and nothing else: decide, append, apply, act.
 
 mod check;
+mod lack;
+mod store;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -34,7 +36,7 @@ pub struct World {
     /// Inputs from outside: they outlive a process until an append has consumed them.
     pub outside: VecDeque<Input>,
     pub machine: Machine,
-    mail: VecDeque<Input>,
+    pub mail: VecDeque<Input>,
     flying: Vec<Command>,
     stopping: bool,
     dispatched: HashMap<EffectId, u32>,
@@ -54,6 +56,8 @@ pub struct World {
     last_request: Option<(RunId, ModelRequest)>,
     given_up: bool,
     moved: bool,
+    /// Whether a call was judged by a later process than the one to which its reply came.
+    pub judges_late: bool,
 }
 
 /// What a tool says in the end, whoever tells it.
@@ -123,6 +127,7 @@ impl World {
             last_request: None,
             given_up: false,
             moved: false,
+            judges_late: false,
         }
     }
 
@@ -175,6 +180,7 @@ impl World {
                 assert_eq!(self.machine, copy, "handle changes nothing");
             }
             self.check_mode(&input, decided.as_deref().unwrap_or_default());
+            self.check_lacks(&self.machine, decided.as_deref().unwrap_or_default());
             for event in decided.into_iter().flatten() {
                 self.machine.apply(&event);
                 batch.push(event);
@@ -210,7 +216,8 @@ impl World {
         self.outside.drain(..outside);
         if unknown {
             // The append happened although the call failed: the journal says so.
-            let restored = fold(&self.journal);
+            let mut restored = fold(&self.journal);
+            restored.lack(self.lacked());
             assert_eq!(restored, self.machine, "state is the fold of the journal");
             self.machine = restored;
         }
@@ -222,31 +229,6 @@ impl World {
         self.check();
         self.act(&batch);
         true
-    }
-
-    /// The store counts a grant's use in the append that records it; somebody may have revoked it by now.
-    fn use_grant(&mut self, id: &str) {
-        for grant in self.policy.grants.iter_mut().filter(|grant| grant.id == id) {
-            grant.remaining = grant.remaining.map(|count| count.saturating_sub(1));
-        }
-    }
-
-    /// A budget that has no room for a step once; in a wild tale now and then.
-    fn refusal(&mut self, batch: &[Event]) -> Option<Input> {
-        let (run, attempt) = batch.iter().find_map(|event| match event.fact {
-            Fact::StepStarted { attempt, .. } => Some((event.run.clone()?, attempt)),
-            _ => None, // tidy: nothing else draws on a budget
-        })?;
-        let place = u64::from(attempt.step) << 32 | u64::from(attempt.attempt);
-        let first = attempt.attempt == 1 || self.tale == Tale::Wild;
-        let tight = fixture::dice(&[self.seed, hash(run.as_str()), place]).one_in(40) && first;
-        let again = self.tale == Tale::Wild && self.dice.one_in(40);
-        if !(tight && self.refused.insert((run, attempt)) || again) {
-            return None;
-        }
-        let approvers = fixture::approvers(if self.dice.one_in(2) { &["role:ops"] } else { &[] });
-        let refused = Refused { taken: 90, wanted: 20, approvers };
-        Some(Input::LimitRefused { limit: "day.cost".into(), figure: 100, refused, message: None })
     }
 
     fn is_lost(&self, command: &Command) -> bool {
@@ -342,6 +324,7 @@ impl World {
         self.flying.clear();
         let lost = |command| Input::Lost { command, view: View::default() };
         self.mail = self.machine.unfinished().into_iter().map(lost).collect();
+        self.lack();
     }
 
     /// Something in flight comes to an end.
@@ -413,7 +396,15 @@ impl World {
         // Some tools keep something: who has written last.
         let keeps = fixture::dice(&[self.seed, hash(effect.as_str()), 200]).one_in(3);
         let kept = || Box::new(Kept { name: "tasks".into(), value: effect.to_string().into() });
-        Input::ToolReturned { call, content, error: false, duration_ms: 3, kept: keeps.then(kept), offloaded }
+        Input::ToolReturned {
+            call,
+            content,
+            error: false,
+            unavailable: false,
+            duration_ms: 3,
+            kept: keeps.then(kept),
+            offloaded,
+        }
     }
 
     /// Whether a tool asks something before it does anything; one that was replied to may ask once more.
@@ -453,9 +444,12 @@ impl World {
             failed.partial = self.dice.one_in(3).then(|| "partial".into());
             return Input::ModelFailed(Box::new(failed));
         }
-        let input = self.model_says(&run, attempt);
-        if let Input::ModelReplied(replied) = &input {
+        let mut input = self.model_says(&run, attempt);
+        if let Input::ModelReplied(replied) = &mut input {
             self.known.entry((run, attempt.step)).or_insert_with(|| replied.view.calls.clone());
+            let message = Message { role: Role::Assistant, blocks: replied.blocks.clone() };
+            let names = message.calls().map(|call| call.name.clone());
+            replied.view.calls = self.seen(std::mem::take(&mut replied.view.calls), names);
         }
         input
     }
@@ -465,6 +459,9 @@ impl World {
         if let Some(deadline) = self.machine.deadline() {
             self.now = self.now.max(deadline.0 + 20);
             self.mail.push_back(Input::Tick);
+            return true;
+        }
+        if self.find_tools() {
             return true;
         }
         if self.tale == Tale::Wild && self.dice.one_in(10) {

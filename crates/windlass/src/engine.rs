@@ -224,8 +224,16 @@ impl Engine {
         blobs.keep(&self.deps, "application/json", tools.tokens, bytes).await.map(Some)
     }
 
+    /// Whether a thread was left to other processes just now, because its calls wait for tools that this one lacks.
+    pub fn leaves(&self, thread: &ThreadId) -> bool {
+        self.deps.own_tools.is_put_by(thread, self.deps.clock.monotonic_ms()) && !self.drives(thread)
+    }
+
     /// Makes sure that somebody drives a thread whose run goes on.
     pub async fn tend(&self, thread: &ThreadId) -> Result<(), EngineError> {
+        if self.leaves(thread) {
+            return Ok(());
+        }
         let view = self.thread(thread).await?.view;
         let is_due = || view.deadline.is_some_and(|at| at <= self.deps.clock.now());
         match view.status {

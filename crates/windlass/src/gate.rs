@@ -161,8 +161,10 @@ impl Engine {
         let GrantDraft { user, tool, arguments, count, expires_at, by } = draft;
         let id = self.fresh("grt");
         let known = self.deps.tools.now();
-        let server = known.registry.known(&tool).and_then(|known| known.tool.server().map(str::to_owned));
-        (user, Grant { id, tool, server, arguments, remaining: count, expires_at, by })
+        let known = known.registry.known(&tool).filter(|known| known.tool.server().is_some());
+        let server = known.and_then(|known| known.tool.server().map(str::to_owned));
+        let schema = known.map(|known| known.schema_digest);
+        (user, Grant { id, tool, server, schema, arguments, remaining: count, expires_at, by })
     }
 
     /// The grants for a user's runs, or all.

@@ -24,6 +24,8 @@ pub struct OfferedTool {
     pub group: Option<String>,
     /// The toolset that has to be loaded before a model can call it; none for one that every request carries.
     pub toolset: Option<String>,
+    /// Why its calls can do nothing at the moment, where they cannot.
+    pub unavailable: Option<String>,
     /// Whether it can tell beforehand what a call would do.
     pub previews: bool,
     /// Estimated tokens that its shape takes in a request.
@@ -84,6 +86,7 @@ fn listed(tools: &Offered) -> Vec<OfferedTool> {
             group: tools.shelf.group(spec.name.as_str()).map(str::to_owned),
             tokens: tokens_of(spec),
             toolset: tools.shelf.get(spec.name.as_str()).map(|shelved| shelved.toolset.clone()),
+            unavailable: registered.tool.unavailable(),
             previews: registered.tool.previews(),
         })
     });

@@ -72,6 +72,10 @@ pub struct Meta {
     /// What it waits for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interrupts: Vec<OpenInterrupt>,
+    /// Tools that it lacks: those that its calls wait for, because they are its own and no process that has them drives
+    /// it; and, once it has ended, those whose calls found them missing. (LM-B4)
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub capabilities_missing: Vec<String>,
     /// Whether it was stopped by a person or program.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cancelled: bool,

@@ -2,10 +2,12 @@
 //!
 //! Nothing here drives or changes anything, and nothing of it is stored.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_machine::{
-    Event, Fact, InterruptKind, Message, Output, Phase, Run, RunId, RunStatus, Seq, ThreadId, Totals,
+    Event, Fact, InterruptKind, Machine, Message, Outcome as Became, Output, Phase, Run, RunId, RunStatus,
+    Seq, ThreadId, Totals,
 };
 
 use crate::engine::Engine;
@@ -87,7 +89,7 @@ impl Engine {
     }
 
     async fn ended(&self, row: RunRow, status: RunStatus) -> Result<Outcome, EngineError> {
-        let (end, text) = self.end_of(&row).await?;
+        let (end, text, lacked) = self.end_of(&row).await?;
         let Fact::RunFinished { error, fallback, totals, .. } = end.fact else {
             let why = format!("run `{}` has no end in its journal", row.view.run);
             return Err(StoreError::Corrupt { why }.into());
@@ -106,6 +108,7 @@ impl Engine {
         meta.output.clone_from(&text);
         meta.model_fallback = fallback;
         meta.cancelled = status == Status::Cancelled;
+        meta.capabilities_missing = lacked;
         let data = text.filter(|_| status == Status::Done);
         let run_id = row.view.run;
         Ok(Outcome { run_id, status, data, meta, errors: errors.collect(), timestamp: self.deps.clock.now() })
@@ -118,14 +121,28 @@ impl Engine {
         };
         let now = self.deps.clock.now();
         // A run that sleeps needs nobody.
-        let waits = run.waiting_since.is_some() && !run.is_sleeping();
+        let missing = self.missing_tools(&row.thread, &machine).await?;
+        let waits = run.waiting_since.is_some() && !run.is_sleeping() || !missing.is_empty();
         let status = if waits { Status::Paused } else { Status::Running };
         let interrupts = self.asked(run).await?;
         let mut meta = meta(&row, &run.totals, now.since(run.started_at));
         let first = interrupts.first().filter(|_| status == Status::Paused);
-        let data = first.and_then(OpenInterrupt::to_review);
+        let data = first.and_then(OpenInterrupt::to_review).or_else(|| waits_for(&missing));
+        meta.capabilities_missing = missing;
         meta.interrupts = interrupts;
         Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
+    }
+
+    /// The tools that a run's calls wait for, where nobody who has them drives its thread.
+    async fn missing_tools(&self, thread: &ThreadId, machine: &Machine) -> Result<Vec<String>, EngineError> {
+        let mut machine = machine.clone();
+        machine.lack(self.deps.lacking(machine.state()).await);
+        let missing: Vec<String> = machine.missing().into_iter().map(ToString::to_string).collect();
+        let unattended = self.deps.journal.unattended();
+        if missing.is_empty() || self.drives(thread) || !unattended.await?.contains(thread) {
+            return Ok(Vec::new());
+        }
+        Ok(missing)
     }
 
     /// A run that the fold does not know as active: it has ended since its row was read, or not begun.
@@ -140,10 +157,11 @@ impl Engine {
         Ok(Outcome { run_id: row.view.run, status, data: None, meta, errors: Vec::new(), timestamp })
     }
 
-    /// The event that ended a run, and the text that belongs to its end.
-    async fn end_of(&self, row: &RunRow) -> Result<(Event, Option<String>), EngineError> {
+    /// The event that ended a run, the text that belongs to its end, and the tools that it lacked.
+    async fn end_of(&self, row: &RunRow) -> Result<(Event, Option<String>, Vec<String>), EngineError> {
         let mut after = Seq(row.view.from.0.saturating_sub(1));
         let mut replies: Vec<(u32, Arc<Message>)> = Vec::new();
+        let mut lacked = BTreeSet::new();
         loop {
             let page = self.deps.journal.read(&row.thread, after, PAGE).await?;
             let Some(last) = page.last() else {
@@ -159,9 +177,15 @@ impl Engine {
                     Fact::StepReplied { attempt, message, .. } => {
                         replies.push((attempt.step, message.clone()))
                     }
+                    Fact::ToolFinished { call, outcome: Became::Unavailable, .. } => {
+                        let mut of_step = replies.iter().filter(|(step, _)| *step == call.step);
+                        let asked =
+                            of_step.next_back().and_then(|(_, reply)| reply.calls().nth(call.index as usize));
+                        lacked.extend(asked.map(|asked| asked.name.to_string()));
+                    }
                     Fact::RunFinished { output, .. } => {
                         let text = self.said(output, &replies).await?;
-                        return Ok((event, text));
+                        return Ok((event, text, lacked.into_iter().collect()));
                     }
                     _ => {} // tidy: the other kinds say nothing of the end
                 }
@@ -209,8 +233,15 @@ fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
         output: None,
         model_fallback: false,
         interrupts: Vec::new(),
+        capabilities_missing: Vec::new(),
         cancelled: false,
     }
+}
+
+/// What a run waits for that lacks tools of its own.
+fn waits_for(missing: &[String]) -> Option<String> {
+    let names = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    (!missing.is_empty()).then(|| format!("The run waits for a process that has its own tools: {names}"))
 }
 
 #[cfg(all(test, feature = "testing"))]

@@ -8,7 +8,7 @@ use windlass_machine::{Fact, InputId, ModelName, Queued, RunId, Seq, State, Tota
 use crate::drive::watch::Update;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Status};
 use crate::port::journal::{Recorded, RunRow, RunView, ThreadQuery, ThreadStatus};
 
 /// How often a waiter makes sure that the run is driven.
@@ -19,8 +19,8 @@ const TEND_EVERY_MS: u64 = 1_000;
 const THREADS: usize = 256;
 
 impl Engine {
-    /// Waits until a run has ended or waits for a person. Where the process that drives it dies meanwhile, this one
-    /// takes over.
+    /// Waits until a run has ended, or waits for a person or for a tool of its own that this process lacks. Where the
+    /// process that drives it dies meanwhile, this one takes over.
     ///
     /// A run that is still queued is waited for from there on: until its turn has come and it has ended. A message
     /// that the active run took in, because it was to steer it, ends with that run. Where the thread comes to rest
@@ -37,6 +37,12 @@ impl Engine {
                 update = updates.next() => update,
                 () = clock.sleep_ms(TEND_EVERY_MS) => {
                     self.tend(&row.thread).await?;
+                    if active && self.leaves(&row.thread) {
+                        let outcome = self.status(&run).await?;
+                        if outcome.status == Status::Paused {
+                            return Ok(outcome);
+                        }
+                    }
                     continue;
                 }
             };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use windlass::machine::{Fact, InterruptId, Queued, RunId, Seq, State, ThreadId, Waiting};
 use windlass::port::journal::{Recorded, ThreadStatus};
-use windlass::{AgentConfig, EngineError, Outcome, Update};
+use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
 
 use crate::console::{Console, first_line, shown};
 use crate::keyboard::{Keyboard, Typed};
@@ -157,7 +157,7 @@ impl<'a> Follow<'a> {
                 _ = tend.tick() => {
                     // Where the process that drives the run dies, this one takes over.
                     self.place.engine.tend(&self.thread).await?;
-                    None
+                    self.left().await?
                 }
                 _ = tick.tick() => {
                     if let (Sight::People(live), None) = (&mut self.sight, &self.asking) {
@@ -170,6 +170,16 @@ impl<'a> Follow<'a> {
                 return Ok(end);
             }
         }
+    }
+
+    /// A run that waits for tools which this process does not have is not followed for ever.
+    async fn left(&self) -> anyhow::Result<Option<End>> {
+        if !self.place.engine.leaves(&self.thread) {
+            return Ok(None);
+        }
+        let outcome = self.place.engine.status(&self.run).await?;
+        let lacks = outcome.status == Status::Paused && !outcome.meta.capabilities_missing.is_empty();
+        Ok(lacks.then(|| End::Outcome(Box::new(outcome))))
     }
 
     async fn update(&mut self, update: Update, past: Seq) -> anyhow::Result<Option<End>> {

@@ -110,7 +110,9 @@ fn words(grant: &Grant) -> String {
     });
     let conditions: Vec<String> = conditions.collect();
     let which = if conditions.is_empty() { "any arguments".to_owned() } else { conditions.join(", ") };
-    let line = format!("{}  {:<12}  {count:<12}  {lasts:<10}  {which}", grant.id, grant.tool.as_str());
+    let from =
+        grant.server.as_ref().map(|server| format!(", from the server `{server}`")).unwrap_or_default();
+    let line = format!("{}  {:<12}  {count:<12}  {lasts:<10}  {which}{from}", grant.id, grant.tool.as_str());
     shown_line(&line).into_owned()
 }
 

@@ -90,6 +90,10 @@ struct RunMeta {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>, default = json!([]))]
     interrupts: Vec<Value>,
+    /// Tools that it lacks: its own that its calls wait for, or, once it has ended, those whose calls found them missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(default = json!([]))]
+    capabilities_missing: Vec<String>,
     /// Whether it was stopped by a person or program.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
@@ -159,6 +163,7 @@ impl From<Outcome> for RunOutcome {
                 output: meta.output,
                 model_fallback: meta.model_fallback,
                 interrupts: open.collect(),
+                capabilities_missing: meta.capabilities_missing,
                 cancelled: meta.cancelled,
             },
             errors: errors.into_iter().map(RunError::from).collect(),

@@ -58,6 +58,8 @@ struct Tool {
     toolset: Option<String>,
     /// Whether its toolset has to be loaded before a model can call it; else every request carries it.
     loadable: bool,
+    /// Why its calls can do nothing at the moment: its server is away, for example; null where they can.
+    unavailable: Option<String>,
     /// The modes that have any of its calls.
     modes: Vec<&'static str>,
     /// Estimated tokens that its shape takes in a request.
@@ -133,6 +135,7 @@ impl From<OfferedTool> for Tool {
             server: tool.server,
             loadable: tool.toolset.is_some(),
             toolset: tool.group,
+            unavailable: tool.unavailable,
             modes,
             tokens: tool.tokens,
             tags,

@@ -88,6 +88,7 @@ impl Case {
         policy.judge(&Subject {
             tool: &self.tool,
             server: self.server.as_deref(),
+            schema: None,
             annotations: self.annotations(),
             trust: if self.trusted.unwrap_or(self.server.is_none()) {
                 Trust::Trusted

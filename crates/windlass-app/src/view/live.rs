@@ -256,6 +256,7 @@ impl Live {
             (CallOutcome::Returned, false) => format!("{} {}", paint.green("✓"), seconds(duration_ms)),
             (CallOutcome::Returned, true) => format!("{} {}", paint.red("✗ failed:"), reason()),
             (CallOutcome::Refused, _) => format!("{} {}", paint.red("✗ refused:"), reason()),
+            (CallOutcome::Unavailable, _) => format!("{} {}", paint.red("✗ not available:"), reason()),
             (CallOutcome::Denied, _) => paint.yellow("⊘ denied").into_owned(),
             (CallOutcome::Cancelled, _) => "– not run".to_owned(),
             (CallOutcome::InDoubt, _) => format!("{} {}", paint.yellow("? in doubt:"), reason()),

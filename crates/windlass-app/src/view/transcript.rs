@@ -165,6 +165,7 @@ pub fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
         (CallOutcome::Returned, false) => format!("✓ {}", seconds(duration_ms)),
         (CallOutcome::Returned, true) => format!("✗ failed, {}", seconds(duration_ms)),
         (CallOutcome::Refused, _) => "✗ refused".into(),
+        (CallOutcome::Unavailable, _) => "✗ not available".into(),
         (CallOutcome::Denied, _) => "⊘ denied".into(),
         (CallOutcome::Cancelled, _) => "– not run".into(),
         (CallOutcome::InDoubt, _) => "? in doubt".into(),

@@ -146,6 +146,29 @@ async fn a_trial_call_goes_by_the_rules_and_stands_in_the_audit_log() {
 }
 
 #[tokio::test]
+async fn what_a_trial_call_writes_keeps_to_its_callers_room() {
+    let user = crate::cli::User::new();
+    user.configure("[files]\nmax_total_bytes = 1000\n");
+    let server = Server::start_for(user, &[]);
+    let key = server.key(&[]);
+    let write = async |path: &str, size: usize| {
+        let arguments = json!({"file_path": path, "content": "x".repeat(size)});
+        let body = json!({"arguments": arguments, "approve": true});
+        let ran = server.post("/api/v1/tools/Write/call", &key, &body).await.is(StatusCode::OK).body;
+        let said = ran["content"][0]["data"].as_str().unwrap().to_owned();
+        (ran["error"] == json!(true)).then_some(said)
+    };
+    assert_eq!(write("a.txt", 900).await, None);
+    let refused = write("b.txt", 101).await.unwrap();
+    assert!(refused.contains("900 of 1000 bytes are taken; 101 more do not fit"), "{refused}");
+    let listed = server.get("/api/v1/files", &key).await.is(StatusCode::OK).body;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
+    // What it takes the place of makes room, and what grows smaller always fits.
+    assert_eq!(write("a.txt", 1000).await, None);
+    assert_eq!(write("a.txt", 10).await, None);
+}
+
+#[tokio::test]
 async fn a_run_is_started_in_a_mode_and_the_next_one_goes_on_in_it() {
     let server = Server::start(&[]);
     let key = server.key(&[]);

@@ -25,6 +25,8 @@ pub enum Outcome {
     Returned,
     /// It was never dispatched: unknown tool, bad arguments, or too many calls.
     Refused,
+    /// What carries its tool out was not there: a server that is away, for example. Nothing was done. (LM-B4)
+    Unavailable,
     /// The gate or a person denied it.
     Denied,
     /// The run ended before it was dispatched, or it was stopped and changes nothing.

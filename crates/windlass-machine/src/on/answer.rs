@@ -13,7 +13,7 @@ pub(super) use self::expiry::overdue;
 use super::line::{Overlay, Place};
 use super::{Decision, fits, next, rejudge, tool};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
-use crate::id::{InterruptId, RunId};
+use crate::id::{InterruptId, RunId, ToolName};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, NewGrant, Party, View};
 use crate::message::{Block, Content};
 use crate::policy::Approver;
@@ -270,6 +270,9 @@ fn to_call(
             InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
             Answer::Reply(_) | Answer::Deny { .. },
         ) => {
+            if d.lacks(&call.tool) && matches!(answer, Answer::Reply(_)) {
+                return Err(not_here(&call.tool));
+            }
             if let (InterruptKind::Question(question), Answer::Reply(reply)) = (&asked.kind, answer) {
                 fits_question(question, reply, known(view, index))?;
             }
@@ -348,6 +351,13 @@ fn retry(
         overlay.ask(d, index, judged);
     }
     Ok(())
+}
+
+/// Nobody answers for a tool that cannot check what it would get.
+fn not_here(tool: &ToolName) -> Reject {
+    let what =
+        format!("the tool `{tool}` is the run's own, and this process does not have it; answer where it is");
+    Reject::Stale { what }
 }
 
 fn takes(kind: &InterruptKind) -> &'static str {

@@ -173,6 +173,8 @@ impl<'a> Overlay<'a> {
     /// Judges one call that has not started.
     pub(super) fn admit(&mut self, d: &mut Decision<'_>, index: usize, view: &View) {
         let known = match view.calls.get(index).unwrap_or(&CallView::Unknown) {
+            // It is judged where its tool is.
+            CallView::Unknown if d.lacks(self.seats[index].tool) => return,
             CallView::Unknown => {
                 let error =
                     serde_json::json!({ "error": format!("Unknown tool: {}", self.seats[index].tool) });
@@ -398,16 +400,19 @@ impl<'a> Overlay<'a> {
         if self.seats.iter().all(|seat| seat.place == Place::Done) {
             return next_step(d, self.run, StepMode::Plain, totals);
         }
-        for index in self.startable() {
+        for index in self.startable(d) {
             self.begin(d, index);
         }
     }
 
     /// Starts a call whose place has come, also once more. What was approved beside a preview is looked up again before
     /// each start: another preview is another call. A key keeps the far side from doing it twice, not the world from
-    /// changing.
+    /// changing. One whose tool is not here keeps its place, as it stands.
     pub(super) fn begin(&mut self, d: &mut Decision<'_>, index: usize) {
         let seat = &self.seats[index];
+        if d.lacks(seat.tool) {
+            return;
+        }
         // What the rules let through nobody was shown, also where somebody has said since that it is to be repeated.
         let is_shown = seat.preview.is_some() || seat.starts == 0;
         if seat.approved && seat.previews && is_shown {
@@ -418,7 +423,7 @@ impl<'a> Overlay<'a> {
     }
 
     /// The calls whose place in the line has come.
-    fn startable(&self) -> Vec<usize> {
+    fn startable(&self, d: &Decision<'_>) -> Vec<usize> {
         let serialized = self.run.options.serialized;
         let parallel = if serialized { 1 } else { self.run.agent.limits.max_parallel_calls.max(1) as usize };
         let mut running = 0;
@@ -427,6 +432,8 @@ impl<'a> Overlay<'a> {
             let ready = match seat.place {
                 Place::Done => continue,
                 Place::New | Place::Asking | Place::Previewing { recheck: false } => break,
+                // Its turn has come, and its tool is not here: those behind it wait with it.
+                Place::Ready if d.lacks(seat.tool) => break,
                 Place::Started
                 | Place::Deferred
                 | Place::Reconciling

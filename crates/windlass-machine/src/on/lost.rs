@@ -91,9 +91,13 @@ pub(super) fn repeat(
     let (run, tool, pure) =
         (overlay.run, overlay.seats[index].tool, overlay.seats[index].class == EffectClass::Pure);
     let Some(CallView::Known(known)) = view.calls.get(index) else {
+        if d.lacks(tool) {
+            // It is found lost again where its tool is.
+            return;
+        }
         let text = format!("the tool `{tool}` is no longer available");
         return match pure {
-            true => overlay.close(d, index, Outcome::Refused, text),
+            true => overlay.close(d, index, Outcome::Unavailable, text),
             false => overlay.doubt(d, index, text),
         };
     };
@@ -174,6 +178,7 @@ pub(super) fn look_again(d: &mut Decision<'_>, run: &Run) {
     for (index, call) in line.calls.iter().enumerate() {
         if let CallStatus::Unresolved { attempts, until, retry_at } = call.status
             && retry_at <= d.now
+            && !d.lacks(&call.tool)
         {
             let call = CallKey { step: run.attempt.step, index: index as u32 };
             d.record(Fact::ToolReconciling { call, attempt: attempts + 1, until });

@@ -16,10 +16,12 @@ mod rejudge;
 mod tool;
 mod verdict;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::context::window::Ahead;
-use crate::event::{Answer, Event, Fact, Output, Refused};
+use crate::event::{Answer, Event, Fact, Outcome, Output, Refused};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
 use crate::input::Input;
 use crate::message::{Block, Content, INLINE_MAX_BYTES, Role, ToolResult};
@@ -30,6 +32,8 @@ use crate::state::{CallStatus, POLICY, Phase, Run, State, Streak};
 pub(crate) struct Decision<'a> {
     thread: &'a ThreadId,
     state: &'a State,
+    /// Tools of the active run alone that this process does not have.
+    lacks: &'a BTreeSet<ToolName>,
     now: Timestamp,
     run: Option<RunId>,
     /// The budget that has no room for the first step of the run that this decision starts; not recorded yet.
@@ -39,14 +43,13 @@ pub(crate) struct Decision<'a> {
 
 /// Decides what an input means.
 pub(crate) fn decide(
-    thread: &ThreadId,
-    state: &State,
+    (thread, state, lacks): (&ThreadId, &State, &BTreeSet<ToolName>),
     input: &Input,
     now: Timestamp,
 ) -> Result<Vec<Event>, Reject> {
     let now = now.max(state.at);
     let run = state.run.as_ref().map(|run| run.id.clone());
-    let mut decision = Decision { thread, state, now, run, refused: None, events: Vec::new() };
+    let mut decision = Decision { thread, state, lacks, now, run, refused: None, events: Vec::new() };
     let d = &mut decision;
     match input {
         Input::Message(message) => message::received(d, message),
@@ -62,9 +65,10 @@ pub(crate) fn decide(
         Input::ModelReplied(replied) => model::replied(d, replied),
         Input::ModelFailed(failed) => model::failed(d, failed),
         Input::ModelStopped { attempt, partial } => model::stopped(d, *attempt, partial.as_ref()),
-        Input::ToolReturned { call, content, error, duration_ms, kept, offloaded } => {
+        Input::ToolReturned { call, content, error, unavailable, duration_ms, kept, offloaded } => {
             let beside = (kept.as_deref(), offloaded.as_deref());
-            tool::returned(d, *call, (content, *error, *duration_ms), beside)
+            let outcome = if *unavailable { Outcome::Unavailable } else { Outcome::Returned };
+            tool::returned(d, *call, (content, *error, *duration_ms, outcome), beside)
         }
         Input::ToolStopped { call, reason, view } => tool::stopped(d, *call, reason, view),
         Input::FileChanging { call, change } => tool::changing(d, *call, change),
@@ -113,6 +117,11 @@ fn fits(what: &str, size_bytes: usize) -> Result<(), Reject> {
 impl<'a> Decision<'a> {
     fn record(&mut self, fact: Fact) {
         self.events.push(Event { at: self.now, run: self.run.clone(), fact });
+    }
+
+    /// Whether a tool that is the active run's own is not in this process.
+    fn lacks(&self, tool: &ToolName) -> bool {
+        self.lacks.contains(tool)
     }
 
     fn active(&self) -> Result<&'a Run, Reject> {

@@ -25,6 +25,11 @@ pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> 
             Place::Deferred => call.status.is_due(d.now) && call.view != view.version,
             Place::New | Place::Started | Place::Reconciling | Place::Done => false,
         };
+        // It came where its tool was not.
+        if overlay.seats[index].place == Place::New && index < view.calls.len() {
+            overlay.admit(d, index, view);
+            continue;
+        }
         match view.calls.get(index) {
             Some(CallView::Known(known)) if waits => rejudge(d, &mut overlay, (index, call), (known, view)),
             Some(CallView::Unknown | CallView::Withheld { .. }) if waits => {
@@ -103,6 +108,10 @@ pub(super) fn replied(
     view: &View,
 ) {
     let Some(CallView::Known(known)) = view.calls.get(index) else {
+        if d.lacks(&call.tool) {
+            overlay.seats[index].place = Place::Ready;
+            return;
+        }
         return unavailable(d, overlay, (index, call));
     };
     if let Some(reason) = unfit(known) {
@@ -126,10 +135,10 @@ pub(super) fn replied(
     }
 }
 
-/// A tool that is gone cannot be run.
+/// A tool that is gone cannot be run; one that is the run's own is somewhere else.
 fn gone(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call)) {
     // Another process may have the tool: what is asked stays asked, and nobody can approve it meanwhile.
-    if call.status.asked().is_some() {
+    if call.status.asked().is_some() || d.lacks(&call.tool) {
         return;
     }
     unavailable(d, overlay, (index, call));
@@ -138,7 +147,7 @@ fn gone(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, 
 fn unavailable(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call)) {
     let text = format!("The tool `{}` is no longer available", call.tool);
     let doubtful = overlay.may_have_changed_something(index);
-    let outcome = if doubtful { Outcome::InDoubt } else { Outcome::Refused };
+    let outcome = if doubtful { Outcome::InDoubt } else { Outcome::Unavailable };
     overlay.close(d, index, outcome, text);
 }
 

@@ -34,7 +34,7 @@ fn started<'a>(d: &Decision<'a>, call: CallKey) -> Result<(&'a Run, &'a Line), R
 pub(super) fn returned(
     d: &mut Decision<'_>,
     key: CallKey,
-    (content, error, duration_ms): (&[Block], bool, u64),
+    (content, error, duration_ms, outcome): (&[Block], bool, u64, Outcome),
     (kept, offloaded): (Option<&Kept>, Option<&Offloaded>),
 ) -> Result<(), Reject> {
     let (run, line) = started(d, key)?;
@@ -59,7 +59,7 @@ pub(super) fn returned(
         });
     }
     let content = with_repair(&line.calls[index], content);
-    d.record(Fact::ToolFinished { call: key, outcome: Outcome::Returned, content, error, duration_ms });
+    d.record(Fact::ToolFinished { call: key, outcome, content, error, duration_ms });
     overlay.seats[index].place = Place::Done;
     after(d, run, overlay)
 }

@@ -29,6 +29,7 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
     let subject = Subject {
         tool,
         server: known.server.as_deref(),
+        schema: Some(known.schema),
         annotations: known.annotations,
         trust: known.trust,
         arguments: known.value.as_deref(),

@@ -76,6 +76,9 @@ pub struct Grant {
     /// engine's own, or nobody knew it then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// The digest of the schema that a server's tool had then: a tool that has changed is one that nobody has spoken of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Digest>,
     /// What has to hold of the arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Condition>,
@@ -96,6 +99,8 @@ pub struct Subject<'a> {
     pub tool: &'a ToolName,
     /// The server that the tool comes from; `None` for a tool of the engine.
     pub server: Option<&'a str>,
+    /// Digest of its schema; `None` where that is not known.
+    pub schema: Option<Digest>,
     /// Hints about what the call does.
     pub annotations: Annotations,
     /// Whether they come from somebody who is believed.
@@ -215,6 +220,7 @@ impl Grant {
         let uses = || used.iter().filter(|grant| **grant == self.id).count();
         self.tool == *subject.tool
             && self.server.as_deref().is_none_or(|server| subject.server == Some(server))
+            && self.schema.is_none_or(|schema| subject.schema == Some(schema))
             && self.remaining.is_none_or(|remaining| remaining as usize > uses())
             && self.expires_at.is_none_or(|expires_at| subject.now < expires_at)
             && all_hold(&self.arguments, subject) == Ok(true)

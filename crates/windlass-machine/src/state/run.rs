@@ -161,14 +161,15 @@ impl Run {
         parked.map(|asked| (None, asked)).into_iter().chain(asking)
     }
 
-    /// When an open interrupt, a read or a call that was put off has something to say by the clock.
-    pub fn next_look(&self) -> Option<Timestamp> {
+    /// When an open interrupt has something to say by the clock, or a read or a call that was put off, of a tool that is
+    /// here.
+    pub fn next_look(&self, is_here: impl Fn(&ToolName) -> bool) -> Option<Timestamp> {
         let asked = self.open().filter_map(|(_, asked)| asked.deadline());
         let line = match &self.phase {
             Phase::Calls(line) => line.calls.as_slice(),
             Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => &[],
         };
-        let timers = line.iter().filter_map(|call| match call.status {
+        let timers = line.iter().filter(|call| is_here(&call.tool)).filter_map(|call| match call.status {
             CallStatus::Unresolved { retry_at: at, .. } | CallStatus::Deferred { until: at } => Some(at),
             CallStatus::New
             | CallStatus::Previewing { .. }

@@ -270,6 +270,7 @@ impl Reference {
         let dispatched = call.starts > 0;
         match outcome {
             Outcome::Returned => assert_eq!(call.doing, Doing::Running),
+            Outcome::Unavailable => assert!(!dispatched || call.class == EffectClass::Pure),
             Outcome::Refused | Outcome::Denied | Outcome::Cancelled => {
                 assert!(!dispatched || call.class == EffectClass::Pure, "{outcome:?} of a dispatched call");
             }

@@ -10,6 +10,7 @@ pub(super) fn returned(words: &[String], run: Option<&Run>) -> Input {
         call: key(&words[1], run),
         content: vec![Block::text(words[2].as_str())],
         error: has(words, "error"),
+        unavailable: false,
         duration_ms: 40,
         kept: option(words, "keeps").map(|value| {
             let (name, value) = value.split_once(':').expect("a name and a value");

@@ -24,7 +24,7 @@ impl World {
                 }
             })
             .collect();
-        assert_eq!(wants, self.reference.wants());
+        assert_eq!(wants, self.reference.wants(|tool| self.machine.lacks(tool)));
         let state = self.machine.state();
         assert_eq!(state.at, self.reference.at);
         let waiting = state.queue.iter().map(|waiting| (waiting.id.clone(), waiting.queued.clone()));
@@ -37,6 +37,9 @@ impl World {
         assert_eq!(run.is_sleeping(), expected.is_sleeping());
         let flies = !self.machine.unfinished().is_empty() || !self.machine.wants().is_empty();
         let moves = flies || self.machine.deadline().is_some() || run.is_waiting();
+        // What waits for its tool is taken up by another process, which then judges it.
+        let judges = self.mail.iter().any(|input| matches!(input, Input::Rejudge { .. }));
+        let moves = moves || judges || !self.machine.missing().is_empty();
         assert!(moves, "the run is stuck: {:?}", run.phase);
         if expected.calling && run.cancel.is_none() {
             self.check_request();
@@ -116,12 +119,14 @@ impl World {
             let parked = run.is_waiting() && self.given_up;
             assert!(parked, "{:?}: neither ended nor waiting: {:?} {:?}", self.tale, run.cancel, run.phase);
         }
-        let whole = fold(&self.journal);
+        let mut whole = fold(&self.journal);
+        whole.lack(self.lacked());
         assert_eq!(whole, self.machine, "state is the fold of the journal");
         let cut = self.dice.below(self.journal.len() as u64 + 1) as usize;
         let snapshot = fold(&self.journal[..cut]).snapshot();
         let tail = self.journal[cut..].iter().cloned();
-        let restored = Machine::restore("t".into(), Some(&snapshot), tail).expect("the journal of `t`");
+        let mut restored = Machine::restore("t".into(), Some(&snapshot), tail).expect("the journal of `t`");
+        restored.lack(self.lacked());
         assert_eq!(restored, whole, "a snapshot at {cut} and the tail are the whole");
         if self.seed.is_multiple_of(16) {
             for event in &self.journal {

@@ -3,13 +3,16 @@
 //! It is the only place where things happen. Nothing is shown or started before the append that
 //! records its cause has returned.
 
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
-use windlass_machine::{Command, Input, InputId, Machine, Principal, Seq, ThreadId, Timestamp, View};
+use windlass_machine::{
+    Command, Input, InputId, Machine, Principal, RunId, Seq, ThreadId, Timestamp, ToolName, View,
+};
 
 use super::flight::InFlight;
 use super::policy::PolicyNow;
@@ -53,6 +56,10 @@ pub(super) struct Actor {
     pub refused: Vec<(InputId, String)>,
     /// Position of the newest `step.started`.
     pub step_seq: Seq,
+    /// The run's own tools that are not here.
+    pub lacks: Option<(RunId, BTreeSet<ToolName>)>,
+    /// Whether it has tools of its own, and nothing was decided since they were looked up.
+    pub is_taken_up: bool,
     /// The calls that were last judged again.
     pub rejudged: Vec<Rejudged>,
     /// The policy that counts for whom the run works for.
@@ -280,12 +287,15 @@ impl Actor {
         let due_in_ms = self.machine.due_in_ms(self.now());
         // What waits for people or sleeps is a row: where threads are looked after, it is taken up again when its time
         // has come.
-        let is_row = self.deps.attends
-            && match row::status(self.machine.state()) {
-                ThreadStatus::Waiting => true,
-                ThreadStatus::Sleeping => due_in_ms.is_none_or(|ms| ms > SHORT_SLEEP_MS),
-                ThreadStatus::Idle | ThreadStatus::Running => false,
-            };
+        // What waits for tools is given back at once, so that whoever has them may take it.
+        let lacks = !self.machine.missing().is_empty();
+        let is_row = lacks
+            || self.deps.attends
+                && match row::status(self.machine.state()) {
+                    ThreadStatus::Waiting => true,
+                    ThreadStatus::Sleeping => due_in_ms.is_none_or(|ms| ms > SHORT_SLEEP_MS),
+                    ThreadStatus::Idle | ThreadStatus::Running => false,
+                };
         let is_due = due_in_ms.is_some_and(|ms| ms == 0 || !is_row);
         self.in_flight.is_empty() && !is_due && self.machine.wants().is_empty()
     }
@@ -297,6 +307,9 @@ impl Actor {
             return false;
         }
         self.mailbox.close();
+        if !self.machine.missing().is_empty() {
+            self.deps.own_tools.put_by(&self.thread, self.deps.clock.monotonic_ms());
+        }
         actors.remove(&self.thread);
         true
     }

@@ -196,8 +196,8 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
         }
         Ok(ToolOutput { lost: Some(reason), .. }) => stopped(call, reason),
         Ok(output) => match returned(place, (&work, &sent), output, &mut blobs).await {
-            Ok(Returned { content, error, kept, offloaded }) => {
-                Input::ToolReturned { call, content, error, duration_ms, kept, offloaded }
+            Ok(Returned { content, error, unavailable, kept, offloaded }) => {
+                Input::ToolReturned { call, content, error, unavailable, duration_ms, kept, offloaded }
             }
             Err(error) => stopped(call, unstored(error)),
         },
@@ -246,17 +246,19 @@ async fn returned(
         }
         (Some(_), None) | (None, _) => None,
     };
-    let error = output.error;
+    let (error, unavailable) = (output.error, output.unavailable);
     let answered = Answered { tool: work.tool.as_str(), effect: &work.effect, arguments };
     let (offloaded, first) = offload(place, answered, &mut output, blobs).await?.unzip();
     let rest = blobs.output(&place.deps, output).await?;
-    Ok(Returned { content: first.into_iter().chain(rest).collect(), error, kept, offloaded })
+    let content = first.into_iter().chain(rest).collect();
+    Ok(Returned { content, error, unavailable, kept, offloaded })
 }
 
 /// An answer as it is recorded.
 struct Returned {
     content: Vec<Block>,
     error: bool,
+    unavailable: bool,
     kept: Option<Box<Kept>>,
     offloaded: Option<Box<Offloaded>>,
 }

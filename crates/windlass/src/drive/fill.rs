@@ -269,6 +269,12 @@ impl Deps {
             let more = loaded.specs.iter().filter(|spec| !own.contains(&spec.name));
             tools = tools.iter().chain(more).cloned().collect();
         }
+        // What an administrator has taken out since is shown no more.
+        let offered = self.tools.now();
+        let is_disabled = |spec: &ToolSpec| offered.registry.is_disabled(&spec.name);
+        if tools.iter().any(is_disabled) {
+            tools = tools.iter().filter(|spec| !is_disabled(spec)).cloned().collect();
+        }
         if tools.iter().any(|spec| spec.withheld.contains(&request.mode)) {
             tools = tools.iter().map(|spec| spec.in_mode(request.mode).into_owned()).collect();
         }

@@ -1,14 +1,14 @@
 //! Tools that a single run has beside the engine's: those of a tenant, with the tenant's credentials. (LM-I7)
 //!
 //! They live in this process, because what they hold must not be recorded; the journal knows their names. A process
-//! that takes a run up without them asks the host program for them, and goes on without where that has none: never with
-//! tools of the engine that happen to have the same names.
+//! that takes a run up without them asks the host program for them. Where that has none, their calls wait for a process
+//! that has: they are never made with tools of the engine that happen to have the same names.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_machine::{Digest, Reject, Run, RunId, Seq, ThreadId, ToolName};
+use windlass_machine::{Digest, Reject, Run, RunId, Seq, State, ThreadId, ToolName};
 
 use super::Deps;
 use super::tools::Offered;
@@ -23,11 +23,17 @@ pub(crate) type ToolsOf = dyn Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>
 /// How long tools of a run that the store does not know are kept: its message may still wait for another run's end.
 const KEPT_MS: u64 = 86_400_000;
 
+/// How long a thread whose calls wait for tools is left to other processes, before this one looks again whether it has
+/// them by now.
+const PUT_BY_MS: u64 = 60_000;
+
 /// The tools of runs that have some of their own.
 #[derive(Default)]
 pub(crate) struct OwnTools {
     find: Option<Arc<ToolsOf>>,
     runs: Mutex<HashMap<RunId, Given>>,
+    /// Threads whose calls wait for tools that are not here, and when that was seen last.
+    put_by: Mutex<HashMap<ThreadId, u64>>,
 }
 
 struct Given {
@@ -42,7 +48,21 @@ struct Given {
 
 impl OwnTools {
     pub(crate) fn new(find: Option<Arc<ToolsOf>>) -> Self {
-        Self { find, runs: Mutex::default() }
+        Self { find, ..Self::default() }
+    }
+
+    /// Leaves a thread to processes that have the tools which its calls wait for.
+    pub(super) fn put_by(&self, thread: &ThreadId, now_ms: u64) {
+        // Nothing panics while the lock is held.
+        let mut put_by = self.put_by.lock().unwrap_or_else(PoisonError::into_inner);
+        put_by.retain(|_, at_ms| now_ms.saturating_sub(*at_ms) < PUT_BY_MS);
+        put_by.insert(thread.clone(), now_ms);
+    }
+
+    /// Whether a thread was left to others just now.
+    pub(crate) fn is_put_by(&self, thread: &ThreadId, now_ms: u64) -> bool {
+        let put_by = self.put_by.lock().unwrap_or_else(PoisonError::into_inner);
+        put_by.get(thread).is_some_and(|at_ms| now_ms.saturating_sub(*at_ms) < PUT_BY_MS)
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Given>> {
@@ -148,6 +168,25 @@ impl Deps {
             Ok(Err(why)) => lost(&why),
             Err(_) => lost("finding them crashed"),
         }
+    }
+
+    /// The tools of the active run alone that this process does not have, of those that its model is shown.
+    pub(crate) async fn lacking(&self, state: &State) -> BTreeSet<ToolName> {
+        let (Some(run), Some(thread)) = (&state.run, &state.thread) else { return BTreeSet::new() };
+        if run.options.own_tools.is_empty() {
+            return BTreeSet::new();
+        }
+        let registry = &self.tools_of((&state.workspace, thread), run).registry;
+        // A disabled tool is nowhere.
+        let is_gone = |name: &&ToolName| registry.get(name.as_str()).is_none() && !registry.is_disabled(name);
+        let mut gone: BTreeSet<ToolName> = run.options.own_tools.iter().filter(is_gone).cloned().collect();
+        if !gone.is_empty()
+            && let Ok(shown) = self.catalogue(run.agent.tools.as_ref()).await
+        {
+            // What the run was to do without from its start, no process has.
+            gone.retain(|name| shown.iter().any(|spec| spec.name == *name));
+        }
+        gone
     }
 
     /// Forgets the tools of runs that have ended, wherever they did.

@@ -317,6 +317,8 @@ impl Deps {
             timer: None,
             event_ms: self.clock.monotonic_ms(),
             step_seq: Seq::default(),
+            lacks: None,
+            is_taken_up: false,
             rejudged: Vec::new(),
             policy: None,
             uses_grants: false,
@@ -426,7 +428,10 @@ impl Deps {
         let mut threads = self.journal.waiting_inboxes().await?;
         if attend {
             let unattended = self.journal.unattended().await?;
-            threads.extend(unattended.into_iter().filter(|thread| self.actor(thread).is_none()));
+            let now_ms = self.clock.monotonic_ms();
+            let is_ours =
+                |thread: &ThreadId| self.actor(thread).is_none() && !self.own_tools.is_put_by(thread, now_ms);
+            threads.extend(unattended.into_iter().filter(is_ours));
         }
         Ok(threads)
     }

@@ -68,6 +68,12 @@ impl PolicyNow {
         Some(RecordChange::put(GRANT, &record.key, &record.owner, record.value.clone(), expected))
     }
 
+    /// The same for a run that has tools of its own.
+    pub(crate) fn with_tools(mut self, own: Digest) -> Self {
+        self.version = number(Digest::default().chain(&(self.version, own)));
+        self
+    }
+
     /// Whether it lets more through than without anybody's choice.
     pub(crate) fn is_loosened(&self) -> bool {
         self.policy.auto_run != AutoRun::Ask
@@ -244,7 +250,10 @@ fn bounds(policy: &Policy, now: Timestamp) -> (usize, Option<Timestamp>) {
 
 /// A number that differs where policy, roles or tools do; never 0, which stands for no policy.
 fn version(policy: &Policy, past: usize, roles: &[String], tools: Digest) -> u64 {
-    let digest = policy.digest().chain(&(past, roles, tools));
+    number(policy.digest().chain(&(past, roles, tools)))
+}
+
+fn number(digest: Digest) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&digest.as_bytes()[..8]);
     // Journals are JSON, whose readers may keep numbers as floats.

@@ -2,6 +2,7 @@
 //!
 //! It starts nothing: what follows from a round is compared with what is in flight once it is written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_machine::{
@@ -90,6 +91,7 @@ impl Actor {
         for _ in 0..MAX_ROUNDS {
             match self.try_round(&no_room, &mut letters).await? {
                 None => {
+                    self.is_taken_up = false;
                     self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq, &self.span);
                     return Ok(());
                 }
@@ -118,6 +120,7 @@ impl Actor {
     ) -> Result<Option<Again>, Ended> {
         let mut round = Round { at: self.now(), ..Round::default() };
         self.uses_grants = false;
+        self.know_tools().await;
         round.consumed.extend(self.refused.iter().map(|(id, what)| {
             tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
             (id.clone(), InboxOutcome::Rejected(Reject::Invalid { what: what.clone() }))
@@ -188,6 +191,25 @@ impl Actor {
         Ok(())
     }
 
+    /// Tells the machine which of the run's own tools are not here. They are looked up once for each run, so that none
+    /// turns up in the middle of what was decided without it.
+    async fn know_tools(&mut self) {
+        let state = self.machine.state();
+        let Some(run) = &state.run else {
+            self.machine.lack(BTreeSet::new());
+            return;
+        };
+        let is_known = self.lacks.as_ref().is_some_and(|(of, _)| *of == run.id);
+        if !is_known {
+            self.policy = None;
+            self.is_taken_up = !run.options.own_tools.is_empty();
+            self.lacks = Some((run.id.clone(), self.deps.lacking(state).await));
+        }
+        if let Some((_, lacks)) = &self.lacks {
+            self.machine.lack(lacks.clone());
+        }
+    }
+
     /// Puts into an input what a decision needs to know of the policy, as it is now.
     async fn look_up(&mut self, input: &mut Input) -> Result<(), Ended> {
         let judged = match input {
@@ -240,7 +262,7 @@ impl Actor {
         {
             return Ok(Some(policy.clone()));
         }
-        let user = run.by.clone();
+        let (user, has_own) = (run.by.clone(), !run.options.own_tools.is_empty());
         let mut patience = Patience::new();
         let policy = loop {
             match self.deps.policy_for(&user, &self.thread).await {
@@ -248,11 +270,19 @@ impl Actor {
                 Err(error) => patience.after(&self.deps, error).await.map_err(Ended::Store)?,
             }
         };
+        let state = self.machine.state();
+        let policy = match &state.run {
+            Some(run) if has_own => {
+                policy.with_tools(self.deps.tools_of((&state.workspace, &self.thread), run).digest)
+            }
+            Some(_) | None => policy,
+        };
         self.policy = Some((user, policy.clone()));
         Ok(Some(policy))
     }
 
-    /// A policy that changed since calls were judged counts before any of them starts.
+    /// A policy that changed since calls were judged counts before any of them starts. A run with tools of its own that
+    /// was just taken up may have calls that only waited for them.
     async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
         if waiting(&self.machine, round.at).next().is_none() {
             return Ok(());
@@ -265,7 +295,7 @@ impl Actor {
         let older: Vec<Rejudged> =
             older.map(|(index, call)| Rejudged::of((step, index), call, now)).collect();
         // A rejudgement that changes nothing records nothing: once for each call, as it stands, and policy is enough.
-        if !older.iter().all(|one| self.rejudged.contains(one)) {
+        if self.is_taken_up || !older.iter().all(|one| self.rejudged.contains(one)) {
             self.rejudged = older;
             let view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
             let letter = Letter::plain(Input::Rejudge { view });
@@ -422,16 +452,17 @@ fn waiting(machine: &Machine, now: Timestamp) -> impl Iterator<Item = (usize, &C
         Some(Phase::Calls(line)) => line.calls.as_slice(),
         Some(Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_)) | None => &[],
     };
-    let waits = move |status: &CallStatus| match status {
-        CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready => true,
-        CallStatus::Deferred { .. } => status.is_due(now),
-        CallStatus::New
-        | CallStatus::Started
+    let waits = move |call: &Call| match &call.status {
+        CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready => call.view != 0,
+        CallStatus::Deferred { .. } => call.view != 0 && call.status.is_due(now),
+        // Its reply came where its tool was not.
+        CallStatus::New => true,
+        CallStatus::Started
         | CallStatus::Reconciling { .. }
         | CallStatus::Unresolved { .. }
         | CallStatus::Done => false,
     };
-    calls.iter().enumerate().filter(move |(_, call)| call.view != 0 && waits(&call.status))
+    calls.iter().enumerate().filter(move |(_, call)| waits(call) && !machine.lacks(&call.tool))
 }
 
 fn ends_reply(fact: &Fact) -> bool {

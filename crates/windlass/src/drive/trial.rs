@@ -129,6 +129,7 @@ impl Deps {
         policy.view(Vec::new()).policy.judge(&Subject {
             tool: &registered.spec.name,
             server: registered.tool.server(),
+            schema: Some(registered.schema_digest),
             annotations: conduct.annotations,
             trust,
             arguments,

@@ -34,6 +34,11 @@ pub trait Tool: Send + Sync {
         Conduct { annotations: self.spec().annotations, class: self.effect_class(), added: Vec::new() }
     }
 
+    /// Why its calls can do nothing at the moment: its server is away, for example. For people who list tools.
+    fn unavailable(&self) -> Option<String> {
+        None
+    }
+
     /// What it is about: some modes have nothing of an area.
     fn area(&self) -> Area {
         Area::Work
@@ -271,6 +276,8 @@ pub struct ToolOutput {
     /// Why nobody knows what became of the call: it was sent, and no answer came. What that means is decided by its
     /// effect class, as for a call that was killed.
     pub lost: Option<String>,
+    /// Whether nothing was done, because what carries the tool out is not there; the run then says that it lacked it.
+    pub unavailable: bool,
 }
 
 /// A part of an answer.
@@ -317,6 +324,10 @@ impl ToolOutput {
     /// No answer, and none will come: the call was sent, and what became of it is not known.
     pub fn lost(reason: impl Into<String>) -> Self {
         Self { lost: Some(reason.into()), ..Self::default() }
+    }
+    /// An error, because what carries the tool out is not there: nothing was done.
+    pub fn unavailable(text: impl Into<String>) -> Self {
+        Self { unavailable: true, ..Self::error(text) }
     }
     /// An error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {

@@ -184,6 +184,10 @@ impl Tool for HiddenTool {
         self.from.is_offered(workspace) && self.inner.is_offered(workspace)
     }
 
+    fn unavailable(&self) -> Option<String> {
+        self.inner.unavailable()
+    }
+
     fn checks_arguments(&self) -> bool {
         self.inner.checks_arguments()
     }

@@ -20,6 +20,7 @@ pub mod sandbox;
 #[cfg(target_os = "linux")]
 mod shell;
 pub(crate) mod toolset;
+mod typed;
 pub mod web;
 
 pub(crate) use crash::{crashing_masked, panic_text};
@@ -37,6 +38,7 @@ pub(crate) use registry::check_schema;
 pub use registry::{Adjustment, Registry, RegistryError, key_of};
 pub(crate) use registry::{Registered, ValueCheck, check_values};
 pub use toolset::{SHOWN_TOKENS, Shown, Toolset};
+pub use typed::{ContentKind, Typed, TypedContent};
 
 /// Names of tools that an engine adds by itself, beside those of its registry: they are nobody else's to take.
 pub const ENGINE_NAMES: [&str; 3] = [toolset::SHELF_NAMES[0], toolset::SHELF_NAMES[1], api::API_CALL];

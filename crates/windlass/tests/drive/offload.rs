@@ -81,6 +81,29 @@ async fn a_result_over_the_threshold_is_summed_up_and_fetched() {
     assert_eq!(said(|it| it.offload(SMALL), plain(), "15000").await, "fetched 15000");
 }
 
+// rows: CF-3
+#[tokio::test]
+async fn a_result_is_summed_up_whole_before_it_would_be_cut() {
+    const SIZE: u64 = 150_000;
+    let cut = said(|it| it, RunOptions::default(), "150000").await;
+    let cut: u64 = cut.strip_prefix("saw ").unwrap().parse().unwrap();
+    assert!(cut < SIZE, "without offload it is cut: {cut}");
+    let folder = tempfile::tempdir().unwrap();
+    let engine = stored(folder.path(), &models("150000"), tools()).offload(SMALL).build().await.unwrap();
+    let outcome = engine.run(task("go")).await.unwrap();
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 1_000).await.unwrap();
+    let (payload, summary) = events
+        .iter()
+        .find_map(|it| match &it.event.fact {
+            Fact::ResultOffloaded { payload, summary, .. } => Some((payload, summary)),
+            _ => None,
+        })
+        .unwrap();
+    assert_eq!(payload.size_bytes, SIZE, "what is kept to be fetched is all of it");
+    assert_eq!(engine.blob(&payload.digest).await.unwrap().len() as u64, SIZE);
+    assert!(engine.text(summary).await.unwrap().contains("FetchData with ref="));
+}
+
 // rows: LM-O2, LM-O5
 #[tokio::test]
 async fn what_was_summed_up_is_there_after_a_restart_and_in_its_own_thread_alone() {

@@ -352,6 +352,24 @@ async fn a_run_has_tools_beside_the_engines_or_none_at_all() {
 
 // rows: LM-T19
 #[tokio::test]
+async fn a_tool_that_was_loaded_and_then_disabled_is_shown_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, caller) = (Source::of(k8s()), Caller::default());
+    let load = json!([["load_toolset", {"toolset": "k8s", "include_write_tools": true}]]).to_string();
+    for disabled in [false, true] {
+        let registry = if disabled { Registry::new().disable("k8s_delete") } else { Registry::new() };
+        let engine = with(stored(folder.path(), &caller.models(), registry), &source, Shown::Nothing);
+        let engine = engine.build().await.unwrap();
+        let calls = if disabled { "[]" } else { load.as_str() };
+        engine.run(Task { thread: Some("t".into()), ..task(calls) }).await.unwrap();
+        let shown = caller.shown().pop().unwrap();
+        assert_eq!(shown.contains("k8s_delete"), !disabled, "{shown}");
+        assert!(shown.contains("k8s_get"), "the others stay loaded: {shown}");
+    }
+}
+
+// rows: LM-T19
+#[tokio::test]
 async fn a_disabled_tool_is_had_by_no_way_at_all() {
     let names = ["own", "s17_delete_invoice", "k8s_delete", "ApiCall"];
     let tools = many(50, 100).into_iter().chain(k8s());

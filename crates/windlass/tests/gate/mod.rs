@@ -11,6 +11,7 @@ mod hook;
 mod later;
 mod line;
 mod listing;
+mod missing;
 mod policy;
 mod preview;
 mod question;

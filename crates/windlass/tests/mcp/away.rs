@@ -5,12 +5,17 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::TcpListener;
+use windlass::Status;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::mcp::{Health, Http, HubConfig, McpError, McpHub, McpServer, Timeouts, Transport};
 use windlass::machine::Timestamp;
+use windlass::port::tool::{CallContext, ToolOutput, ToolSource as _};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::{FunctionTool, Registry};
 
 use super::stage::{Said, Stage, Step, listens, modern, tool};
 use super::{at, call, find, hub, hub_of, names, shown, trusted};
+use crate::drive::{Text, memory, task};
 
 async fn stage_on(address: &str) -> Stage {
     let tools = json!([tool("look", json!({ "readOnlyHint": true }))]);
@@ -113,6 +118,8 @@ async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
     let said = shown(&call(&look, json!({})).await);
     assert!(said.starts_with("error: The server `stage` is not available"), "{said}");
     assert!(said.contains("Nothing was done. It is tried again by itself in"), "{said}");
+    // Whoever lists tools sees it as well.
+    assert!(look.unavailable().unwrap().starts_with("its server `stage` is away: "));
     let Health::Unavailable { why, since, retry_at } = hub.server("stage").unwrap().health else { panic!() };
     assert!(!why.is_empty() && retry_at > since, "{why}");
     // It comes back, and whoever asks for it does not wait for the next try.
@@ -120,10 +127,41 @@ async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
     hub.restart("stage").unwrap();
     hub.ready("stage").await.unwrap();
     assert_eq!(shown(&call(&look, json!({})).await), "ok: here", "a tool that was there before serves again");
+    assert_eq!(look.unavailable(), None);
     // Another one that comes under the name of a removed one has none of its tools.
     hub.remove("stage").unwrap();
     hub.put(trusted("stage", "http://127.0.0.1:1/mcp")).unwrap();
     assert_eq!(hub.server("stage").unwrap().tools, []);
+}
+
+// rows: LM-B4
+#[tokio::test]
+async fn a_run_whose_tools_are_away_ends_and_says_which() {
+    let stage = stage_on("127.0.0.1:0").await;
+    let known = hub(trusted("stage", &stage.url)).await.known();
+    let url = stage.url.clone();
+    drop(stage);
+    while listens(&url).await {
+        tokio::task::yield_now().await;
+    }
+    let hub = McpHub::new(HubConfig { known, ..HubConfig::default() });
+    hub.start(vec![trusted("stage", &url)]).await.unwrap();
+    let here =
+        FunctionTool::new("here", "is here", |_: CallContext, _: Text| async { ToolOutput::error("no") });
+    let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap().add(Arc::new(here)).unwrap();
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 => Line::Call(
+            String::new(),
+            vec![("look".into(), "{}".into()), ("here".into(), r#"{"text":"a"}"#.into())],
+        ),
+        _ => Line::Say("without it, then".into()),
+    });
+    let engine = memory(&models, tools).build().await.unwrap();
+    let outcome = engine.run(task("go")).await.unwrap();
+    assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("without it, then")));
+    assert_eq!(outcome.meta.capabilities_missing, ["look"], "what failed otherwise is not missing");
+    let said = serde_json::to_value(&outcome).unwrap();
+    assert_eq!(said["meta"]["capabilitiesMissing"], json!(["look"]));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use windlass::adapter::mcp::{HubConfig, McpHub};
 use windlass::adapter::memory::MemoryStore;
-use windlass::machine::{EffectClass, InterruptKind, Party, Rule, Verdict};
+use windlass::machine::{AutoRun, EffectClass, InterruptKind, Party, Rule, Verdict};
 use windlass::port::tool::ToolSource;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{Adjustment, Registry};
@@ -101,8 +101,45 @@ async fn a_grant_for_a_servers_tool_names_the_server() {
         expires_at: None,
         by: "ann".into(),
     };
-    assert_eq!(engine.grant(draft("buy")).await.unwrap().server.as_deref(), Some("shop"));
-    assert_eq!(engine.grant(draft("unknown")).await.unwrap().server, None);
+    let given = engine.grant(draft("buy")).await.unwrap();
+    assert_eq!((given.server.as_deref(), given.schema.is_some()), (Some("shop"), true));
+    let given = engine.grant(draft("unknown")).await.unwrap();
+    assert_eq!((given.server, given.schema), (None, None));
+}
+
+#[tokio::test]
+async fn a_grant_for_a_servers_tool_counts_no_more_once_the_tool_has_changed() {
+    let store = MemoryStore::new(Arc::new(windlass::adapter::clock::SystemClock::new()));
+    for (changed, wanted) in [(false, Status::Done), (true, Status::Paused)] {
+        let stage = Stage::start(move |asked| {
+            let mut sell = tool("sell", json!({}));
+            if changed {
+                sell["inputSchema"] =
+                    json!({ "type": "object", "properties": { "to": { "type": "string" } } });
+            }
+            modern(asked, &json!([sell])).unwrap_or_else(|| asked.text("sold"))
+        })
+        .await;
+        let models = ScriptedModels::new(|call| match results(call) {
+            0 => Line::tool("sell", "{}"),
+            _ => Line::Say("done".into()),
+        });
+        let hub = McpHub::new(HubConfig::default());
+        hub.start(vec![trusted("shop", &stage.url)]).await.unwrap();
+        hub.ready("shop").await.unwrap();
+        let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+        let ports = Arc::new(store.clone());
+        let engine = memory(&models, tools).ports(ports.clone(), ports.clone(), ports).auto_run(AutoRun::Ask);
+        let engine = engine.build().await.unwrap();
+        if !changed {
+            let (user, tool, arguments) = (task("go").by, "sell".into(), Vec::new());
+            let by = user.clone();
+            let draft = GrantDraft { user, tool, arguments, count: None, expires_at: None, by };
+            engine.grant(draft).await.unwrap();
+        }
+        let outcome = engine.run(task("go")).await.unwrap();
+        assert_eq!(outcome.status, wanted, "{outcome:?}");
+    }
 }
 
 #[tokio::test]

@@ -257,7 +257,8 @@ async fn a_list_without_end_is_not_followed_and_one_that_hangs_is_let_go_of() {
     let hub = hub_of(&stage).await;
     let (list, context) = (find(&hub, "ListMcpResources"), context());
     let cancel = context.cancel.clone();
-    let listing = tokio::spawn(async move { shown(&called(&list, context, json!({})).await) });
+    let listing =
+        tokio::spawn(async move { shown(&called(&list, context, json!({ "server": "stage" })).await) });
     stage.until("resources/list", 1).await;
     cancel.cancel();
     let said = tokio::time::timeout(Duration::from_secs(20), listing).await.expect("it waits on").unwrap();
@@ -297,7 +298,12 @@ async fn resources_are_listed_read_and_may_ask_as_well() {
     .await;
     let hub = hub(trusted("stage", &stage.url)).await;
     let (list, read) = (find(&hub, "ListMcpResources"), find(&hub, "ReadMcpResource"));
-    let listed = shown(&call(&list, json!({})).await);
+    // Without a name no server is asked: rules for servers hold for calls that name one.
+    let before = stage.asked("resources/list").len();
+    let servers = json!({ "servers": ["stage"], "hint": "call again with one of these as `server`" });
+    assert_eq!(shown(&call(&list, json!({})).await), format!("ok: {servers}"));
+    assert_eq!(stage.asked("resources/list").len(), before);
+    let listed = shown(&call(&list, json!({ "server": "stage" })).await);
     let wanted = json!({ "resources": [
         { "server": "stage", "uri": "note://1", "name": "note 1", "media_type": "text/plain", "size_bytes": 5 },
         { "server": "stage", "uri": "note://2", "name": "note 2", "media_type": "text/plain", "size_bytes": 5 },

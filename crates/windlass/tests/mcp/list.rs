@@ -197,6 +197,32 @@ async fn names_of_tools_that_the_engine_adds_by_itself_are_not_a_servers_to_take
 }
 
 #[tokio::test]
+async fn whoever_is_first_in_the_configuration_has_the_first_choice_of_names() {
+    let tools = json!([tool("list", json!({}))]);
+    let quick = tools.clone();
+    let quick = Stage::start(move |asked| modern(asked, &quick).unwrap_or(Said::Status(404))).await;
+    let go = Arc::new(tokio::sync::Notify::new());
+    let held = go.clone();
+    // It answers once it is let go.
+    let slow = Stage::start(move |asked| match (asked.rpc(), modern(asked, &tools)) {
+        ("server/discover", Some(Said::Json(_, body))) => {
+            Said::Stream(vec![Step::Until(held.clone()), Step::Event(body)])
+        }
+        (_, said) => said.unwrap_or(Said::Status(404)),
+    })
+    .await;
+    let hub = McpHub::new(HubConfig::default());
+    hub.start(vec![trusted("slow", &slow.url), trusted("quick", &quick.url)]).await.unwrap();
+    hub.ready("quick").await.unwrap();
+    let is_given = |name: &String| name == "list" || name == "quick__list";
+    assert!(!names(&hub).iter().any(is_given), "its names are not given away: {:?}", names(&hub));
+    go.notify_one();
+    hub.ready("slow").await.unwrap();
+    let given = |server: &str| hub.server(server).unwrap().tools[0].name.clone();
+    assert_eq!((given("slow").as_str(), given("quick").as_str()), ("list", "quick__list"));
+}
+
+#[tokio::test]
 async fn a_name_stays_with_the_server_that_had_it_whichever_is_there_first() {
     let tools = json!([tool("list", json!({}))]);
     let stage = Stage::start(move |asked| modern(asked, &tools).unwrap_or(Said::Status(404))).await;

@@ -2,7 +2,7 @@
 //!
 //! What the rules say by now counts as well as what they said when the question was opened.
 
-use super::{close, known, named, one_of};
+use super::{close, known, named, not_here, one_of};
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
 use crate::id::InterruptId;
 use crate::input::{Arguments, Party, View};
@@ -32,6 +32,10 @@ pub(super) fn judged(
     view: &View,
 ) -> Result<verdict::Judged, Reject> {
     let Some(known) = known(view, index) else {
+        let tool = overlay.seats[index].tool;
+        if d.lacks(tool) {
+            return Err(not_here(tool));
+        }
         return Err(Reject::Closed { what: "the tool is not available by now; the call's approval".into() });
     };
     let judged = verdict::judge(d, run, overlay.seats[index].tool, known, view);

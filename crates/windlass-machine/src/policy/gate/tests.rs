@@ -17,6 +17,7 @@ pub fn subject() -> Subject<'static> {
     Subject {
         tool: &TOOL,
         server: None,
+        schema: None,
         annotations: Annotations::default(),
         trust: Trust::Trusted,
         arguments: Some(&EMPTY),
@@ -143,6 +144,7 @@ fn a_grant_lets_through_what_would_be_asked_about() {
         id: id.into(),
         tool: "Write".into(),
         server: None,
+        schema: None,
         arguments: Vec::new(),
         remaining: None,
         expires_at: None,
@@ -160,6 +162,8 @@ fn a_grant_lets_through_what_would_be_asked_about() {
         (bound, None, "Ask by annotations"),
         (Grant { tool: "Other".into(), ..grant("g") }, Some(&inside), "Ask by annotations"),
         (Grant { server: Some("docs".into()), ..grant("g") }, Some(&inside), "Ask by annotations"),
+        (Grant { schema: Some(Digest::of(b"now")), ..grant("g") }, Some(&inside), "Allow by grant g"),
+        (Grant { schema: Some(Digest::of(b"then")), ..grant("g") }, Some(&inside), "Ask by annotations"),
         (Grant { remaining: Some(1), ..grant("g") }, Some(&inside), "Allow by grant g"),
         (Grant { remaining: Some(0), ..grant("g") }, Some(&inside), "Ask by annotations"),
         (Grant { expires_at: Some(Timestamp(1_001)), ..grant("g") }, None, "Allow by grant g"),
@@ -167,7 +171,7 @@ fn a_grant_lets_through_what_would_be_asked_about() {
     ];
     for (grant, arguments, wanted) in cases {
         let annotations = Annotations { destructive_hint: true, ..Annotations::default() };
-        let call = Subject { arguments, annotations, ..subject() };
+        let call = Subject { arguments, annotations, schema: Some(Digest::of(b"now")), ..subject() };
         let policy = Policy { grants: vec![grant.clone()], ..Policy::default() };
         assert_eq!(judged(&policy, &call), wanted, "{grant:?}");
         assert_eq!(policy.judge(&call).grant.is_some(), wanted.starts_with("Allow"));
@@ -217,6 +221,7 @@ fn a_digest_is_of_everything() {
         id: "g".into(),
         tool: "Write".into(),
         server: None,
+        schema: None,
         arguments: Vec::new(),
         remaining: Some(2),
         expires_at: None,
@@ -245,6 +250,7 @@ fn a_grant_for_a_servers_tool_is_none_for_another_servers() {
         id: "g".into(),
         tool: "Write".into(),
         server: Some("docs".into()),
+        schema: None,
         arguments: Vec::new(),
         remaining: None,
         expires_at: None,

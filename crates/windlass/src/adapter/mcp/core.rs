@@ -275,7 +275,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
             Ended::Stopped => return,
             Ended::Broken(why) => why,
             Ended::SignIn => {
-                wait_for_sign_in(core, signed_in).await;
+                wait_for_sign_in(core, signed_in, relist).await;
                 continue;
             }
             Ended::Restart => {
@@ -292,6 +292,8 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
         core.log.push(&format!("[windlass] not available, tried again in {pause_ms} ms: {why}"));
         let retry_at = Timestamp(now.0 + pause_ms);
         core.link.send_replace(Link::Down { why, since, retry_at, attempts });
+        // Those that came after it may have waited for its choice of names.
+        relist(core);
         tokio::select! {
             () = core.stop.cancelled() => return,
             () = core.clock.sleep_ms(pause_ms) => {}
@@ -321,11 +323,12 @@ fn pause_ms(attempts: u32, dice: u64) -> u64 {
 }
 
 /// Waits until somebody has signed in, or asks for another try. `finished` was taken before the server said no.
-async fn wait_for_sign_in(core: &Core, finished: Option<watch::Receiver<u64>>) {
+async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64>>, relist: &Relist) {
     if finished.as_ref().is_some_and(|finished| finished.has_changed().unwrap_or(false)) {
         return;
     }
     core.link.send_replace(Link::SignIn { since: core.clock.now() });
+    relist(core);
     core.log.push("[windlass] somebody has to sign in");
     tracing::info!(server = core.config.name, "somebody has to sign in at a tool server");
     let Some(mut finished) = finished else {
@@ -377,6 +380,7 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     let mut ttl = learn(core, &connection, listed, relist);
     let since = core.clock.now();
     core.link.send_replace(Link::Up { connection: connection.clone(), since });
+    relist(core);
     tracing::info!(server = core.config.name, "a tool server is ready");
     core.log.push(&format!("[windlass] connected, revision {}", connection.info.protocol_version));
     let stopper = service.cancellation_token();

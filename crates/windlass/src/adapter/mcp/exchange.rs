@@ -266,7 +266,7 @@ impl Exchange<'_> {
                 self.server()
             )),
             Link::Starting | Link::Down { .. } | Link::Up { .. } if goes_on => next.put_off(),
-            other => ToolOutput::error(away(self.core, &other)),
+            other => ToolOutput::unavailable(away(self.core, &other)),
         })
     }
 

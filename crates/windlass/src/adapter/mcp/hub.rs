@@ -3,19 +3,20 @@
 //! It holds no connection itself: each server has a task of its own.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::config::{McpServer, Transport};
+use super::config::{McpServer, Prefix, Transport};
 use super::core::{Core, Link, REQUIRED_ATTEMPTS, Relist, supervise};
 use super::error::McpError;
 use super::health::{ListedTool, ServerStatus};
 use super::http::way_to;
 use super::known::{KnownServer, KnownTool};
+use super::list::RemoteTool;
 use super::mask::Masks;
 use super::name::Names;
 use super::oauth::{MemoryTokens, SignIn, SignInPage, SignInReturn, TokenStore};
@@ -79,6 +80,8 @@ pub(super) struct Shared {
     resource_tools: [(String, Arc<dyn Tool>); 2],
     version: watch::Sender<u64>,
     order: AtomicU64,
+    /// Whether nobody waits any more for servers that have not answered yet.
+    is_settled: AtomicBool,
     /// The tasks of servers that were replaced or taken out, and may still be ending.
     leaving: Mutex<Vec<JoinHandle<()>>>,
     depths: Arc<Depths>,
@@ -115,6 +118,7 @@ impl McpHub {
             resource_tools: ResourceTools::of(me.clone()),
             version: watch::Sender::new(0),
             order: AtomicU64::new(0),
+            is_settled: AtomicBool::new(false),
             leaving: Mutex::default(),
             depths: Arc::default(),
             me: me.clone(),
@@ -243,6 +247,9 @@ impl McpHub {
             () = all => {}
             () = self.shared.config.clock.sleep_ms(within_ms) => {}
         }
+        // Those that have answered get their names now, whoever is still silent.
+        self.shared.is_settled.store(true, Ordering::Relaxed);
+        self.shared.rebuild();
     }
 
     /// How every server is, by name.
@@ -302,8 +309,11 @@ impl McpHub {
         let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
         let known = cores.iter().map(|core| {
             let tools = core.known().listed.tools.clone();
-            let given = |tool: &super::list::RemoteTool| self.shared.name_of(core, &tool.name);
-            let tools = tools.into_iter().map(|tool| KnownTool { given: given(&tool), tool }).collect();
+            let named = |tool: RemoteTool| {
+                let given = self.shared.names().given(&core.config.name, &tool.name)?;
+                Some(KnownTool { given, tool })
+            };
+            let tools = tools.into_iter().filter_map(named).collect();
             KnownServer { server: core.config.name.clone(), tools }
         });
         known.collect()
@@ -335,6 +345,11 @@ impl McpHub {
             let _ = task.await;
         }
     }
+}
+
+/// Whether nobody knows a server's tools yet: it is being reached for the first time.
+fn is_unknown(core: &Core) -> bool {
+    matches!(*core.link().borrow(), Link::Starting) && core.known().listed.tools.is_empty()
 }
 
 /// Gives tools the names that they had, before anybody else asks for one.
@@ -386,8 +401,24 @@ impl Shared {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn name_of(&self, core: &Core, tool: &str) -> String {
-        self.names().of(&core.config.name, tool, core.config.prefix)
+    /// The name of a tool; none yet where a server that came earlier may want it, and has not said so. (Whoever is first
+    /// in the configuration has the first choice, however long it takes to answer.)
+    fn name_of(&self, core: &Core, tool: &str) -> Option<String> {
+        let given = self.names().given(&core.config.name, tool);
+        if given.is_some() || core.config.prefix == Prefix::OnClash && self.has_unknown_before(core) {
+            return given;
+        }
+        Some(self.names().of(&core.config.name, tool, core.config.prefix))
+    }
+
+    fn has_unknown_before(&self, core: &Core) -> bool {
+        if self.is_settled.load(Ordering::Relaxed) {
+            return false;
+        }
+        let servers = self.servers();
+        let own = servers.get(&core.config.name).map_or(u64::MAX, |entry| entry.order);
+        let mut before = servers.values().filter(|entry| entry.order < own && entry.core.config.enabled);
+        before.any(|entry| is_unknown(&entry.core))
     }
 
     pub fn core(&self, name: &str) -> Result<Arc<Core>, McpError> {
@@ -422,7 +453,7 @@ impl Shared {
         for (_, core) in cores.iter().filter(|(_, core)| core.config.enabled) {
             let listed = core.known().listed.tools.clone();
             for tool in &listed {
-                let name = self.name_of(core, &tool.name);
+                let Some(name) = self.name_of(core, &tool.name) else { continue };
                 let same = before.get(&name).filter(|made| made.is(core, tool)).cloned();
                 let made_tool = same.unwrap_or_else(|| Arc::new(McpTool::new(core.clone(), &name, tool)));
                 made.insert(name.clone(), made_tool.clone());
@@ -443,7 +474,7 @@ impl Shared {
             (known.listed.tools.clone(), known.listed.left_out.clone())
         };
         let tools = tools.into_iter().map(|tool| ListedTool {
-            name: self.name_of(core, &tool.name),
+            name: self.names().given(&core.config.name, &tool.name).unwrap_or_else(|| tool.name.clone()),
             remote: tool.name,
             title: tool.title,
             tag: tool.tag,

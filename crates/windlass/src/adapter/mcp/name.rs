@@ -47,6 +47,11 @@ impl Names {
         name
     }
 
+    /// The name that a tool has been given.
+    pub fn given(&self, server: &str, tool: &str) -> Option<String> {
+        self.given.get(&(server.to_owned(), tool.to_owned())).cloned()
+    }
+
     /// Gives a tool the name that it had in an earlier process, where that is free.
     pub fn restore(&mut self, server: &str, tool: &str, name: &str) {
         let key = (server.to_owned(), tool.to_owned());

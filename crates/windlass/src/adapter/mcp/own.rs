@@ -56,6 +56,10 @@ impl Tool for OwnTool {
         self.tool.remote_name()
     }
 
+    fn unavailable(&self) -> Option<String> {
+        self.tool.unavailable()
+    }
+
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
         self.tool.call(context, arguments).await
     }

@@ -142,7 +142,7 @@ fn parts(contents: &Value) -> Vec<OutputPart> {
 
 #[derive(Deserialize, JsonSchema)]
 struct ListArguments {
-    /// A server; without one, every server is asked.
+    /// A server; without one, the names of the servers that have any are listed, to be asked one by one.
     #[serde(default)]
     server: Option<String>,
 }
@@ -205,30 +205,28 @@ impl Tool for ListResources {
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
         let Some(shared) = self.shared.upgrade() else { return gone() };
         let Ok(ListArguments { server }) = serde_json::from_value(arguments) else { return gone() };
-        let cores = match server.as_deref().map(|name| shared.core(name)) {
-            Some(Ok(core)) => vec![core],
-            Some(Err(error)) => {
+        let Some(server) = server else {
+            // Rules for a server hold for calls that name it, so that a call which names none asks none.
+            let having = shared.cores().into_iter().filter(|core| core.has_resources());
+            let servers: Vec<String> = having.map(|core| core.config.name.clone()).collect();
+            let hint = "call again with one of these as `server`";
+            return ToolOutput::text(json!({ "servers": servers, "hint": hint }).to_string());
+        };
+        let core = match shared.core(&server) {
+            Ok(core) => core,
+            Err(error) => {
                 return ToolOutput::error(format!("Tool error: {error}. There are: {}", names(&shared)));
             }
-            None => shared.cores().into_iter().filter(|core| core.has_resources()).collect(),
         };
-        let (mut found, mut missing) = (Vec::new(), Vec::new());
-        for core in &cores {
-            let listed = tokio::select! {
-                biased;
-                () = context.cancel.cancelled() => return ToolOutput::error("Tool error: the call was stopped"),
-                listed = resources(core) => listed,
-            };
-            match listed {
-                Ok(more) => found.extend(more),
-                Err(error) => missing.push(error.to_string()),
-            }
+        let listed = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return ToolOutput::error("Tool error: the call was stopped"),
+            listed = resources(&core) => listed,
+        };
+        match listed {
+            Ok(found) => ToolOutput::text(json!({ "resources": found }).to_string()),
+            Err(error) => ToolOutput::error(format!("Tool error: {error}")),
         }
-        let mut answer = json!({ "resources": found });
-        if !missing.is_empty() {
-            answer["unavailable"] = json!(missing);
-        }
-        ToolOutput::text(answer.to_string())
     }
 }
 

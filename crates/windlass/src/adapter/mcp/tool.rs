@@ -12,6 +12,7 @@ use windlass_machine::{EffectClass, ToolSpec};
 
 use super::core::Core;
 use super::exchange::Exchange;
+use super::health::Health;
 use super::list::RemoteTool;
 use super::{result, resume};
 use crate::port::tool::{CallContext, Tool, ToolOutput};
@@ -70,6 +71,18 @@ impl Tool for McpTool {
         } else {
             EffectClass::Once
         }
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        let name = &self.core.config.name;
+        let why = match self.core.health() {
+            Health::Ready { .. } => return None,
+            Health::Starting => "has not answered yet".to_owned(),
+            Health::Unavailable { why, .. } => format!("is away: {why}"),
+            Health::NeedsSignIn { .. } => "wants somebody to sign in".to_owned(),
+            Health::Disabled => "is switched off".to_owned(),
+        };
+        Some(format!("its server `{name}` {why}"))
     }
 
     fn is_trusted(&self) -> bool {

@@ -170,7 +170,11 @@ pub fn is_failure(outcome: Outcome, error: bool) -> bool {
     error
         || match outcome {
             Outcome::Returned | Outcome::Told | Outcome::Reconciled => false,
-            Outcome::Refused | Outcome::Denied | Outcome::Cancelled | Outcome::InDoubt => true,
+            Outcome::Refused
+            | Outcome::Unavailable
+            | Outcome::Denied
+            | Outcome::Cancelled
+            | Outcome::InDoubt => true,
         }
 }
 

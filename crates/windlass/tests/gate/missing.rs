@@ -1,0 +1,218 @@
+//! Calls of tools that only their run has, in processes that do not have them: they wait, and go on where the tool is.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::Notify;
+use windlass::adapter::clock::ManualClock;
+use windlass::machine::{AutoRun, EffectClass, Fact, InterruptKind, RunId, Timestamp};
+use windlass::port::journal::ThreadStatus;
+use windlass::port::tool::{CallContext, Later, Tool, ToolOutput};
+use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::tool::{FunctionTool, Registry};
+use windlass::{Attend, Builder, Engine, RunTools, Status, Task};
+
+use super::{facts, plan, put_down, runtime, task_in};
+use crate::drive::{Text, stored};
+
+/// A tool of a run, and how often it was at work.
+#[derive(Clone, Default)]
+struct Own {
+    starts: Arc<AtomicU32>,
+    begun: Arc<Notify>,
+    hangs: bool,
+    after_ms: Option<u64>,
+}
+
+impl Own {
+    fn tool(&self, class: EffectClass) -> Arc<dyn Tool> {
+        let own = self.clone();
+        let tool = FunctionTool::new("own", "the run's", move |context: CallContext, _: Text| {
+            let own = own.clone();
+            async move {
+                own.starts.fetch_add(1, Ordering::Relaxed);
+                own.begun.notify_one();
+                if own.hangs {
+                    std::future::pending::<()>().await;
+                }
+                match own.after_ms.filter(|_| context.resumed.is_none()) {
+                    Some(after_ms) => {
+                        let rest = windlass::machine::Rest::AsTheCall;
+                        ToolOutput::later(Later { after_ms, state: None, rest })
+                    }
+                    None => ToolOutput::text("the run's own"),
+                }
+            }
+        });
+        Arc::new(tool.effect_class(class))
+    }
+
+    fn starts(&self) -> u32 {
+        self.starts.load(Ordering::Relaxed)
+    }
+}
+
+fn models() -> ScriptedModels {
+    plan(&[&[("own", "a")]])
+}
+
+fn built(folder: &Path, clock: &Arc<ManualClock>) -> Builder {
+    let engine = stored(folder, &models(), Registry::new()).clock(clock.clone());
+    engine.auto_run(AutoRun::Everything).attend(Attend::All)
+}
+
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+        std::thread::yield_now();
+    }
+}
+
+/// Moves the time on until something holds.
+async fn pass(clock: &ManualClock, mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..1_000 {
+        if holds().await {
+            return;
+        }
+        clock.advance_ms(1_000);
+        settle().await;
+    }
+    panic!("it never comes to pass");
+}
+
+async fn status(engine: &Engine) -> ThreadStatus {
+    engine.thread(&"t".into()).await.unwrap().view.status
+}
+
+/// A process without the tool takes the thread up for a while: nothing begins, and people are told what it waits for.
+async fn without(folder: &Path, clock: &Arc<ManualClock>, run: &RunId) {
+    let engine = built(folder, clock).build().await.unwrap();
+    for _ in 0..5 {
+        clock.advance_ms(30_000);
+        settle().await;
+    }
+    pass(clock, async || !engine.drives(&"t".into())).await;
+    let outcome = engine.status(run).await.unwrap();
+    assert_eq!(outcome.status, Status::Paused, "{outcome:?}");
+    assert_eq!(outcome.meta.capabilities_missing, ["own"]);
+    assert!(outcome.data.unwrap().contains("a process that has its own tools: `own`"));
+    assert!(outcome.meta.interrupts.is_empty());
+    let before = facts(&engine, &"t".into()).await.len();
+    for _ in 0..5 {
+        clock.advance_ms(30_000);
+        settle().await;
+    }
+    assert_eq!(facts(&engine, &"t".into()).await.len(), before, "looking again writes nothing");
+    // Whoever waits is told as well, and does not wait for ever.
+    let waited = engine.wait(run);
+    let mut waited = Box::pin(waited);
+    let waited = loop {
+        tokio::select! {
+            biased;
+            outcome = &mut waited => break outcome.unwrap(),
+            () = settle() => clock.advance_ms(1_000),
+        }
+    };
+    assert_eq!((waited.status, waited.meta.capabilities_missing), (Status::Paused, vec!["own".to_owned()]));
+}
+
+/// A process that has the tool: the run goes on there by itself.
+async fn with(folder: &Path, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>, run: &RunId) {
+    let engine = built(folder, clock).tools_of(move |_, _| Ok(vec![tool.clone()])).build().await.unwrap();
+    pass(clock, async || status(&engine).await == ThreadStatus::Idle).await;
+    let outcome = engine.status(run).await.unwrap();
+    assert_eq!(
+        (outcome.status, outcome.data.as_deref()),
+        (Status::Done, Some("the run's own")),
+        "{outcome:?}"
+    );
+    assert!(outcome.meta.capabilities_missing.is_empty());
+}
+
+// rows: LM-I7
+#[test]
+fn a_call_that_is_due_waits_for_a_process_that_has_its_tool() {
+    for class in [EffectClass::Once, EffectClass::Pure] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+        let own = Own { after_ms: Some(60_000), ..Own::default() };
+        let run = runtime().block_on(async {
+            let engine = built(folder.path(), &clock).build().await.unwrap();
+            let task = Task { tools: RunTools::Beside(vec![own.tool(class)]), ..task_in("t", "go") };
+            let started = engine.start(task).await.unwrap();
+            pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
+            put_down(&engine, &started.thread).await;
+            started.run
+        });
+        runtime().block_on(without(folder.path(), &clock, &run));
+        assert_eq!(own.starts(), 1);
+        runtime().block_on(with(folder.path(), &clock, own.tool(class), &run));
+        assert_eq!(own.starts(), 2);
+    }
+}
+
+#[test]
+fn a_call_that_was_lost_waits_where_it_may_be_repeated_and_is_in_doubt_elsewhere() {
+    for class in [EffectClass::Pure, EffectClass::Keyed, EffectClass::Once] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+        let own = Own { hangs: true, ..Own::default() };
+        let run = runtime().block_on(async {
+            let engine = built(folder.path(), &clock).build().await.unwrap();
+            let task = Task { tools: RunTools::Beside(vec![own.tool(class)]), ..task_in("t", "go") };
+            let started = engine.start(task).await.unwrap();
+            own.begun.notified().await;
+            started.run
+        });
+        let own = Own { hangs: false, ..own };
+        if class == EffectClass::Once {
+            runtime().block_on(async {
+                let engine = built(folder.path(), &clock).build().await.unwrap();
+                pass(&clock, async || status(&engine).await == ThreadStatus::Waiting).await;
+                let outcome = engine.status(&run).await.unwrap();
+                assert!(matches!(outcome.meta.interrupts[0].kind, InterruptKind::InDoubt { .. }));
+            });
+            continue;
+        }
+        runtime().block_on(without(folder.path(), &clock, &run));
+        assert_eq!(own.starts(), 1);
+        runtime().block_on(with(folder.path(), &clock, own.tool(class), &run));
+        assert_eq!(own.starts(), 2);
+    }
+}
+
+#[test]
+fn a_call_that_a_model_makes_where_its_tool_is_not_is_judged_where_it_is_and_can_be_cancelled() {
+    for cancels in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+        let own = Own::default();
+        let run = runtime().block_on(async {
+            // It dies before its model has said anything.
+            let models = ScriptedModels::new(|_| Line::Hang(String::new()));
+            let engine = stored(folder.path(), &models, Registry::new()).clock(clock.clone());
+            let engine = engine.build().await.unwrap();
+            let task =
+                Task { tools: RunTools::Beside(vec![own.tool(EffectClass::Once)]), ..task_in("t", "go") };
+            engine.start(task).await.unwrap().run
+        });
+        runtime().block_on(without(folder.path(), &clock, &run));
+        if cancels {
+            runtime().block_on(async {
+                let engine = built(folder.path(), &clock).build().await.unwrap();
+                engine.cancel(&run, "ann".into()).await.unwrap();
+                pass(&clock, async || status(&engine).await == ThreadStatus::Idle).await;
+                assert_eq!(engine.status(&run).await.unwrap().status, Status::Cancelled);
+                let said = facts(&engine, &"t".into()).await;
+                assert!(
+                    said.iter().any(|fact| format!("{fact:?}").contains("Not run: the run was cancelled"))
+                );
+                assert!(!said.iter().any(|fact| matches!(fact, Fact::ToolStarted { .. })));
+            });
+        } else {
+            runtime().block_on(with(folder.path(), &clock, own.tool(EffectClass::Once), &run));
+        }
+        assert_eq!(own.starts(), u32::from(!cancels));
+    }
+}
