@@ -4,8 +4,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::Response;
-use http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -93,8 +93,33 @@ struct Brought {
 async fn finish(
     State(app): State<Shared>,
     caller: Caller,
-    Query(Brought { code, state, iss, error }): Query<Brought>,
-) -> Result<Response, Problem> {
+    headers: HeaderMap,
+    Query(brought): Query<Brought>,
+) -> Response {
+    match ended(&app, &caller, brought).await {
+        Ok(name) => {
+            let body = format!(
+                "<h1>Signed in</h1><p>Runs may use the server <b>{name}</b> now, and what waited for it goes on. \
+                 You can close this page, or go <a href=\"/\">back to Windlass</a>."
+            );
+            page::page(StatusCode::OK, &body)
+        }
+        Err(problem) if takes_page(&headers) => page::refused(&problem),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Whether whoever asks is a browser that shows pages.
+fn takes_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.contains("text/html"))
+}
+
+async fn ended(
+    app: &Shared,
+    caller: &Caller,
+    Brought { code, state, iss, error }: Brought,
+) -> Result<String, Problem> {
     caller.operates()?;
     let (Some(code), Some(state)) = (code, state) else {
         let said = crate::console::first_line(error.as_deref().unwrap_or("it brought no code"), 200);
@@ -103,9 +128,7 @@ async fn finish(
     let back = SignInReturn { code, state, iss };
     let name = app.servers.finish_sign_in(&back, &caller.party()).await?;
     app.accounts.record(Note::by(&caller.0, "mcp.signed_in").on(&name)).await?;
-    let body =
-        format!("<h1>Signed in</h1><p>Runs may use the server <b>{name}</b> now. You can close this page.");
-    Ok(page::page(StatusCode::OK, &body))
+    Ok(name)
 }
 
 impl From<SignInError> for Problem {
