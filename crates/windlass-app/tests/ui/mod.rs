@@ -4,10 +4,17 @@
 
 mod access;
 mod asks;
+mod dialogs;
 mod feel;
 mod hostile;
+mod library;
 mod page;
 mod places;
+mod policy;
+mod refused;
+mod settings;
+mod share;
+mod sign_in;
 mod talk;
 mod weight;
 
