@@ -68,7 +68,7 @@ function Server({ server, onDo, onChange }) {
     </div>
     <p class="quiet">${[server.software, server.revision && `MCP ${server.revision}`, server.source === "added" ? "added here" : "in windlass.toml"].filter(Boolean).join(", ")}</p>
     ${server.state === "needs_sign_in" && html`<p class="note" data-tone="warning">Somebody has to sign in there before its tools can be used.${isOperator.value ? "" : " Whoever runs this server can do that."}</p>`}
-    ${server.last_error && html`<p class="note" data-tone="error">${server.last_error}${server.retry_at ? ` It is tried again at ${full(server.retry_at)}.` : ""}</p>`}
+    ${server.last_error && html`<p class="note" data-tone="error">${server.last_error.replace(/[.]?$/, ".")}${server.retry_at ? ` It is tried again at ${full(server.retry_at)}.` : ""}</p>`}
     ${server.tools.length > 0
       ? html`<details><summary>${plural(server.tools.length, "tool")}</summary><ul class="plain-list">${server.tools.map((/** @type {any} */ tool) => html`<li key=${tool.name}><a href=${`/library/tools?tool=${encodeURIComponent(tool.name)}`}>${tool.name}</a> <span class="quiet">${[tool.title, tool.remote !== tool.name && `there: ${tool.remote}`, tool.tag].filter(Boolean).join(", ")}</span></li>`)}</ul></details>`
       : html`<p class="quiet">No tools of it are known.</p>`}

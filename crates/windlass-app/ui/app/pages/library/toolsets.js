@@ -26,7 +26,6 @@ function Toolset({ name, description, tools, loadable, known }) {
       <span class="quiet">${plural(tools.length, "tool")}</span>
       ${loadable.length < tools.length && html`<span class="tag" data-tone="good">${loadable.length === 0 ? "always there" : `${tools.length - loadable.length} always there`}</span>`}
       ${writers.length > 0 && html`<span class="tag" data-tone="warn">${writers.length} that change${writers.length === 1 ? "s" : ""} things</span>`}</summary>
-    <p>${description}</p>
     <div class="table" tabindex="0"><table class="list"><thead><tr><th>Tool</th><th>Given to a model</th><th>What it does</th></tr></thead>
       <tbody>${tools.map((tool) => html`<tr key=${tool}><td><a href=${`/library/tools?tool=${encodeURIComponent(tool)}`}>${tool}</a></td>
         <td>${loadable.includes(tool) ? "after loading the set" : "in every request"}</td><td>${known.has(tool) ? html`<${Kind} tool=${known.get(tool)} />` : "not to be had now"}</td></tr>`)}</tbody></table></div>
