@@ -42,7 +42,7 @@ function ShareDialog({ thread, onClose }) {
       ? html`<p aria-busy="true"><span class="spinner"></span></p>`
       : sharing.shared
         ? html`<p>Everybody in this workspace who has the link can read it, since ${full(sharing.at ?? 0)}. They write nothing here, answer nothing that it asks, and get none of its files.</p>
-            <label class="stack">The link <input class="code" readonly value=${linkOf(thread)} onFocus=${(/** @type {any} */ event) => event.target.select()} /></label>
+            <div class="stack"><label>The link <input readonly value=${linkOf(thread)} onFocus=${(/** @type {any} */ event) => event.target.select()} /></label></div>
             <p class="quiet">All that you share stands in your <a href="/settings/shared" onClick=${onClose}>settings</a>.</p>`
         : html`<p>Only you and the workspace's administrators can read it now.</p>
             <p>With a link, everybody in this workspace can read it: what was said, what tools were asked and what they answered, and what comes later. You can take that back at any time.</p>`}

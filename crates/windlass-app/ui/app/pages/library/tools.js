@@ -42,10 +42,11 @@ export const Kind = ({ tool }) => html`<span class="tag" data-tone=${changes(too
 function Tool({ tool, open }) {
   const [shown, setShown] = useState(open);
   const [trying, setTrying] = useState(false);
+  const [first, ...rest] = tool.description.split("\n");
   return html`<details class="item" open=${shown} onToggle=${(/** @type {any} */ event) => setShown(event.target.open)}>
-    <summary><strong>${tool.name}</strong><span class="fill clip">${tool.description.split("\n")[0]}</span>
+    <summary><strong>${tool.name}</strong><span class="fill clip">${first}</span>
       ${tool.server && html`<span class="tag">${tool.server}</span>`}<${Kind} tool=${tool} /></summary>
-    ${shown && html`<p class="prewrap">${tool.description}</p>
+    ${shown && html`${rest.length > 0 && html`<p class="prewrap">${rest.join("\n").trim()}</p>`}
       <dl class="facts">
         <div><dt>From</dt><dd>${tool.server ? html`<a href="/library/servers">${tool.server}</a>${tool.trusted ? "" : ", whose hints are not believed"}` : "Windlass itself"}</dd></div>
         <div><dt>Given to a model</dt><dd>${tool.loadable ? `once it has loaded “${tool.toolset}”` : "in every request"}</dd></div>

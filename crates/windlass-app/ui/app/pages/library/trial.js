@@ -5,7 +5,11 @@ import { html, useRef, useState } from "../../lib/html.js";
 import { length } from "../../lib/words.js";
 import { failed } from "../../state/notices.js";
 import { Result } from "../../chat/result.js";
+import { Diff, isDiff } from "../../view/diff.js";
 import { ArgumentsForm } from "./arguments.js";
+
+/** What stands in a question of the gate before what the call would do. */
+const PREVIEW = "It would do this:\n";
 
 /** @param {{tool: any, onClose: () => void}} props */
 export function Trial({ tool, onClose }) {
@@ -34,13 +38,15 @@ export function Trial({ tool, onClose }) {
     }
   };
   const yours = asks?.hint.includes("approve");
+  const [why, would] = (asks?.message ?? "").split(PREVIEW);
   return html`<section class="trial" aria-label=${`A call of ${tool.name}`}>
     <h3>A call to try</h3>
     <p class="quiet">It works on the files that you have uploaded, passes the policy like any other call, and stands in the audit log.</p>
     <${ArgumentsForm} schema=${tool.input_schema} busy=${busy} action="Call it" onSay=${(/** @type {object} */ values) => call(values, false)} onClose=${onClose} />
     ${busy && html`<p role="status"><span class="spinner"></span> called…</p>`}
     ${wrong && html`<p class="note" data-tone="error" role="alert">${wrong}</p>`}
-    ${asks && html`<div class="note" data-tone="warning" role="alert"><p class="prewrap">${asks.message}</p>
+    ${asks && html`<div class="note" data-tone="warning" role="alert"><p>${why.trim()}</p>
+      ${would && html`<h3>It would do this</h3>${isDiff(would) ? html`<${Diff} text=${would} />` : html`<pre tabindex="0">${would}</pre>`}`}
       ${yours
         ? html`<button type="button" class="primary" disabled=${busy} onClick=${() => call(last.current, true)}>Approve, and call it</button>`
         : html`<p>${asks.hint}</p>`}</div>`}
