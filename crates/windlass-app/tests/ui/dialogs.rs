@@ -5,7 +5,7 @@ use thirtyfour::Key;
 
 use super::feel::{axe, barriers, narrow, nothing_sticks_out};
 use super::page::Page;
-use super::scripted;
+use super::{choose, scripted};
 use crate::cli::model::Turn;
 
 /// Where each is, what opens it, and words that it shows.
@@ -16,7 +16,7 @@ const DIALOGS: &[(&str, &str, &str)] = &[
     ("/library/integrations", "Connect a system", "Credentials, as JSON"),
     ("/library/policy", "Ask the gate", "It would be asked about."),
     ("/settings/team", "Add somebody with a password", "Tell it to them"),
-    ("/settings/team", "Credit of Local", "US dollars, altogether"),
+    ("/settings/team", "Credit of Local administrator", "US dollars, altogether"),
 ];
 
 /// Opens each dialog in its turn, and does something with it.
@@ -24,7 +24,7 @@ async fn each(page: &Page, chat: &str, look: impl AsyncFn(&str)) {
     for (path, opens, words) in DIALOGS {
         page.go(&if *path == "/chat/" { format!("/chat/{chat}") } else { (*path).to_owned() }).await;
         if *path == "/library/policy" {
-            page.element(".gate [name=tool] option[value=Write]").await.click().await.unwrap();
+            choose(page, ".gate [name=tool]", "Write").await;
             page.write(".gate [name='v.file_path']", "a.md").await;
             page.write(".gate [name='v.content']", "x").await;
         }

@@ -13,7 +13,7 @@ const PAGES: &[(&str, &str)] = &[
     ("/", "What shall be done"),
     ("/inbox", "Inbox"),
     ("/runs", "How it ended"),
-    ("/library", "Search"),
+    ("/library", "load_toolset"),
     ("/library/toolsets", "A model is given"),
     ("/library/servers", "No tool servers"),
     ("/library/integrations", "Nothing is connected"),

@@ -36,6 +36,13 @@ fn scripted_for(user: User, turns: Vec<Turn>) -> Server {
     Server::spawn(user, command)
 }
 
+/// Chooses in a list, as a person does: an option that is not shown cannot be pressed.
+async fn choose(page: &Page, css: &str, value: &str) {
+    let script = "const field = all(arguments[0])[0]; field.value = arguments[1];\
+        field.dispatchEvent(new Event('change', { bubbles: true })); return field.value === arguments[1]";
+    page.until_of(&format!("`{css}` has `{value}`"), script, vec![css.into(), value.into()]).await;
+}
+
 /// A call that asks before it writes a file.
 fn write(path: &str) -> (&'static str, Value) {
     ("Write", json!({"file_path": path, "content": "first line\nsecond line\n"}))

@@ -1,6 +1,7 @@
 //! The policy in the library: shown, checked and asked.
 
 use super::access::signed_in_as;
+use super::choose;
 use super::page::Page;
 use crate::cli::User;
 use crate::http::Server;
@@ -19,7 +20,7 @@ fn ruled() -> Server {
 
 /// Asks the gate about reading a file.
 async fn ask(page: &Page, path: &str) {
-    page.element(".gate [name=tool] option[value=Read]").await.click().await.unwrap();
+    choose(page, ".gate [name=tool]", "Read").await;
     page.write(".gate [name='v.file_path']", path).await;
     page.press("Ask the gate").await;
 }
@@ -57,11 +58,11 @@ async fn rules_are_read_in_words_checked_as_text_and_tried_before_they_count() {
     page.misses("It cannot be used as it is.").await;
     page.press("Check it").await;
     page.sees("2 rules, nothing wrong.").await;
-    page.element(".gate [name=rules] option[value=text]").await.click().await.unwrap();
+    choose(&page, ".gate [name=rules]", "text").await;
     ask(&page, "a.md").await;
     page.sees("It would be asked about. Because of “ask first”.").await;
     // It does not count yet.
-    page.element(".gate [name=rules] option[value=force]").await.click().await.unwrap();
+    choose(&page, ".gate [name=rules]", "force").await;
     ask(&page, "a.md").await;
     page.sees("It would run.").await;
     page.ends().await;

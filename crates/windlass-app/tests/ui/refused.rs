@@ -22,7 +22,7 @@ const BREAKS: &str = r#"
         return Promise.resolve(new Response(broken.body ?? '<h1>From somewhere between</h1>', { status: broken.status, headers }));
     };
     window.setTimeout = (what, ms, ...more) => {
-        if (window.broken && [1000, 2000, 4000, 8000].includes(ms) && window.tries > 0 && window.waits.length < window.tries) { window.waits.push(ms); ms = 1; }
+        if (window.broken && [1000, 2000, 4000].includes(ms) && window.tries > 0 && window.waits.length < window.tries) { window.waits.push(ms); ms = 1; }
         return wait(what, ms, ...more);
     };
 "#;
