@@ -76,16 +76,23 @@ async fn what_went_wrong_is_said_in_plain_words() {
         page.sees(wanted[1]).await;
         assert!(!page.words().await.contains("From somewhere between"));
     }
-    // Nobody is signed in any more: that is where they go, and their page stays below.
-    page.run("sessionStorage.clear()", vec![]).await;
+    page.ends_but_for(&["/api/v1/", "api.js", "notices.js", "Failed to fetch"]).await;
+}
+
+// rows: ZE-X5
+#[tokio::test]
+async fn whoever_is_not_signed_in_any_more_is_sent_to_the_sign_in() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
     page.go("/library/toolsets").await;
     page.sees("A model is given").await;
     page.driver.delete_all_cookies().await.unwrap();
-    page.press("Tool servers").await;
+    page.press("Policy").await;
+    // What stands there stays below it.
     page.sees("Your session has ended").await;
     page.go("/library/toolsets").await;
     page.sees("Sign in to Windlass").await;
-    page.ends_but_for(&["/api/v1/", "api.js", "notices.js", "Failed to fetch"]).await;
+    page.ends_but_for(&["/api/v1/", "notices.js"]).await;
 }
 
 // rows: ZE-X11

@@ -89,7 +89,7 @@ async fn a_member_changes_name_address_and_password() {
     page.write("[name=email]", "other@example.com").await;
     page.write("[name=password]", "another horse").await;
     page.press("Sign in").await;
-    page.sees("Sign out of this browser").await;
+    page.sees("What shall be done, Ann?").await;
     page.ends_but_for(&["401"]).await;
 }
 
