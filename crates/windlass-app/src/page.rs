@@ -9,9 +9,18 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action
 
 /// A page with this body, which is HTML.
 pub fn page(status: StatusCode, body: &str) -> Response {
-    const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:24rem;margin:15vh auto;padding:0 1rem}\
+    // The colours are those of the web UI, which this page must do without.
+    const STYLE: &str = ":root{color-scheme:light dark}\
+        body{font:1rem/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;\
+        background:light-dark(#fbfbfa,#131716);color:light-dark(#1c2321,#e6ebe9)}\
+        main{box-sizing:border-box;width:min(26rem,100vw - 2rem);padding:1.6rem;border-radius:14px;\
+        background:light-dark(#fff,#1a201e);border:1px solid light-dark(#d9dedb,#36403d)}\
+        h1{font-size:1.35rem;margin:0 0 .75rem}a{color:light-dark(#0f766e,#4fc4b7)}\
         label,input,button{display:block;width:100%;box-sizing:border-box;font:inherit}\
-        input,button{margin:.25rem 0 1rem;padding:.5rem}";
+        input,button{margin:.25rem 0 1rem;padding:.5rem .75rem;border-radius:8px;\
+        border:1px solid light-dark(#d9dedb,#36403d)}\
+        button{margin-bottom:0;border:0;font-weight:600;cursor:pointer;\
+        background:light-dark(#0f766e,#4fc4b7);color:light-dark(#fff,#06231f)}";
     let html = format!(
         "<!doctype html><html lang=en><meta charset=utf-8><title>Windlass</title>\
          <meta name=viewport content=\"width=device-width\"><style>{STYLE}</style><main>{body}</main></html>"

@@ -30,7 +30,7 @@ use crate::console::Console;
 use crate::home::Homes;
 use crate::integration::Integrations;
 use crate::paths::UserPaths;
-use crate::policy::PolicyText;
+use crate::policy::{Extent, InForce, PolicyText};
 use crate::reach::Reach;
 use crate::servers::{self, Back, Servers, Which};
 use crate::trouble::Trouble;
@@ -62,8 +62,8 @@ pub struct Ground {
     pub user: UserPaths,
     /// The settings.
     pub settings: Settings,
-    /// The rules of policy files that count here: the user's, then the folder's.
-    pub rules: Vec<Rule>,
+    /// The policy files that count here: the user's, then the folder's.
+    pub policies: Vec<InForce>,
     /// What flags say, for a model that is known only later.
     flags: Flags,
     place: PlaceFlags,
@@ -176,10 +176,9 @@ impl Ground {
                 .hint("name the working folder with `--dir`"));
         }
         let mut layers: Vec<ConfigFile> = config::read(&user.config)?.into_iter().collect();
-        let mut rules = PolicyText::read(&user.policy())?.map_or(Ok(Vec::new()), PolicyText::whole)?;
-        let (layer, folder_rules) = of_folder(console, &user, &folder, ask)?;
+        let own = PolicyText::read(&user.policy())?.map(|text| text.in_force(Extent::Whole)).transpose()?;
+        let (layer, of_folder) = of_folder(console, &user, &folder, ask)?;
         layers.extend(layer);
-        rules.extend(folder_rules);
         let flags = Flags {
             model: model.model.clone(),
             base_url: model.base_url.clone(),
@@ -192,12 +191,17 @@ impl Ground {
             folder,
             user,
             settings,
-            rules,
+            policies: own.into_iter().chain(of_folder).collect(),
             flags,
             place: place.clone(),
             model: model.clone(),
             tries_tools: false,
         })
+    }
+
+    /// The rules that count here.
+    pub fn rules(&self) -> Vec<Rule> {
+        self.policies.iter().flat_map(|file| file.rules.clone()).collect()
     }
 
     /// The store's folder.
@@ -223,7 +227,7 @@ impl Ground {
 
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
     pub async fn open(self, used: &[ModelName], consent: Consent) -> anyhow::Result<Place> {
-        let rules = consent.over(self.rules.clone());
+        let rules = consent.over(self.rules());
         let finish = |builder: Builder| builder.rules(rules).roles_of(|_| async { Ok(local().roles) });
         // On the heap: every command that opens a store would carry it.
         Box::pin(self.open_with(used, Back::Page, finish)).await
@@ -236,7 +240,7 @@ impl Ground {
         observer: Arc<dyn Observer>,
         back: String,
     ) -> anyhow::Result<(Place, Accounts)> {
-        let rules = self.rules.clone();
+        let rules = self.rules();
         let people = Arc::new(People::default());
         let creditors = people.clone();
         let credit = move |workspace: &str, user: &Principal| creditors.credit(workspace, user);
@@ -446,8 +450,8 @@ fn of_folder(
     user: &UserPaths,
     folder: &Path,
     ask: Ask,
-) -> Result<(Option<ConfigFile>, Vec<Rule>), Trouble> {
-    let Some(files) = FolderFiles::read(folder)? else { return Ok((None, Vec::new())) };
+) -> Result<(Option<ConfigFile>, Option<InForce>), Trouble> {
+    let Some(files) = FolderFiles::read(folder)? else { return Ok((None, None)) };
     let mut trusted = Trusted::load(user)?;
     let standing = trusted.standing(&files);
     let mut counts = standing == Standing::Trusted;
@@ -460,7 +464,7 @@ fn of_folder(
     let policy = files.policy.as_ref().map(|file| PolicyText::parse(&file.path, &file.text));
     if counts {
         let config = files.config.as_ref().map(|file| config::parse(&file.path, &file.text)).transpose()?;
-        return Ok((config, policy.map_or(Ok(Vec::new()), PolicyText::whole)?));
+        return Ok((config, policy.map(|text| text.in_force(Extent::Whole)).transpose()?));
     }
     let why = match standing {
         Standing::Changed => "has changed since it was trusted",
@@ -475,7 +479,7 @@ fn of_folder(
         let what = format!("`{}` {why}: only its rules that deny or ask count", policy.path.display());
         console.warn(&what, &[&hint]);
     }
-    Ok((None, policy.map_or(Ok(Vec::new()), PolicyText::tightening)?))
+    Ok((None, policy.map(|text| text.in_force(Extent::Tightening)).transpose()?))
 }
 
 /// A word as a shell takes it.

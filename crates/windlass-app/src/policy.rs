@@ -24,10 +24,34 @@ pub use time::Length;
 pub struct PolicyText {
     /// The file.
     pub path: PathBuf,
+    /// What stands in it.
+    pub text: String,
     /// Its rules; not to be used where there is an error among the problems.
     pub rules: Vec<Rule>,
     /// What is wrong with it.
     pub problems: Vec<Problem>,
+}
+
+/// A policy file that counts.
+#[derive(Clone)]
+pub struct InForce {
+    /// The file.
+    pub path: PathBuf,
+    /// What stands in it.
+    pub text: String,
+    /// The rules of it that count.
+    pub rules: Vec<Rule>,
+    /// Whether these are all of its rules.
+    pub extent: Extent,
+}
+
+/// How much of a policy file counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Nobody has trusted it: its rules that deny or ask, and time approves nothing.
+    Tightening,
 }
 
 impl PolicyText {
@@ -39,7 +63,7 @@ impl PolicyText {
         for (index, rule) in rules.iter_mut().enumerate() {
             rule.name.get_or_insert_with(|| format!("{file} #{}", index + 1));
         }
-        Self { path: path.to_owned(), rules, problems }
+        Self { path: path.to_owned(), text: text.to_owned(), rules, problems }
     }
 
     /// Reads a file; `None` where there is none.
@@ -73,6 +97,16 @@ impl PolicyText {
                 Err(trouble.hint(format!("`windlass policy check {}` shows all of them", quoted(&path))))
             }
         }
+    }
+
+    /// The file as it counts.
+    pub fn in_force(self, extent: Extent) -> Result<InForce, Trouble> {
+        let (path, text) = (self.path.clone(), self.text.clone());
+        let rules = match extent {
+            Extent::Whole => self.whole(),
+            Extent::Tightening => self.tightening(),
+        };
+        Ok(InForce { path, text, rules: rules?, extent })
     }
 
     /// The rules of a file that nobody has trusted: those that deny or ask, and time approves nothing.

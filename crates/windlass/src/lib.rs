@@ -49,4 +49,4 @@ pub use crate::prompt::{PROMPT_TEXT_MAX_BYTES, Prompt, PromptPart};
 pub use crate::queue::QueuedMessage;
 pub use crate::restore::{FileFate, RestoreMode, Restored, RestoredFile, UnseenCall};
 pub use crate::task::{AgentConfig, RunTools, Task};
-pub use crate::trial::{Consent, Standing, Trial, TrialResult, Tried};
+pub use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_machine::{Party, ThreadId, ToolName, Verdict};
+use windlass_machine::{Party, Rule, ThreadId, ToolName, Verdict};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -87,13 +87,28 @@ pub struct TrialResult {
     pub duration_ms: u64,
 }
 
-/// What the gate says of a call without arguments.
+/// A call that nobody makes, of which it is asked what the gate would say.
+#[derive(Clone, Debug)]
+pub struct Supposed {
+    /// The tool.
+    pub tool: ToolName,
+    /// Its arguments; `None`: as far as they do not matter.
+    pub arguments: Option<Value>,
+    /// Whose call it would be.
+    pub by: Party,
+    /// Rules in place of those that count.
+    pub rules: Option<Vec<Rule>>,
+}
+
+/// What the gate says of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Whether it may run.
     pub verdict: Verdict,
     /// What decided.
     pub by: String,
+    /// Whether its caller's own word is enough, where it asks.
+    pub yours: bool,
 }
 
 impl Engine {
@@ -107,9 +122,9 @@ impl Engine {
         }
     }
 
-    /// What the gate would say of a tool's call by somebody, as far as its arguments do not matter; `None` where there is
-    /// no such tool.
-    pub async fn standing(&self, tool: &ToolName, by: &Party) -> Result<Option<Standing>, EngineError> {
-        self.deps.standing(&ThreadId::from("trial"), tool, by).await
+    /// What the gate would say of a call; `None` where there is no such tool. Nothing is called, no hook is asked and no
+    /// grant is used up.
+    pub async fn standing(&self, call: &Supposed) -> Result<Option<Standing>, EngineError> {
+        self.deps.standing(&ThreadId::from("trial"), call).await
     }
 }

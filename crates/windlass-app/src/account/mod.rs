@@ -14,6 +14,7 @@ mod password;
 mod record;
 pub mod secret;
 pub mod session;
+pub mod share;
 mod token;
 #[cfg(test)]
 mod trial;

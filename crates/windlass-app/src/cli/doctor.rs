@@ -149,7 +149,7 @@ fn folder(folder: &Path) -> Check {
 }
 
 fn policy(ground: &Ground) -> Check {
-    match ground.rules.len() {
+    match ground.rules().len() {
         0 => Check::ok("policy", "no rules: a call asks unless its tool only reads"),
         1 => Check::ok("policy", "1 rule counts"),
         count => Check::ok("policy", format!("{count} rules count")),

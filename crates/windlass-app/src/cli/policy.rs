@@ -192,7 +192,7 @@ fn rules(
     let paths: Vec<PathBuf> = match &file.policy {
         _ if !named.is_empty() => named.to_vec(),
         Some(paths) => paths.iter().map(|path| beside.join(path)).collect(),
-        None => return Ground::find(console, place, &ModelFlags::default(), Ask::Never).map(|it| it.rules),
+        None => return Ground::find(console, place, &ModelFlags::default(), Ask::Never).map(|it| it.rules()),
     };
     let mut rules = Vec::new();
     for path in paths {

@@ -96,6 +96,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         homes: place.homes.clone(),
         integrations,
         servers,
+        policies: place.ground.policies.clone(),
         uploading: Default::default(),
         stopping: CancellationToken::new(),
         titles: Default::default(),

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::machine::{ToolName, Verdict};
 use windlass::port::tool::OutputPart;
-use windlass::{Consent, OfferedTool, Trial, TrialResult, Tried};
+use windlass::{Consent, OfferedTool, Supposed, Trial, TrialResult, Tried};
 
 use super::{ListFlags, ModelFlags, PlaceFlags};
 use crate::console::{Console, shown, shown_line};
@@ -150,7 +150,8 @@ fn missing(place: &Place, name: &ToolName) -> Trouble {
 
 async fn show(console: &Console, place: &Place, name: &ToolName, json: bool) -> anyhow::Result<Exit> {
     let found = toolbox::list(&place.engine, &place.ground.settings).into_iter().find(|it| it.name == *name);
-    let standing = place.engine.standing(name, &local()).await?;
+    let call = Supposed { tool: name.clone(), arguments: None, by: local(), rules: None };
+    let standing = place.engine.standing(&call).await?;
     let (Some(Listed { state, tool: Some(tool), .. }), Some(standing)) = (found, standing) else {
         return Err(missing(place, name).into());
     };

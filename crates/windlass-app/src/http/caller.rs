@@ -187,6 +187,24 @@ impl Caller {
         }
     }
 
+    /// A thread that the caller may read: one that it may see, or one that is shared with its workspace.
+    pub async fn reads_thread(&self, app: &Shared, thread: &ThreadId) -> Result<ThreadRow, Problem> {
+        let missing = || Problem::not_found(format!("thread `{thread}`"));
+        let row = match app.engine.thread(thread).await {
+            Err(EngineError::NoThread(_)) => return Err(missing()),
+            row => row?,
+        };
+        if self.sees(&row.view.workspace, &row.view.owner) {
+            return Ok(row);
+        }
+        let shared = app.accounts.shared(thread).await?;
+        let is_here = |workspace: &str| workspace == self.workspace() && workspace == row.view.workspace;
+        match shared.is_some_and(|share| is_here(&share.workspace)) {
+            true => Ok(row),
+            false => Err(missing()),
+        }
+    }
+
     /// A run of a thread that the caller may see.
     pub async fn run(&self, app: &Shared, run: &RunId) -> Result<RunRow, Problem> {
         let missing = || Problem::not_found(format!("run `{run}`"));

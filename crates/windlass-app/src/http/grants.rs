@@ -50,6 +50,8 @@ pub struct Grant {
     user: String,
     /// The tool.
     tool: String,
+    /// The server that the tool has to come from; null: the engine's own, or any.
+    server: Option<String>,
     /// What has to hold of the arguments.
     #[schema(value_type = Vec<ArgumentCondition>)]
     arguments: Vec<Condition>,
@@ -74,6 +76,7 @@ impl From<(Principal, windlass::machine::Grant)> for Grant {
             id: grant.id,
             user: user.to_string(),
             tool: grant.tool.to_string(),
+            server: grant.server,
             arguments: grant.arguments,
             remaining: grant.remaining,
             expires_at: grant.expires_at.map(|at| at.0),

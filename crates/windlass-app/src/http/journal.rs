@@ -73,7 +73,7 @@ async fn events(
     Query(query): Query<EventsQuery>,
 ) -> Result<Json<Events>, Problem> {
     caller.reads()?;
-    let row = caller.thread(&app, &thread).await?;
+    let row = caller.reads_thread(&app, &thread).await?;
     let limit = query.limit.unwrap_or(EVENTS);
     if !(1..=EVENTS_MAX).contains(&limit) {
         return Err(Problem::bad_request(format!("`limit` is {limit}; it must be 1 to {EVENTS_MAX}")));

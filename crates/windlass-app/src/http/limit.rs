@@ -30,8 +30,9 @@ const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 /// Credentials that an address may try in vain in a minute.
 const FAILURES_PER_MINUTE: u32 = 30;
 
-/// Routes that balancers ask without a credential, all from one address.
-const UNCOUNTED: &str = "/api/v1/health";
+/// What balancers ask without a credential, all from one address, and the files of the pages: a first visit asks for
+/// dozens, and an office may have one address.
+const UNCOUNTED: [&str; 2] = ["/api/v1/health", "/ui/"];
 
 /// What a server counts.
 pub struct Limiter {
@@ -200,7 +201,7 @@ impl Drop for Starting {
 /// Whoever is known is never refused for what others at their address do.
 pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let Some(client) = request.extensions().get::<Client>().copied() else { return next.run(request).await };
-    if request.uri().path().starts_with(UNCOUNTED) {
+    if UNCOUNTED.iter().any(|path| request.uri().path().starts_with(path)) {
         return next.run(request).await;
     }
     let address = address_of(client.address).to_string();

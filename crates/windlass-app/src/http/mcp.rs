@@ -60,6 +60,8 @@ struct Server {
     trusted: bool,
     /// Whether nothing starts without it.
     required: bool,
+    /// Whether somebody has signed in there for all who use it here.
+    signed_in: bool,
     /// Where it is written down.
     source: Source,
     /// Its tools, as they were last seen.
@@ -125,7 +127,8 @@ struct Lines {
 }
 
 impl Server {
-    fn new(status: ServerStatus, app: &Shared) -> Self {
+    async fn of(status: ServerStatus, app: &Shared) -> Self {
+        let signed_in = app.servers.hub.is_signed_in(&status.name).await;
         let (state, since, last_error, retry_at) = match status.health {
             Health::Starting => (Standing::Starting, None, None, None),
             Health::Ready { since } => (Standing::Connected, Some(since.0), None, None),
@@ -153,6 +156,7 @@ impl Server {
             software: status.software,
             trusted: status.trusted,
             required: status.required,
+            signed_in,
             source,
             tools: tools.collect(),
             left_out: left_out.collect(),
@@ -164,7 +168,8 @@ impl Server {
 #[utoipa::path(get, path = "/mcp/servers", tag = "mcp", responses((status = 200, body = Servers)))]
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Servers>, Problem> {
     caller.reads()?;
-    let data = app.servers.hub.status().into_iter().map(|status| Server::new(status, &app)).collect();
+    let all = app.servers.hub.status().into_iter();
+    let data = futures::future::join_all(all.map(|status| Server::of(status, &app))).await;
     Ok(Json(Servers { data }))
 }
 
@@ -186,7 +191,7 @@ async fn add(
     let note = Note::by(&caller.0, "mcp.added").on(&name).with("way", way).with("trusted", draft.trusted);
     app.servers.add(draft, &app.accounts, note).await?;
     let status = app.servers.hub.server(&name)?;
-    Ok((StatusCode::CREATED, Json(Server::new(status, &app))))
+    Ok((StatusCode::CREATED, Json(Server::of(status, &app).await)))
 }
 
 /// One server
@@ -199,7 +204,7 @@ async fn one(
     Path(name): Path<String>,
 ) -> Result<Json<Server>, Problem> {
     caller.reads()?;
-    Ok(Json(Server::new(app.servers.hub.server(&name)?, &app)))
+    Ok(Json(Server::of(app.servers.hub.server(&name)?, &app).await))
 }
 
 /// Takes an added server out, with everything that it has left behind
@@ -228,7 +233,7 @@ async fn reconnect(
     app.servers.hub.server(&name)?;
     app.accounts.record(Note::by(&caller.0, "mcp.reconnected").on(&name)).await?;
     app.servers.hub.restart(&name)?;
-    Ok((StatusCode::ACCEPTED, Json(Server::new(app.servers.hub.server(&name)?, &app))))
+    Ok((StatusCode::ACCEPTED, Json(Server::of(app.servers.hub.server(&name)?, &app).await)))
 }
 
 /// What a server has said, and when it came and went

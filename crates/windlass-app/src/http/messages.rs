@@ -176,7 +176,7 @@ async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Message>>, Problem> {
     caller.reads()?;
-    caller.thread(&app, &thread).await?;
+    caller.reads_thread(&app, &thread).await?;
     let limit = page.limit()?;
     let mut stored = app.engine.messages(&thread, page.after::<Seq>()?, limit + 1).await?;
     let is_more = stored.len() > limit;

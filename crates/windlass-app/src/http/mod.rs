@@ -35,12 +35,14 @@ pub mod origin;
 pub mod outcome;
 pub mod page;
 pub mod peer;
+mod policy;
 pub mod problem;
 mod queue;
 mod request;
 mod restore;
 mod runs;
 mod send;
+mod share;
 pub mod stream;
 mod team;
 mod threads;
@@ -73,6 +75,7 @@ use crate::account::Accounts;
 use crate::config::Settings;
 use crate::home::Homes;
 use crate::integration::Integrations;
+use crate::policy::InForce;
 use crate::servers::Servers;
 
 /// What handlers share.
@@ -93,6 +96,8 @@ pub struct App {
     pub integrations: Arc<Integrations>,
     /// The tool servers.
     pub servers: Arc<Servers>,
+    /// The policy files that count, as they were when the server started.
+    pub policies: Vec<InForce>,
     /// What keeps uploads within bounds.
     pub uploading: files::Uploading,
     /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
@@ -164,11 +169,13 @@ fn keyed() -> OpenApiRouter<Shared> {
         .merge(journal::routes())
         .merge(restore::routes())
         .merge(commands::routes())
+        .merge(share::routes())
         .merge(messages::routes())
         .merge(queue::routes())
         .merge(runs::routes())
         .merge(interrupts::routes())
         .merge(grants::routes())
+        .merge(policy::routes())
         .merge(auto_run::routes())
         .merge(agents::routes())
         .merge(tools::routes())

@@ -176,7 +176,7 @@ async fn one(
     Path(thread): Path<ThreadId>,
 ) -> Result<Response, Problem> {
     caller.reads()?;
-    let row = caller.thread(&app, &thread).await?;
+    let row = caller.reads_thread(&app, &thread).await?;
     let tag = tag(&row);
     seen.answer(&tag, async { Ok(Thread::from(row)) }).await
 }
@@ -240,6 +240,7 @@ pub async fn forget(app: &Shared, caller: &Caller, row: ThreadRow) -> Result<(),
     let ThreadRow { thread, view, .. } = row;
     app.engine.delete(&thread).await?;
     app.engine.set_auto_run(&Whose::Thread(thread.clone()), None).await?;
+    app.accounts.forget_share(&thread).await?;
     if view.owner != *caller.user() {
         let note = Note::by(&caller.0, "thread.deleted").on(thread.as_str());
         app.accounts.record(note.with("owner", view.owner.as_str())).await?;

@@ -81,6 +81,9 @@ get    /mcp/servers/{server}/log                operator
 post   /mcp/servers/{server}/reconnect          operator {}
 post   /mcp/servers/{server}/sign-in            operator {}
 delete /mcp/servers/{server}/sign-in            operator
+get    /policy                                  operator
+post   /policy/check                            member {"text": ""}
+post   /policy/test                             member {"tool": "Read"}
 get    /runs                                    any
 post   /runs                                    member {"message": "x", "thread": "thr_none"}
 get    /runs/{run}                              any    ann's
@@ -98,6 +101,7 @@ post   /team/invites                            admin  {"role": "viewer"}
 delete /team/invites/{link}                     admin
 get    /audit                                   admin
 get    /audit/export                            admin
+get    /shares                                  any
 get    /threads                                 any
 get    /threads/{thread}                        any    ann's
 patch  /threads/{thread}                        member ann's {"title": "x"}
@@ -116,6 +120,9 @@ post   /threads/{thread}/messages               member ann's {"message": "x", "w
 get    /threads/{thread}/auto-run               any    ann's
 put    /threads/{thread}/auto-run               member ann's {"auto_run": "ask"}
 delete /threads/{thread}/auto-run               member ann's
+get    /threads/{thread}/share                  any    ann's
+put    /threads/{thread}/share                  member ann's
+delete /threads/{thread}/share                  member ann's
 get    /threads/{thread}/queue                  any    ann's
 get    /threads/{thread}/queue/{message}        any    ann's
 patch  /threads/{thread}/queue/{message}        member ann's {"message": "y"}
@@ -348,6 +355,50 @@ async fn everybody_gets_what_is_theirs_and_nothing_else() {
                     "{who}: {method} {path}: {found}, wanted {wanted:?}: {}",
                     answer.body["detail"]
                 ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What whoever reads a shared conversation may ask of it.
+const OF_READERS: &[&str] = &[
+    "/threads/{thread}",
+    "/threads/{thread}/events",
+    "/threads/{thread}/messages",
+    "/threads/{thread}/share",
+    "/threads/{thread}/stream",
+    "/threads/{thread}/updates",
+];
+
+#[tokio::test]
+async fn what_is_shared_is_read_in_its_workspace_and_nothing_more_of_it() {
+    let world = World::new().await;
+    let share = |method: Method| {
+        routes()
+            .into_iter()
+            .find(|route| route.method == method && route.path == "/threads/{thread}/share")
+            .unwrap()
+    };
+    assert_eq!(verdict(&world.ask(&share(Method::PUT), "ann").await), "in");
+    let mut wrong = Vec::new();
+    for shared in [true, false] {
+        if !shared {
+            assert_eq!(verdict(&world.ask(&share(Method::DELETE), "ann").await), "in");
+        }
+        for (who, is_here) in [("viewer", true), ("bob", true), ("elsewhere", false), ("nobody", false)] {
+            for route in routes().iter().filter(|route| route.is_anns) {
+                let of_readers = route.method == Method::GET && OF_READERS.contains(&&*route.path);
+                let wanted: &[&str] = match who {
+                    "nobody" => &["401"],
+                    _ if shared && is_here && of_readers => &["in"],
+                    "viewer" => &["403", "404"],
+                    _ => &["404"],
+                };
+                let found = verdict(&world.ask(route, who).await);
+                if !wanted.contains(&found) {
+                    wrong.push(format!("{who}: {} {}: {found}, wanted {wanted:?}", route.method, route.path));
+                }
             }
         }
     }

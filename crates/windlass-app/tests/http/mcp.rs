@@ -35,7 +35,7 @@ fn free_port() -> u16 {
 }
 
 /// Waits until a server is in a state.
-async fn state(server: &Server, key: &str, name: &str, wanted: &str) -> Value {
+pub async fn state(server: &Server, key: &str, name: &str, wanted: &str) -> Value {
     for _ in 0..600 {
         let found = server.get(&format!("{PATH}/{name}"), key).await.is(StatusCode::OK).body;
         if found["state"] == wanted {
@@ -91,7 +91,8 @@ fn nothing_readable(user: &User) {
     }
 }
 
-fn guarded(far: &Far) -> User {
+/// Whoever has configured a server that wants people to sign in.
+pub fn guarded(far: &Far) -> User {
     let user = User::new();
     user.configure(&format!("[mcp.guarded]\nurl = '{}/mcp'\ntrusted = true\n", far.base));
     user

@@ -7,7 +7,7 @@ use crate::http::Server;
 use crate::http::auth::{PASSWORD, administrator, member};
 
 /// A browser in which somebody has signed in by the form.
-async fn signed_in_as(server: &Server, email: &str) -> Page {
+pub async fn signed_in_as(server: &Server, email: &str) -> Page {
     let page = Page::open(server).await;
     page.go("/").await;
     sign_in(&page, email, PASSWORD).await;

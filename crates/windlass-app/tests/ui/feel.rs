@@ -13,13 +13,17 @@ const PAGES: &[(&str, &str)] = &[
     ("/", "What shall be done"),
     ("/inbox", "Inbox"),
     ("/runs", "How it ended"),
-    ("/library", "Library"),
-    ("/library/agents", "Definition"),
+    ("/library", "load_toolset"),
+    ("/library/toolsets", "A model is given"),
+    ("/library/servers", "No tool servers"),
     ("/library/integrations", "Nothing is connected"),
-    ("/library/grants", "No grants"),
+    ("/library/agents", "Definition"),
+    ("/library/policy", "What would the gate say"),
     ("/usage", "Approval rate"),
     ("/settings", "Sign out of this browser"),
     ("/settings/asking", "Allow list"),
+    ("/settings/grants", "No grants"),
+    ("/settings/shared", "Nothing is shared"),
     ("/settings/keys", "Make a key"),
     ("/settings/sessions", "this one"),
     ("/settings/team", "Invite somebody"),
@@ -34,13 +38,13 @@ fn writer() -> Server {
 }
 
 /// A window as narrow as a small phone's.
-async fn narrow(page: &Page) {
+pub async fn narrow(page: &Page) {
     // A window without a screen is never narrower than 500 pixels; the page in it can be.
     let size = json!({"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true});
     page.devtools("Emulation.setDeviceMetricsOverride", size).await;
 }
 
-async fn nothing_sticks_out(page: &Page, what: &str) {
+pub async fn nothing_sticks_out(page: &Page, what: &str) {
     let wide = "if (document.documentElement.scrollWidth <= 360 && document.querySelector('main').scrollWidth <= 360) return [];\
         return [...document.querySelectorAll('main *')].filter((one) => one.getBoundingClientRect().right > 361 && !one.closest('pre, .table'))\
         .map((one) => one.outerHTML.slice(0, 120))";
@@ -175,8 +179,14 @@ async fn without_the_server_the_page_shows_what_it_has_and_says_so() {
     page.ends_but_for(&["net::ERR_"]).await;
 }
 
+/// The script that looks for barriers.
+pub fn axe() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/ui/node_modules/axe-core/axe.min.js");
+    std::fs::read_to_string(path).expect("axe-core, which `cargo xtask test` installs")
+}
+
 /// What axe finds on the page that is shown, if it is serious.
-async fn barriers(page: &Page, axe: &str) -> Vec<Value> {
+pub async fn barriers(page: &Page, axe: &str) -> Vec<Value> {
     page.driver.execute(axe, vec![]).await.unwrap();
     let look = "return axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations\
         .filter((one) => ['serious', 'critical'].includes(one.impact))\
@@ -186,8 +196,7 @@ async fn barriers(page: &Page, axe: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn no_page_has_a_serious_barrier_in_light_or_dark() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/ui/node_modules/axe-core/axe.min.js");
-    let axe = std::fs::read_to_string(path).expect("axe-core, which `cargo xtask test` installs");
+    let axe = axe();
     let server = writer();
     let page = asked(&server).await;
     let thread = page.thread().await;

@@ -4,10 +4,17 @@
 
 mod access;
 mod asks;
+mod dialogs;
 mod feel;
 mod hostile;
+mod library;
 mod page;
 mod places;
+mod policy;
+mod refused;
+mod settings;
+mod share;
+mod sign_in;
 mod talk;
 mod weight;
 
@@ -27,6 +34,13 @@ fn scripted(turns: Vec<Turn>) -> Server {
 fn scripted_for(user: User, turns: Vec<Turn>) -> Server {
     let command = Model::start(turns).command(&user, &["serve", "--listen", "127.0.0.1:0"]);
     Server::spawn(user, command)
+}
+
+/// Chooses in a list, as a person does: an option that is not shown cannot be pressed.
+async fn choose(page: &Page, css: &str, value: &str) {
+    let script = "const field = all(arguments[0])[0]; field.value = arguments[1];\
+        field.dispatchEvent(new Event('change', { bubbles: true })); return field.value === arguments[1]";
+    page.until_of(&format!("`{css}` has `{value}`"), script, vec![css.into(), value.into()]).await;
 }
 
 /// A call that asks before it writes a file.

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
     CallKey, EffectId, HookVerdict, InterruptKind, Judgement, Party, RESULT_MAX_PARTS, RunId, Subject,
-    Surface, ThreadId, ToolName, Trust, Verdict, shorten_result,
+    Surface, ThreadId, Trust, Verdict, shorten_result,
 };
 
 use super::Deps;
@@ -26,7 +26,7 @@ use crate::port::offload::OffloadedResults;
 use crate::port::records::RecordError;
 use crate::port::tool::{CallContext, Conduct, OutputPart, ProgressSender, ToolOutput};
 use crate::tool::{Registered, Registry, key_of};
-use crate::trial::{Consent, Standing, Trial, TrialResult, Tried};
+use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};
 
 /// The only call of a trial.
 const CALL: CallKey = CallKey { step: 1, index: 0 };
@@ -99,34 +99,52 @@ impl Deps {
         Ok(Tried::Ran(self.carried(&registered, context, trial, by).await))
     }
 
-    /// What the gate would say of a tool's call, as far as its arguments do not matter.
+    /// What the gate would say of a call that nobody makes.
     pub(crate) async fn standing(
         &self,
         thread: &ThreadId,
-        tool: &ToolName,
-        by: &Party,
+        call: &Supposed,
     ) -> Result<Option<Standing>, EngineError> {
         let offered = self.tools.now();
-        let Some(registered) = offered.registry.enabled(tool.as_str()) else { return Ok(None) };
-        let policy = self.policy_for(&by.principal, thread).await?;
-        let conduct = Conduct {
+        let Some(registered) = offered.registry.enabled(call.tool.as_str()) else { return Ok(None) };
+        let policy = self.policy_for(&call.by.principal, thread).await?;
+        let mut policy = (*policy.view(Vec::new()).policy).clone();
+        if let Some(rules) = &call.rules {
+            policy.rules = rules.clone();
+        }
+        let usual = Conduct {
             annotations: registered.spec.annotations,
             class: registered.tool.effect_class(),
             added: Vec::new(),
         };
-        let said = self.judged_trial(&policy, (&offered.registry, registered), &conduct, (None, by));
-        Ok(Some(Standing { verdict: said.verdict, by: said.by }))
+        // A tool that crashes when it is asked about a call says nothing of it.
+        let asked = AssertUnwindSafe(|| call.arguments.as_ref().map(|it| registered.tool.conduct(it)));
+        let conduct = catch_unwind(asked).ok().flatten().unwrap_or(usual);
+        let subject =
+            self.subject((&offered.registry, registered), &conduct, (call.arguments.as_ref(), &call.by));
+        let said = policy.judge(&subject);
+        let yours = said.terms.are_met_by(&[(call.by.principal.clone(), call.by.roles.clone())]);
+        Ok(Some(Standing { verdict: said.verdict, by: said.by, yours }))
     }
 
     fn judged_trial(
         &self,
         policy: &PolicyNow,
-        (registry, registered): (&Registry, &Registered),
+        of: (&Registry, &Registered),
         conduct: &Conduct,
-        (arguments, by): (Option<&Value>, &Party),
+        call: (Option<&Value>, &Party),
     ) -> Judgement {
+        policy.view(Vec::new()).policy.judge(&self.subject(of, conduct, call))
+    }
+
+    fn subject<'a>(
+        &self,
+        (registry, registered): (&Registry, &'a Registered),
+        conduct: &Conduct,
+        (arguments, by): (Option<&'a Value>, &'a Party),
+    ) -> Subject<'a> {
         let trust = if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted };
-        policy.view(Vec::new()).policy.judge(&Subject {
+        Subject {
             tool: &registered.spec.name,
             server: registered.tool.server(),
             schema: Some(registered.schema_digest),
@@ -139,7 +157,7 @@ impl Deps {
             surface: Surface::Chat,
             workspace: &by.workspace,
             now: self.clock.now(),
-        })
+        }
     }
 
     async fn hook_on(

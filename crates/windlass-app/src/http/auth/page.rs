@@ -92,7 +92,11 @@ pub fn welcome(base: &Base, tokens: &Tokens) -> Response {
 
 /// Says in a page why somebody was not signed in.
 pub fn failed(error: AccountError) -> Response {
-    let problem = Problem::from(error);
+    refused(&error.into())
+}
+
+/// Says a problem in a page, for whoever came with a browser.
+pub fn refused(problem: &Problem) -> Response {
     let hint = problem.hint.as_deref().unwrap_or_default();
     page(problem.status, &format!("<h1>{}</h1><p>{}</p>", escaped(&problem.detail), escaped(hint)))
 }

@@ -5,8 +5,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::Response;
-use http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -16,6 +16,8 @@ use windlass::adapter::mcp::SignInReturn;
 use super::operator::Operator;
 use crate::account::audit::Note;
 use crate::http::Shared;
+use crate::http::auth::page::refused;
+use crate::http::caller::Caller;
 use crate::http::input::{Form, Path, Query};
 use crate::http::problem::Problem;
 use crate::page::page;
@@ -90,8 +92,18 @@ struct Brought {
     responses((status = 200, content_type = "text/html", body = String)))]
 async fn come_back(
     State(app): State<Shared>,
-    Operator(caller): Operator,
-    Query(Brought { code, state, iss, error }): Query<Brought>,
+    operator: Result<Operator, Problem>,
+    headers: HeaderMap,
+    Query(brought): Query<Brought>,
+) -> Response {
+    let asked = async { ask(&app, &operator?.0, brought).await };
+    shown(asked.await, &headers)
+}
+
+async fn ask(
+    app: &Shared,
+    caller: &Caller,
+    Brought { code, state, iss, error }: Brought,
 ) -> Result<Response, Problem> {
     let (Some(code), Some(state)) = (code, state) else {
         let said = crate::console::first_line(error.as_deref().unwrap_or("it brought no code"), 200);
@@ -125,8 +137,18 @@ struct Confirmed {
     responses((status = 200, content_type = "text/html", body = String)))]
 async fn finish(
     State(app): State<Shared>,
-    Operator(caller): Operator,
-    Form(Confirmed { code, state, iss }): Form<Confirmed>,
+    operator: Result<Operator, Problem>,
+    headers: HeaderMap,
+    Form(confirmed): Form<Confirmed>,
+) -> Response {
+    let ended = async { end_it(&app, &operator?.0, confirmed).await };
+    shown(ended.await, &headers)
+}
+
+async fn end_it(
+    app: &Shared,
+    caller: &Caller,
+    Confirmed { code, state, iss }: Confirmed,
 ) -> Result<Response, Problem> {
     let note = |action: &str, name: &str| Note::by(&caller.0, action).on(name);
     let name = app.servers.open_sign_in(&state, caller.user()).await?.server;
@@ -135,9 +157,21 @@ async fn finish(
     let back = SignInReturn { code, state, iss };
     app.servers.finish_sign_in(&back, &caller.party()).await?;
     app.accounts.record(note("mcp.signed_in", &name)).await?;
-    let body =
-        format!("<h1>Signed in</h1><p>Runs may use the server <b>{name}</b> now. You can close this page.");
+    let body = format!(
+        "<h1>Signed in</h1><p>Runs may use the server <b>{name}</b> now, and what waited for it goes on. You can \
+         close this page, or go <a href=\"/\">back to Windlass</a>."
+    );
     Ok(page(StatusCode::OK, &body))
+}
+
+/// What a browser is shown; a program gets the problem itself.
+fn shown(outcome: Result<Response, Problem>, headers: &HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    match outcome {
+        Ok(page) => page,
+        Err(problem) if accepted.is_some_and(|accepted| accepted.contains("text/html")) => refused(&problem),
+        Err(problem) => problem.into_response(),
+    }
 }
 
 impl From<SignInError> for Problem {

@@ -49,13 +49,13 @@ impl Reader {
         Self { credentials: credentials.collect() }
     }
 
-    /// Refuses where the reader may no longer see the thread.
+    /// Refuses where the reader may no longer read the thread.
     async fn look_again(&self, app: &Shared, thread: &ThreadId) -> Result<(), Problem> {
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.headers = self.credentials.clone();
         let caller = Caller::from_request_parts(&mut parts, app).await?;
         caller.reads()?;
-        caller.thread(app, thread).await.map(drop)
+        caller.reads_thread(app, thread).await.map(drop)
     }
 }
 

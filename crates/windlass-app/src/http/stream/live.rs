@@ -84,7 +84,7 @@ async fn thread(
     Query(begin): Query<Begin>,
 ) -> Result<Response, Problem> {
     caller.reads()?;
-    let row = caller.thread(&app, &thread).await?;
+    let row = caller.reads_thread(&app, &thread).await?;
     let after = position(&headers, begin.after.as_deref(), row.head)?.unwrap_or_default();
     Ok(Live::open(&app, &headers, &thread, after, End::Never).respond())
 }

@@ -79,7 +79,7 @@ async fn updates(
         let what = format!("`wait` is {} s, and {WAIT_MAX_S} s are the most", poll.wait);
         return Err(Problem::invalid(what));
     }
-    let row = caller.thread(&app, &thread).await?;
+    let row = caller.reads_thread(&app, &thread).await?;
     let after = position(&HeaderMap::new(), poll.after.as_deref(), row.head)?.unwrap_or_default();
     let mut feed = Feed::open(&app, Reader::of(&headers), &thread, after);
     let (mut updates, mut bytes) = (Vec::new(), 0);

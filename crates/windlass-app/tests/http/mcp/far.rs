@@ -1,12 +1,13 @@
 //! A server of tools with a sign-in beside it, on loopback: it counts what it was asked, and takes back what it has given
 //! out when a test says so.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::extract::{Query, State};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
@@ -58,6 +59,7 @@ impl Far {
             .route("/.well-known/oauth-protected-resource", get(resource))
             .route("/.well-known/oauth-authorization-server", get(metadata))
             .route("/register", post(register))
+            .route("/authorize", get(authorize))
             .route("/token", post(token))
             .route("/mcp", post(mcp))
             .with_state(world.clone());
@@ -136,6 +138,21 @@ async fn register(body: Bytes) -> Response {
         json!({ "client_id": "c1", "client_secret": "SENTINEL-client", "redirect_uris": asked["redirect_uris"],
             "token_endpoint_auth_method": "client_secret_post" }),
     )
+}
+
+/// What a person is asked in a browser; what they press takes them back.
+async fn authorize(
+    State(world): State<Arc<World>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let base = world.base.lock().unwrap().clone();
+    let (back, state) = (&asked["redirect_uri"], &asked["state"]);
+    Html(format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><link rel=icon href=data:,><title>Far</title>\
+         <h1>May Windlass use far?</h1><a href=\"{back}?code=good&state={state}&iss={base}\">Allow it</a> \
+         <a href=\"{back}?error=access_denied&state={state}\">Refuse it</a>"
+    ))
+    .into_response()
 }
 
 async fn token(State(world): State<Arc<World>>, body: String) -> Response {

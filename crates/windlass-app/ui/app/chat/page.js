@@ -4,10 +4,11 @@ import { get, post, put, told } from "../lib/api.js";
 import { html, useEffect, useMemo } from "../lib/html.js";
 import { go } from "../lib/route.js";
 import { Conversation } from "../state/conversation.js";
-import { attempt, done, failed } from "../state/notices.js";
+import { attempt, done } from "../state/notices.js";
 import { mayRun, me } from "../state/session.js";
 import { load } from "../state/threads.js";
 import { Icon } from "../view/icon.js";
+import { ReadOnly, ShareButton } from "../view/share.js";
 import { AutoRun } from "./auto_run.js";
 import { BatchBar } from "./batch.js";
 import { Composer } from "./composer.js";
@@ -46,8 +47,8 @@ export function ChatPage({ id }) {
       ${!conversation.connected.value && conversation.ready.value && html`<span class="quiet" role="status">connecting…</span>`}
       <span class="fill"></span>
       ${own && html`<${AutoRun} thread=${id} />`}
-      <a class="button plain" href=${`/runs?thread=${id}`} title="What happened, step by step"><${Icon} name="runs" /> <span class="wide-only">Inspect</span></a>
-      <button type="button" class="plain" title="Copy a link for people of this workspace" onClick=${() => navigator.clipboard.writeText(location.href).then(() => done("The link is copied. Administrators of this workspace can open it."), failed)}><${Icon} name="copy" /><span class="hidden">Copy the link</span></button>
+      ${conversation.isMine.value && html`<a class="button plain" href=${`/runs?thread=${id}`} title="What happened, step by step"><${Icon} name="runs" /> <span class="wide-only">Inspect</span></a>`}
+      ${conversation.isMine.value && mayRun.value && html`<${ShareButton} thread=${id} />`}
     </header>
     <${Transcript} conversation=${conversation} onFork=${own && mayRun.value ? fork : undefined} />
     <div class="below">
@@ -55,7 +56,7 @@ export function ChatPage({ id }) {
       <${Queue} conversation=${conversation} />
       ${own && mayRun.value
         ? html`<${Composer} name=${id} busy=${conversation.isActive.value} onSend=${send} onStop=${() => attempt(() => conversation.cancel())} autofocus />`
-        : conversation.ready.value && html`<p class="empty">You can read along here; writing is its owner's.</p>`}
+        : conversation.ready.value && html`<${ReadOnly} thread=${id} own=${own} />`}
       <${Footer} conversation=${conversation} />
     </div>
   </div>`;

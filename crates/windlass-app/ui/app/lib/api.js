@@ -17,7 +17,7 @@ export const expired = signal(0);
 export class Problem extends Error {
   /** @param {{status: number, code?: string, detail?: string, title?: string, hint?: string, retry_after?: number}} document */
   constructor(document) {
-    super(document.detail || document.title || `the server answered ${document.status}`);
+    super(document.detail || document.title || "");
     this.name = "Problem";
     this.status = document.status;
     this.code = document.code ?? "";
@@ -37,12 +37,23 @@ export class Unreachable extends Error {
 /** @param {unknown} error Whether it is only that somebody has left. */
 export const isAborted = (error) => error instanceof DOMException && error.name === "AbortError";
 
+/** What statuses mean, where whoever answered did not say it in words of its own. (ZE-X5) @type {Record<number, [string, string]>} */
+const STATUSES = {
+  401: ["You are not signed in.", "Sign in again; what you have typed stays."],
+  403: ["You may not do this.", "An administrator of your workspace can change that."],
+  413: ["That is too large.", "Send less at a time."],
+  429: ["That was too much at once.", "Try again in a moment."],
+  502: ["The server is not there.", "It is starting or stopping; try again in a moment."],
+  503: ["The server is not ready.", "It is starting or stopping; try again in a moment."],
+  504: ["The server took too long to answer.", "Try again; nothing that was recorded is lost."],
+};
+
 /** What to tell a person about an error. @param {unknown} error @returns {{title: string, hint: string}} */
 export function told(error) {
   if (error instanceof Problem) {
-    if (error.status === 503 && !error.hint) return { title: error.message, hint: "The server is starting or stopping; try again in a moment." };
-    if (error.status === 504) return { title: "The server took too long to answer.", hint: "Try again; nothing that was recorded is lost." };
-    return { title: error.message, hint: error.hint };
+    const [title, hint] = STATUSES[error.status] ?? ["", ""];
+    if (error.code === "insufficient_credit") return { title: "Your credit is used up.", hint: `${error.message}. ${error.hint}` };
+    return { title: error.message || title || `The server answered ${error.status}.`, hint: error.hint || hint };
   }
   if (error instanceof Unreachable) return { title: error.message, hint: "Check that windlass serve is running." };
   return { title: String(error instanceof Error ? error.message : error), hint: "" };
@@ -97,11 +108,11 @@ export async function send(path, options) {
 
 /** @param {Response} answer */
 export async function problemOf(answer) {
-  const text = await answer.text();
   try {
-    return new Problem({ ...JSON.parse(text), status: answer.status });
+    return new Problem({ ...(await answer.json()), status: answer.status });
   } catch {
-    return new Problem({ status: answer.status, detail: text.slice(0, 300) });
+    // Something between the page and the server has answered, with a page of its own.
+    return new Problem({ status: answer.status });
   }
 }
 
@@ -142,7 +153,8 @@ export async function call(method, path, options = {}) {
       return etag && value && typeof value === "object" && !Array.isArray(value) ? Object.assign(value, { etag }) : value;
     } catch (error) {
       const least = waitOf(error, repeatable);
-      if (least === null || tries >= RETRIES) throw error;
+      // Whoever is to wait longer than that is told so, and decides.
+      if (least === null || least > LONGEST_WAIT_MS || tries >= RETRIES) throw error;
       await wait(Math.max(least, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries)), options.stop);
     }
   }

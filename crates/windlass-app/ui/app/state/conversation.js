@@ -6,6 +6,7 @@ import { get, patch, post, query, remove } from "../lib/api.js";
 import { batch, computed, signal } from "../lib/html.js";
 import { follow } from "../lib/stream.js";
 import * as inbox from "./inbox.js";
+import { isAdmin, me } from "./session.js";
 import { note as noteThread } from "./threads.js";
 import { Call, Entry, textOf } from "./entry.js";
 
@@ -37,6 +38,8 @@ export class Conversation {
     /** The run that goes on. @type {import("../../vendor/signals.js").Signal<{id: string, since: number} | null>} */
     this.run = signal(null);
     this.open = computed(() => inbox.inbox.value.filter((open) => open.thread === this.id));
+    /** Whether it is this person's own, or theirs to look after: others read it because it is shared. */
+    this.isMine = computed(() => this.owner.value === me.value?.id || isAdmin.value);
     this.isActive = computed(() => !["", "idle"].includes(this.status.value));
     this.stop = new AbortController();
     /** @type {Map<string, Call>} */
@@ -293,6 +296,7 @@ export class Conversation {
 
   /** Reads what it waits for. */
   ask() {
+    if (!this.isMine.value) return;
     this.asked ??= get(`/interrupts${query({ thread: this.id, limit: 100 })}`, { stop: this.stop.signal })
       .then((page) => inbox.replace(this.id, page.data), () => {})
       .finally(() => (this.asked = undefined));

@@ -23,6 +23,9 @@ export const dismiss = (id) => (notices.value = notices.value.filter((notice) =>
 /** @param {string} title */
 export const done = (title) => show({ kind: "done", title, hint: "" });
 
+/** Says that something is not as it should be, although nothing failed here. @param {string} title */
+export const warn = (title) => show({ kind: "error", title, hint: "" });
+
 /** Says what went wrong; that somebody left is nothing wrong. @param {unknown} error */
 export function failed(error) {
   if (isAborted(error)) return;

@@ -13,6 +13,8 @@ export const known = signal(false);
 export const interrupted = signal(false);
 
 export const isAdmin = computed(() => me.value?.role === "admin");
+/** Whether they run the store, with what all of its workspaces share. */
+export const isOperator = computed(() => isAdmin.value && me.value?.workspace === "default");
 export const mayRun = computed(() => me.value !== null && me.value.role !== "viewer");
 
 /** The access token lasts 15 minutes; the next one is got a little before. (SK-U14) */

@@ -18,11 +18,14 @@ export function Dialog({ title, onClose, children, wide }) {
   </dialog>`;
 }
 
-/** Asks before something that cannot be taken back. @param {{title: string, text: string, action: string, onDo: () => void, onClose: () => void}} props */
-export const Confirm = ({ title, text, action, onDo, onClose }) => html`<${Dialog} title=${title} onClose=${onClose}>
+/**
+ * Asks before something that cannot be taken back.
+ * @param {{title: string, text: string, action: string, keep?: string, onDo: () => void, onClose: () => void}} props
+ */
+export const Confirm = ({ title, text, action, keep = "Keep it", onDo, onClose }) => html`<${Dialog} title=${title} onClose=${onClose}>
   <p>${text}</p>
   <div class="row end">
-    <button type="button" onClick=${onClose} autofocus>Keep it</button>
+    <button type="button" onClick=${onClose} autofocus>${keep}</button>
     <button type="button" class="danger" onClick=${() => {
       onClose();
       onDo();

@@ -292,6 +292,14 @@ impl McpHub {
         connected(&*self.shared.core(name)?).await.map(drop)
     }
 
+    /// Whether what a sign-in at a server has left behind is kept.
+    pub async fn is_signed_in(&self, name: &str) -> bool {
+        match self.sign_in(name) {
+            Ok(sign_in) => sign_in.kept().await.is_some(),
+            Err(_) => false,
+        }
+    }
+
     /// Forgets the tokens of a server.
     pub async fn sign_out(&self, name: &str) -> Result<(), McpError> {
         self.sign_in(name)?.sign_out().await?;

@@ -1,0 +1,156 @@
+//! The library: tools with a call to try, toolsets, and the servers that tools come from.
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+
+use super::access::signed_in_as;
+use super::page::Page;
+use crate::cli::User;
+use crate::http::auth::{administrator, member};
+use crate::http::mcp::far::Far;
+use crate::http::{Server, answer};
+
+#[tokio::test]
+async fn a_tool_is_read_about_and_tried_by_a_form_and_as_json() {
+    let server = Server::start(&[]);
+    let boss = server.key(&[]);
+    let upload = server.request(Method::PUT, "/api/v1/files/data.csv").bearer_auth(&boss);
+    answer(upload.body("city,people\nRome,3\n")).await.is(StatusCode::CREATED);
+    let page = Page::signed_in(&server).await;
+    page.go("/library/tools").await;
+    page.write("[aria-label='Search tools']", "Read").await;
+    page.go("/library/tools?tool=Read").await;
+    page.sees("What it is").await;
+    page.press("Try a call").await;
+    page.write(".trial [name='v.file_path']", "data.csv").await;
+    page.press("Call it").await;
+    page.sees("It answered").await;
+    page.sees("Rome,3").await;
+    page.write(".trial [name='v.file_path']", "none.csv").await;
+    page.press("Call it").await;
+    page.sees("It failed").await;
+    page.misses("Rome,3").await;
+
+    page.go("/library/tools?tool=Write").await;
+    page.press("Try a call").await;
+    page.write(".trial [name='v.file_path']", "made.md").await;
+    page.press("As JSON").await;
+    let text = page.until("what was written", "return all('.trial [name=text]')[0]?.value").await;
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(text.as_str().unwrap()).unwrap()["file_path"],
+        "made.md"
+    );
+    page.write(".trial [name=text]", "{\"file_path\": ").await;
+    page.press("Call it").await;
+    page.sees("This is no JSON").await;
+    page.write(".trial [name=text]", r#"{"file_path": "made.md", "content": "by hand"}"#).await;
+    page.press("Call it").await;
+    // It asks first, and says what it would do.
+    page.sees("such calls are asked about").await;
+    page.sees("+by hand").await;
+    let files = async || page.asks("/files").await.to_string();
+    assert!(!files().await.contains("made.md"));
+    page.press("Approve, and call it").await;
+    page.sees("It answered").await;
+    assert!(files().await.contains("made.md"));
+    page.ends_but_for(&["409"]).await;
+}
+
+#[tokio::test]
+async fn toolsets_say_which_tools_are_always_there_and_which_change_things() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    let sets = page.asks("/toolsets").await;
+    let set = sets["data"].as_array().unwrap().iter().find(|set| set["name"] == "planning").unwrap().clone();
+    page.go("/library/toolsets").await;
+    page.sees("planning").await;
+    page.run("document.querySelectorAll('details.item').forEach((one) => (one.open = true))", vec![]).await;
+    for tool in set["tools"].as_array().unwrap() {
+        page.sees(tool.as_str().unwrap()).await;
+    }
+    let rows = "return Object.fromEntries(all('tbody tr').map((row) => [...row.cells].map((cell) => cell.innerText)).map(([name, ...rest]) => [name, rest]))";
+    let rows = page.run(rows, vec![]).await;
+    let tools = page.asks("/tools").await;
+    for tool in tools["data"].as_array().unwrap() {
+        let name = tool["name"].as_str().unwrap();
+        let given = if tool["loadable"] == true { "after loading the set" } else { "in every request" };
+        let does = if tool["annotations"]["readOnlyHint"] == true { "reads only" } else { "changes things" };
+        assert_eq!(rows[name], json!([given, does]), "{name}: {rows:#}");
+    }
+    page.press("Read").await;
+    page.sees("Try a call").await;
+    page.ends().await;
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_server_is_added_looked_at_and_taken_out() {
+    let far = Far::open().await;
+    let user = User::new();
+    let outbound = format!("[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [443, {}]\n", far.port);
+    user.configure(&outbound);
+    let server = Server::start_for(user, &[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/library/servers").await;
+    page.sees("No tool servers").await;
+    page.press("Add a tool server").await;
+    page.write("dialog [name=name]", "far").await;
+    page.write("dialog [name=url]", "http://10.0.0.1/mcp").await;
+    page.press("Add").await;
+    page.sees("`url` is no https address").await;
+    page.write("dialog [name=url]", &format!("{}/mcp", far.base)).await;
+    page.write("dialog [name=headers]", "no header").await;
+    page.press("Add").await;
+    page.sees("“no header” is no header").await;
+    page.write("dialog [name=headers]", "Authorization: Bearer SENTINEL").await;
+    page.press("Add").await;
+    page.sees("far is being reached").await;
+    page.sees("connected").await;
+    page.sees("hints not believed").await;
+    page.press("1 tool").await;
+    page.sees("Just once").await;
+    page.press("Log").await;
+    page.sees("What far has said").await;
+    page.until("its lines", "return all('dialog .log')[0]?.innerText.includes('connected')").await;
+    page.press("Close").await;
+    page.press("Reconnect").await;
+    page.until(
+        "it came again",
+        "return fetch('/api/v1/mcp/servers/far/log') && text().includes('connected')",
+    )
+    .await;
+    assert!(!page.words().await.contains("SENTINEL"));
+
+    // Others see it, and change nothing.
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    let ann = signed_in_as(&server, "ann@example.com").await;
+    ann.sees("What shall be done").await;
+    ann.go("/library/servers").await;
+    ann.sees("connected").await;
+    assert_eq!(ann.number_of("main button").await, 0);
+    ann.ends_but_for(&["401"]).await;
+
+    page.press("Take out").await;
+    page.sees("Its tools are gone at once").await;
+    page.element("dialog .danger").await.click().await.unwrap();
+    page.sees("No tool servers").await;
+    page.ends_but_for(&["422"]).await;
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_away_says_why_and_when_it_is_tried_again() {
+    let far = Far::open().await;
+    let user = User::new();
+    user.configure(&format!("[mcp.far]\nurl = '{}/mcp'\n", far.base));
+    drop(far);
+    let server = Server::start_for(user, &[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/library/servers").await;
+    page.sees("away").await;
+    page.sees("It is tried again at").await;
+    page.sees("in windlass.toml").await;
+    assert_eq!(page.run("return button('Take out') ?? null", vec![]).await, serde_json::Value::Null);
+    page.ends().await;
+}

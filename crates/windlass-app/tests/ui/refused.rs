@@ -1,0 +1,184 @@
+//! What the page does when the server refuses, fails, or does not answer: plain words, and few tries.
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::scripted;
+use crate::cli::model::Turn;
+use crate::http::Server;
+
+/// Answers requests of one path as `window.broken` says, counts them, and makes the waits between tries short, which are
+/// kept.
+const BREAKS: &str = r#"
+    window.tries = 0; window.waits = []; window.broken = JSON.parse(sessionStorage.getItem('broken') ?? 'null');
+    const [own, wait] = [window.fetch, window.setTimeout];
+    window.fetch = (address, options) => {
+        const broken = window.broken;
+        if (!broken || !String(address).includes(broken.path)) return own(address, options);
+        window.tries += 1;
+        if (window.tries > (broken.times ?? Infinity)) return own(address, options);
+        if (broken.status === 0) return Promise.reject(new TypeError('Failed to fetch'));
+        const headers = { 'content-type': broken.type ?? 'text/html' };
+        return Promise.resolve(new Response(broken.body ?? '<h1>From somewhere between</h1>', { status: broken.status, headers }));
+    };
+    window.setTimeout = (what, ms, ...more) => {
+        if (window.broken && [1000, 2000, 4000].includes(ms) && window.tries > 0 && window.waits.length < window.tries) { window.waits.push(ms); ms = 1; }
+        return wait(what, ms, ...more);
+    };
+"#;
+
+/// A page of the library, whose request is answered like this. Returns how often it was made, and the waits between.
+async fn tried(page: &Page, broken: Value, sees: &str) -> (u64, Value) {
+    page.run("sessionStorage.setItem('broken', arguments[0])", vec![broken.to_string().into()]).await;
+    page.go("/library/toolsets").await;
+    page.sees(sees).await;
+    let found = page.run("return [window.tries, window.waits]", vec![]).await;
+    (found[0].as_u64().unwrap(), found[1].clone())
+}
+
+async fn breaking(server: &Server) -> Page {
+    let page = Page::signed_in(server).await;
+    page.devtools("Page.addScriptToEvaluateOnNewDocument", json!({"source": BREAKS})).await;
+    page
+}
+
+fn problem(status: u16, code: &str, detail: &str, hint: &str) -> Value {
+    let body = json!({"status": status, "code": code, "detail": detail, "hint": hint}).to_string();
+    json!({"path": "/toolsets", "status": status, "body": body, "type": "application/problem+json"})
+}
+
+// rows: ZE-X5
+#[tokio::test]
+async fn what_went_wrong_is_said_in_plain_words() {
+    let server = Server::start(&[]);
+    let page = breaking(&server).await;
+    let bare = |status: u16| json!({"path": "/toolsets", "status": status});
+    for (broken, wanted) in [
+        (bare(503), ["The server is not ready.", "It is starting or stopping"]),
+        (bare(504), ["The server took too long to answer.", "nothing that was recorded is lost"]),
+        (bare(403), ["You may not do this.", "An administrator of your workspace"]),
+        (
+            problem(
+                403,
+                "insufficient_credit",
+                "your credit is used up: 1.00 of 1.00 US dollars",
+                "ask for more",
+            ),
+            ["Your credit is used up.", "1.00 of 1.00 US dollars. ask for more"],
+        ),
+        (
+            problem(503, "busy", "too many at once", "come back later"),
+            ["too many at once", "come back later"],
+        ),
+        (json!({"path": "/toolsets", "status": 0}), ["The server is not reached.", "windlass serve"]),
+    ] {
+        tried(&page, broken, wanted[0]).await;
+        page.sees(wanted[1]).await;
+        assert!(!page.words().await.contains("From somewhere between"));
+    }
+    page.ends_but_for(&["/api/v1/", "api.js", "notices.js", "Failed to fetch"]).await;
+}
+
+// rows: ZE-X5
+#[tokio::test]
+async fn whoever_is_not_signed_in_any_more_is_sent_to_the_sign_in() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/library/toolsets").await;
+    page.sees("A model is given").await;
+    page.driver.delete_all_cookies().await.unwrap();
+    page.press("Policy").await;
+    // What stands there stays below it.
+    page.sees("Your session has ended").await;
+    page.go("/library/toolsets").await;
+    page.sees("Sign in to Windlass").await;
+    page.ends_but_for(&["/api/v1/", "notices.js"]).await;
+}
+
+// rows: ZE-X11
+#[tokio::test]
+async fn requests_are_tried_again_where_that_may_help_and_never_where_it_cannot() {
+    let server = Server::start(&[]);
+    let page = breaking(&server).await;
+    let bare = |status: u16| json!({"path": "/toolsets", "status": status});
+    let (none, all) = (json!([]), json!([1000, 2000, 4000]));
+    for (broken, sees, tries, waits) in [
+        (bare(503), "The server is not ready.", 4, &all),
+        (bare(0), "The server is not reached.", 4, &all),
+        (
+            json!({"path": "/toolsets", "status": 503, "times": 2}),
+            "A model is given",
+            3,
+            &json!([1000, 2000]),
+        ),
+        (bare(403), "You may not do this.", 1, &none),
+        (problem(403, "insufficient_credit", "used up", ""), "Your credit is used up.", 1, &none),
+        (problem(404, "not_found", "it is not here", ""), "it is not here", 1, &none),
+        // Once more with the session refreshed, and no more.
+        (problem(401, "unauthenticated", "nobody is known", ""), "Your session has ended", 2, &none),
+    ] {
+        let said = broken.to_string();
+        assert_eq!(tried(&page, broken, sees).await, (tries, waits.clone()), "{said}");
+    }
+    page.ends_but_for(&["/api/v1/", "api.js", "notices.js"]).await;
+}
+
+/// Titles are searched for and never found, until whoever asked has left.
+const HANGS: &str = r"
+    window.left = 0; window.searched = 0;
+    const own = window.fetch;
+    window.fetch = (address, options) => {
+        if (!/query=ap$/.test(String(address))) return own(address, options);
+        window.searched += 1;
+        return new Promise((_, reject) => options.signal.addEventListener('abort', () => { window.left += 1; reject(new DOMException('left', 'AbortError')); }));
+    };
+";
+
+// rows: ZE-X11
+#[tokio::test]
+async fn what_somebody_has_left_is_no_failure_and_not_tried_again() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.devtools("Page.addScriptToEvaluateOnNewDocument", json!({"source": HANGS})).await;
+    page.driver.refresh().await.unwrap();
+    page.write("[data-key=search]", "ap").await;
+    page.until("it is searched", "return window.searched === 1").await;
+    page.types("ple").await;
+    page.sees("Nothing is called “apple”.").await;
+    assert_eq!(page.run("return [window.left, window.searched]", vec![]).await, json!([1, 1]));
+    assert_eq!(page.number_of(".notice").await, 0);
+    page.ends().await;
+}
+
+/// Puts a frame that nobody can read before what a stream tells.
+const GARBLES: &str = r#"
+    const own = window.fetch;
+    window.fetch = async (address, options) => {
+        const answer = await own(address, options);
+        if (!/\/stream\?/.test(String(address)) || !answer.body) return answer;
+        const parts = answer.body.getReader();
+        const body = new ReadableStream({
+            start: (to) => to.enqueue(new TextEncoder().encode('event: step.replied\ndata: {"type": \n\n')),
+            pull: async (to) => { const { done, value } = await parts.read(); if (done) to.close(); else to.enqueue(value); },
+        });
+        return new Response(body, { status: answer.status, headers: answer.headers });
+    };
+"#;
+
+// rows: ZE-X11
+#[tokio::test]
+async fn a_frame_that_cannot_be_read_is_logged_and_the_stream_goes_on() {
+    let server = scripted(vec![Turn::Say("It is said."), Turn::Say("It is said again.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Speak.").await;
+    page.sees("It is said.").await;
+    page.devtools("Page.addScriptToEvaluateOnNewDocument", json!({"source": GARBLES})).await;
+    page.driver.refresh().await.unwrap();
+    page.sees("It is said.").await;
+    page.say("Go on.").await;
+    page.sees("It is said again.").await;
+    let log = page.driver.browser_log().await.unwrap();
+    assert!(log.iter().any(|entry| entry.message.contains("cannot be read")), "{log:?}");
+    assert_eq!(page.number_of(".notice").await, 0);
+    page.ends().await;
+}

@@ -1,0 +1,146 @@
+//! Settings of a person and of their team, and the session that keeps itself.
+
+use serde_json::{Value, json};
+use thirtyfour::prelude::*;
+
+use super::access::signed_in_as;
+use super::page::Page;
+use super::{choose, scripted};
+use crate::cli::model::Turn;
+use crate::http::Server;
+use crate::http::auth::{PASSWORD, administrator, member};
+
+/// Who is in the team, as the server has it: address, role, and whether they may sign in.
+async fn team(page: &Page) -> Value {
+    let members = page.asks("/team/members").await;
+    let told = |one: &Value| json!([one["email"], one["role"], one["active"]]);
+    members["data"].as_array().unwrap().iter().filter(|one| one["email"].is_string()).map(told).collect()
+}
+
+// rows: SK-U13
+#[tokio::test]
+async fn somebody_is_added_given_another_role_and_removed() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/settings/team").await;
+    page.press("Add somebody with a password").await;
+    page.write("dialog [name=email]", "ann@example.com").await;
+    page.write("dialog [name=name]", "Ann").await;
+    choose(&page, "dialog [name=role]", "viewer").await;
+    page.write("dialog [name=password]", PASSWORD).await;
+    page.press("Add").await;
+    page.sees("ann@example.com can sign in now").await;
+    assert_eq!(team(&page).await, json!([["ann@example.com", "viewer", true]]));
+    let ann = signed_in_as(&server, "ann@example.com").await;
+    ann.sees("You may look at what others do here").await;
+
+    choose(&page, "[aria-label='Role of Ann']", "member").await;
+    let member_now = json!([["ann@example.com", "member", true]]);
+    for _ in 0..200 {
+        if team(&page).await == member_now {
+            break;
+        }
+    }
+    ann.driver.refresh().await.unwrap();
+    ann.sees("New conversation").await;
+    assert_eq!(team(&page).await, member_now);
+
+    page.press("Credit of Ann").await;
+    page.write("dialog [name=credit]", "2.5").await;
+    page.press("Save").await;
+    page.sees("$2.50").await;
+
+    page.press("Remove").await;
+    page.sees("Their sessions and keys end at once").await;
+    page.element("dialog .danger").await.click().await.unwrap();
+    page.sees("(inactive)").await;
+    assert_eq!(team(&page).await, json!([["ann@example.com", "member", false]]));
+    ann.driver.refresh().await.unwrap();
+    ann.sees("Sign in to Windlass").await;
+    page.press("Let back in").await;
+    page.misses("(inactive)").await;
+    page.ends().await;
+    ann.ends_but_for(&["401"]).await;
+}
+
+#[tokio::test]
+async fn a_member_changes_name_address_and_password() {
+    let server = Server::start(&[]);
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    let page = signed_in_as(&server, "ann@example.com").await;
+    page.sees("What shall be done").await;
+    page.go("/settings").await;
+    page.write("[name=name]", "Ann Other").await;
+    page.press("Save").await;
+    page.sees("Saved.").await;
+    page.until("the name", "return all('.who')[0].innerText === 'Ann Other'").await;
+    page.write("[name=email]", "other@example.com").await;
+    page.write("[name=password]", PASSWORD).await;
+    page.run("document.querySelectorAll('form')[1].requestSubmit()", vec![]).await;
+    page.sees("The address is changed.").await;
+    page.sees("other@example.com, member").await;
+    page.write("[name=old]", PASSWORD).await;
+    page.write("[name=fresh]", "another horse").await;
+    page.run("document.querySelectorAll('form')[2].requestSubmit()", vec![]).await;
+    page.sees("The password is changed").await;
+    page.press("Sign out of this browser").await;
+    page.sees("Sign in to Windlass").await;
+    page.write("[name=email]", "other@example.com").await;
+    page.write("[name=password]", "another horse").await;
+    page.press("Sign in").await;
+    page.sees("What shall be done, Ann?").await;
+    page.ends_but_for(&["401"]).await;
+}
+
+/// Waits of ten minutes and more are over at once, and how long they should have been is kept.
+const SHORT_WAITS: &str = "const own = window.setInterval; window.long = [];\
+    window.setInterval = (what, ms, ...more) => { if (ms > 600000) { window.long.push(ms); ms = 1000; } return own(what, ms, ...more); }";
+
+// rows: SK-U14
+#[tokio::test]
+async fn the_session_is_refreshed_before_anybody_notices() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    let page = signed_in_as(&server, "ann@example.com").await;
+    page.sees("What shall be done").await;
+    let token = async || page.driver.get_named_cookie("windlass_auth").await.unwrap().value;
+    let first = token().await;
+    page.devtools("Page.addScriptToEvaluateOnNewDocument", json!({"source": SHORT_WAITS})).await;
+    page.driver.refresh().await.unwrap();
+    let refreshed = "return performance.getEntriesByType('resource').filter((one) => one.name.endsWith('/auth/refresh')).length > 1";
+    page.until("it is refreshed again and again", refreshed).await;
+    assert_eq!(page.run("return window.long", vec![]).await, json!([14 * 60 * 1000]));
+    assert_ne!(token().await, first);
+
+    // Where the access ended all the same, the first request that finds it so gets another.
+    page.driver.delete_cookie("windlass_auth").await.unwrap();
+    page.say("Speak.").await;
+    page.sees("It is said.").await;
+    assert!(!page.words().await.contains("Your session has ended"));
+    page.go("/settings").await;
+    page.press("Sign out of this browser").await;
+    page.sees("Sign in to Windlass").await;
+    let kept = page.driver.get_all_cookies().await.unwrap();
+    assert!(!kept.iter().any(|cookie| cookie.name.starts_with("windlass")), "{kept:?}");
+    page.ends_but_for(&["401"]).await;
+}
+
+// rows: SK-U15
+#[tokio::test]
+async fn the_welcome_page_suggests_four_things() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let page = Page::signed_in(&server).await;
+    assert_eq!(page.number_of(".suggestions button").await, 4);
+    page.element(".suggestions button:nth-child(3)").await.click().await.unwrap();
+    let written = page.until("it is written", "return all('[data-key=composer]')[0].value").await;
+    assert!(written.as_str().unwrap().starts_with("Make a plan"), "{written}");
+    // It is a beginning: it can be changed, and is sent by whoever wrote it.
+    page.until("it has the focus", "return document.activeElement.dataset.key === 'composer'").await;
+    page.types(" Slowly.").await;
+    page.types(Key::Enter + "").await;
+    page.sees("It is said.").await;
+    page.sees("wait for my word. Slowly.").await;
+    page.ends().await;
+}

@@ -1,0 +1,71 @@
+// Asking the gate about a call that nobody makes.
+
+import { get, post, told } from "../../lib/api.js";
+import { html, useEffect, useState } from "../../lib/html.js";
+import { failed } from "../../state/notices.js";
+import { isAdmin, me } from "../../state/session.js";
+import { useData, Wait } from "../../view/data.js";
+import { ArgumentsForm } from "./arguments.js";
+
+/** @type {Record<string, [string, string]>} */
+const VERDICTS = { allow: ["It would run.", "good"], ask: ["It would be asked about.", "warning"], deny: ["It would be denied.", "error"] };
+
+/** What decides besides rules, in words. @type {Record<string, string>} */
+const REASONS = {
+  annotations: "no rule fits, and what the tool says of itself counts",
+  allowlist: "the tool is on the allow list",
+  "auto-run": "everything runs that is not marked as destructive",
+};
+
+/** @param {{text: string | null}} props `text`: rules that were written on the page, which can be tried before they count */
+export function Ask({ text }) {
+  const { data } = useData("/tools?limit=200");
+  const [people, setPeople] = useState(/** @type {any[]} */ ([]));
+  const [call, setCall] = useState({ tool: "", user: me.value?.id ?? "", byText: false });
+  const [busy, setBusy] = useState(false);
+  const [said, setSaid] = useState(/** @type {any} */ (null));
+  const [wrong, setWrong] = useState(/** @type {{title: string, hint: string} | null} */ (null));
+  useEffect(() => {
+    if (isAdmin.value) get("/team/members?limit=200").then((page) => setPeople(page.data.filter((/** @type {any} */ one) => one.active)), failed);
+  }, []);
+  if (!data) return html`<${Wait} />`;
+  const tool = data.data.find((/** @type {any} */ one) => one.name === call.tool) ?? data.data[0];
+  if (!tool) return html`<p class="empty">There is no tool to ask about.</p>`;
+  const byText = call.byText && text !== null;
+  /** @param {Partial<typeof call>} change What was said does not count for another call. */
+  const choose = (change) => {
+    setCall({ ...call, ...change });
+    setSaid(null);
+    setWrong(null);
+  };
+  /** @param {object} values */
+  const ask = async (values) => {
+    setBusy(true);
+    setSaid(null);
+    setWrong(null);
+    const user = call.user === me.value?.id ? {} : { user: call.user };
+    try {
+      setSaid(await post("/policy/test", { tool: tool.name, arguments: values, ...user, ...(byText ? { policy: text } : {}) }, { once: false }));
+    } catch (error) {
+      setWrong(told(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return html`<div class="gate">
+    <div class="row wrap">
+      <label>Tool <select name="tool" value=${tool.name} onChange=${(/** @type {any} */ event) => choose({ tool: event.target.value })}>${data.data.map((/** @type {any} */ one) => html`<option key=${one.name} value=${one.name}>${one.name}</option>`)}</select></label>
+      ${people.length > 1 && html`<label>Called for <select name="user" value=${call.user} onChange=${(/** @type {any} */ event) => choose({ user: event.target.value })}>${people.map((one) => html`<option key=${one.id} value=${one.id}>${one.name || one.email || one.id} (${one.role})</option>`)}</select></label>`}
+      ${text !== null && html`<label>Judged by <select name="rules" value=${byText ? "text" : "force"} onChange=${(/** @type {any} */ event) => choose({ byText: event.target.value === "text" })}><option value="force">the rules that count</option><option value="text">the text above</option></select></label>`}
+    </div>
+    <${ArgumentsForm} key=${tool.name} schema=${tool.input_schema} busy=${busy} action="Ask the gate" onSay=${ask} />
+    <div role="status">${said && html`<p class="note" data-tone=${VERDICTS[said.verdict]?.[1]}><strong>${VERDICTS[said.verdict]?.[0]}</strong> ${reason(said.by)}${said.verdict === "ask" ? (said.yours ? " The word of whom it is for is enough." : " Somebody else's word is needed.") : ""}</p>`}
+      ${wrong && html`<p class="wrong">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}</div>
+  </div>`;
+}
+
+/** @param {string} by */
+function reason(by) {
+  if (REASONS[by]) return `Because ${REASONS[by]}.`;
+  return by.startsWith("grant ") ? "Because of a grant." : `Because of “${by}”.`;
+}

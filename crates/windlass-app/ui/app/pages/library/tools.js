@@ -1,0 +1,80 @@
+// The tools: what each takes and does, and a call of it to try.
+
+import { html, useState } from "../../lib/html.js";
+import { place } from "../../lib/route.js";
+import { count, plural } from "../../lib/words.js";
+import { mayRun } from "../../state/session.js";
+import { useData, Wait } from "../../view/data.js";
+import { Trial } from "./trial.js";
+
+/** What may be done again when a call's outcome was lost. @type {Record<string, string>} */
+const CLASSES = {
+  pure: "reads only",
+  idempotent: "repeating changes nothing more",
+  keyed: "repeated under its key",
+  reconcile: "looked up before it is repeated",
+  once: "never repeated by itself",
+};
+
+/** The section. */
+export function Page() {
+  const { data } = useData("/tools?limit=200");
+  const [text, setText] = useState("");
+  if (!data) return html`<${Wait} />`;
+  const named = place.value.query.get("tool");
+  const wanted = text.toLowerCase();
+  const found = data.data.filter((/** @type {any} */ tool) =>
+    `${tool.name} ${tool.title} ${tool.description} ${tool.server ?? ""} ${tool.toolset ?? ""}`.toLowerCase().includes(wanted),
+  );
+  return html`<label class="search wide"><input type="search" placeholder=${`Search ${plural(data.data.length, "tool")}`} aria-label="Search tools"
+      value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
+    ${found.map((/** @type {any} */ tool) => html`<${Tool} key=${tool.name} tool=${tool} open=${tool.name === named} />`)}
+    ${found.length === 0 && html`<p class="empty">No tool is like “${text}”.</p>`}`;
+}
+
+/** @param {any} tool Whether it may change something. */
+export const changes = (tool) => !tool.annotations?.readOnlyHint;
+
+/** @param {{tool: any}} props */
+export const Kind = ({ tool }) => html`<span class="tag" data-tone=${changes(tool) ? "warn" : "good"}>${changes(tool) ? "changes things" : "reads only"}</span>`;
+
+/** @param {{tool: any, open: boolean}} props */
+function Tool({ tool, open }) {
+  const [shown, setShown] = useState(open);
+  const [trying, setTrying] = useState(false);
+  const [first, ...rest] = tool.description.split("\n");
+  return html`<details class="item" open=${shown} onToggle=${(/** @type {any} */ event) => setShown(event.target.open)}>
+    <summary><strong>${tool.name}</strong><span class="fill clip">${first}</span>
+      ${tool.server && html`<span class="tag">${tool.server}</span>`}<${Kind} tool=${tool} /></summary>
+    ${shown && html`${rest.length > 0 && html`<p class="prewrap">${rest.join("\n").trim()}</p>`}
+      <dl class="facts">
+        <div><dt>From</dt><dd>${tool.server ? html`<a href="/library/servers">${tool.server}</a>${tool.trusted ? "" : ", whose hints are not believed"}` : "Windlass itself"}</dd></div>
+        <div><dt>Given to a model</dt><dd>${tool.loadable ? `once it has loaded “${tool.toolset}”` : "in every request"}</dd></div>
+        <div><dt>After a lost outcome</dt><dd>${CLASSES[tool.effect_class] ?? tool.effect_class}</dd></div>
+        <div><dt>Modes</dt><dd>${tool.modes.join(", ")}</dd></div>
+        <div><dt>Takes in a request</dt><dd>about ${count(tool.tokens)} tokens</dd></div>
+      </dl>
+      <h3>Arguments</h3><${Arguments} schema=${tool.input_schema} />
+      ${mayRun.value && (trying
+        ? html`<${Trial} tool=${tool} onClose=${() => setTrying(false)} />`
+        : html`<p><button type="button" onClick=${() => setTrying(true)}>Try a call</button></p>`)}`}
+  </details>`;
+}
+
+/** @param {{schema: any}} props */
+function Arguments({ schema }) {
+  const rows = Object.entries(schema?.properties ?? {});
+  if (rows.length === 0) return html`<p class="quiet">It takes none.</p>`;
+  return html`<div class="table" tabindex="0"><table class="list"><thead><tr><th>Name</th><th>Kind</th><th>What it is</th></tr></thead>
+      <tbody>${rows.map(([name, own]) => html`<tr key=${name}><td><code>${name}</code></td>
+        <td>${kindOf(own)}${schema.required?.includes(name) ? "" : html` <span class="quiet">not needed</span>`}</td><td>${/** @type {any} */ (own)?.description ?? ""}</td></tr>`)}</tbody></table></div>
+    <details><summary class="quiet">Schema</summary><pre tabindex="0">${JSON.stringify(schema, null, 2)}</pre></details>`;
+}
+
+/** @param {any} schema */
+function kindOf(schema) {
+  if (schema?.enum) return schema.enum.map((/** @type {any} */ one) => JSON.stringify(one)).join(" or ");
+  const type = schema?.type ?? "any";
+  const name = Array.isArray(type) ? type.filter((one) => one !== "null").join(" or ") : type;
+  return name === "array" ? `list of ${schema.items?.type ?? "any"}` : name;
+}

@@ -1,0 +1,33 @@
+// Toolsets: which tools belong together, which of them every model sees, and which change things.
+
+import { html } from "../../lib/html.js";
+import { plural } from "../../lib/words.js";
+import { useData, Wait } from "../../view/data.js";
+import { changes, Kind } from "./tools.js";
+
+/** The section. */
+export function Page() {
+  const sets = useData("/toolsets").data;
+  const tools = useData("/tools?limit=200").data;
+  if (!sets || !tools) return html`<${Wait} />`;
+  const known = new Map(tools.data.map((/** @type {any} */ tool) => [tool.name, tool]));
+  const grouped = new Set(sets.data.flatMap((/** @type {any} */ set) => set.tools));
+  const single = tools.data.filter((/** @type {any} */ tool) => !grouped.has(tool.name)).map((/** @type {any} */ tool) => tool.name);
+  return html`<p class="quiet">A model is given some tools with every request, and loads the others by their set when it needs them, so that many tools cost few tokens.</p>
+    ${sets.data.map((/** @type {any} */ set) => html`<${Toolset} key=${set.name} name=${set.name} description=${set.description} tools=${set.tools} loadable=${set.loadable} known=${known} />`)}
+    ${single.length > 0 && html`<${Toolset} name="Without a set" description="Each for itself." tools=${single} loadable=${[]} known=${known} />`}
+    ${sets.data.length === 0 && single.length === 0 && html`<div class="empty"><h2>No tools</h2><p>Windlass brings tools for files; others come from <a href="/library/servers">tool servers</a> and from <code>[tools]</code> in <code>windlass.toml</code>.</p></div>`}`;
+}
+
+/** @param {{name: string, description: string, tools: string[], loadable: string[], known: Map<string, any>}} props */
+function Toolset({ name, description, tools, loadable, known }) {
+  const writers = tools.filter((tool) => known.has(tool) && changes(known.get(tool)));
+  return html`<details class="item"><summary><strong>${name}</strong><span class="fill clip">${description}</span>
+      <span class="quiet">${plural(tools.length, "tool")}</span>
+      ${loadable.length < tools.length && html`<span class="tag" data-tone="good">${loadable.length === 0 ? "always there" : `${tools.length - loadable.length} always there`}</span>`}
+      ${writers.length > 0 && html`<span class="tag" data-tone="warn">${writers.length} that change${writers.length === 1 ? "s" : ""} things</span>`}</summary>
+    <div class="table" tabindex="0"><table class="list"><thead><tr><th>Tool</th><th>Given to a model</th><th>What it does</th></tr></thead>
+      <tbody>${tools.map((tool) => html`<tr key=${tool}><td><a href=${`/library/tools?tool=${encodeURIComponent(tool)}`}>${tool}</a></td>
+        <td>${loadable.includes(tool) ? "after loading the set" : "in every request"}</td><td>${known.has(tool) ? html`<${Kind} tool=${known.get(tool)} />` : "not to be had now"}</td></tr>`)}</tbody></table></div>
+  </details>`;
+}

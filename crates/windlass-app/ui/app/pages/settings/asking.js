@@ -1,0 +1,31 @@
+// Which calls run without asking, in all conversations of a person.
+
+import { get, put, remove } from "../../lib/api.js";
+import { AUTO_RUN } from "../../chat/auto_run.js";
+import { html, useEffect, useState } from "../../lib/html.js";
+import { attempt, failed } from "../../state/notices.js";
+import { useData, Wait } from "../../view/data.js";
+
+/** The section. */
+export function Page() {
+  const [mode, setMode] = useState(/** @type {any} */ (null));
+  const { data, load } = useData("/allowlist");
+  const [tools, setTools] = useState(/** @type {any[]} */ ([]));
+  useEffect(() => {
+    get("/auto-run").then(setMode, failed);
+    get("/tools?limit=200").then((page) => setTools(page.data), () => {});
+  }, []);
+  if (!mode || !data) return html`<${Wait} />`;
+  /** @type {string[]} */
+  const names = data.data;
+  return html`<fieldset class="choices"><legend>Before a call that changes something, in all conversations of mine</legend>
+      ${Object.entries(AUTO_RUN).map(([name, words]) => html`<label class="check"><input type="radio" name="mode" checked=${mode.effective === name} onChange=${() => attempt(async () => setMode(await put("/auto-run", { auto_run: name })))} /> <strong>${name}</strong> ${words}</label>`)}</fieldset>
+    <p class="quiet">Rules of the policy count in every mode; a conversation can have its own.</p>
+    <h2>Allow list</h2><p class="quiet">Counts in the mode “allowlist”.</p>
+    ${names.length === 0 && html`<p class="empty">No tool is on it.</p>`}<ul class="chips">${names.map((name) => html`<li key=${name}>${name} <button type="button" class="plain" aria-label=${`Take ${name} off the list`} onClick=${() => attempt(() => remove(`/allowlist/${encodeURIComponent(name)}`).then(load))}>×</button></li>`)}</ul>
+    <form class="row" onSubmit=${(/** @type {any} */ event) => {
+      event.preventDefault();
+      const field = event.target.elements.tool;
+      attempt(() => put(`/allowlist/${encodeURIComponent(field.value)}`).then(load)).then(() => (field.value = ""));
+    }}><input name="tool" list="tools" required aria-label="A tool" placeholder="A tool" /><datalist id="tools">${tools.map((tool) => html`<option value=${tool.name} />`)}</datalist><button type="submit">Add</button></form>`;
+}

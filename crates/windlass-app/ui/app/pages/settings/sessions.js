@@ -1,0 +1,17 @@
+// Where somebody is signed in.
+
+import { remove } from "../../lib/api.js";
+import { html } from "../../lib/html.js";
+import { when } from "../../lib/words.js";
+import { attempt } from "../../state/notices.js";
+import { find } from "../../state/session.js";
+import { useData, Wait } from "../../view/data.js";
+
+/** The section. */
+export function Page() {
+  const { data, load } = useData("/auth/sessions");
+  if (!data) return html`<${Wait} />`;
+  return html`${data.data.map((/** @type {any} */ one) => html`<div class="item row wrap" key=${one.id}><span class="fill">${one.agent ?? "an unknown browser"}<br /><span class="quiet">${one.from ?? ""} seen ${when(one.seen_at)}${one.current ? ", this one" : ""}</span></span>
+      ${!one.current && html`<button type="button" onClick=${() => attempt(() => remove(`/auth/sessions/${one.id}`).then(load))}>End it</button>`}</div>`)}
+    <p><button type="button" class="danger" onClick=${() => attempt(async () => (await remove("/auth/sessions"), await find()))}>Sign out everywhere</button></p>`;
+}

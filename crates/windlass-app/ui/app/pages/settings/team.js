@@ -1,0 +1,99 @@
+// The people of the workspace, for its administrators: who they are, what they may do, and how others come in. (SK-U13)
+
+import { get, patch, post, remove } from "../../lib/api.js";
+import { html, useState } from "../../lib/html.js";
+import { full, money } from "../../lib/words.js";
+import { attempt, done, failed } from "../../state/notices.js";
+import { me } from "../../state/session.js";
+import { useData, Wait } from "../../view/data.js";
+import { Confirm, Dialog } from "../../view/dialog.js";
+
+/** What an account may do, in a word each. @type {[string, string][]} */
+const ROLES = [
+  ["member", "starts runs and answers for their own"],
+  ["viewer", "reads what is shared, and starts nothing"],
+  ["admin", "everything in this workspace"],
+];
+
+/** The section. */
+export function Page() {
+  const { data, load } = useData("/team/members?limit=200");
+  const invites = useData("/team/invites");
+  /** What is done, and with whom. */
+  const [doing, setDoing] = useState(/** @type {{what: "" | "add" | "credit" | "leave" | "link", of: any}} */ ({ what: "", of: null }));
+  const end = () => setDoing({ what: "", of: null });
+  if (!data) return html`<${Wait} />`;
+  /** @param {any} member @param {object} change Refused where somebody else has changed the person meanwhile. */
+  const change = (member, change) =>
+    attempt(async () => {
+      const now = await get(`/team/members/${member.id}`);
+      await patch(`/team/members/${member.id}`, change, { etag: now.etag });
+    }).then(load);
+  /** @param {any} event */
+  const invite = (event) => {
+    event.preventDefault();
+    const form = event.target;
+    const { email, role } = form.elements;
+    attempt(async () => {
+      const link = await post("/team/invites", { role: role.value, ...(email.value ? { email: email.value } : {}) }, { once: false });
+      setDoing({ what: "link", of: link });
+      invites.load();
+      form.reset();
+    });
+  };
+  /** @param {any} member */
+  const reset = (member) => attempt(async () => setDoing({ what: "link", of: await post(`/team/members/${member.id}/reset`, {}, { once: false }) }));
+  return html`<div class="table" tabindex="0"><table class="list"><thead><tr><th>Who</th><th>Role</th><th>Credit</th><th><span class="hidden">What can be done</span></th></tr></thead><tbody>
+      ${data.data.map((/** @type {any} */ member) => html`<tr key=${member.id} data-off=${!member.active}><td>${member.name || member.email || member.id}<br /><span class="quiet">${member.name ? (member.email ?? "") : ""}${member.active ? "" : " (inactive)"}</span></td>
+        <td><${RoleOf} label=${`Role of ${member.name || member.email}`} value=${member.role} disabled=${member.id === me.value?.id || !member.active} onChoose=${(/** @type {string} */ role) => change(member, { role })} /></td>
+        <td><button type="button" class="plain" aria-label=${`Credit of ${member.name || member.email}`} onClick=${() => setDoing({ what: "credit", of: member })}>${member.credit_usd == null ? "unbounded" : money(member.credit_usd)}</button></td>
+        <td><div class="row wrap">${member.active && member.email && html`<button type="button" onClick=${() => reset(member)}>New password</button>`}
+          ${member.id !== me.value?.id && (member.active ? html`<button type="button" class="danger" onClick=${() => setDoing({ what: "leave", of: member })}>Remove</button>` : html`<button type="button" onClick=${() => change(member, { active: true })}>Let back in</button>`)}</div></td></tr>`)}</tbody></table></div>
+    <p><button type="button" onClick=${() => setDoing({ what: "add", of: null })}>Add somebody with a password</button></p>
+    <h2>Invite somebody</h2><p class="quiet">They choose their own password.</p>
+    <form class="row wrap" onSubmit=${invite}><input name="email" type="email" placeholder="E-mail (not needed)" aria-label="E-mail" /><${RoleOf} name="role" label="Role" /><button type="submit" class="primary">Make a link</button></form>
+    ${invites.data?.data.map((/** @type {any} */ one) => html`<div class="item row wrap" key=${one.id}><span class="fill">${one.email ?? "whoever has the link"}, as ${one.role} <span class="quiet">until ${full(one.expires_at)}</span></span><button type="button" onClick=${() => attempt(() => remove(`/team/invites/${one.id}`).then(invites.load))}>Take back</button></div>`)}
+    ${doing.what === "add" && html`<${Add} onClose=${end} onAdded=${load} />`}
+    ${doing.what === "credit" && html`<${Credit} member=${doing.of} onClose=${end} onSet=${(/** @type {number | null} */ credit) => change(doing.of, { credit_usd: credit })} />`}
+    ${doing.what === "link" && html`<${Link} link=${doing.of} onClose=${end} />`}
+    ${doing.what === "leave" && html`<${Confirm} title=${`Remove ${doing.of.name || doing.of.email}?`} text="Their sessions and keys end at once, and they can sign in no more. What they did stays, and you can let them back in." action="Remove" keep="Keep them" onClose=${end} onDo=${() => attempt(() => remove(`/team/members/${doing.of.id}`).then(load))} />`}`;
+}
+
+/** @param {{label: string, name?: string, value?: string, disabled?: boolean, onChoose?: (role: string) => void}} props */
+const RoleOf = ({ label, name, value, disabled, onChoose }) => html`<select name=${name} aria-label=${label} value=${value} disabled=${disabled} onChange=${(/** @type {any} */ event) => onChoose?.(event.target.value)}>
+  ${ROLES.map(([role, words]) => html`<option key=${role} value=${role} title=${words}>${role}</option>`)}</select>`;
+
+/** @param {{onClose: () => void, onAdded: () => void}} props */
+function Add({ onClose, onAdded }) {
+  /** @param {any} event */
+  const add = (event) => {
+    event.preventDefault();
+    const { email, name, password, role } = event.target.elements;
+    attempt(async () => {
+      // A password is kept for nobody's second try.
+      await post("/team/members", { email: email.value, name: name.value, password: password.value, role: role.value }, { once: false });
+      onAdded();
+      onClose();
+      done(`${email.value} can sign in now.`);
+    });
+  };
+  return html`<${Dialog} title="Add somebody" onClose=${onClose}><form class="stack" onSubmit=${add}>
+    <label>E-mail <input name="email" type="email" required autocomplete="off" autofocus /></label><label>Name <input name="name" maxlength="100" autocomplete="off" /></label>
+    <label>Role <select name="role">${ROLES.map(([role, words]) => html`<option key=${role} value=${role}>${role}: ${words}</option>`)}</select></label>
+    <label>Password <input name="password" type="password" required minlength="8" autocomplete="new-password" /></label><p class="quiet">Tell it to them; they can change it in their settings.</p>
+    <div class="row end"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="primary">Add</button></div></form></${Dialog}>`;
+}
+
+/** @param {{member: any, onClose: () => void, onSet: (credit: number | null) => void}} props */
+const Credit = ({ member, onClose, onSet }) => html`<${Dialog} title=${`What the runs of ${member.name || member.email} may cost`} onClose=${onClose}><form class="stack" onSubmit=${(/** @type {any} */ event) => {
+  event.preventDefault();
+  const text = event.target.elements.credit.value;
+  onSet(text === "" ? null : Number(text));
+  onClose();
+}}><label>US dollars, altogether <input name="credit" type="number" min="0" max="1000000000" step="any" value=${member.credit_usd ?? ""} placeholder="unbounded" autofocus /></label>
+  <p class="quiet">Nothing written: as much as the budgets of the workspace allow.</p>
+  <div class="row end"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="primary">Save</button></div></form></${Dialog}>`;
+
+/** @param {{link: any, onClose: () => void}} props */
+const Link = ({ link, onClose }) => html`<${Dialog} title="A one-time link" onClose=${onClose}><p>Send it to the person; it is good once, until ${full(link.expires_at)}.</p><pre tabindex="0">${link.url}</pre>
+  <div class="row end"><button type="button" class="primary" autofocus onClick=${() => navigator.clipboard.writeText(link.url).then(onClose, failed)}>Copy and close</button></div></${Dialog}>`;
