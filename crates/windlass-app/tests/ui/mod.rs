@@ -8,6 +8,7 @@ mod feel;
 mod hostile;
 mod page;
 mod places;
+mod speed;
 mod talk;
 mod weight;
 

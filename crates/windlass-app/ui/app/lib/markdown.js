@@ -53,21 +53,22 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
 /** Safe HTML of a Markdown text. @param {string} text @returns {any} */
 export const rendered = (text) => purifier.sanitize(/** @type {string} */ (marked.parse(text)), ALLOWED);
 
-/** Where a text that grows can be cut, so that what stands before it stays as it is. @param {string} text @param {number} from */
-export function settled(text, from) {
-  let at = from;
+/**
+ * Where a text can be cut so that what stands before it stays as it is, whatever follows; 0 where it cannot yet.
+ * @param {string} text @param {number} from where the piece begins @param {number} least characters of it
+ */
+export function settled(text, from, least) {
   let fence = "";
-  let cut = from;
-  for (;;) {
+  for (let at = from; ; ) {
     const end = text.indexOf("\n", at);
-    if (end < 0) return cut;
+    if (end < 0) return 0;
     const line = text.slice(at, end);
     const mark = /^ {0,3}(`{3,}|~{3,})/.exec(line)?.[1] ?? "";
     if (mark && !fence) fence = mark;
     else if (mark && mark[0] === fence[0] && mark.length >= fence.length && line.trim() === mark) fence = "";
     at = end + 1;
     // Lists and tables go on after a blank line where the next one is indented or begins with a mark.
-    if (!fence && line.trim() === "" && /^[^\s\-*+|>\d]/.test(text.slice(at, at + 1))) cut = at;
+    if (!fence && at - from >= least && line.trim() === "" && /^[^\s\-*+|>\d]/.test(text.slice(at, at + 1))) return at;
   }
 }
 
