@@ -75,13 +75,21 @@ export function settled(text, from, least) {
 /** @type {Promise<any> | null} */
 let highlighter = null;
 
-/** Colours the code in an element; the library comes with the first code that there is. @param {Element} root */
+/** How long code is coloured before the page is let go on, in milliseconds. */
+const AT_ONCE_MS = 8;
+
+/** Colours the code in an element, bit by bit; the library comes with the first code that there is. @param {Element} root */
 export async function highlight(root) {
   const blocks = [...root.querySelectorAll("code[class^=language-]:not([data-coloured])")];
   if (blocks.length === 0) return;
   highlighter ??= import("../../vendor/highlight.js").then((module) => module.default);
   const library = await highlighter;
+  let begun = performance.now();
   for (const block of blocks) {
+    if (performance.now() - begun > AT_ONCE_MS) {
+      await new Promise((resolve) => setTimeout(resolve));
+      begun = performance.now();
+    }
     const name = block.className.slice("language-".length);
     const text = block.textContent ?? "";
     block.setAttribute("data-coloured", "");

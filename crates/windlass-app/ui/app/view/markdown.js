@@ -13,16 +13,19 @@ const CHARS_OF_A_MS = 100;
 /** @param {{text: string, live?: boolean}} props */
 export function Markdown({ text, live = false }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
-  const cuts = useRef([0]);
-  if (!live && text.length <= WHOLE) cuts.current = [0];
+  const done = useRef(/** @type {{until: number, nodes: any[]}} */ ({ until: 0, nodes: [] }));
+  if (!live && text.length <= WHOLE) done.current = { until: 0, nodes: [] };
   else {
     for (;;) {
-      const cut = settled(text, cuts.current[cuts.current.length - 1], PIECE);
+      const { until, nodes } = done.current;
+      const cut = settled(text, until, PIECE);
       if (cut === 0) break;
-      cuts.current.push(cut);
+      // A node that is the same as before is not looked at again.
+      nodes.push(html`<${Piece} key=${nodes.length} text=${text.slice(until, cut)} live=${false} />`);
+      done.current.until = cut;
     }
   }
-  const pieces = cuts.current.map((start, at) => text.slice(start, cuts.current[at + 1]));
+  const { until, nodes } = done.current;
   useEffect(() => {
     if (!live && own.current) highlight(own.current).catch(() => {});
   }, [text, live]);
@@ -36,7 +39,7 @@ export function Markdown({ text, live = false }) {
       setTimeout(() => (button.textContent = "Copy"), 1500);
     });
   };
-  return html`<div class="markdown" ref=${own} onClick=${clicked}>${pieces.map((piece, at) => html`<${Piece} key=${at} text=${piece} live=${live && at === pieces.length - 1} />`)}</div>`;
+  return html`<div class="markdown" ref=${own} onClick=${clicked}>${nodes}<${Piece} key=${nodes.length} text=${text.slice(until)} live=${live} /></div>`;
 }
 
 /** @param {{text: string, live: boolean}} props */
