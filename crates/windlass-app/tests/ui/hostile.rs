@@ -97,7 +97,8 @@ async fn what_a_model_says_does_nothing() {
 async fn what_a_tool_returns_does_nothing() {
     let texts = texts();
     let user = User::new();
-    user.run(&["auto-run", "everything"]).exits(0);
+    user.configure("[tools.bash]\nenabled = true\n");
+    user.run(&["grants", "add", "Bash"]).exits(0);
     let mut calls: Vec<(&'static str, Value)> = Vec::new();
     for text in &texts {
         let command = format!("cat <<'END-OF-TEXT'\n{text}\nEND-OF-TEXT");
@@ -113,8 +114,10 @@ async fn what_a_tool_returns_does_nothing() {
     page.until_of("every result", open, vec![number.into()]).await;
     press_all(&page).await;
     obeys_nothing(&page).await;
-    let shown = "return document.querySelector('.transcript').textContent.split('window.__pwned=1').length";
+    // A text in a frame stands in its attribute.
+    let shown = "return [...document.querySelectorAll('.result')].filter((one) => one.outerHTML.includes('__pwned')).length";
     let shown = page.run(shown, vec![]).await;
-    assert!(shown.as_u64() > Some(60), "the texts are not there: {shown}");
-    page.ends_but_for(&["about:srcdoc"]).await;
+    assert!(shown.as_u64() > Some(50), "the texts are not there: {shown}");
+    // The purifier reads a page in a document of its own, in which the policy refuses handlers once more.
+    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js"]).await;
 }

@@ -3,11 +3,15 @@
 //! What the API answers is shown elsewhere; here counts what can be seen, pressed and typed.
 
 mod access;
+mod answers;
 mod asks;
+mod calls;
 mod feel;
 mod hostile;
 mod page;
+mod pictures;
 mod places;
+mod results;
 mod speed;
 mod talk;
 mod weight;

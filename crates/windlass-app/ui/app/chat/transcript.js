@@ -57,7 +57,8 @@ export function Transcript({ conversation, onFork, onBack }) {
     sticks.current = own.scrollHeight - own.scrollTop - own.clientHeight < NEAR_PX;
     setAway(!sticks.current);
   };
-  const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: "smooth" });
+  // At once: an end that moves on meanwhile is never reached by gliding.
+  const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: "instant" });
   const live = conversation.live.value !== null;
   const waits = conversation.isActive.value && !live && conversation.open.value.length === 0;
   return html`<div class="transcript" ref=${scroller} onScroll=${scrolled} tabindex="0" aria-label="Conversation">

@@ -53,6 +53,10 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
 /** Safe HTML of a Markdown text. @param {string} text @returns {any} */
 export const rendered = (text) => purifier.sanitize(/** @type {string} */ (marked.parse(text)), ALLOWED);
 
+/** HTML for a frame that can do nothing: without scripts and forms even so. @param {string} text @returns {any} */
+export const framed = (text) =>
+  purifier.sanitize(text, { WHOLE_DOCUMENT: true, FORBID_TAGS: ["form"], ALLOWED_URI_REGEXP: ALLOWED.ALLOWED_URI_REGEXP, RETURN_TRUSTED_TYPE: true });
+
 /**
  * Where a text can be cut so that what stands before it stays as it is, whatever follows; 0 where it cannot yet.
  * @param {string} text @param {number} from where the piece begins @param {number} least characters of it

@@ -28,7 +28,7 @@ function List() {
       setPage({ ...next, data: [...(page?.data ?? []), ...next.data] });
     });
   /** @param {string} id */
-  const choose = (id) => setChosen(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]);
+  const choose = (id) => setChosen((chosen) => (chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]));
   if (!page) return html`<div class="page" aria-busy="true"><span class="spinner"></span></div>`;
   return html`<div class="page wide">
     <header class="row"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>

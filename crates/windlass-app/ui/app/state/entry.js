@@ -137,8 +137,9 @@ export class Entry {
     /** When its step was heard to begin, and its first fragment was; 0 where this page came later. */
     this.heardAt = 0;
     this.firstAt = 0;
-    /** Characters of its fragments. */
+    /** Characters of its fragments, and of those that came before this page. */
     this.size = 0;
+    this.sizeBefore = 0;
     this.trouble = "";
     this.tone = "info";
     /** @type {any[]} */
@@ -210,7 +211,7 @@ export class Entry {
   /** A try at the step begins; what an earlier one said does not count. @param {any} update */
   begin(update) {
     if (this.status === "complete") return;
-    const fresh = { parts: [], trouble: "", thoughtFrom: 0, thoughtUntil: 0, firstAt: 0, size: 0 };
+    const fresh = { parts: [], trouble: "", thoughtFrom: 0, thoughtUntil: 0, firstAt: 0, size: 0, sizeBefore: 0 };
     this.set({ ...fresh, begun: update.seq, at: update.at ?? this.at, model: update.model ?? this.model, status: "live" });
   }
 
@@ -225,6 +226,7 @@ export class Entry {
       this.thoughtFrom = update.parts.at(-1)?.type === "reasoning" ? this.at : 0;
       this.thoughtUntil = 0;
       for (const part of update.parts) this.put(part.part, part.type, part.text ?? "", part.name, part.arguments ?? "");
+      this.sizeBefore = this.size;
     } else {
       const type = { "message.delta": "text", "reasoning.delta": "reasoning", "call.delta": "call" }[/** @type {string} */ (update.type)];
       this.put(update.part, type ?? "text", update.text ?? "", update.name, update.arguments ?? "");

@@ -39,7 +39,11 @@ export function plus(sum, entry) {
 /** What an entry that grows shows of itself. @param {import("./entry.js").Entry} entry @param {number} now @returns {Pulse} */
 export function pulse(entry, now) {
   const tokens = Math.round(entry.size / CHARS_OF_A_TOKEN);
-  const tookMs = entry.heardAt ? now - entry.heardAt : null;
-  const ttftMs = entry.heardAt && entry.firstAt ? entry.firstAt - entry.heardAt : null;
-  return { tokens, tookMs, ttftMs, perSecond: rate(tokens, tookMs, ttftMs) };
+  const heard = Math.round((entry.size - entry.sizeBefore) / CHARS_OF_A_TOKEN);
+  return {
+    tokens,
+    tookMs: now - (entry.heardAt || entry.at),
+    ttftMs: entry.heardAt && entry.firstAt ? entry.firstAt - entry.heardAt : null,
+    perSecond: entry.firstAt ? rate(heard, now - entry.firstAt, 0) : null,
+  };
 }

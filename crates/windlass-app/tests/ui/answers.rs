@@ -1,0 +1,265 @@
+//! Answers as they come: Markdown, thoughts and calls in their order, with their times and tokens.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::scripted;
+use crate::cli::model::Turn;
+
+fn paragraphs(number: usize) -> String {
+    (0..number).map(|at| format!("Paragraph **{at}** says something about `thing_{at}`.\n\n")).collect()
+}
+
+// rows: SK-U2
+#[tokio::test]
+async fn an_answer_comes_as_markdown_with_its_thoughts_and_calls_in_order() {
+    let call = json!({"tool_calls": [{"index": 0, "id": "call_a", "type": "function",
+        "function": {"name": "Glob", "arguments": "{\"pattern\": \"*\"}"}}]});
+    let deltas = vec![
+        json!({"role": "assistant", "content": ""}),
+        json!({"reasoning_content": "First a thought."}),
+        json!({"content": "Then **words**, and `code`"}),
+        json!({"content": ":\n\n- a list"}),
+        call,
+    ];
+    let server = scripted(vec![Turn::Slowly(Duration::from_millis(300), deltas), Turn::Say("The end.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Begin.").await;
+    page.until("something turns until the first word", "return all('.working')[0]").await;
+    page.sees("Then words, and code").await;
+    page.sees("The end.").await;
+    let parts = "return [...document.querySelector('.entry.assistant').children].map((one) => one.className).filter((one) => one !== 'actions')";
+    assert_eq!(page.run(parts, vec![]).await, json!(["thought", "markdown", "call"]));
+    let marks = "return [...document.querySelector('.markdown').querySelectorAll('strong, code, li')].map((one) => one.textContent)";
+    assert_eq!(page.run(marks, vec![]).await, json!(["words", "code", "a list"]));
+    page.ends().await;
+}
+
+/// How far the window is from the end, and where it stands.
+const PLACE: &str = "const own = document.querySelector('.transcript'); return [own.scrollHeight - own.scrollTop - own.clientHeight, own.scrollTop, own.scrollHeight]";
+
+// rows: SK-U2
+#[tokio::test]
+async fn whoever_reads_further_up_is_left_there_and_whoever_is_at_the_end_follows() {
+    let server = scripted(vec![Turn::spoken(Duration::from_millis(8), &paragraphs(220), 16)]);
+    let page = Page::signed_in(&server).await;
+    page.say("Tell me.").await;
+    page.until("more than a window", "return document.querySelector('.transcript').scrollHeight > 1600")
+        .await;
+    let place = page.run(PLACE, vec![]).await;
+    assert!(place[0].as_f64().unwrap() < 40.0, "it does not follow: {place}");
+    page.run("document.querySelector('.transcript').scrollTop -= 400", vec![]).await;
+    let before = page.run(PLACE, vec![]).await;
+    page.until_of(
+        "more of it",
+        "return document.querySelector('.transcript').scrollHeight > arguments[0]",
+        vec![json!(before[2].as_f64().unwrap() + 400.0)],
+    )
+    .await;
+    let after = page.run(PLACE, vec![]).await;
+    assert_eq!(before[1], after[1], "the view was moved: {before} {after}");
+    page.press("↓ To the end").await;
+    page.until("it follows again", "const own = document.querySelector('.transcript'); return own.scrollHeight - own.scrollTop - own.clientHeight < 40").await;
+    page.ends().await;
+}
+
+// rows: SK-U3
+#[tokio::test]
+async fn a_thought_is_open_while_it_goes_on_and_then_folds_under_its_time() {
+    let thought =
+        |at: usize| json!({"reasoning_content": format!("Thought {at}: {}.\n", "some words ".repeat(30))});
+    let mut deltas = vec![json!({"role": "assistant", "content": ""})];
+    deltas.extend((1..=6).map(thought));
+    deltas.push(json!({"content": "It is settled."}));
+    let server = scripted(vec![Turn::Slowly(Duration::from_millis(400), deltas)]);
+    let page = Page::signed_in(&server).await;
+    page.say("Think.").await;
+    page.sees("Thinking…").await;
+    page.until("it is open", "const own = document.querySelector('details.thought'); return own.open && all('.thought p')[0].innerText.includes('Thought 2') && own.querySelector('p').clientHeight <= 160").await;
+    page.sees("It is settled.").await;
+    page.until("it has folded", "const own = document.querySelector('details.thought'); return !own.open && /^Thought for [1-9]\\.\\d s$/.test(own.querySelector('summary').innerText)").await;
+    page.element("details.thought summary").await.click().await.unwrap();
+    page.until("a part of it", "return all('.thought p')[0].clientHeight === 160").await;
+    page.press("Show more").await;
+    page.until("all of it", "const own = all('.thought p')[0]; return own.clientHeight > 160 && own.clientHeight <= 480 && own.innerText.includes('Thought 6')").await;
+    page.press("Show less").await;
+    page.until("a part again", "return all('.thought p')[0].clientHeight === 160").await;
+    page.driver.refresh().await.unwrap();
+    page.sees("It is settled.").await;
+    page.until("still folded", "return document.querySelector('details.thought').open === false").await;
+    page.ends().await;
+}
+
+// rows: SK-U9
+#[tokio::test]
+async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards() {
+    let server =
+        scripted(vec![Turn::Say("Short."), Turn::spoken(Duration::from_millis(20), &paragraphs(60), 20)]);
+    let page = Page::signed_in(&server).await;
+    page.say("Tell me.").await;
+    page.sees("Short.").await;
+    page.until("the sum", "return all('.figures')[0].innerText.includes('10 in · 5 out · 15 in all')").await;
+    page.say("Tell me more.").await;
+    let live = "const own = all('.figures[data-live=true]')[0]?.innerText ?? '';\
+        return /first word after [\\d.]+ m?s/.test(own) && /≈ [\\d,]+ tokens\\/s/.test(own)\
+            && /≈ [\\d,]+ tokens so far · for [\\d.]+ s/.test(own)";
+    page.until("figures of what goes on", live).await;
+    let changes = "const own = document.querySelector('.figures'); let changes = 0;\
+        const watch = new MutationObserver(() => (changes += 1));\
+        watch.observe(own, { subtree: true, characterData: true, childList: true });\
+        return new Promise((resolve) => setTimeout(() => resolve(changes), 1000))";
+    let changes = page.run(changes, vec![]).await.as_u64().unwrap();
+    assert!((1..=6).contains(&changes), "{changes} in a second");
+    let both = "return all('.figures[data-live=false]')[0]?.innerText.includes('20 in · 10 out · 30 in all')";
+    page.until("both", both).await;
+    let took = "return /tokens\\/s · took [\\d.]+ s/.test(all('.figures')[0].innerText)";
+    page.until("how long it took", took).await;
+    page.driver.refresh().await.unwrap();
+    page.until("after a reload", both).await;
+    page.ends().await;
+}
+
+/// What each update changes of a conversation, and where its calls stand then.
+const HEAR: &str = "return import('/ui/-/app/state/conversation.js').then(({ Conversation }) => {
+    const own = new Conversation('thr_none');
+    own.ask = () => {};
+    const look = () => ({
+        title: own.title.value, status: own.status.value, run: own.run.value?.id, queue: own.queue.value.map((one) => one.text),
+        entries: own.entries.value.map((one) => `${one.role} ${one.text} ${one.status}`), live: own.live.value?.text,
+        figures: own.figures.value, calls: [...own.calls.values()].map((one) => [one.tool, one.standing, one.progress]),
+    });
+    let before = look();
+    return arguments[0].map((update) => {
+        own.hear(update);
+        const now = look();
+        const changed = Object.keys(now).filter((name) => JSON.stringify(now[name]) !== JSON.stringify(before[name]));
+        before = now;
+        return [update.type, changed, [...own.calls.values()].map((one) => one.standing)];
+    });
+})";
+
+// rows: ZE-P5, SK-A11
+#[tokio::test]
+async fn each_event_changes_the_state_that_it_concerns_and_no_other() {
+    let server = crate::http::Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    let text = |text: &str| json!({"blocks": [{"kind": "text", "text": text}]});
+    let call = |id| json!({"kind": "tool_call", "id": id, "name": "Write", "asked": "{}"});
+    let calls = json!({"blocks": [call("a"), call("b"), call("c"), call("d")]});
+    let of = |kind: &str, index: usize, more: Value| {
+        let mut event = json!({"type": kind, "run": "run_1", "step": 1, "index": index, "seq": 9});
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    };
+    let waits = |standings: [&str; 4]| json!(standings);
+    let none = json!([]);
+    let all_wait = waits(["waiting"; 4]);
+    // What comes, what of the state it changes, and where the calls stand then.
+    let steps: Vec<(Value, Value, Value)> = vec![
+        (json!({"type": "thread.titled", "title": "Of pears"}), json!(["title"]), none.clone()),
+        (json!({"type": "thread.status", "status": "running"}), json!(["status"]), none.clone()),
+        (json!({"type": "run.started", "run": "run_1", "at": 1}), json!(["run"]), none.clone()),
+        (
+            json!({"type": "message.received", "seq": 2, "at": 1, "run": "run_1", "id": "m1", "by": "me", "message": text("Go.")}),
+            json!(["entries"]),
+            none.clone(),
+        ),
+        (
+            json!({"type": "message.queued", "seq": 3, "at": 1, "id": "m2", "queued": {"message": text("Then?"), "by": "me", "place": "after_run"}}),
+            json!(["queue"]),
+            none.clone(),
+        ),
+        (
+            json!({"type": "message.edited", "id": "m2", "message": text("And then?")}),
+            json!(["queue"]),
+            none.clone(),
+        ),
+        (
+            json!({"type": "step.started", "seq": 4, "at": 2, "run": "run_1", "step": 1, "model": "m"}),
+            json!(["entries", "live"]),
+            none.clone(),
+        ),
+        (
+            json!({"type": "message.delta", "seq": 4, "delta": 1, "part": 0, "text": "Well"}),
+            json!(["entries", "live"]),
+            none.clone(),
+        ),
+        (
+            json!({"type": "message.delta", "seq": 3, "delta": 1, "part": 0, "text": "of another step"}),
+            none.clone(),
+            none.clone(),
+        ),
+        (
+            json!({"type": "step.replied", "seq": 5, "run": "run_1", "step": 1, "message": calls, "usage": {"input": 3, "output": 4}}),
+            json!(["entries", "live", "figures", "calls"]),
+            all_wait.clone(),
+        ),
+        (
+            json!({"type": "interrupt.opened", "seq": 6, "interrupt": "int_0", "run": "run_1", "call": {"step": 1, "index": 0}}),
+            json!(["calls"]),
+            waits(["asking", "waiting", "waiting", "waiting"]),
+        ),
+        (
+            json!({"type": "interrupt.closed", "seq": 7, "interrupt": "int_0", "answer": {"answer": "approve"}}),
+            json!(["calls"]),
+            waits(["approved", "waiting", "waiting", "waiting"]),
+        ),
+        (
+            of("tool.started", 0, json!({"effect": "e"})),
+            json!(["calls"]),
+            waits(["running", "waiting", "waiting", "waiting"]),
+        ),
+        (
+            json!({"type": "tool.progress", "step": 1, "index": 0, "text": "half"}),
+            json!(["calls"]),
+            waits(["running", "waiting", "waiting", "waiting"]),
+        ),
+        (
+            of("tool.finished", 0, json!({"outcome": "returned", "content": []})),
+            json!(["calls"]),
+            waits(["done", "waiting", "waiting", "waiting"]),
+        ),
+        (
+            of("tool.finished", 1, json!({"outcome": "returned", "error": true, "content": []})),
+            json!(["calls"]),
+            waits(["done", "failed", "waiting", "waiting"]),
+        ),
+        (
+            of("tool.finished", 2, json!({"outcome": "denied", "error": true, "content": []})),
+            json!(["calls"]),
+            waits(["done", "failed", "denied", "waiting"]),
+        ),
+        (
+            of("tool.in_doubt", 3, json!({})),
+            json!(["calls"]),
+            waits(["done", "failed", "denied", "in_doubt"]),
+        ),
+        (
+            json!({"type": "message.withdrawn", "id": "m2"}),
+            json!(["queue"]),
+            waits(["done", "failed", "denied", "in_doubt"]),
+        ),
+        (
+            json!({"type": "limit.reached", "seq": 20, "limit": "max_steps", "figure": 3}),
+            json!(["entries"]),
+            waits(["done", "failed", "denied", "in_doubt"]),
+        ),
+        (
+            json!({"type": "run.finished", "seq": 21, "run": "run_1", "status": "done", "totals": {}}),
+            json!(["run"]),
+            waits(["done", "failed", "denied", "in_doubt"]),
+        ),
+        (
+            json!({"type": "what.nobody.knows.yet", "seq": 22}),
+            none.clone(),
+            waits(["done", "failed", "denied", "in_doubt"]),
+        ),
+    ];
+    let updates: Vec<&Value> = steps.iter().map(|(update, ..)| update).collect();
+    let wanted: Vec<Value> =
+        steps.iter().map(|(update, changed, calls)| json!([update["type"], changed, calls])).collect();
+    assert_eq!(page.run(HEAR, vec![json!(updates)]).await, Value::Array(wanted));
+    page.ends().await;
+}
