@@ -76,13 +76,27 @@ async fn used() -> (Server, Page, String) {
         ],
     );
     let page = Page::signed_in(&server).await;
+    page.say("Hello!").await;
+    page.sees("say what you want to know").await;
+    page.until("it is done", "return all('.stop').length === 0").await;
+    let thread = page.thread().await;
+    let key = server.key(&[]);
+    let files = [
+        ("data.csv", "city,people\nRome,3\nOslo,1\n"),
+        ("notes.md", "# Notes\n\nRome is large.\nOslo is in the north.\n"),
+    ];
+    for (name, text) in files {
+        let path = format!("/api/v1/threads/{thread}/files/content?path={name}");
+        let put =
+            server.request(reqwest::Method::PUT, &path).bearer_auth(&key).body(text).send().await.unwrap();
+        assert!(put.status().is_success(), "{put:?}");
+    }
     page.say("Read data.csv in this folder and say what stands out.").await;
     page.sees("Shall I?").await;
     page.until("it is done", "return all('.stop').length === 0").await;
     page.say("Yes: write insights.md, and mend notes.md.").await;
     page.press("Approve").await;
     page.sees("May Edit run?").await;
-    let thread = page.thread().await;
     (server, page, thread)
 }
 
