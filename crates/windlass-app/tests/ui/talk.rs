@@ -125,7 +125,6 @@ async fn waiting_messages_are_changed_taken_back_and_sent_in_their_turn() {
     page.ends().await;
 }
 
-// rows: SK-U10
 #[tokio::test]
 async fn a_reload_in_the_middle_ends_with_the_same_text() {
     let models = ModelServer::start(0).await.unwrap();
@@ -188,7 +187,6 @@ async fn after_a_crash_of_the_server_the_page_shows_what_the_journal_has() {
     page.ends_but_for(&["net::ERR_"]).await;
 }
 
-// rows: ZE-S7
 #[tokio::test]
 async fn an_answer_is_forked_into_a_conversation_of_its_own() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
