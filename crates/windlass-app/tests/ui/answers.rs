@@ -190,121 +190,18 @@ const HEAR: &str = "return import('/ui/-/app/state/conversation.js').then(({ Con
 async fn each_event_changes_the_state_that_it_concerns_and_no_other() {
     let server = crate::http::Server::start(&[]);
     let page = Page::signed_in(&server).await;
-    let text = |text: &str| json!({"blocks": [{"kind": "text", "text": text}]});
-    let call = |id| json!({"kind": "tool_call", "id": id, "name": "Write", "asked": "{}"});
-    let calls = json!({"blocks": [call("a"), call("b"), call("c"), call("d")]});
-    let of = |kind: &str, index: usize, more: Value| {
-        let mut event = json!({"type": kind, "run": "run_1", "step": 1, "index": index, "seq": 9});
-        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        event
-    };
-    let waits = |standings: [&str; 4]| json!(standings);
-    let none = json!([]);
-    let all_wait = waits(["waiting"; 4]);
-    // What comes, what of the state it changes, and where the calls stand then.
-    let steps: Vec<(Value, Value, Value)> = vec![
-        (json!({"type": "thread.titled", "title": "Of pears"}), json!(["title"]), none.clone()),
-        (json!({"type": "thread.status", "status": "running"}), json!(["status"]), none.clone()),
-        (json!({"type": "run.started", "run": "run_1", "at": 1}), json!(["run"]), none.clone()),
-        (
-            json!({"type": "message.received", "seq": 2, "at": 1, "run": "run_1", "id": "m1", "by": "me", "message": text("Go.")}),
-            json!(["entries"]),
-            none.clone(),
-        ),
-        (
-            json!({"type": "message.queued", "seq": 3, "at": 1, "id": "m2", "queued": {"message": text("Then?"), "by": "me", "place": "after_run"}}),
-            json!(["queue"]),
-            none.clone(),
-        ),
-        (
-            json!({"type": "message.edited", "id": "m2", "message": text("And then?")}),
-            json!(["queue"]),
-            none.clone(),
-        ),
-        (
-            json!({"type": "step.started", "seq": 4, "at": 2, "run": "run_1", "step": 1, "model": "m"}),
-            json!(["entries", "live"]),
-            none.clone(),
-        ),
-        (
-            json!({"type": "message.delta", "seq": 4, "delta": 1, "part": 0, "text": "Well"}),
-            json!(["entries", "live"]),
-            none.clone(),
-        ),
-        (
-            json!({"type": "message.delta", "seq": 3, "delta": 1, "part": 0, "text": "of another step"}),
-            none.clone(),
-            none.clone(),
-        ),
-        (
-            json!({"type": "step.replied", "seq": 5, "run": "run_1", "step": 1, "message": calls, "usage": {"input": 3, "output": 4}}),
-            json!(["entries", "live", "figures", "calls"]),
-            all_wait.clone(),
-        ),
-        (
-            json!({"type": "interrupt.opened", "seq": 6, "interrupt": "int_0", "run": "run_1", "call": {"step": 1, "index": 0}}),
-            json!(["calls"]),
-            waits(["asking", "waiting", "waiting", "waiting"]),
-        ),
-        (
-            json!({"type": "interrupt.closed", "seq": 7, "interrupt": "int_0", "answer": {"answer": "approve"}}),
-            json!(["calls"]),
-            waits(["approved", "waiting", "waiting", "waiting"]),
-        ),
-        (
-            of("tool.started", 0, json!({"effect": "e"})),
-            json!(["calls"]),
-            waits(["running", "waiting", "waiting", "waiting"]),
-        ),
-        (
-            json!({"type": "tool.progress", "step": 1, "index": 0, "text": "half"}),
-            json!(["calls"]),
-            waits(["running", "waiting", "waiting", "waiting"]),
-        ),
-        (
-            of("tool.finished", 0, json!({"outcome": "returned", "content": []})),
-            json!(["calls"]),
-            waits(["done", "waiting", "waiting", "waiting"]),
-        ),
-        (
-            of("tool.finished", 1, json!({"outcome": "returned", "error": true, "content": []})),
-            json!(["calls"]),
-            waits(["done", "failed", "waiting", "waiting"]),
-        ),
-        (
-            of("tool.finished", 2, json!({"outcome": "denied", "error": true, "content": []})),
-            json!(["calls"]),
-            waits(["done", "failed", "denied", "waiting"]),
-        ),
-        (
-            of("tool.in_doubt", 3, json!({})),
-            json!(["calls"]),
-            waits(["done", "failed", "denied", "in_doubt"]),
-        ),
-        (
-            json!({"type": "message.withdrawn", "id": "m2"}),
-            json!(["queue"]),
-            waits(["done", "failed", "denied", "in_doubt"]),
-        ),
-        (
-            json!({"type": "limit.reached", "seq": 20, "limit": "max_steps", "figure": 3}),
-            json!(["entries"]),
-            waits(["done", "failed", "denied", "in_doubt"]),
-        ),
-        (
-            json!({"type": "run.finished", "seq": 21, "run": "run_1", "status": "done", "totals": {}}),
-            json!(["run"]),
-            waits(["done", "failed", "denied", "in_doubt"]),
-        ),
-        (
-            json!({"type": "what.nobody.knows.yet", "seq": 22}),
-            none.clone(),
-            waits(["done", "failed", "denied", "in_doubt"]),
-        ),
-    ];
-    let updates: Vec<&Value> = steps.iter().map(|(update, ..)| update).collect();
-    let wanted: Vec<Value> =
-        steps.iter().map(|(update, changed, calls)| json!([update["type"], changed, calls])).collect();
-    assert_eq!(page.run(HEAR, vec![json!(updates)]).await, Value::Array(wanted));
+    let lines = include_str!("answers/events.txt").lines().filter(|line| !line.starts_with("## "));
+    let cases = lines.map(|line| {
+        let [changed, standings, event] = line.splitn(3, '|').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let event: Value = serde_json::from_str(event).unwrap();
+        let words = |text: &str| Vec::from_iter(text.split_whitespace().map(str::to_owned));
+        let wanted = json!([event["type"], words(changed), words(standings)]);
+        (event, wanted)
+    });
+    let (events, wanted): (Vec<Value>, Vec<Value>) = cases.unzip();
+    assert!(events.len() > 20);
+    assert_eq!(page.run(HEAR, vec![json!(events)]).await, Value::Array(wanted));
     page.ends().await;
 }
