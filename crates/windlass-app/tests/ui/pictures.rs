@@ -73,7 +73,7 @@ async fn used() -> (Server, Page, String) {
         ],
     );
     let page = Page::signed_in(&server).await;
-    page.say("Hello!").await;
+    page.say("I have figures of cities").await;
     page.sees("say what you want to know").await;
     page.until("it is done", "return all('.stop').length === 0").await;
     let thread = page.thread().await;
