@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -21,6 +22,17 @@ pub enum Turn {
     Say(&'static str),
     /// Calls of tools, by name, with their arguments.
     Call(Vec<(&'static str, Value)>),
+    /// Fragments as the wire has them, so far apart. Whoever comes late catches up.
+    Slowly(Duration, Vec<Value>),
+}
+
+impl Turn {
+    /// A text in fragments of so many characters.
+    pub fn spoken(apart: Duration, text: &str, characters: usize) -> Self {
+        let all: Vec<char> = text.chars().collect();
+        let said = all.chunks(characters).map(|some| json!({ "content": String::from_iter(some) }));
+        Self::Slowly(apart, said.collect())
+    }
 }
 
 impl Model {
@@ -72,15 +84,41 @@ fn serve(stream: &TcpStream, turns: &[Turn]) -> std::io::Result<()> {
         let messages = request["messages"].as_array().unwrap();
         let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
         let frames = frames(turns.get(turn).unwrap_or(&Turn::Say("Done.")), turn);
+        let length: usize = frames.all.iter().map(String::len).sum();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
         let mut out = stream;
-        out.write_all(format!("{head}content-length: {}\r\n\r\n{frames}", frames.len()).as_bytes())?;
+        out.write_all(format!("{head}content-length: {length}\r\n\r\n").as_bytes())?;
+        frames.play(&mut out)?;
     }
 }
 
-fn frames(turn: &Turn, number: usize) -> String {
-    let (delta, reason) = match turn {
-        Turn::Say(text) => (json!({ "role": "assistant", "content": text }), "stop"),
+/// A reply on the wire.
+struct Frames {
+    apart: Duration,
+    all: Vec<String>,
+}
+
+impl Frames {
+    fn play(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let begin = Instant::now();
+        for (index, frame) in self.all.iter().enumerate() {
+            let due = self.apart * u32::try_from(index).unwrap();
+            std::thread::sleep(due.saturating_sub(begin.elapsed()));
+            out.write_all(frame.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn frames(turn: &Turn, number: usize) -> Frames {
+    let mut apart = Duration::ZERO;
+    let (deltas, reason) = match turn {
+        Turn::Say(text) => (vec![json!({ "role": "assistant", "content": text })], "stop"),
+        Turn::Slowly(wait, deltas) => {
+            apart = *wait;
+            let calls = deltas.iter().any(|delta| delta.get("tool_calls").is_some());
+            (deltas.clone(), if calls { "tool_calls" } else { "stop" })
+        }
         Turn::Call(calls) => {
             let call = |(index, (name, arguments)): (usize, &(&str, Value))| {
                 let function = json!({ "name": name, "arguments": arguments.to_string() });
@@ -88,7 +126,7 @@ fn frames(turn: &Turn, number: usize) -> String {
                 json!({ "index": index, "id": id, "type": "function", "function": function })
             };
             let calls: Vec<Value> = calls.iter().enumerate().map(call).collect();
-            (json!({ "role": "assistant", "tool_calls": calls }), "tool_calls")
+            (vec![json!({ "role": "assistant", "tool_calls": calls })], "tool_calls")
         }
     };
     let chunk = |choice: Value, usage: Value| {
@@ -96,8 +134,12 @@ fn frames(turn: &Turn, number: usize) -> String {
             "choices": [choice], "usage": usage });
         format!("data: {chunk}\n\n")
     };
-    let first = chunk(json!({ "index": 0, "delta": delta, "finish_reason": null }), Value::Null);
+    let mut all: Vec<String> = deltas
+        .iter()
+        .map(|delta| chunk(json!({ "index": 0, "delta": delta, "finish_reason": null }), Value::Null))
+        .collect();
     let usage = json!({ "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 });
-    let last = chunk(json!({ "index": 0, "delta": {}, "finish_reason": reason }), usage);
-    format!("{first}{last}data: [DONE]\n\n")
+    all.push(chunk(json!({ "index": 0, "delta": {}, "finish_reason": reason }), usage));
+    all.push("data: [DONE]\n\n".to_owned());
+    Frames { apart, all }
 }

@@ -74,6 +74,58 @@ async fn a_session_that_ends_takes_nothing_of_what_was_typed() {
 }
 
 #[tokio::test]
+async fn a_session_that_ends_in_a_conversation_leaves_it_and_what_was_typed() {
+    let server = scripted(vec![Turn::Say("It is said."), Turn::Say("And once more.")]);
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    let page = signed_in_as(&server, "ann@example.com").await;
+    page.say("Say it.").await;
+    page.sees("It is said.").await;
+    page.until("it is done", "return all('.stop').length === 0").await;
+    page.write("[data-key=composer]", "a second thought").await;
+    page.driver.delete_all_cookies().await.unwrap();
+    page.say("").await;
+    page.sees("Your session has ended").await;
+    page.write(".veil [name=password]", PASSWORD).await;
+    page.press("Sign in").await;
+    page.misses("Your session has ended").await;
+    page.sees("It is said.").await;
+    page.until("it is still there", "return all('[data-key=composer]')[0].value === 'a second thought'")
+        .await;
+    page.say("").await;
+    page.sees("And once more.").await;
+    page.ends_but_for(&["401", "the request carries no credential"]).await;
+}
+
+#[tokio::test]
+async fn two_windows_show_one_conversation() {
+    let server = scripted(vec![
+        Turn::Say("It is said."),
+        Turn::Call(vec![super::write("a.md")]),
+        Turn::Say("It is written."),
+    ]);
+    let one = Page::signed_in(&server).await;
+    one.say("Say it.").await;
+    one.sees("It is said.").await;
+    let other = Page::signed_in(&server).await;
+    other.go(&format!("/chat/{}", one.thread().await)).await;
+    other.sees("It is said.").await;
+    other.say("Write it.").await;
+    for page in [&one, &other] {
+        page.sees("May Write run?").await;
+    }
+    one.press("Approve").await;
+    for page in [&one, &other] {
+        page.sees("It is written.").await;
+        page.misses("May Write run?").await;
+        page.until("it is over", "return all('.stop').length === 0").await;
+        assert_eq!(page.number_of(".entry.user").await, 2);
+    }
+    one.ends().await;
+    other.ends().await;
+}
+
+#[tokio::test]
 async fn what_is_somebody_elses_is_not_here() {
     let server = scripted(vec![Turn::Say("A secret.")]);
     let mut admin = administrator(&server).await;

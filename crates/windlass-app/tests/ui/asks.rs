@@ -23,7 +23,6 @@ async fn file(server: &Server, page: &Page, name: &str) -> Value {
     if answer.status == 404 { Value::Null } else { answer.body }
 }
 
-// rows: SK-U5
 #[tokio::test]
 async fn a_call_is_shown_whole_and_approved() {
     let server = writer();
@@ -86,6 +85,7 @@ async fn a_call_is_denied_with_a_reason_that_the_agent_is_told() {
     page.ends().await;
 }
 
+// rows: SK-U5
 #[tokio::test]
 async fn a_batch_is_approved_with_one_word() {
     let server = two_writers();

@@ -179,6 +179,25 @@ async fn without_the_server_the_page_shows_what_it_has_and_says_so() {
     page.ends_but_for(&["net::ERR_"]).await;
 }
 
+#[tokio::test]
+async fn a_conversation_that_could_not_be_read_is_shown_once_the_server_is_back() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let place = server.address.trim_start_matches("http://").to_owned();
+    let page = Page::signed_in(&server).await;
+    page.say("Speak.").await;
+    page.sees("It is said.").await;
+    page.press("New conversation").await;
+    page.sees("What shall be done").await;
+    let user = server.kill();
+    page.element(".history .thread a").await.click().await.unwrap();
+    page.sees("It cannot be shown").await;
+    let command = user.command(&["serve", "--listen", &place]);
+    let _server = Server::spawn(user, command);
+    page.sees("It is said.").await;
+    page.misses("It cannot be shown").await;
+    page.ends_but_for(&["net::ERR_"]).await;
+}
+
 /// The script that looks for barriers.
 pub fn axe() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/ui/node_modules/axe-core/axe.min.js");

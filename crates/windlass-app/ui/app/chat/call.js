@@ -1,14 +1,17 @@
-// A call of a tool: what is asked of it, how far it is, and what came of it. (SK-U4)
+// A call of a tool: what is asked of it, how far it is, whose word it waits for, and what came of it. (SK-U4, ZE-H8)
 
 import { html, useState } from "../lib/html.js";
-import { full, length, tidyJson } from "../lib/words.js";
+import { full, length } from "../lib/words.js";
+import { Arguments } from "../view/arguments.js";
+import { Ask } from "../view/ask.js";
 import { Icon } from "../view/icon.js";
 import { Result } from "./result.js";
 
-/** @type {Record<string, [string, string]>} */
+/** Where a call stands: its picture and its word. (SK-A11) @type {Record<string, [string, string]>} */
 const STANDINGS = {
-  waiting: ["clock", "waits"],
-  asking: ["warn", "waits for a word"],
+  waiting: ["clock", "waits its turn"],
+  asking: ["warn", "waits for approval"],
+  approved: ["check", "approved"],
   running: ["tool", "runs"],
   sleeping: ["clock", "goes on later"],
   in_doubt: ["warn", "nobody knows whether it was done"],
@@ -18,28 +21,30 @@ const STANDINGS = {
   cancelled: ["cross", "cancelled"],
 };
 
-/** @param {{call: import("../state/entry.js").Call, conversation: any}} props */
-export function CallCard({ call, conversation }) {
+/** @param {{call: import("../state/entry.js").Call, at: number, conversation: import("../state/conversation.js").Conversation}} props */
+export function CallCard({ call, at, conversation }) {
   call.rev.value;
   const standing = call.standing;
   const [icon, words] = STANDINGS[standing] ?? ["tool", standing];
-  const asks = conversation?.open.value.some((/** @type {any} */ open) => open.tool === call.tool && open.id.endsWith(`.${call.step}.${call.index}.0`));
-  const [open, setOpen] = useState(/** @type {boolean | null} */ (null));
-  const shown = open ?? (standing === "running" && call.progress !== "");
-  return html`<details class="call" data-standing=${standing} open=${shown} onToggle=${(/** @type {any} */ event) => event.target.open !== shown && setOpen(event.target.open)}>
+  const open = conversation.open.value;
+  const asked = open.find((one) => one.id === call.interrupt);
+  const [chosen, choose] = useState(/** @type {boolean | null} */ (null));
+  const isOpen = asked !== undefined || (chosen ?? (standing === "running" && call.progress !== ""));
+  const told = standing === "sleeping" && call.until ? `goes on at ${full(call.until)}` : words;
+  return html`<details class="call" data-standing=${standing} open=${isOpen} onToggle=${(/** @type {any} */ event) => event.target.open !== isOpen && choose(event.target.open)}>
     <summary>
       <span class="mark" aria-hidden="true">${standing === "running" ? html`<span class="spinner"></span>` : html`<${Icon} name=${icon} size=${16} />`}</span>
-      <strong>${call.tool || "a tool"}</strong> <span class="brief">${brief(call.args)}</span>
-      <span class="fill"></span>
-      <span class="quiet">${standing === "sleeping" && call.until ? `goes on at ${full(call.until)}` : words}${call.durationMs > 0 ? `, ${length(call.durationMs)}` : ""}</span>
+      <strong>${call.tool || "a tool"}</strong> <span class="brief fill">${brief(call.args)}</span>
+      <span class="quiet standing">${told}${call.durationMs > 0 ? `, ${length(call.durationMs)}` : ""}</span>
     </summary>
-    <div class="inside">
-      ${call.rule && html`<p class="quiet">Judged by ${call.rule}.${asks ? " It is asked below." : ""}</p>`}
-      <h3>Arguments</h3>
-      <pre tabindex="0">${tidyJson(call.args)}</pre>
+    ${isOpen && html`<div class="inside">
+      ${asked
+        ? html`<${Ask} key=${asked.id} open=${asked} isFirst=${asked === open[0]} onAnswered=${() => conversation.ask()} />`
+        : html`<h3>Arguments</h3><${Arguments} text=${call.args} />`}
       ${call.progress && standing === "running" && html`<h3>So far</h3><pre tabindex="0">${call.progress}</pre>`}
-      ${call.result && html`<h3>Result</h3><${Result} blocks=${call.result} error=${call.error} />`}
-    </div>
+      ${call.result && html`<h3>${call.error ? "Error" : "Result"}</h3><${Result} blocks=${call.result} error=${call.error} />`}
+      <p class="quiet">${full(call.at || at)}${call.rule && ` · judged by ${call.rule}`}</p>
+    </div>`}
   </details>`;
 }
 

@@ -36,6 +36,15 @@ function draftOf(name) {
   }
 }
 
+/** @param {string} name @param {string} text */
+function keep(name, text) {
+  try {
+    sessionStorage.setItem(kept(name), text);
+  } catch {
+    // A browser that keeps nothing forgets drafts.
+  }
+}
+
 /**
  * @param {{name: string, onSend: (draft: Draft) => Promise<void>, onStop?: () => void, busy?: boolean, autofocus?: boolean}} props
  * `busy`: a run is active, so that a message waits behind it.
@@ -57,11 +66,7 @@ export function Composer({ name, onSend, onStop, busy, autofocus }) {
     }
   }, []);
   useEffect(() => {
-    try {
-      sessionStorage.setItem(kept(name), text);
-    } catch {
-      // A browser that keeps nothing forgets drafts.
-    }
+    keep(name, text);
     const own = field.current;
     if (!own) return;
     own.style.height = "auto";
@@ -76,6 +81,8 @@ export function Composer({ name, onSend, onStop, busy, autofocus }) {
     setSending(true);
     try {
       await onSend({ text, files, options: { ...(model ? { model } : {}), ...(mode ? { mode } : {}) } });
+      // Sending may have led to another page, which has taken this field away.
+      keep(name, "");
       setText("");
       setFiles([]);
     } catch (error) {

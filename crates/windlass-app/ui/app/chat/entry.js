@@ -6,22 +6,35 @@ import { done, failed } from "../state/notices.js";
 import { Icon } from "../view/icon.js";
 import { Markdown } from "../view/markdown.js";
 import { CallCard } from "./call.js";
+import { RollbackLine } from "./rollback.js";
+import { Thought } from "./thought.js";
 
-/** Characters of reasoning that are shown before somebody asks for more. (SK-U3) */
-const THOUGHT_SHOWN = 300;
+/**
+ * @typedef {import("../state/entry.js").Entry} Shown
+ * @typedef {{entry: Shown, onFork?: (entry: Shown, text?: string) => void, onBack?: (entry: Shown) => void}} Props
+ */
 
-/** @param {{entry: import("../state/entry.js").Entry, onFork?: (entry: any, text?: string) => void, conversation: any}} props */
-export function EntryView({ entry, onFork, conversation }) {
+/** An entry, behind the line where a roll back begins if that is here. @param {Props & {conversation: import("../state/conversation.js").Conversation}} props */
+export function EntryView({ entry, onFork, onBack, conversation }) {
   entry.rev.value;
-  if (entry.role === "note") return html`<p class="note" data-tone=${entry.tone} role=${entry.tone === "error" ? "alert" : undefined}>${entry.text}</p>`;
-  if (entry.role === "user") return html`<${Said} entry=${entry} onFork=${onFork} />`;
+  const rollback = conversation.rollback.value;
+  const rolled = rollback !== null && entry.seq >= rollback.seq;
+  return html`${rolled && entry.seq === rollback.seq && html`<${RollbackLine} rollback=${rollback} onCancel=${() => (conversation.rollback.value = null)} />`}
+    ${entry.role === "note" && html`<p class="note" data-tone=${entry.tone} data-rolled=${rolled} role=${entry.tone === "error" ? "alert" : undefined}>${entry.text}</p>`}
+    ${entry.role === "user" && html`<${Said} entry=${entry} rolled=${rolled} onFork=${onFork} onBack=${onBack} />`}
+    ${entry.role === "assistant" && html`<${Answered} entry=${entry} rolled=${rolled} onFork=${onFork} conversation=${conversation} />`}`;
+}
+
+/** @param {Props & {rolled: boolean, conversation: import("../state/conversation.js").Conversation}} props */
+function Answered({ entry, rolled, onFork, conversation }) {
+  entry.rev.value;
   const live = entry.status === "live";
-  return html`<article class="entry assistant" data-status=${entry.status} aria-label="The agent">
+  return html`<article class="entry assistant" data-status=${entry.status} data-rolled=${rolled} aria-label="The agent">
     ${entry.parts.map((part, at) => {
       if (!part) return null;
       if (part.type === "reasoning") return html`<${Thought} key=${at} entry=${entry} text=${part.text} live=${live && at === entry.parts.length - 1} />`;
       if (part.type === "text") return html`<${Markdown} key=${at} text=${part.text} live=${live} />`;
-      return html`<${CallCard} key=${part.call.id || at} call=${part.call} conversation=${conversation} />`;
+      return html`<${CallCard} key=${part.call.id || at} call=${part.call} at=${entry.at} conversation=${conversation} />`;
     })}
     ${live && entry.parts.length === 0 && html`<p class="working" role="status"><span class="spinner"></span> ${entry.model}</p>`}
     ${entry.trouble && html`<p class="note" data-tone="warning">${entry.trouble}</p>`}
@@ -31,8 +44,8 @@ export function EntryView({ entry, onFork, conversation }) {
   </article>`;
 }
 
-/** @param {{entry: import("../state/entry.js").Entry, onFork?: (entry: any, text?: string) => void}} props */
-function Said({ entry, onFork }) {
+/** @param {Props & {rolled: boolean}} props */
+function Said({ entry, rolled, onFork, onBack }) {
   const [editing, setEditing] = useState(false);
   if (editing && onFork) {
     return html`<article class="entry user"><form class="said" onSubmit=${(/** @type {any} */ event) => {
@@ -44,30 +57,19 @@ function Said({ entry, onFork }) {
       <p class="quiet">A new conversation begins here with what you write; this one stays as it is.</p>
       <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary">Send</button></div></form></article>`;
   }
-  return html`<article class="entry user" data-status=${entry.status} aria-label="You">
+  return html`<article class="entry user" data-status=${entry.status} data-rolled=${rolled} aria-label="You">
     <div class="said">${entry.text}
       ${entry.media.length > 0 && html`<ul class="chips">${entry.media.map((one) => html`<li>${one.name ?? one.blob?.media_type ?? "a picture"}</li>`)}</ul>`}
     </div>
     <div class="actions"><time title=${full(entry.at)}>${new Date(entry.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}</time>
       <${Copy} text=${entry.text} label="Copy" />
       ${onFork && entry.status !== "withdrawn" && html`<button type="button" class="plain" onClick=${() => setEditing(true)}>Edit</button>`}
+      ${onBack && entry.status === "complete" && html`<button type="button" class="plain" title="Go back to before this message, with the files of then" onClick=${() => onBack(entry)}>Roll back</button>`}
     </div>
   </article>`;
 }
 
-/** What the model thought, open while it thinks. (SK-U3) @param {{entry: import("../state/entry.js").Entry, text: string, live: boolean}} props */
-function Thought({ entry, text, live }) {
-  const [open, setOpen] = useState(/** @type {boolean | null} */ (null));
-  const [all, setAll] = useState(false);
-  const ms = entry.thoughtFrom ? (entry.thoughtUntil || Date.now()) - entry.thoughtFrom : 0;
-  const head = live ? "Thinking…" : ms > 100 ? `Thought for ${length(ms)}` : "Thought";
-  const shown = live ? text.slice(-THOUGHT_SHOWN * 2) : all ? text : text.slice(0, THOUGHT_SHOWN);
-  return html`<details class="thought" open=${open ?? live} onToggle=${(/** @type {any} */ event) => event.target.open !== (open ?? live) && setOpen(event.target.open)}>
-    <summary>${head}</summary><p>${shown}${!live && !all && text.length > THOUGHT_SHOWN && html`… <button type="button" class="plain" onClick=${() => setAll(true)}>Show all</button>`}</p>
-  </details>`;
-}
-
-/** @param {{entry: import("../state/entry.js").Entry, onFork?: (entry: any, text?: string) => void}} props */
+/** @param {Props} props */
 function Actions({ entry, onFork }) {
   const text = entry.text;
   // A step that goes on with calls is no answer yet.

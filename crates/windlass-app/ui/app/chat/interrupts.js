@@ -1,10 +1,11 @@
-// What a conversation waits for, at its end. The first one hears the keys.
+// What a conversation waits for and no card of a call shows, at its end.
 
 import { html } from "../lib/html.js";
 import { Ask } from "../view/ask.js";
 
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
 export function Interrupts({ conversation }) {
-  const open = conversation.open.value;
-  return html`<div class="asks">${open.map((one, at) => html`<${Ask} key=${one.id} open=${one} isFirst=${at === 0} onAnswered=${() => conversation.ask()} />`)}</div>`;
+  const [first] = conversation.open.value;
+  const open = conversation.open.value.filter((one) => !conversation.asking.has(one.id));
+  return html`<div class="asks">${open.map((one) => html`<${Ask} key=${one.id} open=${one} isFirst=${one === first} onAnswered=${() => conversation.ask()} />`)}</div>`;
 }

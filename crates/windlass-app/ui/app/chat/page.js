@@ -1,9 +1,10 @@
 // A conversation: what was said, what waits, and the field.
 
-import { get, post, put, told } from "../lib/api.js";
-import { html, useEffect, useMemo } from "../lib/html.js";
+import { post, put, told } from "../lib/api.js";
+import { html, useCallback, useEffect, useMemo } from "../lib/html.js";
 import { go } from "../lib/route.js";
 import { Conversation } from "../state/conversation.js";
+import { before, behind } from "../state/journal.js";
 import { attempt, done } from "../state/notices.js";
 import { mayRun, me } from "../state/session.js";
 import { load } from "../state/threads.js";
@@ -12,6 +13,7 @@ import { ReadOnly, ShareButton } from "../view/share.js";
 import { AutoRun } from "./auto_run.js";
 import { BatchBar } from "./batch.js";
 import { Composer } from "./composer.js";
+import { Footer } from "./footer.js";
 import { Queue } from "./queue.js";
 import { Transcript } from "./transcript.js";
 
@@ -28,11 +30,17 @@ export function ChatPage({ id }) {
   const send = async (draft) => {
     for (const file of draft.files) await put(`/files/${encodeURIComponent(file.name)}`, undefined, { raw: file });
     const attachments = draft.files.map((file) => ({ upload: file.name }));
-    await conversation.send(draft.text, { ...draft.options, ...(attachments.length > 0 ? { attachments } : {}) });
+    const more = { ...draft.options, ...(attachments.length > 0 ? { attachments } : {}) };
+    const rollback = conversation.rollback.value;
+    if (rollback === null) await conversation.send(draft.text, more);
+    else {
+      const made = await conversation.carryOut(rollback);
+      await post(`/threads/${made}/messages`, { message: draft.text, ...more });
+      go(`/chat/${made}`);
+    }
     load();
   };
-  /** @param {import("../state/entry.js").Entry} entry @param {string} [text] what is said instead of it */
-  const fork = (entry, text) =>
+  const fork = useCallback((/** @type {import("../state/entry.js").Entry} */ entry, /** @type {string | undefined} */ text) =>
     attempt(async () => {
       const at = text === undefined ? await behind(id, entry.seq) : await before(id, entry.seq);
       const made = await post(`/threads/${id}/fork`, { at });
@@ -40,7 +48,9 @@ export function ChatPage({ id }) {
       load();
       go(`/chat/${made.id}`);
       done("This is a conversation of its own now; the other one is as it was.");
-    });
+    }), [id]);
+  const back = useCallback((/** @type {import("../state/entry.js").Entry} */ entry) => attempt(() => conversation.rollBack(entry)), [conversation]);
+  const may = own && mayRun.value;
   return html`<div class="chat">
     <header class="row">
       <h1 class="title">${conversation.title.value || "Conversation"}</h1>
@@ -50,46 +60,16 @@ export function ChatPage({ id }) {
       ${conversation.isMine.value && html`<a class="button plain" href=${`/runs?thread=${id}`} title="What happened, step by step"><${Icon} name="runs" /> <span class="wide-only">Inspect</span></a>`}
       ${conversation.isMine.value && mayRun.value && html`<${ShareButton} thread=${id} />`}
     </header>
-    <${Transcript} conversation=${conversation} onFork=${own && mayRun.value ? fork : undefined} />
+    <${Transcript} conversation=${conversation} onFork=${may ? fork : undefined} onBack=${may ? back : undefined} />
     <div class="below">
       <${BatchBar} conversation=${conversation} />
       <${Queue} conversation=${conversation} />
-      ${own && mayRun.value
+      ${may
         ? html`<${Composer} name=${id} busy=${conversation.isActive.value} onSend=${send} onStop=${() => attempt(() => conversation.cancel())} autofocus />`
         : conversation.ready.value && html`<${ReadOnly} thread=${id} own=${own} />`}
       <${Footer} conversation=${conversation} />
     </div>
   </div>`;
-}
-
-/** The place in the journal before a message, where a fork may begin. @param {string} id @param {number} seq */
-async function before(id, seq) {
-  let after = Math.max(0, seq - 200);
-  let at = 0;
-  let active = false;
-  for (;;) {
-    const page = await get(`/threads/${id}/events?after=${after}&limit=200`);
-    for (const event of page.data) {
-      if (event.seq >= seq) return at;
-      if (event.type === "run.started") active = true;
-      if (event.type === "run.finished" || event.type === "run.withdrawn") active = false;
-      if (!active) at = event.seq;
-      after = event.seq;
-    }
-    if (page.data.length === 0) return at;
-  }
-}
-
-/** The place in the journal where the run of an answer has ended. @param {string} id @param {number} seq */
-async function behind(id, seq) {
-  let after = seq;
-  for (;;) {
-    const page = await get(`/threads/${id}/events?after=${after}&limit=200`);
-    const end = page.data.find((/** @type {any} */ event) => event.type === "run.finished");
-    if (end) return end.seq;
-    if (page.data.length === 0) throw new Error("The run goes on. Stop it, or wait for its end, and fork then.");
-    after = page.data.at(-1).seq;
-  }
 }
 
 /** @param {{error: any}} props */
@@ -99,25 +79,4 @@ function Missing({ error }) {
   return html`<div class="page"><h1>${gone ? "This conversation is not here" : "It cannot be shown"}</h1>
     <p>${gone ? "It was deleted, or it is somebody else's." : title}</p>${hint && html`<p>${hint}</p>`}
     <p><a class="button" href="/">Begin another one</a></p></div>`;
-}
-
-/** Tokens and cost of what is shown. (SK-U9) @param {{conversation: Conversation}} props */
-function Footer({ conversation }) {
-  const sum = { input: 0, output: 0, cached: 0, cost: 0, known: true };
-  let last = null;
-  for (const entry of conversation.entries.value) {
-    entry.rev.value;
-    if (!entry.usage) continue;
-    last = entry;
-    sum.input += entry.usage.input ?? 0;
-    sum.output += entry.usage.output ?? 0;
-    sum.cached += entry.usage.cached ?? 0;
-    if (entry.costMicro === null) sum.known = false;
-    else sum.cost += entry.costMicro;
-  }
-  if (!last) return html`<p class="figures"></p>`;
-  const seconds = ((last.durationMs ?? 0) - (last.ttftMs ?? 0)) / 1000;
-  const speed = seconds > 0.05 && last.usage.output ? `${Math.round(last.usage.output / seconds)} tokens/s · ` : "";
-  const ttft = last.ttftMs === null ? "" : `first word after ${last.ttftMs} ms · `;
-  return html`<p class="figures">${ttft}${speed}${sum.input.toLocaleString()} in${sum.cached ? ` (${sum.cached.toLocaleString()} cached)` : ""} · ${sum.output.toLocaleString()} out · ${sum.known ? "" : "≥ "}$${(sum.cost / 1e6).toFixed(4)}${conversation.hasOlder.value ? " (of what is loaded)" : ""}</p>`;
 }

@@ -1,9 +1,12 @@
-// A tool's result by its kind: text, JSON, a difference, a table, HTML in a frame that can do nothing. (ZE-H15)
+// A tool's result by its kind: text, JSON, a difference, a table, HTML in a frame that can do nothing, and what a tool
+// itself names a kind of. (ZE-H15)
 
-import { html, useState } from "../lib/html.js";
+import { html, useMemo, useState } from "../lib/html.js";
+import { framed } from "../lib/markdown.js";
 import { size } from "../lib/words.js";
 import { wordsOf } from "../state/entry.js";
 import { Diff, isDiff } from "../view/diff.js";
+import { Markdown } from "../view/markdown.js";
 import { Tree } from "../view/tree.js";
 
 /** Characters of a text that are shown before somebody asks for more. */
@@ -14,18 +17,24 @@ export const Result = ({ blocks, error }) => html`<div class="result" data-error
 
 /** @param {{block: any}} props */
 function One({ block }) {
-  const [all, setAll] = useState(false);
   if (block.kind === "image" || block.kind === "file") {
     const { media_type: type, size_bytes: bytes } = block.blob ?? {};
     return html`<p class="quiet">${block.name ?? (block.kind === "image" ? "A picture" : "A file")}: ${type}, ${size(bytes ?? 0)}</p>`;
   }
-  const text = wordsOf(block.text);
+  return html`<${Text} text=${wordsOf(block.text)} />`;
+}
+
+/** A text, by what it looks like. @param {{text: string}} props */
+function Text({ text }) {
+  const [all, setAll] = useState(false);
   if (isDiff(text)) return html`<${Diff} text=${text} />`;
   const value = parsed(text);
+  const typed = typedOf(value);
+  if (typed) return html`<${Typed} ...${typed} />`;
   const table = rowsOf(value);
   if (table) return html`<${Table} rows=${table} />`;
   if (value !== undefined) return html`<${Tree} value=${value} />`;
-  if (/^\s*<(!doctype html|html)[\s>]/i.test(text)) return html`<iframe class="frame" sandbox="" title="HTML that a tool returned" srcdoc=${text}></iframe>`;
+  if (/^\s*<(!doctype html|html)[\s>]/i.test(text)) return html`<${Frame} text=${text} />`;
   const shown = all ? text : text.slice(0, SHOWN);
   return html`<pre tabindex="0">${shown}</pre>${shown.length < text.length && html`<button type="button" onClick=${() => setAll(true)}>Show all ${text.length.toLocaleString()} characters</button>`}`;
 }
@@ -52,4 +61,56 @@ function Table({ rows }) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return html`<div class="table" tabindex="0"><table><thead><tr>${names.map((name) => html`<th>${name}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr>${names.map((name) => html`<td>${row[name] === undefined ? "" : String(row[name])}</td>`)}</tr>`)}</tbody></table></div>`;
+}
+
+/** HTML in a frame without scripts, forms, windows, an origin or a way out; the page's own policy lets it fetch nothing. @param {{text: string}} props */
+function Frame({ text }) {
+  const safe = useMemo(() => framed(text), [text]);
+  return html`<iframe class="frame" sandbox="" referrerpolicy="no-referrer" title="HTML that a tool returned" srcdoc=${safe}></iframe>`;
+}
+
+const KINDS = ["text", "html", "markdown", "code", "json", "image", "error"];
+/** Pictures that can only be looked at. */
+const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[a-z0-9+/=\s]+$/i;
+
+/** @typedef {{type: string, data: any, language?: string, title?: string, message?: string, path?: string}} TypedContent */
+
+/** What a tool says itself of its result's kind, alone or beside a message. @param {any} value @returns {TypedContent | null} */
+function typedOf(value) {
+  const isOne = (/** @type {any} */ one) => one !== null && typeof one === "object" && KINDS.includes(one.type) && one.data !== undefined;
+  if (isOne(value)) return value;
+  if (isOne(value?.content)) return { ...value.content, message: value.message, path: value.file_path };
+  return null;
+}
+
+/** @param {TypedContent} props */
+function Typed({ type, data, language, title, message, path }) {
+  const text = typeof data === "string" ? data : JSON.stringify(data, null, 2);
+  return html`${message && html`<p>${String(message)}</p>`}${(title || path) && html`<p class="quiet"><strong>${String(title ?? "")}</strong> ${path && html`<code>${String(path)}</code>`}</p>`}${inside()}`;
+  function inside() {
+    switch (type) {
+      case "html":
+        return html`<${Frame} text=${text} />`;
+      case "markdown":
+        return html`<${Markdown} text=${text} />`;
+      case "code":
+        return html`<${Markdown} text=${fenced(text, language ?? "")} />`;
+      case "json":
+        return html`<${Tree} value=${typeof data === "string" ? (parsed(data) ?? data) : data} />`;
+      case "image": {
+        const address = text.startsWith("data:") ? text : `data:image/png;base64,${text}`;
+        return PICTURE.test(address) ? html`<img class="picture" src=${address} alt=${String(title ?? "A picture that a tool returned")} />` : html`<p class="quiet">A picture elsewhere, which is not fetched: ${text.slice(0, 200)}</p>`;
+      }
+      case "error":
+        return html`<p class="note" data-tone="error">${text}</p>`;
+      default:
+        return html`<pre tabindex="0">${text}</pre>`;
+    }
+  }
+}
+
+/** A text as a block of code, whatever stands in it. @param {string} text @param {string} language */
+function fenced(text, language) {
+  const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map(([run]) => run.length + 1)));
+  return `${fence}${String(language).replace(/[^\w+#.-]/g, "")}\n${text}\n${fence}`;
 }

@@ -53,34 +53,47 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
 /** Safe HTML of a Markdown text. @param {string} text @returns {any} */
 export const rendered = (text) => purifier.sanitize(/** @type {string} */ (marked.parse(text)), ALLOWED);
 
-/** Where a text that grows can be cut, so that what stands before it stays as it is. @param {string} text @param {number} from */
-export function settled(text, from) {
-  let at = from;
+/** HTML for a frame that can do nothing: without scripts and forms even so. @param {string} text @returns {any} */
+export const framed = (text) =>
+  purifier.sanitize(text, { WHOLE_DOCUMENT: true, FORBID_TAGS: ["form"], ALLOWED_URI_REGEXP: ALLOWED.ALLOWED_URI_REGEXP, RETURN_TRUSTED_TYPE: true });
+
+/**
+ * Where a text can be cut so that what stands before it stays as it is, whatever follows; 0 where it cannot yet.
+ * @param {string} text @param {number} from where the piece begins @param {number} least characters of it
+ */
+export function settled(text, from, least) {
   let fence = "";
-  let cut = from;
-  for (;;) {
+  for (let at = from; ; ) {
     const end = text.indexOf("\n", at);
-    if (end < 0) return cut;
+    if (end < 0) return 0;
     const line = text.slice(at, end);
     const mark = /^ {0,3}(`{3,}|~{3,})/.exec(line)?.[1] ?? "";
     if (mark && !fence) fence = mark;
     else if (mark && mark[0] === fence[0] && mark.length >= fence.length && line.trim() === mark) fence = "";
     at = end + 1;
     // Lists and tables go on after a blank line where the next one is indented or begins with a mark.
-    if (!fence && line.trim() === "" && /^[^\s\-*+|>\d]/.test(text.slice(at, at + 1))) cut = at;
+    if (!fence && at - from >= least && line.trim() === "" && /^[^\s\-*+|>\d]/.test(text.slice(at, at + 1))) return at;
   }
 }
 
 /** @type {Promise<any> | null} */
 let highlighter = null;
 
-/** Colours the code in an element; the library comes with the first code that there is. @param {Element} root */
+/** How long code is coloured before the page is let go on, in milliseconds. */
+const AT_ONCE_MS = 8;
+
+/** Colours the code in an element, bit by bit; the library comes with the first code that there is. @param {Element} root */
 export async function highlight(root) {
   const blocks = [...root.querySelectorAll("code[class^=language-]:not([data-coloured])")];
   if (blocks.length === 0) return;
   highlighter ??= import("../../vendor/highlight.js").then((module) => module.default);
   const library = await highlighter;
+  let begun = performance.now();
   for (const block of blocks) {
+    if (performance.now() - begun > AT_ONCE_MS) {
+      await new Promise((resolve) => setTimeout(resolve));
+      begun = performance.now();
+    }
     const name = block.className.slice("language-".length);
     const text = block.textContent ?? "";
     block.setAttribute("data-coloured", "");

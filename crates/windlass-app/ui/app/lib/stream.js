@@ -32,7 +32,8 @@ export async function follow(path, from, hear, stop) {
       if (answer.status === 204) return;
       if (!answer.ok || !answer.body) {
         const problem = await problemOf(answer);
-        if (problem.status < 500 && problem.status !== 429) throw Object.assign(problem, { final: true });
+        // Whoever's session ended is asked to sign in again meanwhile.
+        if (problem.status < 500 && ![401, 429].includes(problem.status)) throw Object.assign(problem, { final: true });
         throw problem;
       }
       hear.connected?.(true);

@@ -8,6 +8,9 @@ import { attempt, failed } from "../state/notices.js";
 import { isAdmin } from "../state/session.js";
 import { Timeline } from "./timeline.js";
 
+/** A model's name, which may break behind its provider. @param {string | null | undefined} name */
+const breakable = (name) => name?.replace("/", "/\u200b");
+
 /** The page: a list, or one run. */
 export function Page() {
   const [, run] = place.value.parts;
@@ -28,7 +31,7 @@ function List() {
       setPage({ ...next, data: [...(page?.data ?? []), ...next.data] });
     });
   /** @param {string} id */
-  const choose = (id) => setChosen(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]);
+  const choose = (id) => setChosen((chosen) => (chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]));
   if (!page) return html`<div class="page" aria-busy="true"><span class="spinner"></span></div>`;
   return html`<div class="page wide">
     <header class="row"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>
@@ -39,7 +42,7 @@ function List() {
       : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th><th>Model</th><th>How it ended</th><th>Began</th><th class="number">Took</th><th class="number">Steps</th><th class="number">Calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
           <tbody>${page.data.map((run) => html`<tr key=${run.id}>
             <td><input type="checkbox" aria-label=${`Compare ${run.id}`} checked=${chosen.includes(run.id)} onChange=${() => choose(run.id)} /></td>
-            <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td><td>${run.model}</td>
+            <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td><td>${breakable(run.model)}</td>
             <td><span class="state" data-state=${run.status ?? "active"}>${run.status ?? "goes on"}</span></td><td><time title=${full(run.started_at)}>${when(run.started_at)}</time></td>
             <td class="number">${length(run.finished_at && run.finished_at - run.started_at)}</td><td class="number">${run.steps}</td><td class="number">${run.tool_calls}</td>
             <td class="number">${short((run.input_tokens ?? 0) + (run.output_tokens ?? 0))}</td><td class="number">${microUsd(run.cost_micro_usd)}</td></tr>`)}</tbody></table></div>`}
@@ -80,7 +83,7 @@ function One({ id }) {
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">Run <code>${id.slice(4)}</code></h1>
       <span class="state" data-state=${outcome.status}>${outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>The conversation</a></header>
-    <dl class="cards"><div><dt>Model</dt><dd>${meta.model}</dd></div><div><dt>Steps</dt><dd>${meta.turns}</dd></div><div><dt>Calls</dt><dd>${meta.toolCalls}</dd></div>
+    <dl class="cards"><div><dt>Model</dt><dd>${breakable(meta.model)}</dd></div><div><dt>Steps</dt><dd>${meta.turns}</dd></div><div><dt>Calls</dt><dd>${meta.toolCalls}</dd></div>
       <div><dt>Tokens</dt><dd>${count(meta.tokensUsed?.input)} in, ${count(meta.tokensUsed?.output)} out</dd></div><div><dt>Cost</dt><dd>${meta.costUsd == null ? "–" : `$${meta.costUsd.toFixed(4)}`}</dd></div><div><dt>Took</dt><dd>${length(meta.durationMs)}</dd></div></dl>
     ${outcome.errors.map((/** @type {any} */ error) => html`<p class="note" data-tone="error">${error.message} <code>${error.code}</code></p>`)}
     <div class="tabs" role="tablist">${[["steps", "Steps"], ["events", `Events (${run.events.length})`]].map(([name, words]) => html`<button type="button" role="tab" aria-selected=${tab === name} onClick=${() => setTab(name)}>${words}</button>`)}</div>

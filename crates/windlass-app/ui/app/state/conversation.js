@@ -2,19 +2,35 @@
 //
 // Nothing of it is stored in the browser: a reload reads it again from the journal, in the middle of a word too.
 
-import { get, patch, post, query, remove } from "../lib/api.js";
+import { get, patch, post, Problem, query, remove, wait } from "../lib/api.js";
 import { batch, computed, signal } from "../lib/html.js";
 import { follow } from "../lib/stream.js";
+import { Call, Entry, textOf } from "./entry.js";
+import { NOTHING, plus, pulse } from "./figures.js";
 import * as inbox from "./inbox.js";
+import { before, underWay } from "./journal.js";
 import { isAdmin, me } from "./session.js";
 import { note as noteThread } from "./threads.js";
-import { Call, Entry, textOf } from "./entry.js";
 
-const PAGE = 50;
-/** Events before the end of the journal among which the step that is under way has begun. */
-const RECENT = 200;
+/** Messages that are read first, and with each page before them. */
+const FIRST_PAGE = 50;
+const PAGE = 200;
+/** How long after a failure a conversation is read again. */
+const AGAIN_MS = 3000;
+/** How long updates wait at most for a frame to be drawn; a page that nobody looks at draws none. */
+const UNSEEN_MS = 250;
+/** How often figures of what goes on are told anew. (SK-U9) */
+const PULSE_MS = 200;
 
 /** @typedef {{id: string, seq: number, at: number, by: string, text: string, place: string}} Waiting */
+
+/**
+ * @typedef {{seq: number, at: number, files: {path: string, fate: string}[], unseen: number}} Rollback
+ * The message from which on, the event after which a fork begins, what becomes of files, and the calls of which nothing is known.
+ */
+
+/** Whether it helps to try again: the server was not reached, or somebody is about to sign in again. @param {unknown} error */
+const passes = (error) => !(error instanceof Problem) || error.status >= 500 || error.status === 401;
 
 /** A thread as it is looked at. */
 export class Conversation {
@@ -23,6 +39,17 @@ export class Conversation {
     this.id = id;
     /** @type {import("../../vendor/signals.js").Signal<Entry[]>} */
     this.entries = signal([]);
+    /** How many of them were read after the first page, before it. */
+    this.prepended = 0;
+    /** The entry that grows. @type {import("../../vendor/signals.js").Signal<Entry | null>} */
+    this.live = signal(null);
+    /** @type {import("../../vendor/signals.js").Signal<import("./figures.js").Figures>} */
+    this.figures = signal(NOTHING);
+    /** @type {import("../../vendor/signals.js").Signal<import("./figures.js").Pulse | null>} */
+    this.pulse = signal(null);
+    this.pulsed = 0;
+    /** What is to be rolled back with the next message. @type {import("../../vendor/signals.js").Signal<Rollback | null>} */
+    this.rollback = signal(null);
     /** @type {import("../../vendor/signals.js").Signal<Waiting[]>} */
     this.queue = signal([]);
     /** What was sent and is not heard of yet. @type {import("../../vendor/signals.js").Signal<{key: string, id: string, text: string}[]>} */
@@ -44,9 +71,13 @@ export class Conversation {
     this.stop = new AbortController();
     /** @type {Map<string, Call>} */
     this.calls = new Map();
+    /** The calls that interrupts are about. @type {Map<string, Call>} */
+    this.asking = new Map();
     /** @type {import("../lib/stream.js").Update[]} */
     this.pending = [];
     this.frame = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
     /** Where the page before what is shown begins. @type {string | undefined} */
     this.cursor = undefined;
     this.reading = false;
@@ -54,48 +85,57 @@ export class Conversation {
     this.asked = undefined;
   }
 
-  /** Reads what there is, and follows what comes. */
+  /** Reads what there is, and follows what comes; where that fails, again after a while. */
   async begin() {
-    try {
-      const thread = await get(`/threads/${this.id}`, { stop: this.stop.signal });
-      const page = await get(`/threads/${this.id}/messages${query({ limit: PAGE })}`, { stop: this.stop.signal });
-      batch(() => {
-        this.title.value = thread.title ?? "";
-        this.status.value = thread.status;
-        this.owner.value = thread.owner;
-        this.hasOlder.value = Boolean(page.next_cursor);
-        this.cursor = page.next_cursor;
-        // What came after the head was read is told by the stream.
-        this.entries.value = this.read(page.data.filter((/** @type {any} */ message) => message.seq <= thread.head));
-        this.ready.value = true;
-      });
-      if (this.isActive.value) await this.underWay(thread.head);
-      this.ask();
-      const hear = {
-        told: (/** @type {any[]} */ updates) => this.told(updates),
-        connected: (/** @type {boolean} */ is) => (this.connected.value = is),
-      };
-      await follow(`/threads/${this.id}/stream`, `${thread.head}.0`, hear, this.stop.signal);
-    } catch (error) {
-      if (!this.stop.signal.aborted) this.failure.value = error;
+    while (!this.stop.signal.aborted) {
+      try {
+        const head = await this.load();
+        const hear = {
+          told: (/** @type {any[]} */ updates) => this.told(updates),
+          connected: (/** @type {boolean} */ is) => (this.connected.value = is),
+        };
+        await follow(`/threads/${this.id}/stream`, `${head}.0`, hear, this.stop.signal);
+      } catch (error) {
+        if (this.stop.signal.aborted) return;
+        this.failure.value = error;
+        if (!passes(error)) return;
+        await wait(AGAIN_MS, this.stop.signal).catch(() => {});
+      }
     }
   }
 
-  /** Finds the step that is under way: fragments of its reply name only the place where it began. @param {number} head */
-  async underWay(head) {
-    const page = await get(`/threads/${this.id}/events${query({ after: Math.max(0, head - RECENT), limit: RECENT })}`, { stop: this.stop.signal });
-    const past = page.data.filter((/** @type {any} */ event) => event.seq <= head);
-    const began = past.findLast((/** @type {any} */ event) => event.type === "step.started");
-    const ends = ["step.replied", "step.failed", "run.finished"];
-    if (!began || past.some((/** @type {any} */ event) => event.seq > began.seq && ends.includes(event.type))) return;
-    this.run.value = { id: began.run, since: began.at };
-    this.step(began);
+  /** Reads what there is; returns the position that it stands for. @returns {Promise<number>} */
+  async load() {
+    const stop = this.stop.signal;
+    const thread = await get(`/threads/${this.id}`, { stop });
+    const page = await get(`/threads/${this.id}/messages${query({ limit: FIRST_PAGE })}`, { stop });
+    const going = ["", "idle"].includes(thread.status) ? null : await underWay(this.id, thread.head, stop);
+    batch(() => {
+      this.title.value = thread.title ?? "";
+      this.status.value = thread.status;
+      this.owner.value = thread.owner;
+      this.hasOlder.value = Boolean(page.next_cursor);
+      this.cursor = page.next_cursor;
+      this.prepended = 0;
+      this.queue.value = [];
+      this.figures.value = NOTHING;
+      this.calls.clear();
+      // What came after the head was read is told by the stream.
+      this.entries.value = this.read(page.data.filter((/** @type {any} */ message) => message.seq <= thread.head));
+      this.run.value = going && { id: going.id, since: going.since };
+      if (going?.step) this.step(going.step);
+      this.failure.value = null;
+      this.ready.value = true;
+    });
+    this.ask();
+    return thread.head;
   }
 
   /** Leaves it; the run goes on without this page. */
   end() {
     this.stop.abort();
     cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
   }
 
   /** Reads the page before what is shown. */
@@ -105,7 +145,9 @@ export class Conversation {
     try {
       const page = await get(`/threads/${this.id}/messages${query({ limit: PAGE, cursor: this.cursor })}`, { stop: this.stop.signal });
       batch(() => {
-        this.entries.value = [...this.read(page.data), ...this.entries.value];
+        const older = this.read(page.data);
+        this.entries.value = [...older, ...this.entries.value];
+        this.prepended += older.length;
         this.cursor = page.next_cursor;
         this.hasOlder.value = Boolean(page.next_cursor);
       });
@@ -118,12 +160,13 @@ export class Conversation {
   read(messages) {
     /** @type {Entry[]} */
     const entries = [];
+    /** @type {Map<string, Call>} */
+    const asked = new Map();
     for (const message of messages) {
       if (message.role === "tool") {
         for (const block of message.blocks) {
           if (block.kind !== "tool_result") continue;
-          const call = [...this.calls.values()].reverse().find((call) => call.id === block.call_id && call.run === message.run);
-          call?.finish({ content: block.content, error: block.error });
+          asked.get(`${message.run}/${block.call_id}`)?.finish({ content: block.content, error: block.error });
         }
         continue;
       }
@@ -132,27 +175,44 @@ export class Conversation {
         continue;
       }
       const entry = Entry.ofMessage(message);
-      for (const call of entry.calls()) this.calls.set(call.key, call);
+      this.know(entry);
+      for (const call of entry.calls()) asked.set(`${entry.run}/${call.id}`, call);
+      this.figures.value = plus(this.figures.value, entry);
       entries.push(entry);
     }
     return entries;
+  }
+
+  /** Takes note of the calls of an entry. @param {Entry} entry */
+  know(entry) {
+    for (const call of entry.calls()) {
+      this.calls.set(call.key, call);
+      if (call.interrupt) this.asking.set(call.interrupt, call);
+    }
   }
 
   /** Takes updates, and folds them in before the next frame is drawn. @param {any[]} updates */
   told(updates) {
     this.pending.push(...updates);
     if (this.frame) return;
-    const fold = () => {
-      this.frame = 0;
-      const all = this.pending;
-      this.pending = [];
-      batch(() => all.forEach((update) => this.hear(update)));
-    };
-    // A page that nobody looks at draws no frames.
-    if (document.hidden) {
-      this.frame = 1;
-      setTimeout(fold, 250);
-    } else this.frame = requestAnimationFrame(fold);
+    this.frame = requestAnimationFrame(() => this.fold());
+    this.timer = setTimeout(() => this.fold(), UNSEEN_MS);
+  }
+
+  fold() {
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
+    this.frame = 0;
+    const all = this.pending;
+    this.pending = [];
+    const now = Date.now();
+    batch(() => {
+      all.forEach((update) => this.hear(update));
+      const live = this.live.value;
+      if (live && now - this.pulsed < PULSE_MS) return;
+      this.pulsed = now;
+      this.pulse.value = live && pulse(live, now);
+    });
   }
 
   /** @param {any} update */
@@ -194,22 +254,25 @@ export class Conversation {
         break;
       }
       case "step.started":
-        this.step(update);
+        this.step(update).heardAt = Date.now();
         break;
       case "message.delta":
       case "reasoning.delta":
       case "call.delta":
       case "message.snapshot":
-        this.entries.value.findLast((one) => one.begun === update.seq)?.grow(update);
+        if (this.live.value?.begun === update.seq) this.live.value?.grow(update);
         break;
       case "step.replied": {
         const replied = this.step(update);
         replied.reply(update);
-        for (const call of replied.calls()) this.calls.set(call.key, call);
+        this.know(replied);
+        this.figures.value = plus(this.figures.value, replied);
+        this.live.value = null;
         break;
       }
       case "step.failed":
         this.step(update).fail(update);
+        this.live.value = null;
         break;
       case "run.withdrawn":
         for (const one of this.entries.value) if (one.run === update.run) one.set({ status: "withdrawn" });
@@ -226,10 +289,16 @@ export class Conversation {
       case "model.switched":
         this.add(Entry.note(`n${update.seq}`, "info", `From here on: ${update.model}`, update));
         break;
-      case "interrupt.opened":
+      case "interrupt.opened": {
+        const call = update.call && this.callOf({ run: update.run, ...update.call });
+        if (call) this.asking.set(update.interrupt, call);
+        call?.hear(update);
+        this.ask();
+        break;
+      }
       case "interrupt.closed":
       case "interrupt.voted":
-        if (update.type === "interrupt.opened" && update.call) this.callOf({ run: update.run, ...update.call })?.change({ state: "asking" });
+        this.asking.get(update.interrupt)?.hear(update);
         this.ask();
         break;
       default:
@@ -251,12 +320,10 @@ export class Conversation {
   /** The entry of a step, which is made where it is not there. @param {any} update */
   step(update) {
     const known = this.entryOf(update);
-    if (known) {
-      if (update.type === "step.started") known.begin(update);
-      return known;
-    }
-    const entry = Entry.ofStep(update);
-    this.add(entry);
+    if (known && update.type === "step.started") known.begin(update);
+    const entry = known ?? Entry.ofStep(update);
+    if (!known) this.add(entry);
+    if (entry.status === "live") this.live.value = entry;
     return entry;
   }
 
@@ -277,6 +344,7 @@ export class Conversation {
   /** @param {any} update */
   finish(update) {
     this.run.value = null;
+    this.live.value = null;
     const last = this.entries.value.findLast((one) => one.run === update.run && one.role === "assistant");
     last?.set({ totals: update.totals });
     if (last?.status === "live") last.set({ status: "partial" });
@@ -314,6 +382,20 @@ export class Conversation {
       this.sending.value = this.sending.value.filter((one) => one.key !== key);
       throw error;
     }
+  }
+
+  /** Looks what a roll back to before a message would do; nothing is done yet. (ZE-P9) @param {Entry} entry */
+  async rollBack(entry) {
+    const at = await before(this.id, entry.seq);
+    const would = await post(`/threads/${this.id}/files/restore`, { at, mode: "preview" });
+    const files = would.files.filter((/** @type {any} */ file) => file.fate !== "unchanged");
+    this.rollback.value = { seq: entry.seq, at, files, unseen: would.unseen_total };
+  }
+
+  /** Puts files back, and makes the conversation that goes on from before the message. @param {Rollback} rollback @returns {Promise<string>} */
+  async carryOut(rollback) {
+    await post(`/threads/${this.id}/files/restore`, { at: rollback.at, mode: "spare" });
+    return (await post(`/threads/${this.id}/fork`, { at: rollback.at })).id;
   }
 
   /** Stops the run; what came of its answer stays. (SK-U7) */

@@ -27,7 +27,7 @@ export class Call {
     this.id = known.id ?? "";
     this.tool = name;
     this.args = args;
-    /** @type {"waiting" | "asking" | "running" | "sleeping" | "in_doubt" | "done"} */
+    /** @type {"waiting" | "asking" | "approved" | "running" | "sleeping" | "in_doubt" | "done"} */
     this.state = known.state ?? "waiting";
     /** @type {string} */
     this.outcome = known.outcome ?? "";
@@ -37,6 +37,8 @@ export class Call {
     this.effect = known.effect ?? "";
     this.progress = "";
     this.until = 0;
+    /** When it was last heard of; 0 where it was read from the history. */
+    this.at = 0;
     this.rule = "";
     /** @type {any[] | null} */
     this.result = null;
@@ -54,7 +56,12 @@ export class Call {
 
   /** @param {any} update */
   hear(update) {
+    if (update.at) this.at = update.at;
     switch (update.type) {
+      case "interrupt.opened":
+        return this.change({ state: "asking", interrupt: update.interrupt });
+      case "interrupt.closed":
+        return this.state === "asking" ? this.change({ state: update.answer.answer === "approve" ? "approved" : "waiting" }) : undefined;
       case "call.judged":
         return this.change({ rule: update.rule, ...(update.arguments ? { args: wordsOf(update.arguments) } : {}) });
       case "call.edited":
@@ -127,6 +134,12 @@ export class Entry {
     /** When its reasoning began and ended. */
     this.thoughtFrom = 0;
     this.thoughtUntil = 0;
+    /** When its step was heard to begin, and its first fragment was; 0 where this page came later. */
+    this.heardAt = 0;
+    this.firstAt = 0;
+    /** Characters of its fragments, and of those that came before this page. */
+    this.size = 0;
+    this.sizeBefore = 0;
     this.trouble = "";
     this.tone = "info";
     /** @type {any[]} */
@@ -198,15 +211,22 @@ export class Entry {
   /** A try at the step begins; what an earlier one said does not count. @param {any} update */
   begin(update) {
     if (this.status === "complete") return;
-    this.set({ begun: update.seq, at: update.at ?? this.at, model: update.model ?? this.model, parts: [], status: "live", trouble: "", thoughtFrom: 0, thoughtUntil: 0 });
+    const fresh = { parts: [], trouble: "", thoughtFrom: 0, thoughtUntil: 0, firstAt: 0, size: 0, sizeBefore: 0 };
+    this.set({ ...fresh, begun: update.seq, at: update.at ?? this.at, model: update.model ?? this.model, status: "live" });
   }
 
   /** A fragment. @param {any} update */
   grow(update) {
     if (this.status !== "live") return;
+    this.firstAt ||= Date.now();
     if (update.type === "message.snapshot") {
       this.parts = [];
+      this.size = 0;
+      // What is still being thought began with the step; how long a thought took that is over, nobody knows here.
+      this.thoughtFrom = update.parts.at(-1)?.type === "reasoning" ? this.at : 0;
+      this.thoughtUntil = 0;
       for (const part of update.parts) this.put(part.part, part.type, part.text ?? "", part.name, part.arguments ?? "");
+      this.sizeBefore = this.size;
     } else {
       const type = { "message.delta": "text", "reasoning.delta": "reasoning", "call.delta": "call" }[/** @type {string} */ (update.type)];
       this.put(update.part, type ?? "text", update.text ?? "", update.name, update.arguments ?? "");
@@ -216,6 +236,7 @@ export class Entry {
 
   /** @param {number} at @param {string} type @param {string} text @param {string | undefined} name @param {string} args */
   put(at, type, text, name, args) {
+    this.size += text.length + args.length;
     if (type === "reasoning") this.thoughtFrom ||= Date.now();
     else if (this.thoughtFrom) this.thoughtUntil ||= Date.now();
     const known = this.parts[at];

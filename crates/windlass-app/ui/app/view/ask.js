@@ -4,6 +4,7 @@ import { html, useState } from "../lib/html.js";
 import { full, length, tidyJson } from "../lib/words.js";
 import { answer, summary } from "../state/inbox.js";
 import { attempt } from "../state/notices.js";
+import { Arguments } from "./arguments.js";
 import { Diff, isDiff } from "./diff.js";
 import { Fields, valuesOf } from "./fields.js";
 import { Icon } from "./icon.js";
@@ -42,7 +43,7 @@ function Approval({ open, give, busy, isFirst }) {
   return html`
     ${open.reason && html`<p>${open.reason}</p>`}
     ${open.preview && (isDiff(open.preview) ? html`<${Diff} text=${open.preview} />` : html`<pre tabindex="0">${open.preview}</pre>`)}
-    <details open=${!open.preview}><summary>Arguments</summary><pre tabindex="0">${args}</pre></details>
+    <details open=${!open.preview}><summary>Arguments</summary><${Arguments} text=${args} /></details>
     ${mode === "deny" && html`<form class="row" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
       const reason = event.target.elements.reason.value.trim();

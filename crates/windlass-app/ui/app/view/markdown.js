@@ -1,22 +1,31 @@
 // A Markdown text that may still be growing: what has settled is drawn once, only its end again.
 
-import { html, useEffect, useMemo, useRef } from "../lib/html.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { highlight, rendered, settled } from "../lib/markdown.js";
 
-/** Texts longer than this grow in pieces. */
-const PIECES_FROM = 1500;
+/** Characters of a piece at least. */
+const PIECE = 1500;
+/** A text that has ended is drawn whole up to this size, so that references reach all of it. */
+const WHOLE = 16000;
+/** Characters of an end that does not settle, for which it is drawn a millisecond later: ten thousand, every 100 ms. */
+const CHARS_OF_A_MS = 100;
 
 /** @param {{text: string, live?: boolean}} props */
 export function Markdown({ text, live = false }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
-  const cuts = useRef(/** @type {number[]} */ ([]));
-  let pieces = [text];
-  if (live && text.length > PIECES_FROM) {
-    const from = cuts.current.at(-1) ?? 0;
-    const cut = settled(text, from);
-    if (cut > from) cuts.current = [...cuts.current, cut];
-    pieces = [0, ...cuts.current].map((start, at) => text.slice(start, cuts.current[at] ?? text.length));
-  } else cuts.current = [];
+  const done = useRef(/** @type {{until: number, nodes: any[]}} */ ({ until: 0, nodes: [] }));
+  if (!live && text.length <= WHOLE) done.current = { until: 0, nodes: [] };
+  else {
+    for (;;) {
+      const { until, nodes } = done.current;
+      const cut = settled(text, until, PIECE);
+      if (cut === 0) break;
+      // A node that is the same as before is not looked at again.
+      nodes.push(html`<${Piece} key=${nodes.length} text=${text.slice(until, cut)} live=${false} />`);
+      done.current.until = cut;
+    }
+  }
+  const { until, nodes } = done.current;
   useEffect(() => {
     if (!live && own.current) highlight(own.current).catch(() => {});
   }, [text, live]);
@@ -30,11 +39,30 @@ export function Markdown({ text, live = false }) {
       setTimeout(() => (button.textContent = "Copy"), 1500);
     });
   };
-  return html`<div class="markdown" ref=${own} onClick=${clicked}>${pieces.map((piece, at) => html`<${Piece} key=${at} text=${piece} />`)}</div>`;
+  return html`<div class="markdown" ref=${own} onClick=${clicked}>${nodes}<${Piece} key=${nodes.length} text=${text.slice(until)} live=${live} /></div>`;
 }
 
-/** @param {{text: string}} props */
-function Piece({ text }) {
-  const safe = useMemo(() => rendered(text), [text]);
+/** @param {{text: string, live: boolean}} props */
+function Piece({ text, live }) {
+  const shown = useSlowly(text, live ? text.length / CHARS_OF_A_MS : 0);
+  const safe = useMemo(() => rendered(shown), [shown]);
   return html`<div dangerouslySetInnerHTML=${{ __html: safe }}></div>`;
+}
+
+/** A text that changes no more often than it may; at once where it need not wait. @param {string} text @param {number} ms */
+function useSlowly(text, ms) {
+  const shown = useRef(text);
+  const at = useRef(0);
+  const [, again] = useState(0);
+  const left = at.current + ms - performance.now();
+  if (left <= 0 || ms === 0) {
+    if (shown.current !== text) at.current = performance.now();
+    shown.current = text;
+  }
+  useEffect(() => {
+    if (shown.current === text) return undefined;
+    const timer = setTimeout(() => again((count) => count + 1), left);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return shown.current;
 }

@@ -1,0 +1,207 @@
+//! Answers as they come: Markdown, thoughts and calls in their order, with their times and tokens.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::scripted;
+use crate::cli::model::Turn;
+
+fn paragraphs(number: usize) -> String {
+    (0..number).map(|at| format!("Paragraph **{at}** says something about `thing_{at}`.\n\n")).collect()
+}
+
+// rows: SK-U2
+#[tokio::test]
+async fn an_answer_comes_as_markdown_with_its_thoughts_and_calls_in_order() {
+    let call = json!({"tool_calls": [{"index": 0, "id": "call_a", "type": "function",
+        "function": {"name": "Glob", "arguments": "{\"pattern\": \"*\"}"}}]});
+    let deltas = vec![
+        json!({"role": "assistant", "content": ""}),
+        json!({"reasoning_content": "First a thought."}),
+        json!({"content": "Then **words**, and `code`"}),
+        json!({"content": ":\n\n- a list"}),
+        call,
+    ];
+    let server = scripted(vec![Turn::Slowly(Duration::from_millis(300), deltas), Turn::Say("The end.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Begin.").await;
+    page.until("something turns until the first word", "return all('.working')[0]").await;
+    page.sees("Then words, and code").await;
+    page.sees("The end.").await;
+    let parts = "return [...document.querySelector('.entry.assistant').children].map((one) => one.className).filter((one) => one !== 'actions')";
+    assert_eq!(page.run(parts, vec![]).await, json!(["thought", "markdown", "call"]));
+    let marks = "return [...document.querySelector('.markdown').querySelectorAll('strong, code, li')].map((one) => one.textContent)";
+    assert_eq!(page.run(marks, vec![]).await, json!(["words", "code", "a list"]));
+    page.ends().await;
+}
+
+/// How far the window is from the end, and where it stands.
+const PLACE: &str = "const own = document.querySelector('.transcript'); return [own.scrollHeight - own.scrollTop - own.clientHeight, own.scrollTop, own.scrollHeight]";
+
+// rows: SK-U2
+#[tokio::test]
+async fn whoever_reads_further_up_is_left_there_and_whoever_is_at_the_end_follows() {
+    let server = scripted(vec![Turn::spoken(Duration::from_millis(8), &paragraphs(220), 16)]);
+    let page = Page::signed_in(&server).await;
+    page.say("Tell me.").await;
+    page.until("more than a window", "return document.querySelector('.transcript').scrollHeight > 1600")
+        .await;
+    let place = page.run(PLACE, vec![]).await;
+    assert!(place[0].as_f64().unwrap() < 40.0, "it does not follow: {place}");
+    page.run("document.querySelector('.transcript').scrollTop -= 400", vec![]).await;
+    let before = page.run(PLACE, vec![]).await;
+    page.until_of(
+        "more of it",
+        "return document.querySelector('.transcript').scrollHeight > arguments[0]",
+        vec![json!(before[2].as_f64().unwrap() + 400.0)],
+    )
+    .await;
+    let after = page.run(PLACE, vec![]).await;
+    assert_eq!(before[1], after[1], "the view was moved: {before} {after}");
+    page.press("↓ To the end").await;
+    page.until("it follows again", "const own = document.querySelector('.transcript'); return own.scrollHeight - own.scrollTop - own.clientHeight < 40").await;
+    page.ends().await;
+}
+
+// rows: SK-U3
+#[tokio::test]
+async fn a_thought_is_open_while_it_goes_on_and_then_folds_under_its_time() {
+    let thought =
+        |at: usize| json!({"reasoning_content": format!("Thought {at}: {}.\n", "some words ".repeat(30))});
+    let mut deltas = vec![json!({"role": "assistant", "content": ""})];
+    deltas.extend((1..=6).map(thought));
+    deltas.push(json!({"content": "It is settled."}));
+    let server = scripted(vec![Turn::Slowly(Duration::from_millis(400), deltas)]);
+    let page = Page::signed_in(&server).await;
+    page.say("Think.").await;
+    page.sees("Thinking…").await;
+    page.until("it is open", "const own = document.querySelector('details.thought'); return own.open && all('.thought p')[0].innerText.includes('Thought 2') && own.querySelector('p').clientHeight <= 160").await;
+    page.sees("It is settled.").await;
+    page.until("it has folded", "const own = document.querySelector('details.thought'); return !own.open && /^Thought for [1-9]\\.\\d s$/.test(own.querySelector('summary').innerText)").await;
+    page.element("details.thought summary").await.click().await.unwrap();
+    page.until("a part of it", "return all('.thought p')[0].clientHeight === 160").await;
+    page.press("Show more").await;
+    page.until("all of it", "const own = all('.thought p')[0]; return own.clientHeight > 160 && own.clientHeight <= 480 && own.innerText.includes('Thought 6')").await;
+    page.press("Show less").await;
+    page.until("a part again", "return all('.thought p')[0].clientHeight === 160").await;
+    page.driver.refresh().await.unwrap();
+    page.sees("It is settled.").await;
+    page.until("still folded", "return document.querySelector('details.thought').open === false").await;
+    page.ends().await;
+}
+
+// rows: SK-U9
+#[tokio::test]
+async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards() {
+    let server =
+        scripted(vec![Turn::Say("Short."), Turn::spoken(Duration::from_millis(20), &paragraphs(60), 20)]);
+    let page = Page::signed_in(&server).await;
+    page.say("Tell me.").await;
+    page.sees("Short.").await;
+    page.until("the sum", "return all('.figures')[0].innerText.includes('10 in · 5 out · 15 in all')").await;
+    page.say("Tell me more.").await;
+    let live = "const own = all('.figures[data-live=true]')[0]?.innerText ?? '';\
+        return /first word after [\\d.]+ m?s/.test(own) && /≈ [\\d,]+ tokens\\/s/.test(own)\
+            && /≈ [\\d,]+ tokens so far · for [\\d.]+ s/.test(own)";
+    page.until("figures of what goes on", live).await;
+    let changes = "const own = document.querySelector('.figures'); let changes = 0;\
+        const watch = new MutationObserver(() => (changes += 1));\
+        watch.observe(own, { subtree: true, characterData: true, childList: true });\
+        return new Promise((resolve) => setTimeout(() => resolve(changes), 1000))";
+    let changes = page.run(changes, vec![]).await.as_u64().unwrap();
+    assert!((1..=6).contains(&changes), "{changes} in a second");
+    let both = "return all('.figures[data-live=false]')[0]?.innerText.includes('20 in · 10 out · 30 in all')";
+    page.until("both", both).await;
+    let took = "return /tokens\\/s · took [\\d.]+ s/.test(all('.figures')[0].innerText)";
+    page.until("how long it took", took).await;
+    page.driver.refresh().await.unwrap();
+    page.until("after a reload", both).await;
+    page.ends().await;
+}
+
+// rows: SK-U10
+#[tokio::test]
+async fn an_answer_is_copied_as_text_and_as_markdown() {
+    let server = scripted(vec![Turn::Say("Some **words** and `code`.")]);
+    let page = Page::signed_in(&server).await;
+    page.devtools(
+        "Browser.grantPermissions",
+        json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}),
+    )
+    .await;
+    page.say("Speak.").await;
+    page.sees("Some words and code.").await;
+    for (button, copied) in
+        [("Copy text", "Some words and code."), ("Copy Markdown", "Some **words** and `code`.")]
+    {
+        page.run("document.querySelector('.entry.assistant .actions').style.opacity = 1", vec![]).await;
+        page.press(button).await;
+        page.sees("Copied").await;
+        assert_eq!(page.run("return navigator.clipboard.readText()", vec![]).await, copied);
+    }
+    page.ends().await;
+}
+
+// rows: ZE-S7
+#[tokio::test]
+async fn arguments_are_seen_while_the_model_writes_them() {
+    let piece = |arguments: &str| json!({"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]});
+    let deltas = vec![
+        json!({"tool_calls": [{"index": 0, "id": "call_a", "type": "function", "function": {"name": "Write", "arguments": ""}}]}),
+        piece("{\"file_path\": \"a.md\", "),
+        piece("\"content\": \"the beginning, "),
+        piece("the middle, "),
+        piece("the end\"}"),
+    ];
+    let server =
+        scripted(vec![Turn::Slowly(Duration::from_millis(700), deltas), Turn::Say("It is written.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Write it.").await;
+    page.element("[data-status=live] .call summary").await.click().await.unwrap();
+    page.until("half of it", "const own = all('[data-status=live] .call')[0].innerText; return own.includes('the beginning') && !own.includes('the end')").await;
+    page.sees("May Write run?").await;
+    page.sees("the beginning, the middle, the end").await;
+    page.ends().await;
+}
+
+/// What each update changes of a conversation, and where its calls stand then.
+const HEAR: &str = "return import('/ui/-/app/state/conversation.js').then(({ Conversation }) => {
+    const own = new Conversation('thr_none');
+    own.ask = () => {};
+    const look = () => ({
+        title: own.title.value, status: own.status.value, run: own.run.value?.id, queue: own.queue.value.map((one) => one.text),
+        entries: own.entries.value.map((one) => `${one.role} ${one.text} ${one.status}`), live: own.live.value?.text,
+        figures: own.figures.value, calls: [...own.calls.values()].map((one) => [one.tool, one.standing, one.progress]),
+    });
+    let before = look();
+    return arguments[0].map((update) => {
+        own.hear(update);
+        const now = look();
+        const changed = Object.keys(now).filter((name) => JSON.stringify(now[name]) !== JSON.stringify(before[name]));
+        before = now;
+        return [update.type, changed, [...own.calls.values()].map((one) => one.standing)];
+    });
+})";
+
+// rows: ZE-P5, SK-A11
+#[tokio::test]
+async fn each_event_changes_the_state_that_it_concerns_and_no_other() {
+    let server = crate::http::Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    let lines = include_str!("answers/events.txt").lines().filter(|line| !line.starts_with("## "));
+    let cases = lines.map(|line| {
+        let [changed, standings, event] = line.splitn(3, '|').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let event: Value = serde_json::from_str(event).unwrap();
+        let words = |text: &str| Vec::from_iter(text.split_whitespace().map(str::to_owned));
+        let wanted = json!([event["type"], words(changed), words(standings)]);
+        (event, wanted)
+    });
+    let (events, wanted): (Vec<Value>, Vec<Value>) = cases.unzip();
+    assert!(events.len() > 20);
+    assert_eq!(page.run(HEAR, vec![json!(events)]).await, Value::Array(wanted));
+    page.ends().await;
+}

@@ -1,0 +1,126 @@
+//! Calls of tools as cards, with whatever waits for a word in them, and the way back from what they did.
+
+use serde_json::json;
+
+use super::page::Page;
+use super::{asked, scripted, write};
+use crate::cli::User;
+use crate::cli::model::{Model, Turn};
+use crate::http::Server;
+
+/// The words of each card's standing.
+const STANDINGS: &str = "return [...document.querySelectorAll('.call')].map((one) => one.querySelector('.standing').innerText.split(',')[0])";
+
+// rows: SK-U4, ZE-H8, SK-A11
+#[tokio::test]
+async fn a_card_shows_the_call_its_standing_its_approval_and_its_result() {
+    let server = scripted(vec![
+        Turn::Call(vec![write("a.md"), ("Read", json!({"file_path": "missing.md"}))]),
+        Turn::Call(vec![write("b.md")]),
+        Turn::Say("All is settled."),
+    ]);
+    let page = asked(&server).await;
+    // The card that waits is open, with the question and its buttons inside.
+    page.until(
+        "it is asked in the card",
+        "return all('.call[data-standing=asking][open] .ask').length === 1",
+    )
+    .await;
+    for name in ["Approve", "Deny…", "Edit…"] {
+        page.until_of(
+            "its buttons",
+            "return all('.call .ask button').some((one) => named(one) === arguments[0])",
+            vec![name.into()],
+        )
+        .await;
+    }
+    page.until("tool, file and standing", "return ['Write', 'a.md', 'waits for approval'].every((words) => all('.call summary')[0].innerText.includes(words))").await;
+    assert_eq!(page.number_of(".asks .ask").await, 0, "it is asked twice");
+    page.press("Approve").await;
+    page.until("the next one", "return all('.call[data-standing=asking] .brief')[0]?.innerText === 'b.md'")
+        .await;
+    page.press("Deny…").await;
+    page.press("Deny").await;
+    page.sees("All is settled.").await;
+    assert_eq!(page.run(STANDINGS, vec![]).await, json!(["done", "failed", "denied"]));
+    page.run("document.querySelectorAll('.call').forEach((one) => (one.open = true))", vec![]).await;
+    page.until("arguments by name", "return [...document.querySelectorAll('.call dl dt')].map((one) => one.innerText).join() === 'file_path,content,file_path,file_path,content'").await;
+    page.until("an error is one", "return all('.call[data-standing=failed] h3').some((one) => one.innerText === 'Error') && all('.result[data-error=true]').length === 2").await;
+    // Read again from the journal, they stand as they stood.
+    page.driver.refresh().await.unwrap();
+    page.sees("All is settled.").await;
+    assert_eq!(page.run(STANDINGS, vec![]).await, json!(["done", "failed", "denied"]));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn an_approval_outlives_the_server() {
+    let model = Model::start(vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]);
+    let user = User::new();
+    let command = model.command(&user, &["serve", "--listen", "127.0.0.1:0"]);
+    let server = Server::spawn(user, command);
+    let place = server.address.trim_start_matches("http://").to_owned();
+    let page = asked(&server).await;
+    let user = server.kill();
+    page.sees("connecting…").await;
+    let command = model.command(&user, &["serve", "--listen", &place]);
+    let _server = Server::spawn(user, command);
+    page.misses("connecting…").await;
+    page.press("Approve").await;
+    page.sees("All is settled.").await;
+    page.ends_but_for(&["net::ERR_"]).await;
+}
+
+/// Presses a button of what a person said.
+fn of_message(number: usize, name: &str) -> String {
+    format!(
+        "const own = document.querySelectorAll('.entry.user')[{number}]; [...own.querySelectorAll('button')].find((one) => one.innerText === '{name}').click()"
+    )
+}
+
+// rows: ZE-P9
+#[tokio::test]
+async fn a_roll_back_dims_what_follows_can_be_taken_back_and_puts_files_back() {
+    let server = scripted(vec![
+        Turn::Say("First answer."),
+        Turn::Call(vec![write("a.md")]),
+        Turn::Say("It is written."),
+        Turn::Say("Another way."),
+    ]);
+    let page = Page::signed_in(&server).await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    page.say("Write it.").await;
+    page.press("Approve").await;
+    page.sees("It is written.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    let thread = page.thread().await;
+    let key = server.key(&[]);
+    let file = format!("/api/v1/threads/{thread}/files/content?path=a.md");
+    assert_eq!(server.get(&file, &key).await.status, 200);
+    page.run(&of_message(1, "Roll back"), vec![]).await;
+    page.sees("Rolled back to here").await;
+    page.sees("a.md is removed").await;
+    let dimmed =
+        "return [...document.querySelectorAll('.entry')].map((one) => getComputedStyle(one).opacity)";
+    assert_eq!(page.run(dimmed, vec![]).await, json!(["1", "1", "0.4", "0.4", "0.4"]));
+    page.press("Cancel rollback").await;
+    page.misses("Rolled back to here").await;
+    assert_eq!(page.run(dimmed, vec![]).await, json!(["1", "1", "1", "1", "1"]));
+    assert_eq!(server.get(&file, &key).await.status, 200, "nothing was done");
+    page.run(&of_message(1, "Roll back"), vec![]).await;
+    page.sees("Rolled back to here").await;
+    page.say("Otherwise.").await;
+    let elsewhere = format!(
+        "return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{thread}' && all('.entry.user').length === 2"
+    );
+    page.until("it goes on elsewhere", &elsewhere).await;
+    page.sees("First answer.").await;
+    let words = page.words().await;
+    assert!(!words.contains("It is written."), "{words}");
+    assert_eq!(server.get(&file, &key).await.status, 404, "the file is back as it was: not there");
+    // Nothing is deleted.
+    page.go(&format!("/chat/{thread}")).await;
+    page.sees("It is written.").await;
+    page.ends().await;
+}

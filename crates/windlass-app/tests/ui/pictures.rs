@@ -1,0 +1,156 @@
+//! Pictures of every page, in light, in the dark and as narrow as a phone, for people to look at: they are in
+//! `target/screenshots` afterwards.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::page::Page;
+use super::{scripted_for, write};
+use crate::cli::User;
+use crate::cli::model::Turn;
+use crate::http::Server;
+
+const ANSWER: &str = "I looked at `data.csv`. Here is what stands out:\n\n\
+    1. **Rome** has three times as many people as **Oslo**.\n2. The file has two columns and no empty cells.\n\n\
+    | city | people | share |\n|---|---:|---:|\n| Rome | 3 | 75 % |\n| Oslo | 1 | 25 % |\n\n\
+    ```python\nimport csv\n\nwith open(\"data.csv\") as file:\n    rows = list(csv.DictReader(file))\nprint(sum(int(row[\"people\"]) for row in rows))\n```\n\n\
+    I would write this down next. Shall I?";
+
+/// What each picture shows, where that is, and words that are there when it is.
+const PAGES: &[(&str, &str, &str)] = &[
+    ("begin", "/", "What shall be done"),
+    ("inbox", "/inbox", "May Edit run?"),
+    ("runs", "/runs", "How it ended"),
+    ("library", "/library", "Library"),
+    ("agents", "/library/agents", "Definition"),
+    ("integrations", "/library/integrations", "Integrations"),
+    ("grants", "/library/grants", "Grants"),
+    ("usage", "/usage", "Approval rate"),
+    ("profile", "/settings", "Sign out of this browser"),
+    ("asking", "/settings/asking", "Allow list"),
+    ("keys", "/settings/keys", "Make a key"),
+    ("team", "/settings/team", "Invite somebody"),
+    ("limits", "/settings/limits", "limited"),
+    ("look", "/settings/look", "Density"),
+];
+
+/// How a window looks: a name, the theme, and its width and height.
+const LOOKS: &[(&str, &str, u32, u32)] =
+    &[("light", "light", 1280, 860), ("dark", "dark", 1280, 860), ("phone", "light", 390, 844)];
+
+async fn take(page: &Page, name: &str) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/screenshots");
+    std::fs::create_dir_all(folder).unwrap();
+    page.until("it is whole", "return document.querySelectorAll('[aria-busy=true]').length === 0").await;
+    // Pictures of a page that still moves differ each time.
+    page.run("return document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true)))))", vec![]).await;
+    let path = std::path::PathBuf::from(format!("{folder}/{name}.png"));
+    page.driver.screenshot(&path).await.unwrap();
+    assert!(std::fs::metadata(&path).unwrap().len() > 5_000, "{name} is empty");
+}
+
+/// Conversations as people have them: one that is done, and one that waits for a word.
+async fn used() -> (Server, Page, String) {
+    let edit = json!({"file_path": "notes.md", "old_string": "Rome is large.", "new_string": "Rome has three times as many people as Oslo."});
+    let thought = json!({"reasoning_content": "The file is small, so I can read it whole. Then I compare the rows, and say what differs most between them."});
+    let words: Vec<serde_json::Value> =
+        ANSWER.split_inclusive(' ').map(|word| json!({ "content": word })).collect();
+    let mut deltas = vec![thought; 3];
+    deltas.extend(words);
+    let server = scripted_for(
+        User::new(),
+        vec![
+            Turn::Say("Hello. Put files into this conversation's folder, and say what you want to know."),
+            Turn::Call(vec![
+                ("Glob", json!({"pattern": "*"})),
+                ("Read", json!({"file_path": "data.csv"})),
+                ("Read", json!({"file_path": "notes.md"})),
+            ]),
+            Turn::Slowly(Duration::from_millis(3), deltas),
+            Turn::Call(vec![write("insights.md"), ("Edit", edit)]),
+            Turn::Say("Both files are written."),
+        ],
+    );
+    let page = Page::signed_in(&server).await;
+    page.say("I have figures of cities").await;
+    page.sees("say what you want to know").await;
+    page.until("it is done", "return all('.stop').length === 0").await;
+    let thread = page.thread().await;
+    let key = server.key(&[]);
+    let files = [
+        ("data.csv", "city,people\nRome,3\nOslo,1\n"),
+        ("notes.md", "# Notes\n\nRome is large.\nOslo is in the north.\n"),
+    ];
+    for (name, text) in files {
+        let path = format!("/api/v1/threads/{thread}/files/content?path={name}");
+        let put =
+            server.request(reqwest::Method::PUT, &path).bearer_auth(&key).body(text).send().await.unwrap();
+        assert!(put.status().is_success(), "{put:?}");
+    }
+    page.say("Read data.csv in this folder and say what stands out.").await;
+    page.sees("Shall I?").await;
+    page.until("it is done", "return all('.stop').length === 0").await;
+    page.say("Yes: write insights.md, and mend notes.md.").await;
+    page.press("Approve").await;
+    page.sees("May Edit run?").await;
+    (server, page, thread)
+}
+
+async fn look(page: &Page, theme: &str, width: u32, height: u32) {
+    let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
+    page.devtools("Emulation.setDeviceMetricsOverride", size).await;
+    page.run("localStorage.setItem('windlass.theme', arguments[0])", vec![theme.into()]).await;
+}
+
+#[tokio::test]
+async fn every_page_has_its_picture() {
+    let (server, page, thread) = used().await;
+    let visitor = Page::open(&server).await;
+    visitor.go("/").await;
+    for (name, theme, width, height) in LOOKS {
+        look(&visitor, theme, *width, *height).await;
+        visitor.go("/").await;
+        visitor.sees("Sign in to Windlass").await;
+        take(&visitor, &format!("{name}-login")).await;
+    }
+    visitor.ends_but_for(&["401"]).await;
+    let key = server.key(&[]);
+    // A second run, to compare with.
+    let other = server.post("/api/v1/runs", &key, &json!({"message": "Only look."})).await;
+    let other = other.body["run"].as_str().unwrap().to_owned();
+    let runs = page.asks(&format!("/runs?thread={thread}")).await;
+    let run = runs["data"][1]["id"].as_str().unwrap().to_owned();
+    for (name, theme, width, height) in LOOKS {
+        look(&page, theme, *width, *height).await;
+        page.go(&format!("/chat/{thread}")).await;
+        page.sees("May Edit run?").await;
+        take(&page, &format!("{name}-approval")).await;
+        page.run("document.querySelector('.transcript').scrollTop = 0", vec![]).await;
+        page.run("document.querySelectorAll('.call')[1].open = true", vec![]).await;
+        page.until("a result", "return document.querySelector('.call .result')").await;
+        take(&page, &format!("{name}-conversation")).await;
+        page.go(&format!("/runs/{run}")).await;
+        page.sees("Step 1").await;
+        page.element("details.span[data-kind=model] summary").await.click().await.unwrap();
+        page.press("Show the prompt").await;
+        page.sees("tokens, estimated").await;
+        take(&page, &format!("{name}-timeline")).await;
+        page.go(&format!("/compare?a={run}&b={other}")).await;
+        page.sees("Rows that differ are marked.").await;
+        take(&page, &format!("{name}-comparison")).await;
+        for (what, path, words) in PAGES {
+            page.go(path).await;
+            page.sees(words).await;
+            if *what == "usage" {
+                page.until("charts", "return document.querySelectorAll('.chart canvas').length === 4").await;
+            }
+            take(&page, &format!("{name}-{what}")).await;
+        }
+        page.run("document.activeElement.blur()", vec![]).await;
+        page.types("?").await;
+        page.sees("This list").await;
+        take(&page, &format!("{name}-help")).await;
+    }
+    page.ends().await;
+}

@@ -1,0 +1,106 @@
+//! Results of tools, each shown by its kind.
+
+use serde_json::{Value, json};
+use thirtyfour::prelude::*;
+
+use super::page::Page;
+use super::scripted_for;
+use crate::cli::User;
+use crate::cli::model::Turn;
+use crate::http::Server;
+
+/// A pixel.
+const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// A page that would take over what is around it.
+const HOSTILE: &str = "<!doctype html><html><head><meta http-equiv=refresh content='0;url=https://evil.example/'></head>\
+    <body onload='parent.__pwned=1'><script>parent.__pwned=1; top.location='https://evil.example/'</script>\
+    <img src=https://evil.example/seen.png onerror='parent.__pwned=1'><p>A report.</p>\
+    <a id=top target=_top href=https://evil.example/>top</a> <a id=own href=https://evil.example/>own</a>\
+    <a id=new target=_blank href=https://evil.example/>new</a> <a id=code href='javascript:parent.__pwned=1'>code</a>\
+    <form action=https://evil.example/ target=_top><button id=send>send</button></form></body></html>";
+
+/// A conversation in which a tool has returned these texts, with every result open.
+async fn returned(texts: &[String]) -> (Server, Page) {
+    let user = User::new();
+    user.configure("[tools.bash]\nenabled = true\n");
+    user.run(&["grants", "add", "Bash"]).exits(0);
+    let call =
+        |text: &String| ("Bash", json!({"command": format!("cat <<'END-OF-TEXT'\n{text}\nEND-OF-TEXT")}));
+    let server =
+        scripted_for(user, vec![Turn::Call(texts.iter().map(call).collect()), Turn::Say("All is shown.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Show them.").await;
+    page.sees("All is shown.").await;
+    let all = "document.querySelectorAll('details.call:not([open])').forEach((one) => (one.open = true));\
+        return document.querySelectorAll('.call .result').length === arguments[0]";
+    page.until_of("every result", all, vec![texts.len().into()]).await;
+    (server, page)
+}
+
+// rows: ZE-H15
+#[tokio::test]
+async fn each_kind_of_result_is_shown_as_what_it_is() {
+    let table = json!([{"city": "Rome", "people": 3}, {"city": "Oslo", "people": 1}]);
+    let typed = |kind: &str, data: Value, more: Value| {
+        let mut content = json!({"type": kind, "data": data});
+        content.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"success": true, "message": format!("A {kind}."), "content": content}).to_string()
+    };
+    let cases: Vec<(String, &str)> = vec![
+        ("plain words".into(), "pre:nth-child(1)"),
+        (json!({"name": "Rome", "parts": {"north": [1, 2]}}).to_string(), "details.tree .key"),
+        (table.to_string(), ".table tbody tr:nth-child(2) td"),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new".into(), ".diff [data-kind=added]"),
+        ("<!doctype html><p>A page</p>".into(), "iframe[sandbox='']"),
+        (typed("html", "<p>A part</p>".into(), json!({})), "iframe[sandbox='']"),
+        (typed("markdown", "Some **weight**".into(), json!({"title": "A title"})), ".markdown strong"),
+        (typed("code", "let a = `b`;\n```".into(), json!({"language": "js"})), "code.language-js"),
+        (typed("json", json!({"deep": {"er": 1}}), json!({})), "details.tree .key"),
+        (typed("image", PIXEL.into(), json!({"title": "One pixel"})), "img.picture[alt='One pixel']"),
+        (typed("image", "https://evil.example/seen.png".into(), json!({})), "p.quiet"),
+        (typed("error", "It broke".into(), json!({})), ".note[data-tone=error]"),
+        (json!({"type": "text", "data": "bare"}).to_string(), "pre"),
+    ];
+    let texts: Vec<String> = cases.iter().map(|(text, _)| text.clone()).collect();
+    let (_server, page) = returned(&texts).await;
+    let shown = "return [...document.querySelectorAll('.call .result')].map((one, at) => one.querySelector(arguments[0][at])?.outerHTML ?? `nothing of ${arguments[0][at]}: ${one.innerHTML.slice(0, 300)}`)";
+    let wanted: Vec<&str> = cases.iter().map(|(_, css)| *css).collect();
+    let shown = page.run(shown, vec![json!(wanted)]).await;
+    let missing: Vec<&Value> = shown
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one.as_str().unwrap().starts_with("nothing of"))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    page.until("the picture is drawn", "return document.querySelector('img.picture').naturalWidth === 1")
+        .await;
+    page.until("code is coloured", "return document.querySelector('code.language-js [class^=hljs]')").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_page_that_a_tool_returned_is_looked_at_and_does_nothing() {
+    let (server, page) = returned(&[HOSTILE.to_owned()]).await;
+    let frame = page.element("iframe.frame").await;
+    let tokens = page.run("const { sandbox, allow } = document.querySelector('iframe.frame'); return [sandbox.length, allow]", vec![]).await;
+    assert_eq!(tokens, json!([0, ""]), "no scripts, no origin, no navigation");
+    frame.enter_frame().await.unwrap();
+    assert_eq!(page.driver.find(By::Tag("p")).await.unwrap().text().await.unwrap(), "A report.");
+    for id in ["top", "new", "code", "send", "own"] {
+        // One that leads the frame away leaves nothing to press.
+        if let Ok(element) = page.driver.find(By::Id(id)).await {
+            let _ = element.click().await;
+        }
+    }
+    page.driver.enter_default_frame().await.unwrap();
+    assert_eq!(page.driver.windows().await.unwrap().len(), 1, "a window was opened");
+    assert!(page.driver.current_url().await.unwrap().as_str().starts_with(&server.address));
+    let harm = "const origins = performance.getEntriesByType('resource').map((one) => new URL(one.name).origin);\
+        return [window.__pwned ?? null, origins.filter((one) => one !== location.origin)]";
+    assert_eq!(page.run(harm, vec![]).await, json!([null, []]));
+    page.sees("All is shown.").await;
+    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "sandbox"]).await;
+}

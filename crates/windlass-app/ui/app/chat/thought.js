@@ -1,0 +1,29 @@
+// What the model thought: open while it thinks, then folded under how long it took. (SK-U3)
+
+import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
+import { length } from "../lib/words.js";
+
+/** Characters beyond which a thought is shown in part until somebody asks for more. */
+const LONG = 300;
+/** Characters of a growing thought that are drawn: its end. */
+const TAIL = 2000;
+/** A shorter time is that of a history that was read, not of a thought. */
+const LEAST_MS = 100;
+
+/** @param {{entry: import("../state/entry.js").Entry, text: string, live: boolean}} props */
+export function Thought({ entry, text, live }) {
+  const [open, setOpen] = useState(/** @type {boolean | null} */ (null));
+  const [all, setAll] = useState(false);
+  const own = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    if (live && own.current) own.current.scrollTop = own.current.scrollHeight;
+  }, [text, live]);
+  const ms = entry.thoughtFrom ? entry.thoughtUntil - entry.thoughtFrom : 0;
+  const head = live ? "Thinking…" : ms > LEAST_MS ? `Thought for ${length(ms)}` : "Thought";
+  const isOpen = open ?? live;
+  const isLong = !live && text.length > LONG;
+  return html`<details class="thought" open=${isOpen} onToggle=${(/** @type {any} */ event) => event.target.open !== isOpen && setOpen(event.target.open)}>
+    <summary>${head}</summary><p ref=${own} data-all=${all} tabindex=${isLong && all ? "0" : undefined}>${live ? text.slice(-TAIL) : text}</p>
+    ${isLong && html`<button type="button" class="plain" onClick=${() => setAll(!all)}>${all ? "Show less" : "Show more"}</button>`}
+  </details>`;
+}

@@ -1,0 +1,66 @@
+// What is looked up in a thread's journal: the step that is under way, and the places where a fork may begin.
+
+import { get, query } from "../lib/api.js";
+
+/** Events that are read at once. */
+const EVENTS = 500;
+/** Events that say how far a run is. */
+const MARKS = ["run.started", "run.finished", "run.withdrawn", "step.started", "step.replied", "step.failed"];
+
+/** Events after a place up to another, in order. @param {string} thread @param {number} after @param {number} until @param {AbortSignal} [stop] */
+async function events(thread, after, until, stop) {
+  /** @type {any[]} */
+  const all = [];
+  for (let from = after; from < until; ) {
+    const page = await get(`/threads/${thread}/events${query({ after: from, limit: Math.min(EVENTS, until - from) })}`, { stop });
+    if (page.data.length === 0) break;
+    all.push(...page.data);
+    from = page.data.at(-1).seq;
+  }
+  return all;
+}
+
+/** The run that goes on up to a place, and the `step.started` of its step if that has no reply yet. @param {string} thread @param {number} head @param {AbortSignal} stop */
+export async function underWay(thread, head, stop) {
+  const [run] = (await get(`/runs${query({ thread, active: true, limit: 1 })}`, { stop })).data;
+  if (!run) return null;
+  // Whatever happened since, such as messages that wait, does not hide the step.
+  for (let until = head; until > 0; until -= EVENTS) {
+    const mark = (await events(thread, Math.max(0, until - EVENTS), until, stop)).findLast((event) => MARKS.includes(event.type));
+    if (mark) return { id: run.id, since: run.started_at, step: mark.type === "step.started" ? mark : null };
+  }
+  return { id: run.id, since: run.started_at, step: null };
+}
+
+/** The place in the journal before a message, where a fork may begin. @param {string} thread @param {number} seq */
+export async function before(thread, seq) {
+  for (let until = seq - 1; until > 0; until -= EVENTS) {
+    const from = Math.max(0, until - EVENTS);
+    // Unknown at first, unless the thread begins here: then no run is active.
+    let active = from === 0 ? false : null;
+    let at = 0;
+    let last = from;
+    for (const event of await events(thread, from, until)) {
+      if (event.type === "run.started") {
+        if (active === null) at = last;
+        active = true;
+      }
+      if (event.type === "run.finished" || event.type === "run.withdrawn") active = false;
+      if (active === false) at = event.seq;
+      last = event.seq;
+    }
+    if (at > 0) return at;
+  }
+  throw new Error("Nothing stands before this message; begin a new conversation instead.");
+}
+
+/** The place in the journal where the run of an answer has ended. @param {string} thread @param {number} seq */
+export async function behind(thread, seq) {
+  for (let from = seq; ; ) {
+    const page = await get(`/threads/${thread}/events${query({ after: from, limit: EVENTS })}`);
+    const end = page.data.find((/** @type {any} */ event) => event.type === "run.finished");
+    if (end) return end.seq;
+    if (page.data.length === 0) throw new Error("The run goes on. Stop it, or wait for its end, and fork then.");
+    from = page.data.at(-1).seq;
+  }
+}

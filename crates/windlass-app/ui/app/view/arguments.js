@@ -1,0 +1,33 @@
+// Arguments of a call, readable: each by its name, long texts as they are, and JSON inside of a text as a tree.
+
+import { html } from "../lib/html.js";
+import { tidyJson } from "../lib/words.js";
+import { Tree } from "./tree.js";
+
+/** @param {{text: string}} props */
+export function Arguments({ text }) {
+  const values = parsed(text);
+  if (values === null || Array.isArray(values) || Object.keys(values).length === 0) return html`<pre tabindex="0">${tidyJson(text)}</pre>`;
+  return html`<dl class="arguments">${Object.entries(values).map(([name, value]) => html`<dt>${name}</dt><dd><${Value} value=${value} /></dd>`)}</dl>`;
+}
+
+/** @param {{value: any}} props */
+function Value({ value }) {
+  if (typeof value === "string") {
+    const inner = parsed(value);
+    if (inner !== null) return html`<${Tree} value=${inner} />`;
+    return html`<pre tabindex="0">${value}</pre>`;
+  }
+  if (value !== null && typeof value === "object") return html`<${Tree} value=${value} />`;
+  return html`<code>${JSON.stringify(value)}</code>`;
+}
+
+/** The object or list that a text is, if it is one. @param {string} text */
+function parsed(text) {
+  if (!/^\s*[[{]/.test(text)) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
