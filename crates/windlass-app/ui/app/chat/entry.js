@@ -40,7 +40,7 @@ function Said({ entry, onFork }) {
       const text = event.target.elements.text.value.trim();
       if (text) onFork(entry, text);
       setEditing(false);
-    }}><textarea name="text" rows="4" aria-label="The message" value=${entry.text}></textarea>
+    }}><textarea name="text" rows="4" aria-label="The message" defaultValue=${entry.text}></textarea>
       <p class="quiet">A new conversation begins here with what you write; this one stays as it is.</p>
       <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary">Send</button></div></form></article>`;
   }

@@ -34,7 +34,7 @@ export function Login({ again = false }) {
     <form onSubmit=${enter}>
       <h1>${again ? "Your session has ended" : registering ? "Register with Windlass" : "Sign in to Windlass"}</h1>
       ${again && html`<p>Sign in again as ${me.value?.email ?? me.value?.name}. What you have typed is still there.</p>`}
-      <label>E-mail <input name="email" type="email" autocomplete="username" required value=${again ? (me.value?.email ?? "") : ""} /></label>
+      <label>E-mail <input name="email" type="email" autocomplete="username" required defaultValue=${again ? (me.value?.email ?? "") : ""} /></label>
       ${registering && html`<label>Name <input name="name" autocomplete="name" maxlength="100" /></label>`}
       <label>Password <input name="password" type="password" autocomplete=${registering ? "new-password" : "current-password"} minlength=${registering ? 8 : undefined} required /></label>
       ${wrong && html`<p class="wrong" role="alert">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}

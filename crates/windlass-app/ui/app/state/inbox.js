@@ -22,13 +22,22 @@ let isFirst = true;
 /** Reads the inbox anew. */
 export async function load() {
   const page = await get("/interrupts?limit=100");
-  inbox.value = page.data;
-  announce();
+  show(page.data);
 }
 
 /** @param {string} thread @param {Interrupt[]} open */
 export function replace(thread, open) {
-  inbox.value = [...inbox.value.filter((one) => one.thread !== thread), ...open];
+  show([...inbox.value.filter((one) => one.thread !== thread), ...open]);
+}
+
+/** Shows what is open now; what is as it was stays the same object, so that nothing is drawn anew for it. @param {Interrupt[]} open */
+function show(open) {
+  const before = new Map(inbox.value.map((one) => [one.id, { one, text: JSON.stringify(one) }]));
+  const now = open.map((one) => {
+    const known = before.get(one.id);
+    return known?.text === JSON.stringify(one) ? known.one : one;
+  });
+  if (now.length !== inbox.value.length || now.some((one, at) => one !== inbox.value[at])) inbox.value = now;
   announce();
 }
 

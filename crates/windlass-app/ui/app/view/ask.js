@@ -47,7 +47,7 @@ function Approval({ open, give, busy, isFirst }) {
       event.preventDefault();
       const reason = event.target.elements.reason.value.trim();
       give({ kind: "deny", ...(reason ? { reason } : {}) });
-    }}><input class="fill" name="reason" maxlength="2000" placeholder="Why not? The agent is told." aria-label="Why not" ref=${(/** @type {any} */ own) => own?.focus()} />
+    }}><input class="fill" name="reason" maxlength="2000" placeholder="Why not? The agent is told." aria-label="Why not" ref=${focused} />
       <button type="submit" class="danger" disabled=${busy}>Deny</button><button type="button" onClick=${() => setMode("")}>Back</button></form>`}
     ${mode === "grant" && html`<${Grant} open=${open} busy=${busy} onCancel=${() => setMode("")} onGive=${(/** @type {object} */ grant) => give({ kind: "approve" }, grant)} />`}
     ${mode === "" && html`<div class="row wrap">
@@ -57,6 +57,9 @@ function Approval({ open, give, busy, isFirst }) {
       <button type="button" class="plain" disabled=${busy || !open.counts} onClick=${() => setMode("grant")}>Approve and do not ask again…</button>
     </div>`}`;
 }
+
+/** Once: a reference that is another function each time is called at each drawing. @param {HTMLElement | null} own */
+const focused = (own) => own?.focus();
 
 /** @param {{args: string, busy: boolean, onCancel: () => void, onSave: (values: object) => void}} props */
 function Edit({ args, busy, onCancel, onSave }) {
@@ -82,7 +85,7 @@ function Edit({ args, busy, onCancel, onSave }) {
     }
   };
   return html`<form onSubmit=${save}>
-    ${asText ? html`<textarea class="code" name="text" rows=${Math.min(24, args.split("\n").length + 1)} aria-label="Arguments as JSON" value=${args} spellcheck="false"></textarea>` : html`<${Fields} schema=${schema} values=${values} />`}
+    ${asText ? html`<textarea class="code" name="text" rows=${Math.min(24, args.split("\n").length + 1)} aria-label="Arguments as JSON" defaultValue=${args} spellcheck="false"></textarea>` : html`<${Fields} schema=${schema} values=${values} />`}
     ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
     <div class="row wrap"><button type="submit" class="primary" disabled=${busy}>Use these</button><button type="button" onClick=${onCancel}>Back</button>
       <button type="button" class="plain" onClick=${() => setAsText(!asText)}>${asText ? "As a form" : "As JSON"}</button></div>
@@ -185,7 +188,7 @@ function Limit({ open, give, busy }) {
     <form class="row wrap" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
       give({ kind: "raise", to: Number(event.target.elements.to.value) });
-    }}><label>Raise it to <input name="to" type="number" min=${limit.used + 1 || 1} required value=${Math.max(limit.figure * 2, limit.used + 1) || 1} /></label>
+    }}><label>Raise it to <input name="to" type="number" min=${limit.used + 1 || 1} required defaultValue=${Math.max(limit.figure * 2, limit.used + 1) || 1} /></label>
       <button type="submit" class="primary" disabled=${busy}>Go on</button>
       <button type="button" disabled=${busy} onClick=${() => give({ kind: "stop" })}>Stop the run</button></form>`;
 }

@@ -1,4 +1,5 @@
-// A form made of a JSON schema: one field for each property, of the kind that fits.
+// A form made of a JSON schema: one field for each property, of the kind that fits. What is typed is the field's own: it
+// is given what to begin with, and nothing is written into it again when the page around it is drawn anew.
 
 import { html, useId } from "../lib/html.js";
 
@@ -27,14 +28,14 @@ function Field({ name, schema, value, required }) {
   const some = choices(schema);
   const many = type === "array" ? choices(schema.items) : null;
   let input;
-  if (type === "boolean") return html`<label class="check"><input type="checkbox" ...${{ ...own, required: false }} checked=${Boolean(value)} /> ${label}${describe(id, schema)}</label>`;
+  if (type === "boolean") return html`<label class="check"><input type="checkbox" ...${{ ...own, required: false }} defaultChecked=${Boolean(value)} /> ${label}${describe(id, schema)}</label>`;
   if (many) input = html`<select multiple size=${Math.min(6, many.length)} ...${own}>${many.map((one) => html`<option value=${JSON.stringify(one.value)} selected=${value?.includes(one.value)}>${one.name}</option>`)}</select>`;
   else if (some) input = html`<select ...${own}>${!required && html`<option value="">–</option>`}${some.map((one) => html`<option value=${JSON.stringify(one.value)} selected=${one.value === value}>${one.name}</option>`)}</select>`;
-  else if (type === "integer" || type === "number") input = html`<input type="number" step=${type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} value=${value ?? ""} ...${own} />`;
+  else if (type === "integer" || type === "number") input = html`<input type="number" step=${type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} defaultValue=${value ?? ""} ...${own} />`;
   else if (type === "string" || type === undefined && typeof value === "string") {
     const kind = { email: "email", uri: "url", date: "date", "date-time": "datetime-local" }[/** @type {string} */ (schema.format)];
-    input = schema.format === "multiline" || schema.maxLength > 200 ? html`<textarea rows="4" value=${value ?? ""} maxlength=${schema.maxLength} ...${own}></textarea>` : html`<input type=${kind ?? "text"} value=${value ?? ""} minlength=${schema.minLength} maxlength=${schema.maxLength} pattern=${schema.pattern} ...${own} />`;
-  } else input = html`<textarea class="code" rows="3" value=${value === undefined ? "" : JSON.stringify(value, null, 2)} placeholder="JSON" ...${own}></textarea>`;
+    input = schema.format === "multiline" || schema.maxLength > 200 ? html`<textarea rows="4" defaultValue=${value ?? ""} maxlength=${schema.maxLength} ...${own}></textarea>` : html`<input type=${kind ?? "text"} defaultValue=${value ?? ""} minlength=${schema.minLength} maxlength=${schema.maxLength} pattern=${schema.pattern} ...${own} />`;
+  } else input = html`<textarea class="code" rows="3" defaultValue=${value === undefined ? "" : JSON.stringify(value, null, 2)} placeholder="JSON" ...${own}></textarea>`;
   return html`<div class="field"><label for=${id}>${label}${required && html`<span aria-hidden="true"> *</span>`}</label>${input}${describe(id, schema)}</div>`;
 }
 
