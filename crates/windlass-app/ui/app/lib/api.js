@@ -37,6 +37,9 @@ export class Unreachable extends Error {
 /** @param {unknown} error Whether it is only that somebody has left. */
 export const isAborted = (error) => error instanceof DOMException && error.name === "AbortError";
 
+/** @param {unknown} error Whether a request may have been carried out all the same, so that its key is to be kept. */
+export const isOpen = (error) => !(error instanceof Problem) || error.status === 202 || error.status >= 500 || error.code === "key_running";
+
 /** What to tell a person about an error. @param {unknown} error @returns {{title: string, hint: string}} */
 export function told(error) {
   if (error instanceof Problem) {
@@ -109,13 +112,16 @@ export async function problemOf(answer) {
 function waitOf(error, repeatable) {
   if (error instanceof Unreachable) return repeatable ? 0 : null;
   if (!(error instanceof Problem)) return null;
+  // The first try is still worked on, or its input is kept and nothing is known of it yet: the same key asks again.
+  if (error.status === 202 || error.code === "key_running") return repeatable ? error.retryAfterMs : null;
   const passes = [429, 502, 503, 504].includes(error.status);
   return passes && (repeatable || error.status === 429) ? error.retryAfterMs : null;
 }
 
 /**
- * @typedef {{body?: unknown, stop?: AbortSignal, etag?: string, raw?: BodyInit, once?: boolean}} Options
- * `once`: the request carries a key under which the server carries it out once, so that it can be sent again.
+ * @typedef {{body?: unknown, stop?: AbortSignal, etag?: string, raw?: BodyInit, once?: boolean | string}} Options
+ * `once`: the request carries a key, a new one or this, under which the server carries it out once, so that it can be
+ * sent again.
  */
 
 /**
@@ -128,13 +134,14 @@ export async function call(method, path, options = {}) {
   const headers = {};
   if (options.body !== undefined) headers["content-type"] = "application/json";
   if (options.etag) headers["if-match"] = options.etag;
-  if (options.once) headers["idempotency-key"] = crypto.randomUUID();
+  if (options.once) headers["idempotency-key"] = options.once === true ? crypto.randomUUID() : options.once;
   const body = options.body !== undefined ? JSON.stringify(options.body) : options.raw;
   const repeatable = method === "GET" || Boolean(options.once);
   for (let tries = 0; ; tries += 1) {
     try {
       const answer = await send(path, { method, headers, body, signal: options.stop });
-      if (!answer.ok) throw await problemOf(answer);
+      // A problem of 202: the input is kept, but whoever works on it has not answered.
+      if (!answer.ok || answer.status === 202) throw await problemOf(answer);
       if (answer.status === 204) return null;
       const isJson = (answer.headers.get("content-type") ?? "").includes("json");
       const value = isJson ? await answer.json() : await answer.text();
