@@ -27,7 +27,7 @@ export function ChatPage({ id }) {
   const send = async (draft) => {
     for (const file of draft.files) await put(`/files/${encodeURIComponent(file.name)}`, undefined, { raw: file });
     const attachments = draft.files.map((file) => ({ upload: file.name }));
-    await conversation.send(draft.text, { ...draft.options, ...(attachments.length > 0 ? { attachments } : {}) });
+    await conversation.send(draft.text, { ...draft.options, ...(attachments.length > 0 ? { attachments } : {}) }, draft.key);
     load();
   };
   /** @param {import("../state/entry.js").Entry} entry @param {string} [text] what is said instead of it */

@@ -298,12 +298,11 @@ export class Conversation {
       .finally(() => (this.asked = undefined));
   }
 
-  /** Sends a message; what is active goes on or not, as `busy` says. @param {string} text @param {object} [more] */
-  async send(text, more = {}) {
-    const key = crypto.randomUUID();
+  /** Sends a message; what is active goes on or not, as `busy` says. @param {string} text @param {object} more @param {string} key under which it is sent once */
+  async send(text, more, key) {
     this.sending.value = [...this.sending.value, { key, id: "", text }];
     try {
-      const sent = await post(`/threads/${this.id}/messages`, { message: text, ...more });
+      const sent = await post(`/threads/${this.id}/messages`, { message: text, ...more }, { once: key });
       const there = this.entries.value.some((one) => one.id === sent.message) || this.queue.value.some((one) => one.id === sent.message);
       this.sending.value = this.sending.value.flatMap((one) => (one.key !== key ? [one] : there ? [] : [{ ...one, id: sent.message }]));
     } catch (error) {
