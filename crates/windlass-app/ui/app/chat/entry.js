@@ -2,7 +2,7 @@
 
 import { html, useState } from "../lib/html.js";
 import { full, length, microUsd } from "../lib/words.js";
-import { done, failed } from "../state/notices.js";
+import { attempt, done, failed } from "../state/notices.js";
 import { Icon } from "../view/icon.js";
 import { Markdown } from "../view/markdown.js";
 import { CallCard } from "./call.js";
@@ -10,7 +10,7 @@ import { CallCard } from "./call.js";
 /** Characters of reasoning that are shown before somebody asks for more. (SK-U3) */
 const THOUGHT_SHOWN = 300;
 
-/** @param {{entry: import("../state/entry.js").Entry, onFork?: (entry: any, text?: string) => void, conversation: any}} props */
+/** @param {{entry: import("../state/entry.js").Entry, onFork?: (entry: any, text?: string) => Promise<void>, conversation: any}} props */
 export function EntryView({ entry, onFork, conversation }) {
   entry.rev.value;
   if (entry.role === "note") return html`<p class="note" data-tone=${entry.tone} role=${entry.tone === "error" ? "alert" : undefined}>${entry.text}</p>`;
@@ -31,18 +31,21 @@ export function EntryView({ entry, onFork, conversation }) {
   </article>`;
 }
 
-/** @param {{entry: import("../state/entry.js").Entry, onFork?: (entry: any, text?: string) => void}} props */
+/** @param {{entry: import("../state/entry.js").Entry, onFork?: (entry: any, text?: string) => Promise<void>}} props */
 function Said({ entry, onFork }) {
   const [editing, setEditing] = useState(false);
+  const [busy, setBusy] = useState(false);
   if (editing && onFork) {
     return html`<article class="entry user"><form class="said" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
       const text = event.target.elements.text.value.trim();
-      if (text) onFork(entry, text);
-      setEditing(false);
+      if (!text) return;
+      setBusy(true);
+      // What was written stays here until there is a conversation that has it.
+      attempt(() => onFork(entry, text).then(() => setEditing(false))).finally(() => setBusy(false));
     }}><textarea name="text" rows="4" aria-label="The message" defaultValue=${entry.text}></textarea>
       <p class="quiet">A new conversation begins here with what you write; this one stays as it is.</p>
-      <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary">Send</button></div></form></article>`;
+      <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary" disabled=${busy}>Send</button></div></form></article>`;
   }
   return html`<article class="entry user" data-status=${entry.status} aria-label="You">
     <div class="said">${entry.text}
@@ -67,15 +70,20 @@ function Thought({ entry, text, live }) {
   </details>`;
 }
 
-/** @param {{entry: import("../state/entry.js").Entry, onFork?: (entry: any, text?: string) => void}} props */
+/** @param {{entry: import("../state/entry.js").Entry, onFork?: (entry: any, text?: string) => Promise<void>}} props */
 function Actions({ entry, onFork }) {
+  const [busy, setBusy] = useState(false);
+  const fork = () => {
+    setBusy(true);
+    attempt(async () => onFork?.(entry)).finally(() => setBusy(false));
+  };
   const text = entry.text;
   // A step that goes on with calls is no answer yet.
   if (!entry.totals && (!text || !entry.calls().next().done)) return null;
   const figures = [entry.model, entry.durationMs === null ? "" : length(entry.durationMs), entry.costMicro ? microUsd(entry.costMicro) : ""].filter(Boolean).join(" · ");
   return html`<div class="actions">
     ${text && html`<${Copy} text=${plain(text)} label="Copy text" /><${Copy} text=${text} label="Copy Markdown" />`}
-    ${onFork && entry.status === "complete" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" onClick=${() => onFork(entry)}><${Icon} name="fork" size=${14} /> Fork</button>`}
+    ${onFork && entry.status === "complete" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" disabled=${busy} onClick=${fork}><${Icon} name="fork" size=${14} /> Fork</button>`}
     ${figures && html`<span class="quiet" title=${full(entry.at)}>${figures}</span>`}
   </div>`;
 }

@@ -4,6 +4,7 @@ import { get, post, put, told } from "../lib/api.js";
 import { html, useEffect, useMemo } from "../lib/html.js";
 import { go } from "../lib/route.js";
 import { Conversation } from "../state/conversation.js";
+import { keepDraft } from "../state/drafts.js";
 import { attempt, done, failed } from "../state/notices.js";
 import { mayRun, me } from "../state/session.js";
 import { load } from "../state/threads.js";
@@ -31,15 +32,18 @@ export function ChatPage({ id }) {
     load();
   };
   /** @param {import("../state/entry.js").Entry} entry @param {string} [text] what is said instead of it */
-  const fork = (entry, text) =>
-    attempt(async () => {
-      const at = text === undefined ? await behind(id, entry.seq) : await before(id, entry.seq);
-      const made = await post(`/threads/${id}/fork`, { at });
-      if (text !== undefined) await post(`/threads/${made.id}/messages`, { message: text });
-      load();
-      go(`/chat/${made.id}`);
-      done("This is a conversation of its own now; the other one is as it was.");
-    });
+  const fork = async (entry, text) => {
+    const at = text === undefined ? await behind(id, entry.seq) : await before(id, entry.seq);
+    const made = await post(`/threads/${id}/fork`, { at });
+    // A message that cannot be sent waits in the field of the conversation that was made for it.
+    if (text !== undefined) {
+      keepDraft(made.id, text);
+      await post(`/threads/${made.id}/messages`, { message: text }).then(() => keepDraft(made.id, ""), failed);
+    }
+    load();
+    go(`/chat/${made.id}`);
+    done("This is a conversation of its own now; the other one is as it was.");
+  };
   return html`<div class="chat">
     <header class="row">
       <h1 class="title">${conversation.title.value || "Conversation"}</h1>
