@@ -49,6 +49,7 @@ export class Conversation {
     this.reading = false;
     /** @type {Promise<void> | undefined} */
     this.asked = undefined;
+    this.askAgain = false;
   }
 
   /** Reads what there is, and follows what comes. */
@@ -293,9 +294,14 @@ export class Conversation {
 
   /** Reads what it waits for. */
   ask() {
+    // What is being read may be older than what is to be seen.
+    this.askAgain = this.asked !== undefined;
     this.asked ??= get(`/interrupts${query({ thread: this.id, limit: 100 })}`, { stop: this.stop.signal })
       .then((page) => inbox.replace(this.id, page.data), () => {})
-      .finally(() => (this.asked = undefined));
+      .finally(() => {
+        this.asked = undefined;
+        if (this.askAgain) this.ask();
+      });
   }
 
   /** Sends a message; what is active goes on or not, as `busy` says. @param {string} text @param {object} more @param {string} key under which it is sent once */

@@ -14,10 +14,9 @@ export function Ask({ open, isFirst = false, onAnswered, where = false }) {
   /** @param {object} said @param {object} [grant] */
   const give = async (said, grant) => {
     setBusy(true);
-    await attempt(async () => {
-      await answer(open, said, grant);
-      onAnswered?.();
-    });
+    await attempt(() => answer(open, said, grant));
+    // Also where it failed: somebody else may have answered.
+    onAnswered?.();
     setBusy(false);
   };
   const Body = BODIES[open.kind] ?? Handoff;
