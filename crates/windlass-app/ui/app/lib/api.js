@@ -10,7 +10,7 @@ const LONGEST_WAIT_MS = 8000;
 
 /** Whether the server was reached the last time. */
 export const online = signal(true);
-/** Called when nobody is signed in any more. */
+/** How many requests were refused since somebody signed in, because nobody is signed in any more. */
 export const expired = signal(0);
 
 /** What went wrong with a request, in the server's words. */
@@ -54,22 +54,61 @@ export function told(error) {
 /** @param {number} ms @param {AbortSignal} [stop] */
 export const wait = (ms, stop) =>
   new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, ms);
-    stop?.addEventListener("abort", () => {
+    const aborted = () => {
       clearTimeout(timer);
       reject(new DOMException("left", "AbortError"));
-    });
+    };
+    const timer = setTimeout(() => {
+      stop?.removeEventListener("abort", aborted);
+      resolve(undefined);
+    }, ms);
+    stop?.addEventListener("abort", aborted);
+    if (stop?.aborted) aborted();
   });
 
 /** @type {Promise<boolean> | null} */
 let refreshing = null;
 
-/** Gets the next tokens; one request for all who need them. */
+/** Gets the next tokens; one request for all who need them. False where the session is over, not where nobody knows. */
 export function refresh() {
-  refreshing ??= fetch(`${BASE}/auth/refresh`, { method: "POST" })
-    .then((answer) => answer.ok, () => false)
+  refreshing ??= reach(`${BASE}/auth/refresh`, { method: "POST" })
+    .then(async (answer) => {
+      if (!answer.ok && ![401, 403].includes(answer.status)) throw await problemOf(answer);
+      return answer.ok;
+    })
     .finally(() => (refreshing = null));
   return refreshing;
+}
+
+/** Waits until somebody is signed in. @param {AbortSignal} stop */
+export const signedIn = (stop) =>
+  new Promise((resolve, reject) => {
+    const end = expired.subscribe((times) => {
+      if (times === 0) leave(resolve);
+    });
+    const aborted = () => leave(() => reject(new DOMException("left", "AbortError")));
+    /** @param {(value?: any) => void} then */
+    function leave(then) {
+      // The signal tells its value before it has said how to stop that.
+      queueMicrotask(() => end());
+      stop.removeEventListener("abort", aborted);
+      then();
+    }
+    stop.addEventListener("abort", aborted);
+    if (stop.aborted) aborted();
+  });
+
+/** A request as it is, which tells whether the server was reached. @param {string} url @param {RequestInit} options */
+async function reach(url, options) {
+  try {
+    const answer = await fetch(url, options);
+    online.value = true;
+    return answer;
+  } catch (error) {
+    if (isAborted(error)) throw error;
+    online.value = false;
+    throw new Unreachable();
+  }
 }
 
 /**
@@ -79,17 +118,7 @@ export function refresh() {
  * @returns {Promise<Response>}
  */
 export async function send(path, options) {
-  const go = async () => {
-    try {
-      const answer = await fetch(BASE + path, options);
-      online.value = true;
-      return answer;
-    } catch (error) {
-      if (isAborted(error)) throw error;
-      online.value = false;
-      throw new Unreachable();
-    }
-  };
+  const go = () => reach(BASE + path, options);
   let answer = await go();
   if (answer.status === 401 && !path.startsWith("/auth/")) {
     if (await refresh()) answer = await go();

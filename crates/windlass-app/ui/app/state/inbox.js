@@ -125,9 +125,11 @@ export async function answerAll(all) {
   return results.flatMap((one) => (one.problem ? [new Problem(one.problem)] : []));
 }
 
+/** Looks again from time to time. @returns {() => void} what ends that */
 export function keep() {
-  setInterval(() => {
+  const timer = setInterval(() => {
     if (document.hidden && !("Notification" in window && Notification.permission === "granted")) return;
     load().catch(() => {});
   }, LOOK_AGAIN_MS);
+  return () => clearInterval(timer);
 }
