@@ -2,10 +2,10 @@
 
 import { get, patch, post, put, remove } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { go, place } from "../lib/route.js";
+import { place } from "../lib/route.js";
 import { full, money, when } from "../lib/words.js";
 import { AUTO_RUN } from "../chat/auto_run.js";
-import { density, sendBy, theme } from "../state/look.js";
+import { density, letters, sendBy, theme } from "../state/look.js";
 import { attempt, done, failed } from "../state/notices.js";
 import { find, isAdmin, me, signOut } from "../state/session.js";
 import { Confirm, Dialog } from "../view/dialog.js";
@@ -63,12 +63,12 @@ function Profile() {
       done("The password is changed; all other sessions have ended.");
     });
   };
-  return html`<form class="stack" onSubmit=${save}><label>Name <input name="name" maxlength="100" value=${me.value?.name ?? ""} /></label>
+  return html`<form class="stack" onSubmit=${save}><label>Name <input name="name" maxlength="100" defaultValue=${me.value?.name ?? ""} /></label>
       <p class="quiet">${me.value?.email ?? "no e-mail address"}, ${me.value?.role} in “${me.value?.workspace}”</p><div class="row"><button type="submit" class="primary">Save</button></div></form>
     <h2>Password</h2>
     <form class="stack" onSubmit=${change}>${me.value?.has_password && html`<label>The one now <input name="old" type="password" autocomplete="current-password" required /></label>`}
       <label>A new one <input name="fresh" type="password" autocomplete="new-password" minlength="8" required /></label><div class="row"><button type="submit">Change it</button></div></form>
-    <h2>Sign out</h2><p><button type="button" onClick=${() => attempt(signOut).then(() => go("/login"))}>Sign out of this browser</button></p>`;
+    <h2>Sign out</h2><p><button type="button" onClick=${() => attempt(signOut)}>Sign out of this browser</button></p>`;
 }
 
 function Asking() {
@@ -79,10 +79,16 @@ function Asking() {
     get("/auto-run").then(setMode, failed);
     get("/tools?limit=200").then((page) => setTools(page.data), () => {});
   }, []);
+  /** @param {string} name */
+  const choose = async (name) => {
+    const now = await attempt(() => put("/auto-run", { auto_run: name }));
+    // Drawn anew in any case: what was refused is not what counts.
+    setMode(now ?? { ...mode });
+  };
   if (!mode || !rows) return html`<span class="spinner"></span>`;
   const names = rows.map((row) => row.tool ?? row.name ?? row);
   return html`<fieldset class="choices"><legend>Before a call that changes something, in all conversations of mine</legend>
-      ${Object.entries(AUTO_RUN).map(([name, words]) => html`<label class="check"><input type="radio" name="mode" checked=${mode.effective === name} onChange=${() => attempt(async () => setMode(await put("/auto-run", { auto_run: name })))} /> <strong>${name}</strong> ${words}</label>`)}</fieldset>
+      ${Object.entries(AUTO_RUN).map(([name, words]) => html`<label class="check"><input type="radio" name="mode" checked=${mode.effective === name} onChange=${() => choose(name)} /> <strong>${name}</strong> ${words}</label>`)}</fieldset>
     <p class="quiet">Rules of the policy count in every mode; a conversation can have its own.</p>
     <h2>Allow list</h2><p class="quiet">Counts in the mode “allowlist”.</p>
     <ul class="chips">${names.map((name) => html`<li key=${name}>${name} <button type="button" class="plain" aria-label=${`Take ${name} off the list`} onClick=${() => attempt(() => remove(`/allowlist/${encodeURIComponent(name)}`).then(load))}>×</button></li>`)}</ul>
@@ -136,8 +142,7 @@ function Team() {
     attempt(async () => {
       const now = await get(`/team/members/${member.id}`);
       await patch(`/team/members/${member.id}`, change, { etag: now.etag });
-      load();
-    });
+    }).then(load);
   /** @param {any} event */
   const invite = (event) => {
     event.preventDefault();
@@ -176,5 +181,6 @@ function Look() {
   const choose = (own, choices, legend) => html`<fieldset class="choices"><legend>${legend}</legend>${choices.map(([value, words]) => html`<label class="check"><input type="radio" name=${legend} checked=${own.value === value} onChange=${() => (own.value = value)} /> ${words}</label>`)}</fieldset>`;
   return html`${choose(theme, [["auto", "as the system has it"], ["light", "light"], ["dark", "dark"]], "Colours")}
     ${choose(density, [["comfortable", "comfortable"], ["compact", "compact"]], "Density")}
-    ${choose(sendBy, [["enter", "Enter sends, Shift Enter begins a line"], ["ctrl", "Ctrl Enter sends, Enter begins a line"]], "Sending")}`;
+    ${choose(sendBy, [["enter", "Enter sends, Shift Enter begins a line"], ["ctrl", "Ctrl Enter sends, Enter begins a line"]], "Sending")}
+    ${choose(letters, [["on", "on, as ? lists them"], ["off", "off: only those with Ctrl, and Escape"]], "Shortcuts of a single letter")}`;
 }
