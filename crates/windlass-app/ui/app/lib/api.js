@@ -169,11 +169,11 @@ export async function call(method, path, options = {}) {
   for (let tries = 0; ; tries += 1) {
     try {
       const answer = await send(path, { method, headers, body, signal: options.stop });
-      // A problem of 202: the input is kept, but whoever works on it has not answered.
-      if (!answer.ok || answer.status === 202) throw await problemOf(answer);
+      const type = answer.headers.get("content-type") ?? "";
+      // Also one of 202: the input is kept, but whoever works on it has not answered.
+      if (!answer.ok || type.includes("problem+json")) throw await problemOf(answer);
       if (answer.status === 204) return null;
-      const isJson = (answer.headers.get("content-type") ?? "").includes("json");
-      const value = isJson ? await answer.json() : await answer.text();
+      const value = type.includes("json") ? await answer.json() : await answer.text();
       const etag = answer.headers.get("etag");
       return etag && value && typeof value === "object" && !Array.isArray(value) ? Object.assign(value, { etag }) : value;
     } catch (error) {
