@@ -13,7 +13,7 @@ const PAGE = 50;
 /** Events before the end of the journal among which the step that is under way has begun. */
 const RECENT = 200;
 
-/** @typedef {{id: string, seq: number, at: number, by: string, text: string, place: string}} Waiting */
+/** @typedef {{id: string, seq: number, at: number, by: string, blocks: any[], text: string, place: string}} Waiting */
 
 /** A thread as it is looked at. */
 export class Conversation {
@@ -41,6 +41,8 @@ export class Conversation {
     this.stop = new AbortController();
     /** @type {Map<string, Call>} */
     this.calls = new Map();
+    /** What was said between the two first reads: it had waited, and whoever takes it names only its id. @type {Map<string, any>} */
+    this.later = new Map();
     /** @type {import("../lib/stream.js").Update[]} */
     this.pending = [];
     this.frame = 0;
@@ -65,6 +67,7 @@ export class Conversation {
         this.cursor = page.next_cursor;
         // What came after the head was read is told by the stream.
         this.entries.value = this.read(page.data.filter((/** @type {any} */ message) => message.seq <= thread.head));
+        for (const message of page.data) if (message.seq > thread.head) this.later.set(message.id, message);
         this.ready.value = true;
       });
       if (this.isActive.value) await this.underWay(thread.head);
@@ -177,14 +180,15 @@ export class Conversation {
       case "message.taken": {
         const taken = this.queue.value.find((one) => one.id === update.id);
         this.queue.value = this.queue.value.filter((one) => one.id !== update.id);
-        if (taken) this.said(taken.id, update, { blocks: [{ kind: "text", text: taken.text }] }, taken.by);
+        const message = taken ?? this.later.get(update.id);
+        if (message) this.said(update.id, update, message, message.by);
         break;
       }
       case "message.withdrawn":
         this.queue.value = this.queue.value.filter((one) => one.id !== update.id);
         break;
       case "message.edited":
-        this.queue.value = this.queue.value.map((one) => (one.id === update.id ? { ...one, text: textOf(update.message.blocks) } : one));
+        this.queue.value = this.queue.value.map((one) => (one.id === update.id ? { ...one, blocks: update.message.blocks, text: textOf(update.message.blocks) } : one));
         break;
       case "message.promoted": {
         const first = this.queue.value.find((one) => one.id === update.id);
@@ -269,7 +273,7 @@ export class Conversation {
   wait(update, when) {
     if (this.queue.value.some((one) => one.id === update.id)) return;
     const { message, by, place } = update.queued;
-    this.queue.value = [...this.queue.value, { id: update.id, seq: when.seq, at: when.at, by, place, text: textOf(message.blocks) }];
+    this.queue.value = [...this.queue.value, { id: update.id, seq: when.seq, at: when.at, by, place, blocks: message.blocks, text: textOf(message.blocks) }];
   }
 
   /** @param {any} update */
@@ -279,7 +283,8 @@ export class Conversation {
     last?.set({ totals: update.totals });
     if (last?.status === "live") last.set({ status: "partial" });
     const words = textOf([{ kind: "text", text: update.output?.text }]);
-    if (words) {
+    // What a try had brought that failed stands there already.
+    if (words && words !== last?.text) {
       this.add(Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "assistant", blocks: [{ kind: "text", text: words }], status: "fallback", calls: [] }));
     }
     if (update.status === "failed") this.add(Entry.note(`n${update.seq}`, "error", update.error?.message ?? "The run failed.", update));
