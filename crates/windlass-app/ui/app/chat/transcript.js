@@ -54,7 +54,7 @@ export function Transcript({ conversation, onFork }) {
     sticks.current = own.scrollHeight - own.scrollTop - own.clientHeight < NEAR_PX;
     setAway(!sticks.current);
   };
-  const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: "smooth" });
+  const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
   // Blocks are counted from the end of what came first, so that older pages leave them as they are.
   const blocks = cut(entries);
   const live = entries.at(-1)?.status === "live";
