@@ -7,14 +7,14 @@ use crate::http::Server;
 use crate::http::auth::{PASSWORD, administrator, member};
 
 /// A browser in which somebody has signed in by the form.
-async fn signed_in_as(server: &Server, email: &str) -> Page {
+pub async fn signed_in_as(server: &Server, email: &str) -> Page {
     let page = Page::open(server).await;
     page.go("/").await;
     sign_in(&page, email, PASSWORD).await;
     page
 }
 
-async fn sign_in(page: &Page, email: &str, password: &str) {
+pub async fn sign_in(page: &Page, email: &str, password: &str) {
     page.write("[name=email]", email).await;
     page.write("[name=password]", password).await;
     page.press("Sign in").await;
