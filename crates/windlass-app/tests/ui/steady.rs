@@ -1,4 +1,4 @@
-//! What the page does when something beside it goes wrong: a session that ends, a server that refuses, a line that breaks.
+//! What the page does when something beside it goes wrong: a session ends, a server refuses, a line breaks.
 
 use serde_json::json;
 use thirtyfour::prelude::*;

@@ -1,6 +1,6 @@
 // What a page reads when it opens. Where that fails, it says so, and tries again when it is asked to.
 
-import { isAborted, told } from "../lib/api.js";
+import { isAborted, signedIn, told } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
 
 /**
@@ -17,18 +17,22 @@ import { html, useEffect, useState } from "../lib/html.js";
 export function useLoaded(read, of = []) {
   const [state, setState] = useState({ value: /** @type {any} */ (null), error: /** @type {unknown} */ (null) });
   const [turn, setTurn] = useState(0);
-  useEffect(() => {
-    const stop = new AbortController();
-    read(stop.signal).then(
-      (value) => stop.signal.aborted || setState({ value, error: null }),
-      (error) => stop.signal.aborted || isAborted(error) || setState((before) => ({ ...before, error })),
-    );
-    return () => stop.abort();
-  }, [...of, turn]);
   const again = () => {
     setState((before) => ({ ...before, error: null }));
     setTurn((turn) => turn + 1);
   };
+  useEffect(() => {
+    const stop = new AbortController();
+    read(stop.signal).then(
+      (value) => stop.signal.aborted || setState({ value, error: null }),
+      (error) => {
+        if (stop.signal.aborted || isAborted(error)) return;
+        setState((before) => ({ ...before, error }));
+        if (error.status === 401) signedIn(stop.signal).then(again, () => {});
+      },
+    );
+    return () => stop.abort();
+  }, [...of, turn]);
   return { ...state, again };
 }
 
