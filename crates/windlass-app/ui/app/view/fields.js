@@ -62,7 +62,7 @@ export function valuesOf(form, schema, begun) {
     const type = typeOf(own);
     const isText = type === "string" || (type === undefined && !field.classList?.contains("code"));
     if (begun && name in begun && isUntouched(field)) values[name] = begun[name];
-    else if (begun && field.value === "" && !isText) throw new Error(`“${name}” is empty; as JSON it can be left out.`);
+    else if (begun && field.value === "" && !isText) throw new Error(`“${name}” is empty; write a value.`);
     else if (begun && isText) values[name] = field.value;
     else if (type === "boolean") values[name] = field.checked;
     else if (field instanceof HTMLSelectElement && field.multiple) values[name] = [...field.selectedOptions].map((one) => JSON.parse(one.value));
