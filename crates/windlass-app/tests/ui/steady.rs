@@ -1,7 +1,6 @@
 //! What the page does when something beside it goes wrong: a session ends, a server refuses, a line breaks.
 
 use serde_json::json;
-use thirtyfour::prelude::*;
 
 use super::access::{sign_in, signed_in_as};
 use super::page::Page;

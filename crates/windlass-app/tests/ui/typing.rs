@@ -166,7 +166,7 @@ async fn an_emptied_argument_is_sent_empty_and_edits_are_carried_over() {
     for (name, content) in [("c.md", "one\r\ntwo\r\n"), ("b.md", "")] {
         let path = format!("/api/v1/threads/{}/files/content?path={name}", page.thread().await);
         let answer = server.get(&path, &key).await;
-        assert_eq!((answer.status.as_u16(), answer.body), (200, json!(content)), "{name}");
+        assert_eq!((answer.status, answer.body), (200, json!(content)), "{name}");
     }
     page.ends().await;
 }
