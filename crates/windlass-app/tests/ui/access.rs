@@ -14,7 +14,7 @@ pub async fn signed_in_as(server: &Server, email: &str) -> Page {
     page
 }
 
-async fn sign_in(page: &Page, email: &str, password: &str) {
+pub async fn sign_in(page: &Page, email: &str, password: &str) {
     page.write("[name=email]", email).await;
     page.write("[name=password]", password).await;
     page.press("Sign in").await;

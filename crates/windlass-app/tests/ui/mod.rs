@@ -20,7 +20,9 @@ mod settings;
 mod share;
 mod sign_in;
 mod speed;
+mod steady;
 mod talk;
+mod typing;
 mod weight;
 
 use serde_json::{Value, json};
@@ -51,6 +53,15 @@ async fn choose(page: &Page, css: &str, value: &str) {
 /// A call that asks before it writes a file.
 fn write(path: &str) -> (&'static str, Value) {
     ("Write", json!({"file_path": path, "content": "first line\nsecond line\n"}))
+}
+
+/// Lets a script answer the page's requests from now on: `url` and `options` are what is asked, `real` asks the server.
+async fn otherwise(page: &Page, answer: &str) {
+    let script = format!(
+        "window.through ??= window.fetch;
+         window.fetch = async (place, options) => {{ const url = String(place); const real = () => window.through(place, options); {answer}; }};"
+    );
+    page.run(&script, vec![]).await;
 }
 
 /// A conversation that waits for a word about one call.

@@ -3,7 +3,7 @@
 import { html, render } from "./lib/html.js";
 import { begin } from "./lib/route.js";
 import { failed } from "./state/notices.js";
-import { find, keep } from "./state/session.js";
+import { begin as beginSession, keep } from "./state/session.js";
 import { begin as beginLook } from "./state/look.js";
 import { App } from "./view/app.js";
 
@@ -12,5 +12,5 @@ beginLook();
 begin();
 const root = document.getElementById("app");
 if (root) render(html`<${App} />`, root);
-find().catch(failed);
+beginSession();
 keep();

@@ -19,8 +19,12 @@ export function AutoRun({ thread }) {
   }, [thread]);
   if (!now) return null;
   /** @param {string} value */
-  const choose = (value) =>
-    attempt(async () => setNow(value === "" ? (await remove(`/threads/${thread}/auto-run`), await get(`/threads/${thread}/auto-run`)) : await put(`/threads/${thread}/auto-run`, { auto_run: value })));
+  const choose = async (value) => {
+    const path = `/threads/${thread}/auto-run`;
+    const next = await attempt(async () => (value === "" ? (await remove(path), await get(path)) : await put(path, { auto_run: value })));
+    // Drawn anew in any case: what was refused is not what counts.
+    setNow(next ?? { ...now });
+  };
   return html`<select class="quiet-select" aria-label="When it asks" title=${AUTO_RUN[now.effective] ?? ""} value=${now.auto_run ?? ""} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
     <option value="">${`${now.effective}, as usual`}</option>
     ${Object.keys(AUTO_RUN).map((name) => html`<option value=${name}>${name}</option>`)}

@@ -2,7 +2,7 @@
 
 import { html, useState } from "../lib/html.js";
 import { answerAll } from "../state/inbox.js";
-import { attempt } from "../state/notices.js";
+import { attempt, failed } from "../state/notices.js";
 
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
 export function BatchBar({ conversation }) {
@@ -12,10 +12,9 @@ export function BatchBar({ conversation }) {
   /** @param {string} kind */
   const all = (kind) => async () => {
     setBusy(true);
-    await attempt(async () => {
-      await answerAll(calls.map((open) => ({ open, answer: { kind } })));
-      conversation.ask();
-    });
+    const problems = await attempt(() => answerAll(calls.map((open) => ({ open, answer: { kind } }))));
+    problems?.forEach(failed);
+    conversation.ask();
     setBusy(false);
   };
   return html`<section class="batch row" aria-label="All calls that wait">

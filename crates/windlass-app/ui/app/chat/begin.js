@@ -21,7 +21,7 @@ export function Begin() {
     const files = draft.files;
     for (const file of files) await put(`/files/${encodeURIComponent(file.name)}`, undefined, { raw: file });
     const attachments = files.map((file) => ({ upload: file.name }));
-    const sent = await post("/runs", { message: draft.text, ...draft.options, ...(attachments.length > 0 ? { attachments } : {}) });
+    const sent = await post("/runs", { message: draft.text, ...draft.options, ...(attachments.length > 0 ? { attachments } : {}) }, { once: draft.key });
     load();
     go(`/chat/${sent.thread}${query({})}`);
   };

@@ -1,13 +1,14 @@
 // The field that messages are written in. What is typed stays there until the server has taken it, and over a reload.
 
 import { html, signal, useEffect, useRef, useState } from "../lib/html.js";
-import { get } from "../lib/api.js";
+import { get, isOpen } from "../lib/api.js";
 import { size } from "../lib/words.js";
+import { draftOf, keepDraft } from "../state/drafts.js";
 import { sendBy } from "../state/look.js";
 import { failed } from "../state/notices.js";
 import { Icon } from "../view/icon.js";
 
-/** @typedef {{text: string, files: File[], options: {model?: string, mode?: string}}} Draft */
+/** @typedef {{text: string, files: File[], options: {model?: string, mode?: string}, key: string}} Draft `key`: under which it is sent once. */
 
 /** The server's own bounds: characters of a message, and files beside it. */
 const MESSAGE_MAX = 32768;
@@ -24,25 +25,17 @@ const MODES = [
 const models = signal([]);
 let asked = false;
 
-/** @param {string} name */
-const kept = (name) => `windlass.draft.${name}`;
+/** What was typed behind a text, or instead of it, while that was sent. @param {string} now @param {string} sent */
+const restOf = (now, sent) => (now.startsWith(sent) ? now.slice(sent.length).trimStart() : now);
 
-/** @param {string} name */
-function draftOf(name) {
-  try {
-    return sessionStorage.getItem(kept(name)) ?? "";
-  } catch {
-    return "";
-  }
-}
-
-/** @param {string} name @param {string} text */
-function keep(name, text) {
-  try {
-    sessionStorage.setItem(kept(name), text);
-  } catch {
-    // A browser that keeps nothing forgets drafts.
-  }
+/** A file under a name that no other one has: the server keeps one of each. @param {File} file @param {File[]} others */
+function named(file, others) {
+  const taken = new Set(others.map((one) => one.name));
+  if (!taken.has(file.name)) return file;
+  const [, stem, end] = /** @type {RegExpExecArray} */ (/^(.*?)(\.[^.]*)?$/s.exec(file.name));
+  let number = 2;
+  while (taken.has(`${stem} (${number})${end ?? ""}`)) number += 1;
+  return new File([file], `${stem} (${number})${end ?? ""}`, { type: file.type, lastModified: file.lastModified });
 }
 
 /**
@@ -57,6 +50,10 @@ export function Composer({ name, onSend, onStop, busy, autofocus }) {
   const [sending, setSending] = useState(false);
   const [over, setOver] = useState(false);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const typed = useRef("");
+  typed.current = text;
+  /** What was sent last, with its key, until it is known what became of it. */
+  const wish = useRef({ of: /** @type {unknown[]} */ ([]), key: "" });
   const picker = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => {
     if (autofocus && matchMedia("(hover: hover)").matches) field.current?.focus();
@@ -66,26 +63,36 @@ export function Composer({ name, onSend, onStop, busy, autofocus }) {
     }
   }, []);
   useEffect(() => {
-    keep(name, text);
+    keepDraft(name, text);
     const own = field.current;
     if (!own) return;
     own.style.height = "auto";
     own.style.height = `${Math.min(own.scrollHeight, innerHeight * 0.4)}px`;
   }, [text]);
   /** @param {Iterable<File>} more */
-  const add = (more) => setFiles([...files, ...more].slice(0, FILES_MAX));
+  const add = (more) => {
+    const some = [...more];
+    setFiles((files) => some.reduce((all, file) => [...all, named(file, all)], files).slice(0, FILES_MAX));
+  };
   const tooLong = [...text].length > MESSAGE_MAX;
   const may = text.trim() !== "" && !sending && !tooLong;
   const send = async () => {
     if (!may) return;
     setSending(true);
+    const of = [text, model, mode, ...files];
+    const same = of.length === wish.current.of.length && of.every((part, at) => part === wish.current.of[at]);
+    if (!same) wish.current = { of, key: crypto.randomUUID() };
     try {
-      await onSend({ text, files, options: { ...(model ? { model } : {}), ...(mode ? { mode } : {}) } });
-      // Sending may have led to another page, which has taken this field away.
-      keep(name, "");
-      setText("");
-      setFiles([]);
+      await onSend({ text, files, options: { ...(model ? { model } : {}), ...(mode ? { mode } : {}) }, key: wish.current.key });
+      wish.current = { of: [], key: "" };
+      // This may be left by now: what was sent is no draft all the same.
+      const rest = restOf(typed.current, text);
+      keepDraft(name, rest);
+      setText(rest);
+      setFiles((now) => now.filter((file) => !files.includes(file)));
     } catch (error) {
+      // What was refused is sent anew; of what may have arrived the server carries out one.
+      if (!isOpen(error)) wish.current = { of: [], key: "" };
       failed(error);
     } finally {
       setSending(false);

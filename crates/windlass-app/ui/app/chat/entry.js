@@ -2,7 +2,7 @@
 
 import { html, useState } from "../lib/html.js";
 import { full, length, microUsd } from "../lib/words.js";
-import { done, failed } from "../state/notices.js";
+import { attempt, done, failed } from "../state/notices.js";
 import { Icon } from "../view/icon.js";
 import { Markdown } from "../view/markdown.js";
 import { CallCard } from "./call.js";
@@ -11,7 +11,7 @@ import { Thought } from "./thought.js";
 
 /**
  * @typedef {import("../state/entry.js").Entry} Shown
- * @typedef {{entry: Shown, onFork?: (entry: Shown, text?: string) => void, onBack?: (entry: Shown) => void}} Props
+ * @typedef {{entry: Shown, onFork?: (entry: Shown, text?: string) => Promise<void>, onBack?: (entry: Shown) => void}} Props
  */
 
 /** An entry, behind the line where a roll back begins if that is here. @param {Props & {conversation: import("../state/conversation.js").Conversation}} props */
@@ -47,15 +47,18 @@ function Answered({ entry, rolled, onFork, conversation }) {
 /** @param {Props & {rolled: boolean}} props */
 function Said({ entry, rolled, onFork, onBack }) {
   const [editing, setEditing] = useState(false);
+  const [busy, setBusy] = useState(false);
   if (editing && onFork) {
     return html`<article class="entry user"><form class="said" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
       const text = event.target.elements.text.value.trim();
-      if (text) onFork(entry, text);
-      setEditing(false);
-    }}><textarea name="text" rows="4" aria-label="The message" value=${entry.text}></textarea>
+      if (!text) return;
+      setBusy(true);
+      // What was written stays here until there is a conversation that has it.
+      attempt(() => onFork(entry, text).then(() => setEditing(false))).finally(() => setBusy(false));
+    }}><textarea name="text" rows="4" aria-label="The message" defaultValue=${entry.text}></textarea>
       <p class="quiet">A new conversation begins here with what you write; this one stays as it is.</p>
-      <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary">Send</button></div></form></article>`;
+      <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary" disabled=${busy}>Send</button></div></form></article>`;
   }
   return html`<article class="entry user" data-status=${entry.status} data-rolled=${rolled} aria-label="You">
     <div class="said">${entry.text}
@@ -71,13 +74,18 @@ function Said({ entry, rolled, onFork, onBack }) {
 
 /** @param {Props} props */
 function Actions({ entry, onFork }) {
+  const [busy, setBusy] = useState(false);
+  const fork = () => {
+    setBusy(true);
+    attempt(async () => onFork?.(entry)).finally(() => setBusy(false));
+  };
   const text = entry.text;
   // A step that goes on with calls is no answer yet.
   if (!entry.totals && (!text || !entry.calls().next().done)) return null;
   const figures = [entry.model, entry.durationMs === null ? "" : length(entry.durationMs), entry.costMicro ? microUsd(entry.costMicro) : ""].filter(Boolean).join(" · ");
   return html`<div class="actions">
     ${text && html`<${Copy} text=${plain(text)} label="Copy text" /><${Copy} text=${text} label="Copy Markdown" />`}
-    ${onFork && entry.status === "complete" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" onClick=${() => onFork(entry)}><${Icon} name="fork" size=${14} /> Fork</button>`}
+    ${onFork && entry.status === "complete" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" disabled=${busy} onClick=${fork}><${Icon} name="fork" size=${14} /> Fork</button>`}
     ${figures && html`<span class="quiet" title=${full(entry.at)}>${figures}</span>`}
   </div>`;
 }

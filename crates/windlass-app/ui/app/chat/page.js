@@ -4,8 +4,9 @@ import { post, put, told } from "../lib/api.js";
 import { html, useCallback, useEffect, useMemo } from "../lib/html.js";
 import { go } from "../lib/route.js";
 import { Conversation } from "../state/conversation.js";
+import { keepDraft } from "../state/drafts.js";
 import { before, behind } from "../state/journal.js";
-import { attempt, done } from "../state/notices.js";
+import { attempt, done, failed } from "../state/notices.js";
 import { mayRun, me } from "../state/session.js";
 import { load } from "../state/threads.js";
 import { Icon } from "../view/icon.js";
@@ -32,23 +33,26 @@ export function ChatPage({ id }) {
     const attachments = draft.files.map((file) => ({ upload: file.name }));
     const more = { ...draft.options, ...(attachments.length > 0 ? { attachments } : {}) };
     const rollback = conversation.rollback.value;
-    if (rollback === null) await conversation.send(draft.text, more);
+    if (rollback === null) await conversation.send(draft.text, more, draft.key);
     else {
       const made = await conversation.carryOut(rollback);
-      await post(`/threads/${made}/messages`, { message: draft.text, ...more });
+      await post(`/threads/${made}/messages`, { message: draft.text, ...more }, { once: draft.key });
       go(`/chat/${made}`);
     }
     load();
   };
-  const fork = useCallback((/** @type {import("../state/entry.js").Entry} */ entry, /** @type {string | undefined} */ text) =>
-    attempt(async () => {
-      const at = text === undefined ? await behind(id, entry.seq) : await before(id, entry.seq);
-      const made = await post(`/threads/${id}/fork`, { at });
-      if (text !== undefined) await post(`/threads/${made.id}/messages`, { message: text });
-      load();
-      go(`/chat/${made.id}`);
-      done("This is a conversation of its own now; the other one is as it was.");
-    }), [id]);
+  const fork = useCallback(async (/** @type {import("../state/entry.js").Entry} */ entry, /** @type {string | undefined} */ text) => {
+    const at = text === undefined ? await behind(id, entry.seq) : await before(id, entry.seq);
+    const made = await post(`/threads/${id}/fork`, { at });
+    // A message that cannot be sent waits in the field of the conversation that was made for it.
+    if (text !== undefined) {
+      keepDraft(made.id, text);
+      await post(`/threads/${made.id}/messages`, { message: text }).then(() => keepDraft(made.id, ""), failed);
+    }
+    load();
+    go(`/chat/${made.id}`);
+    done("This is a conversation of its own now; the other one is as it was.");
+  }, [id]);
   const back = useCallback((/** @type {import("../state/entry.js").Entry} */ entry) => attempt(() => conversation.rollBack(entry)), [conversation]);
   const may = own && mayRun.value;
   return html`<div class="chat">

@@ -25,7 +25,7 @@ function Waits({ one, conversation }) {
         if (text.trim() && text !== one.text) await conversation.editQueued(one.id, text);
         setEditing(false);
       });
-    }}><textarea name="text" rows="2" aria-label="The message" value=${one.text}></textarea>
+    }}><textarea name="text" rows="2" aria-label="The message" defaultValue=${one.text}></textarea>
       <button type="submit" class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form></li>`;
   }
   return html`<li class="row"><span class="fill clip">${one.text}</span>

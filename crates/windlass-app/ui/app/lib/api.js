@@ -10,7 +10,7 @@ const LONGEST_WAIT_MS = 8000;
 
 /** Whether the server was reached the last time. */
 export const online = signal(true);
-/** Called when nobody is signed in any more. */
+/** How many requests were refused since somebody signed in, because nobody is signed in any more. */
 export const expired = signal(0);
 
 /** What went wrong with a request, in the server's words. */
@@ -48,6 +48,9 @@ const STATUSES = {
   504: ["The server took too long to answer.", "Try again; nothing that was recorded is lost."],
 };
 
+/** @param {unknown} error Whether a request may have been carried out all the same, so that its key is to be kept. */
+export const isOpen = (error) => !(error instanceof Problem) || error.status === 202 || error.status >= 500 || error.code === "key_running";
+
 /** What to tell a person about an error. @param {unknown} error @returns {{title: string, hint: string}} */
 export function told(error) {
   if (error instanceof Problem) {
@@ -62,22 +65,61 @@ export function told(error) {
 /** @param {number} ms @param {AbortSignal} [stop] */
 export const wait = (ms, stop) =>
   new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, ms);
-    stop?.addEventListener("abort", () => {
+    const aborted = () => {
       clearTimeout(timer);
       reject(new DOMException("left", "AbortError"));
-    });
+    };
+    const timer = setTimeout(() => {
+      stop?.removeEventListener("abort", aborted);
+      resolve(undefined);
+    }, ms);
+    stop?.addEventListener("abort", aborted);
+    if (stop?.aborted) aborted();
   });
 
 /** @type {Promise<boolean> | null} */
 let refreshing = null;
 
-/** Gets the next tokens; one request for all who need them. */
+/** Gets the next tokens; one request for all who need them. False where the session is over, not where nobody knows. */
 export function refresh() {
-  refreshing ??= fetch(`${BASE}/auth/refresh`, { method: "POST" })
-    .then((answer) => answer.ok, () => false)
+  refreshing ??= reach(`${BASE}/auth/refresh`, { method: "POST" })
+    .then(async (answer) => {
+      if (!answer.ok && ![401, 403].includes(answer.status)) throw await problemOf(answer);
+      return answer.ok;
+    })
     .finally(() => (refreshing = null));
   return refreshing;
+}
+
+/** Waits until somebody is signed in. @param {AbortSignal} stop */
+export const signedIn = (stop) =>
+  new Promise((resolve, reject) => {
+    const end = expired.subscribe((times) => {
+      if (times === 0) leave(resolve);
+    });
+    const aborted = () => leave(() => reject(new DOMException("left", "AbortError")));
+    /** @param {(value?: any) => void} then */
+    function leave(then) {
+      // The signal tells its value before it has said how to stop that.
+      queueMicrotask(() => end());
+      stop.removeEventListener("abort", aborted);
+      then();
+    }
+    stop.addEventListener("abort", aborted);
+    if (stop.aborted) aborted();
+  });
+
+/** A request as it is, which tells whether the server was reached. @param {string} url @param {RequestInit} options */
+async function reach(url, options) {
+  try {
+    const answer = await fetch(url, options);
+    online.value = true;
+    return answer;
+  } catch (error) {
+    if (isAborted(error)) throw error;
+    online.value = false;
+    throw new Unreachable();
+  }
 }
 
 /**
@@ -87,17 +129,7 @@ export function refresh() {
  * @returns {Promise<Response>}
  */
 export async function send(path, options) {
-  const go = async () => {
-    try {
-      const answer = await fetch(BASE + path, options);
-      online.value = true;
-      return answer;
-    } catch (error) {
-      if (isAborted(error)) throw error;
-      online.value = false;
-      throw new Unreachable();
-    }
-  };
+  const go = () => reach(BASE + path, options);
   let answer = await go();
   if (answer.status === 401 && !path.startsWith("/auth/")) {
     if (await refresh()) answer = await go();
@@ -120,13 +152,16 @@ export async function problemOf(answer) {
 function waitOf(error, repeatable) {
   if (error instanceof Unreachable) return repeatable ? 0 : null;
   if (!(error instanceof Problem)) return null;
+  // The first try is still worked on, or its input is kept and nothing is known of it yet: the same key asks again.
+  if (error.status === 202 || error.code === "key_running") return repeatable ? error.retryAfterMs : null;
   const passes = [429, 502, 503, 504].includes(error.status);
   return passes && (repeatable || error.status === 429) ? error.retryAfterMs : null;
 }
 
 /**
- * @typedef {{body?: unknown, stop?: AbortSignal, etag?: string, raw?: BodyInit, once?: boolean}} Options
- * `once`: the request carries a key under which the server carries it out once, so that it can be sent again.
+ * @typedef {{body?: unknown, stop?: AbortSignal, etag?: string, raw?: BodyInit, once?: boolean | string}} Options
+ * `once`: the request carries a key, a new one or this, under which the server carries it out once, so that it can be
+ * sent again.
  */
 
 /**
@@ -139,16 +174,17 @@ export async function call(method, path, options = {}) {
   const headers = {};
   if (options.body !== undefined) headers["content-type"] = "application/json";
   if (options.etag) headers["if-match"] = options.etag;
-  if (options.once) headers["idempotency-key"] = crypto.randomUUID();
+  if (options.once) headers["idempotency-key"] = options.once === true ? crypto.randomUUID() : options.once;
   const body = options.body !== undefined ? JSON.stringify(options.body) : options.raw;
   const repeatable = method === "GET" || Boolean(options.once);
   for (let tries = 0; ; tries += 1) {
     try {
       const answer = await send(path, { method, headers, body, signal: options.stop });
-      if (!answer.ok) throw await problemOf(answer);
+      const type = answer.headers.get("content-type") ?? "";
+      // Also one of 202: the input is kept, but whoever works on it has not answered.
+      if (!answer.ok || type.includes("problem+json")) throw await problemOf(answer);
       if (answer.status === 204) return null;
-      const isJson = (answer.headers.get("content-type") ?? "").includes("json");
-      const value = isJson ? await answer.json() : await answer.text();
+      const value = type.includes("json") ? await answer.json() : await answer.text();
       const etag = answer.headers.get("etag");
       return etag && value && typeof value === "object" && !Array.isArray(value) ? Object.assign(value, { etag }) : value;
     } catch (error) {

@@ -1,6 +1,6 @@
 // A thread's updates as they come, over a connection that is opened again wherever it breaks.
 
-import { isAborted, problemOf, send, wait } from "./api.js";
+import { isAborted, problemOf, send, signedIn, wait } from "./api.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8000;
@@ -32,8 +32,9 @@ export async function follow(path, from, hear, stop) {
       if (answer.status === 204) return;
       if (!answer.ok || !answer.body) {
         const problem = await problemOf(answer);
-        // Whoever's session ended is asked to sign in again meanwhile.
-        if (problem.status < 500 && ![401, 429].includes(problem.status)) throw Object.assign(problem, { final: true });
+        // Whoever's session ended signs in above the page, and goes on.
+        if (problem.status === 401) await signedIn(stop);
+        else if (problem.status < 500 && problem.status !== 429) throw Object.assign(problem, { final: true });
         throw problem;
       }
       hear.connected?.(true);

@@ -1,5 +1,7 @@
 // How figures, times and names are said to people.
 
+import { parse, visible, written } from "./exact.js";
+
 const NUMBER = new Intl.NumberFormat();
 const COMPACT = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
@@ -65,12 +67,12 @@ export function group(at, now = Date.now()) {
   return MONTH.format(at);
 }
 
-/** A JSON text made readable; what is no JSON stays as it is. @param {string} text */
+/** A JSON text made readable, without a change of its values; what is no JSON keeps its lines. @param {string} text */
 export function tidyJson(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return written(parse(text));
   } catch {
-    return text;
+    return visible(text);
   }
 }
 

@@ -1,21 +1,20 @@
 // Two runs beside each other: a fork and its parent, or the same task twice.
 
-import { html, useEffect, useState } from "../lib/html.js";
+import { html } from "../lib/html.js";
 import { place } from "../lib/route.js";
 import { count, length } from "../lib/words.js";
-import { failed } from "../state/notices.js";
+import { Missing, useLoaded } from "../view/loaded.js";
 import { readRun } from "./runs.js";
 import { spansOf } from "./timeline.js";
 
 /** The page. */
 export function Page() {
-  const [both, setBoth] = useState(/** @type {any[] | null} */ (null));
   const [a, b] = [place.value.query.get("a"), place.value.query.get("b")];
-  useEffect(() => {
-    if (a && b) Promise.all([readRun(a), readRun(b)]).then(setBoth, failed);
-  }, [a, b]);
+  const read = useLoaded(async () => a && b && Promise.all([readRun(a), readRun(b)]), [a, b]);
+  /** @type {any[] | null} */
+  const both = read.value;
   if (!a || !b) return html`<div class="page"><h1>Compare two runs</h1><div class="empty"><p>Choose two runs in the <a href="/runs">list of runs</a>.</p></div></div>`;
-  if (!both) return html`<div class="page" aria-busy="true"><span class="spinner"></span></div>`;
+  if (!both) return html`<div class="page"><${Missing} of=${read} /></div>`;
   const rows = both.map((run) => spansOf(run.events).steps);
   const figures = both.map(({ outcome: { status, meta } }) => [status, meta.model, meta.turns, meta.toolCalls, `${count(meta.tokensUsed?.input)} / ${count(meta.tokensUsed?.output)}`, meta.costUsd == null ? "–" : `$${meta.costUsd.toFixed(4)}`, length(meta.durationMs)]);
   const names = ["Ended", "Model", "Steps", "Calls", "Tokens in / out", "Cost", "Took"];

@@ -1,11 +1,12 @@
 // Runs, and one of them as its journal tells it: step by step, with what each model was shown and what it cost.
 
 import { get, query } from "../lib/api.js";
-import { html, useEffect, useState } from "../lib/html.js";
+import { html, useState } from "../lib/html.js";
 import { go, place } from "../lib/route.js";
 import { count, full, length, microUsd, short, when } from "../lib/words.js";
-import { attempt, failed } from "../state/notices.js";
+import { attempt } from "../state/notices.js";
 import { isAdmin } from "../state/session.js";
+import { Missing, useLoaded } from "../view/loaded.js";
 import { Timeline } from "./timeline.js";
 
 /** A model's name, which may break behind its provider. @param {string | null | undefined} name */
@@ -20,19 +21,19 @@ export function Page() {
 function List() {
   const thread = place.value.query.get("thread");
   const all = place.value.query.get("all") === "true";
-  const [page, setPage] = useState(/** @type {{data: any[], next_cursor?: string} | null} */ (null));
+  const [rest, setRest] = useState(/** @type {{data: any[], next_cursor?: string} | null} */ (null));
   const [chosen, setChosen] = useState(/** @type {string[]} */ ([]));
-  useEffect(() => {
-    get(`/runs${query({ limit: 50, thread, all: all || null })}`).then(setPage, failed);
-  }, []);
+  const first = useLoaded((stop) => get(`/runs${query({ limit: 50, thread, all: all || null })}`, { stop }));
+  /** @type {{data: any[], next_cursor?: string} | null} */
+  const page = rest ?? first.value;
   const more = () =>
     attempt(async () => {
       const next = await get(`/runs${query({ limit: 50, thread, all: all || null, cursor: page?.next_cursor })}`);
-      setPage({ ...next, data: [...(page?.data ?? []), ...next.data] });
+      setRest({ ...next, data: [...(page?.data ?? []), ...next.data] });
     });
   /** @param {string} id */
   const choose = (id) => setChosen((chosen) => (chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]));
-  if (!page) return html`<div class="page" aria-busy="true"><span class="spinner"></span></div>`;
+  if (!page) return html`<div class="page"><${Missing} of=${first} /></div>`;
   return html`<div class="page wide">
     <header class="row"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>
       ${isAdmin.value && !thread && html`<label class="check"><input type="checkbox" checked=${all} onChange=${() => go(`/runs${query({ all: all ? null : true })}`)} /> of everybody</label>`}
@@ -52,8 +53,8 @@ function List() {
 
 /** A run with all its events. @param {string} id */
 export async function readRun(id) {
-  const [outcome, page] = await Promise.all([get(`/runs/${id}`), get(`/runs/${id}`).then((outcome) => events(outcome.meta.threadId, id))]);
-  return { outcome, events: page };
+  const outcome = await get(`/runs/${id}`);
+  return { outcome, events: await events(outcome.meta.threadId, id) };
 }
 
 /** Events of a run, in order. @param {string} thread @param {string} run */
@@ -72,12 +73,10 @@ async function events(thread, run) {
 
 /** @param {{id: string}} props */
 function One({ id }) {
-  const [run, setRun] = useState(/** @type {any} */ (null));
+  const read = useLoaded(() => readRun(id));
+  const run = read.value;
   const [tab, setTab] = useState("steps");
-  useEffect(() => {
-    readRun(id).then(setRun, failed);
-  }, [id]);
-  if (!run) return html`<div class="page" aria-busy="true"><span class="spinner"></span></div>`;
+  if (!run) return html`<div class="page"><${Missing} of=${read} /></div>`;
   const { outcome } = run;
   const meta = outcome.meta;
   return html`<div class="page wide">

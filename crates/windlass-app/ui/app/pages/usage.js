@@ -6,6 +6,7 @@ import { count, length, money, short } from "../lib/words.js";
 import { usageRange } from "../state/look.js";
 import { failed } from "../state/notices.js";
 import { isAdmin } from "../state/session.js";
+import { Missing, useLoaded } from "../view/loaded.js";
 
 const HOUR = 3600000;
 /** @type {[string, number, number][]} a range's name, its length, and the length of a part */
@@ -20,7 +21,6 @@ const RANGES = [
 
 /** The page. */
 export function Page() {
-  const [answer, setAnswer] = useState(/** @type {any} */ (null));
   const [custom, setCustom] = useState({ from: "", until: "" });
   const [user, setUser] = useState("");
   const [people, setPeople] = useState(/** @type {any[]} */ ([]));
@@ -28,23 +28,21 @@ export function Page() {
   useEffect(() => {
     if (isAdmin.value) get("/team/members?limit=200").then((page) => setPeople(page.data), () => {});
   }, []);
-  useEffect(() => {
-    const stop = new AbortController();
+  const read = useLoaded(async (stop) => {
     const known = RANGES.find(([name]) => name === range);
     const now = Date.now();
-    const from = known ? now - known[1] : Date.parse(`${custom.from}Z`);
-    const until = known ? now : Date.parse(`${custom.until}Z`);
-    if (!(from < until)) return undefined;
+    const from = known ? now - known[1] : Date.parse(custom.from);
+    const until = known ? now : Date.parse(custom.until);
+    if (!(from < until)) return "open";
     const step = known ? known[2] : Math.max(60000, Math.ceil((until - from) / 60 / 60000) * 60000);
-    get(`/usage${query({ from, until, step_ms: step, user })}`, { stop: stop.signal }).then(setAnswer, failed);
-    return () => stop.abort();
+    return get(`/usage${query({ from, until, step_ms: step, user })}`, { stop });
   }, [range, custom, user]);
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">Usage</h1>
       ${people.length > 1 && html`<select aria-label="Whose" value=${user} onChange=${(/** @type {any} */ event) => setUser(event.target.value)}><option value="">everybody's</option>${people.map((one) => html`<option value=${one.id}>${one.name || one.email || one.id}</option>`)}</select>`}
       <div class="tabs" role="group" aria-label="Range">${[...RANGES.map(([name]) => name), "custom"].map((name) => html`<button type="button" aria-pressed=${name === range} onClick=${() => (usageRange.value = name)}>${name}</button>`)}</div></header>
-    ${range === "custom" && html`<p class="row wrap"><label>From <input type="datetime-local" value=${custom.from} onChange=${(/** @type {any} */ event) => setCustom({ ...custom, from: event.target.value })} /></label><label>until <input type="datetime-local" value=${custom.until} onChange=${(/** @type {any} */ event) => setCustom({ ...custom, until: event.target.value })} /></label> <span class="quiet">UTC</span></p>`}
-    ${answer ? html`<${Figures} answer=${answer} />` : html`<div aria-busy="true"><span class="spinner"></span></div>`}
+    ${range === "custom" && html`<p class="row wrap"><label>From <input type="datetime-local" value=${custom.from} onChange=${(/** @type {any} */ event) => setCustom({ ...custom, from: event.target.value })} /></label><label>until <input type="datetime-local" value=${custom.until} onChange=${(/** @type {any} */ event) => setCustom({ ...custom, until: event.target.value })} /></label></p>`}
+    ${read.value === "open" ? html`<p class="empty">Choose when it begins, and a later moment when it ends.</p>` : read.value && !read.error ? html`<${Figures} answer=${read.value} />` : html`<${Missing} of=${read} />`}
   </div>`;
 }
 
@@ -65,10 +63,10 @@ function Figures({ answer }) {
   if (all.runs === 0) return html`<div class="empty"><h2>Nothing ran in this time</h2><p>Choose a longer range, or <a href="/">begin a conversation</a>.</p></div>`;
   return html`<dl class="cards">${cards.map(([name, value, beside]) => html`<div><dt>${name}</dt><dd>${value}<small>${beside}</small></dd></div>`)}</dl>
     <div class="charts">
-      <${Chart} title="Tokens" answer=${answer} lines=${[["in", (/** @type {any} */ point) => point.prompt_tokens], ["out", (/** @type {any} */ point) => point.completion_tokens], ["cached", (/** @type {any} */ point) => point.cached_tokens]]} />
-      <${Chart} title="Cost in US dollars" answer=${answer} lines=${[["cost", (/** @type {any} */ point) => point.cost_usd]]} />
-      <${Chart} title="First word after, ms" answer=${answer} lines=${[["ms", (/** @type {any} */ point) => point.avg_ttft_ms ?? null]]} />
-      <${Chart} title="A run takes, s" answer=${answer} lines=${[["s", (/** @type {any} */ point) => (point.avg_duration_ms == null ? null : point.avg_duration_ms / 1000)]]} />
+      <${Chart} title="Tokens" answer=${answer} lines=${[["in", (/** @type {any} */ point) => point.prompt_tokens, short(all.prompt_tokens)], ["out", (/** @type {any} */ point) => point.completion_tokens, short(all.completion_tokens)], ["cached", (/** @type {any} */ point) => point.cached_tokens, short(all.cached_tokens)]]} />
+      <${Chart} title="Cost in US dollars" answer=${answer} lines=${[["cost", (/** @type {any} */ point) => point.cost_usd, cost]]} />
+      <${Chart} title="First word after, ms" answer=${answer} lines=${[["ms", (/** @type {any} */ point) => point.avg_ttft_ms ?? null, `${length(all.avg_ttft_ms)} on average`]]} />
+      <${Chart} title="A run takes, s" answer=${answer} lines=${[["s", (/** @type {any} */ point) => (point.avg_duration_ms == null ? null : point.avg_duration_ms / 1000), `${length(all.avg_duration_ms)} on average`]]} />
       <${Gauge} part=${all.cache_hit_rate ?? 0} />
     </div>
     <${Shares} title="By model" rows=${answer.by_model} /><${Shares} title="By agent" rows=${answer.by_agent} />`;
@@ -83,12 +81,13 @@ const Shares = ({ title, rows }) => html`<h2>${title}</h2><div class="table" tab
 
 const COLOURS = ["--accent", "--warn", "--quiet"];
 
-/** @param {{title: string, answer: any, lines: [string, (point: any) => number | null][]}} props */
+/** @param {{title: string, answer: any, lines: [string, (point: any) => number | null, string][]}} props each line with its name, its points, and what they come to */
 function Chart({ title, answer, lines }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     let chart = /** @type {any} */ (null);
     let gone = false;
+    const resized = new ResizeObserver(([seen]) => chart?.setSize({ width: seen.target.clientWidth, height: 180 }));
     import("../../vendor/uplot.js").then(({ default: Plot }) => {
       const element = own.current;
       if (gone || !element) return;
@@ -108,13 +107,14 @@ function Chart({ title, answer, lines }) {
         data,
         element,
       );
-      new ResizeObserver(() => chart?.setSize({ width: element.clientWidth, height: 180 })).observe(element);
+      resized.observe(element);
     }, failed);
     return () => {
       gone = true;
+      resized.disconnect();
       chart?.destroy();
     };
   }, [answer]);
-  const sum = lines.map(([label, of]) => `${label}: ${short(answer.series.reduce((/** @type {number} */ all, /** @type {any} */ point) => all + (of(point) ?? 0), 0))}`).join(", ");
-  return html`<figure class="chart"><figcaption>${title}</figcaption><div ref=${own} role="img" aria-label=${`${title}. ${sum}`}></div></figure>`;
+  const said = lines.map(([label, , all]) => `${label}: ${all}`).join(", ");
+  return html`<figure class="chart"><figcaption>${title}</figcaption><div ref=${own} role="img" aria-label=${`${title}. ${said}`}></div></figure>`;
 }

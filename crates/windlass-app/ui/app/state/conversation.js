@@ -22,7 +22,7 @@ const UNSEEN_MS = 250;
 /** How often figures of what goes on are told anew. (SK-U9) */
 const PULSE_MS = 200;
 
-/** @typedef {{id: string, seq: number, at: number, by: string, text: string, place: string}} Waiting */
+/** @typedef {{id: string, seq: number, at: number, by: string, blocks: any[], text: string, place: string}} Waiting */
 
 /**
  * @typedef {{seq: number, at: number, files: {path: string, fate: string}[], unseen: number}} Rollback
@@ -73,6 +73,8 @@ export class Conversation {
     this.calls = new Map();
     /** The calls that interrupts are about. @type {Map<string, Call>} */
     this.asking = new Map();
+    /** What was said between the two first reads: it had waited, and whoever takes it names only its id. @type {Map<string, any>} */
+    this.later = new Map();
     /** @type {import("../lib/stream.js").Update[]} */
     this.pending = [];
     this.frame = 0;
@@ -83,6 +85,7 @@ export class Conversation {
     this.reading = false;
     /** @type {Promise<void> | undefined} */
     this.asked = undefined;
+    this.askAgain = false;
   }
 
   /** Reads what there is, and follows what comes; where that fails, again after a while. */
@@ -122,6 +125,7 @@ export class Conversation {
       this.calls.clear();
       // What came after the head was read is told by the stream.
       this.entries.value = this.read(page.data.filter((/** @type {any} */ message) => message.seq <= thread.head));
+      for (const message of page.data) if (message.seq > thread.head) this.later.set(message.id, message);
       this.run.value = going && { id: going.id, since: going.since };
       if (going?.step) this.step(going.step);
       this.failure.value = null;
@@ -239,14 +243,15 @@ export class Conversation {
       case "message.taken": {
         const taken = this.queue.value.find((one) => one.id === update.id);
         this.queue.value = this.queue.value.filter((one) => one.id !== update.id);
-        if (taken) this.said(taken.id, update, { blocks: [{ kind: "text", text: taken.text }] }, taken.by);
+        const message = taken ?? this.later.get(update.id);
+        if (message) this.said(update.id, update, message, message.by);
         break;
       }
       case "message.withdrawn":
         this.queue.value = this.queue.value.filter((one) => one.id !== update.id);
         break;
       case "message.edited":
-        this.queue.value = this.queue.value.map((one) => (one.id === update.id ? { ...one, text: textOf(update.message.blocks) } : one));
+        this.queue.value = this.queue.value.map((one) => (one.id === update.id ? { ...one, blocks: update.message.blocks, text: textOf(update.message.blocks) } : one));
         break;
       case "message.promoted": {
         const first = this.queue.value.find((one) => one.id === update.id);
@@ -338,7 +343,7 @@ export class Conversation {
   wait(update, when) {
     if (this.queue.value.some((one) => one.id === update.id)) return;
     const { message, by, place } = update.queued;
-    this.queue.value = [...this.queue.value, { id: update.id, seq: when.seq, at: when.at, by, place, text: textOf(message.blocks) }];
+    this.queue.value = [...this.queue.value, { id: update.id, seq: when.seq, at: when.at, by, place, blocks: message.blocks, text: textOf(message.blocks) }];
   }
 
   /** @param {any} update */
@@ -349,7 +354,8 @@ export class Conversation {
     last?.set({ totals: update.totals });
     if (last?.status === "live") last.set({ status: "partial" });
     const words = textOf([{ kind: "text", text: update.output?.text }]);
-    if (words) {
+    // What a try had brought that failed stands there already.
+    if (words && words !== last?.text) {
       this.add(Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "assistant", blocks: [{ kind: "text", text: words }], status: "fallback", calls: [] }));
     }
     if (update.status === "failed") this.add(Entry.note(`n${update.seq}`, "error", update.error?.message ?? "The run failed.", update));
@@ -365,17 +371,21 @@ export class Conversation {
   /** Reads what it waits for. */
   ask() {
     if (!this.isMine.value) return;
+    // What is being read may be older than what is to be seen.
+    this.askAgain = this.asked !== undefined;
     this.asked ??= get(`/interrupts${query({ thread: this.id, limit: 100 })}`, { stop: this.stop.signal })
       .then((page) => inbox.replace(this.id, page.data), () => {})
-      .finally(() => (this.asked = undefined));
+      .finally(() => {
+        this.asked = undefined;
+        if (this.askAgain) this.ask();
+      });
   }
 
-  /** Sends a message; what is active goes on or not, as `busy` says. @param {string} text @param {object} [more] */
-  async send(text, more = {}) {
-    const key = crypto.randomUUID();
+  /** Sends a message; what is active goes on or not, as `busy` says. @param {string} text @param {object} more @param {string} key under which it is sent once */
+  async send(text, more, key) {
     this.sending.value = [...this.sending.value, { key, id: "", text }];
     try {
-      const sent = await post(`/threads/${this.id}/messages`, { message: text, ...more });
+      const sent = await post(`/threads/${this.id}/messages`, { message: text, ...more }, { once: key });
       const there = this.entries.value.some((one) => one.id === sent.message) || this.queue.value.some((one) => one.id === sent.message);
       this.sending.value = this.sending.value.flatMap((one) => (one.key !== key ? [one] : there ? [] : [{ ...one, id: sent.message }]));
     } catch (error) {

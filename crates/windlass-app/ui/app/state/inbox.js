@@ -1,6 +1,6 @@
 // Everything that waits for this person's word, over all conversations.
 
-import { get, post } from "../lib/api.js";
+import { get, post, Problem, query } from "../lib/api.js";
 import { computed, signal } from "../lib/html.js";
 import { go } from "../lib/route.js";
 
@@ -18,17 +18,38 @@ export const inbox = signal([]);
 export const mine = computed(() => inbox.value.filter((open) => open.counts));
 const seen = new Set();
 let isFirst = true;
+/** How often a part of it was changed, apart from what is read. */
+let changes = 0;
 
 /** Reads the inbox anew. */
 export async function load() {
-  const page = await get("/interrupts?limit=100");
-  inbox.value = page.data;
-  announce();
+  const before = changes;
+  /** @type {Interrupt[]} */
+  const open = [];
+  for (let cursor; cursor !== null; ) {
+    const page = await get(`/interrupts${query({ limit: 100, cursor })}`);
+    open.push(...page.data);
+    cursor = page.next_cursor ?? null;
+  }
+  // What was answered or heard of meanwhile is not in what was read; what moved between two pages is there twice.
+  if (changes === before) show([...new Map(open.map((one) => [one.id, one])).values()]);
+  else await load();
 }
 
 /** @param {string} thread @param {Interrupt[]} open */
 export function replace(thread, open) {
-  inbox.value = [...inbox.value.filter((one) => one.thread !== thread), ...open];
+  changes += 1;
+  show([...inbox.value.filter((one) => one.thread !== thread), ...open]);
+}
+
+/** Shows what is open now; what is as it was stays the same object, so that nothing is drawn anew for it. @param {Interrupt[]} open */
+function show(open) {
+  const before = new Map(inbox.value.map((one) => [one.id, { one, text: JSON.stringify(one) }]));
+  const now = open.map((one) => {
+    const known = before.get(one.id);
+    return known?.text === JSON.stringify(one) ? known.one : one;
+  });
+  if (now.length !== inbox.value.length || now.some((one, at) => one !== inbox.value[at])) inbox.value = now;
   announce();
 }
 
@@ -77,26 +98,38 @@ export function summary(open) {
 export async function answer(open, answer, grant) {
   const body = { answer, ...(open.approval ? { approval: open.approval } : {}), ...(grant ? { grant } : {}) };
   const given = await post(`/interrupts/${encodeURIComponent(open.id)}/answer`, body);
-  inbox.value = inbox.value.filter((one) => one.id !== open.id);
-  return given;
+  settled([given]);
 }
 
-/** Answers several at once. @param {{open: Interrupt, answer: object}[]} all */
+/** Takes away what is closed; where more approvals are needed, it stays. @param {{interrupt: string, state: string}[]} answered */
+function settled(answered) {
+  const closed = new Set(answered.filter((one) => one.state === "closed").map((one) => one.interrupt));
+  changes += 1;
+  show(inbox.value.filter((one) => !closed.has(one.id)));
+}
+
+/**
+ * Answers several at once. Those of one thread count together or not at all.
+ * @param {{open: Interrupt, answer: object}[]} all
+ * @returns {Promise<Problem[]>} why some did not count
+ */
 export async function answerAll(all) {
   const answers = all.map(({ open, answer }) => ({
     interrupt: open.id,
     answer,
     ...(open.approval ? { approval: open.approval } : {}),
   }));
-  const given = await post("/interrupts/answers", { answers });
-  const ids = new Set(all.map(({ open }) => open.id));
-  inbox.value = inbox.value.filter((one) => !ids.has(one.id));
-  return given;
+  /** @type {{results: {answered: any[], problem: any}[]}} */
+  const { results } = await post("/interrupts/answers", { answers });
+  settled(results.flatMap((one) => one.answered));
+  return results.flatMap((one) => (one.problem ? [new Problem(one.problem)] : []));
 }
 
+/** Looks again from time to time. @returns {() => void} what ends that */
 export function keep() {
-  setInterval(() => {
+  const timer = setInterval(() => {
     if (document.hidden && !("Notification" in window && Notification.permission === "granted")) return;
     load().catch(() => {});
   }, LOOK_AGAIN_MS);
+  return () => clearInterval(timer);
 }

@@ -26,6 +26,8 @@ function kept(name, usual) {
 export const theme = kept("theme", "auto");
 export const density = kept("density", "comfortable");
 export const sendBy = kept("send", "enter");
+/** Whether single letters are shortcuts: whoever speaks to their computer has none of them. (WCAG 2.1.4) */
+export const letters = kept("letters", "on");
 export const sidebar = kept("sidebar", "open");
 export const usageRange = kept("range", "24h");
 

@@ -14,7 +14,8 @@ const SHOWN_MS = 8000;
 function show(notice) {
   const id = (last += 1);
   notices.value = [...notices.value.slice(-3), { id, ...notice }];
-  setTimeout(() => dismiss(id), SHOWN_MS);
+  // Nobody has to read as fast as something goes wrong.
+  if (notice.kind === "done") setTimeout(() => dismiss(id), SHOWN_MS);
 }
 
 /** @param {number} id */

@@ -32,16 +32,21 @@ export async function load(more = false) {
       `/threads${query({ limit: PAGE, cursor: more ? cursor.value : null, query: text.length >= 2 ? text : null })}`,
       { stop: own.signal },
     );
-    batch(() => {
-      threads.value = merged(more ? threads.value : [], page.data);
-      cursor.value = page.next_cursor ?? null;
-      hasMore.value = Boolean(page.next_cursor);
-    });
+    show(page, more ? threads.value : []);
   } catch (error) {
     failed(error);
   } finally {
     if (request === own) loading.value = false;
   }
+}
+
+/** @param {{data: Thread[], next_cursor?: string | null}} page @param {Thread[]} before what stands above it */
+function show(page, before) {
+  batch(() => {
+    threads.value = merged(before, page.data);
+    cursor.value = page.next_cursor ?? null;
+    hasMore.value = Boolean(page.next_cursor);
+  });
 }
 
 /** @param {Thread[]} before @param {Thread[]} page */
@@ -71,13 +76,22 @@ export async function forget(id) {
   threads.value = threads.value.filter((thread) => thread.id !== id);
 }
 
-/** Looks again from time to time: others work in the same workspace, and runs end by themselves. */
+/**
+ * Looks again from time to time: others work in the same workspace, and runs end by themselves.
+ * @returns {() => void} what ends that
+ */
 export function keep() {
-  setInterval(() => {
+  const timer = setInterval(() => {
     if (document.hidden || loading.value || search.value || threads.value.length > PAGE) return;
+    const before = threads.value;
     get(`/threads${query({ limit: PAGE })}`).then(
-      (page) => (threads.value = merged(threads.value, page.data).sort((a, b) => b.updated_at - a.updated_at)),
+      (page) => {
+        // What was searched, loaded or deleted meanwhile counts more than what was read.
+        if (loading.value || search.value || threads.value !== before) return;
+        show(page, []);
+      },
       () => {},
     );
   }, LOOK_AGAIN_MS);
+  return () => clearInterval(timer);
 }

@@ -1,11 +1,11 @@
 // The whole page: who is not signed in signs in; everybody else has the sidebar and a place.
 
 import { online } from "../lib/api.js";
-import { html, useEffect } from "../lib/html.js";
+import { html, useEffect, useRef } from "../lib/html.js";
 import { go, place } from "../lib/route.js";
 import { sidebar } from "../state/look.js";
 import { dismiss, notices } from "../state/notices.js";
-import { interrupted, known, me } from "../state/session.js";
+import { find, interrupted, known, me } from "../state/session.js";
 import * as inbox from "../state/inbox.js";
 import * as threads from "../state/threads.js";
 import { ChatPage } from "../chat/page.js";
@@ -35,8 +35,8 @@ function Signed() {
   useShortcuts();
   useEffect(() => {
     inbox.load().catch(() => {});
-    inbox.keep();
-    threads.keep();
+    const stops = [inbox.keep(), threads.keep()];
+    return () => stops.forEach((stop) => stop());
   }, []);
   const waiting = inbox.mine.value.length;
   useEffect(() => {
@@ -52,8 +52,21 @@ function Signed() {
       </main>
     </div>
     <${Help} />
-    ${interrupted.value && html`<div class="veil"><${Login} again /></div>`}
+    ${interrupted.value && html`<${Again} />`}
   `;
+}
+
+/** Signing in again, in front of everything else: nothing of the page can be reached meanwhile. */
+function Again() {
+  const own = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  useEffect(() => {
+    own.current?.showModal();
+    // Whoever has opened a one-time link in another tab comes back signed in.
+    const look = () => void find().catch(() => {});
+    addEventListener("focus", look);
+    return () => removeEventListener("focus", look);
+  }, []);
+  return html`<dialog ref=${own} class="veil" aria-label="Sign in" onCancel=${(/** @type {Event} */ event) => event.preventDefault()} onClose=${() => own.current?.showModal()}><${Login} again /></dialog>`;
 }
 
 function Place() {

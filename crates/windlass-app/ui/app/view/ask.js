@@ -1,5 +1,6 @@
 // Something that waits for a person: what is asked with all that belongs to it, and the answers that fit.
 
+import { isRaw, parse, visible, written } from "../lib/exact.js";
 import { html, useState } from "../lib/html.js";
 import { full, length, tidyJson } from "../lib/words.js";
 import { answer, summary } from "../state/inbox.js";
@@ -15,10 +16,9 @@ export function Ask({ open, isFirst = false, onAnswered, where = false }) {
   /** @param {object} said @param {object} [grant] */
   const give = async (said, grant) => {
     setBusy(true);
-    await attempt(async () => {
-      await answer(open, said, grant);
-      onAnswered?.();
-    });
+    await attempt(() => answer(open, said, grant));
+    // Also where it failed: somebody else may have answered.
+    onAnswered?.();
     setBusy(false);
   };
   const Body = BODIES[open.kind] ?? Handoff;
@@ -38,17 +38,18 @@ export function Ask({ open, isFirst = false, onAnswered, where = false }) {
 function Approval({ open, give, busy, isFirst }) {
   const [mode, setMode] = useState(/** @type {"" | "edit" | "deny" | "grant"} */ (""));
   const args = tidyJson(open.arguments ?? "{}");
+  const preview = visible(open.preview ?? "");
   const key = (/** @type {string} */ name) => (isFirst ? name : undefined);
   if (mode === "edit") return html`<${Edit} args=${args} busy=${busy} onCancel=${() => setMode("")} onSave=${(/** @type {object} */ values) => give({ kind: "edit", arguments: values })} />`;
   return html`
     ${open.reason && html`<p>${open.reason}</p>`}
-    ${open.preview && (isDiff(open.preview) ? html`<${Diff} text=${open.preview} />` : html`<pre tabindex="0">${open.preview}</pre>`)}
-    <details open=${!open.preview}><summary>Arguments</summary><${Arguments} text=${args} /></details>
+    ${preview && (isDiff(preview) ? html`<${Diff} text=${preview} />` : html`<pre tabindex="0">${preview}</pre>`)}
+    <details open=${!preview}><summary>Arguments</summary><${Arguments} text=${args} /></details>
     ${mode === "deny" && html`<form class="row" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
       const reason = event.target.elements.reason.value.trim();
       give({ kind: "deny", ...(reason ? { reason } : {}) });
-    }}><input class="fill" name="reason" maxlength="2000" placeholder="Why not? The agent is told." aria-label="Why not" ref=${(/** @type {any} */ own) => own?.focus()} />
+    }}><input class="fill" name="reason" maxlength="2000" placeholder="Why not? The agent is told." aria-label="Why not" ref=${focused} />
       <button type="submit" class="danger" disabled=${busy}>Deny</button><button type="button" onClick=${() => setMode("")}>Back</button></form>`}
     ${mode === "grant" && html`<${Grant} open=${open} busy=${busy} onCancel=${() => setMode("")} onGive=${(/** @type {object} */ grant) => give({ kind: "approve" }, grant)} />`}
     ${mode === "" && html`<div class="row wrap">
@@ -59,42 +60,60 @@ function Approval({ open, give, busy, isFirst }) {
     </div>`}`;
 }
 
+/** Once: a reference that is another function each time is called at each drawing. @param {HTMLElement | null} own */
+const focused = (own) => own?.focus();
+
 /** @param {{args: string, busy: boolean, onCancel: () => void, onSave: (values: object) => void}} props */
 function Edit({ args, busy, onCancel, onSave }) {
   const [wrong, setWrong] = useState("");
+  const [now, setNow] = useState(args);
   /** @type {Record<string, any>} */
   let values = {};
   try {
-    values = JSON.parse(args);
+    values = parse(now);
   } catch {
     // What is no object is edited as text.
   }
-  const [asText, setAsText] = useState(Object.keys(values).length === 0);
+  // A field would show a text as it looks, and not as it is.
+  const [asText, setAsText] = useState(Object.keys(values).length === 0 || /\\u[0-9a-f]{4}/.test(args));
   const schema = { type: "object", properties: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, like(value)])) };
+  /** Hands on what the form says, if that are arguments. @param {any} form @param {(next: object) => void} then */
+  const read = (form, then) => {
+    try {
+      const next = asText ? parse(form.elements.text.value) : { ...values, ...valuesOf(form, schema, values) };
+      if (typeof next !== "object" || next === null || Array.isArray(next) || isRaw(next)) throw new Error("the arguments are an object: {…}");
+      setWrong("");
+      then(next);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      setWrong(asText ? `This is no JSON: ${why}` : why);
+    }
+  };
   /** @param {any} event */
   const save = (event) => {
     event.preventDefault();
-    try {
-      const next = asText ? JSON.parse(event.target.elements.text.value) : { ...values, ...valuesOf(event.target, schema) };
-      if (typeof next !== "object" || next === null || Array.isArray(next)) throw new Error("the arguments are an object: {…}");
-      onSave(next);
-    } catch (error) {
-      setWrong(`This is no JSON: ${error instanceof Error ? error.message : error}`);
-    }
+    read(event.target, onSave);
   };
+  /** @param {any} event */
+  const turn = (event) =>
+    read(event.target.form, (next) => {
+      setNow(written(next));
+      setAsText(!asText);
+    });
   return html`<form onSubmit=${save}>
-    ${asText ? html`<textarea class="code" name="text" rows=${Math.min(24, args.split("\n").length + 1)} aria-label="Arguments as JSON" value=${args} spellcheck="false"></textarea>` : html`<${Fields} schema=${schema} values=${values} />`}
+    ${asText ? html`<textarea class="code" name="text" rows=${Math.min(24, now.split("\n").length + 1)} aria-label="Arguments as JSON" defaultValue=${now} spellcheck="false"></textarea>` : html`<${Fields} schema=${schema} values=${values} />`}
     ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
     <div class="row wrap"><button type="submit" class="primary" disabled=${busy}>Use these</button><button type="button" onClick=${onCancel}>Back</button>
-      <button type="button" class="plain" onClick=${() => setAsText(!asText)}>${asText ? "As a form" : "As JSON"}</button></div>
+      <button type="button" class="plain" onClick=${turn}>${asText ? "As a form" : "As JSON"}</button></div>
   </form>`;
 }
 
 /** The schema of a value that is there. @param {any} value @returns {any} */
 function like(value) {
   if (typeof value === "boolean") return { type: "boolean" };
+  if (isRaw(value)) return { type: /^-?\d+$/.test(value.rawJSON) ? "integer" : "number" };
   if (typeof value === "number") return { type: Number.isInteger(value) ? "integer" : "number" };
-  if (typeof value === "string") return { type: "string", ...(value.includes("\n") || value.length > 80 ? { format: "multiline" } : {}) };
+  if (typeof value === "string") return { type: "string", ...(/[\r\n]/.test(value) || value.length > 80 ? { format: "multiline" } : {}) };
   return {};
 }
 
@@ -127,7 +146,7 @@ function Question({ open, give, busy }) {
   const reply = (event) => {
     event.preventDefault();
     try {
-      const values = schema ? valuesOf(event.target, schema) : undefined;
+      const values = schema ? valuesOf(event.target, schema, question.schema ? undefined : question.params) : undefined;
       const text = event.target.elements.own?.value.trim();
       give({ kind: "reply", ...(values ? { values } : {}), ...(text ? { text } : {}) });
     } catch (error) {
@@ -186,7 +205,7 @@ function Limit({ open, give, busy }) {
     <form class="row wrap" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
       give({ kind: "raise", to: Number(event.target.elements.to.value) });
-    }}><label>Raise it to <input name="to" type="number" min=${limit.used + 1 || 1} required value=${Math.max(limit.figure * 2, limit.used + 1) || 1} /></label>
+    }}><label>Raise it to <input name="to" type="number" min=${limit.used + 1 || 1} required defaultValue=${Math.max(limit.figure * 2, limit.used + 1) || 1} /></label>
       <button type="submit" class="primary" disabled=${busy}>Go on</button>
       <button type="button" disabled=${busy} onClick=${() => give({ kind: "stop" })}>Stop the run</button></form>`;
 }

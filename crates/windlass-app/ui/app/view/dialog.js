@@ -5,6 +5,8 @@ import { html, useEffect, useRef } from "../lib/html.js";
 /** @param {{title: string, onClose: () => void, children?: any, wide?: boolean}} props */
 export function Dialog({ title, onClose, children, wide }) {
   const own = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  /** Whether the button went down beside the dialog: who selects a text in it may let go outside. */
+  const beside = useRef(false);
   useEffect(() => {
     const dialog = own.current;
     dialog?.showModal();
@@ -13,7 +15,7 @@ export function Dialog({ title, onClose, children, wide }) {
   return html`<dialog ref=${own} class=${wide ? "wide" : ""} aria-label=${title} onCancel=${(/** @type {Event} */ event) => {
     event.preventDefault();
     onClose();
-  }} onClick=${(/** @type {MouseEvent} */ event) => event.target === own.current && onClose()}>
+  }} onPointerDown=${(/** @type {PointerEvent} */ event) => (beside.current = event.target === own.current)} onClick=${(/** @type {MouseEvent} */ event) => event.target === own.current && beside.current && onClose()}>
     <div class="dialog-body"><h2>${title}</h2>${children}</div>
   </dialog>`;
 }

@@ -2,7 +2,7 @@
 
 import { html, signal, useEffect } from "../lib/html.js";
 import { go } from "../lib/route.js";
-import { sidebar } from "../state/look.js";
+import { letters, sidebar } from "../state/look.js";
 import { Dialog } from "./dialog.js";
 
 const open = signal(false);
@@ -26,14 +26,17 @@ export function useShortcuts() {
     let afterG = 0;
     /** @param {KeyboardEvent} event */
     const heard = (event) => {
+      // A key that is held acts once, and what lies above the page has the keys for itself.
+      if (event.repeat || event.defaultPrevented || document.querySelector("dialog[open]")) return undefined;
       const command = event.ctrlKey || event.metaKey;
       if (command && event.key.toLowerCase() === "k") return act(event, () => focus("search"));
       if (command && event.key === "b") return act(event, () => (sidebar.value = sidebar.value === "open" ? "closed" : "open"));
-      if (event.target instanceof HTMLElement && event.target.closest("input, textarea, select, dialog, [contenteditable]")) return undefined;
+      if (event.target instanceof HTMLElement && event.target.closest("input, textarea, select, [contenteditable]")) return undefined;
       if (command || event.altKey) return undefined;
+      if (event.key === "Escape") return escaped(event);
+      if (letters.value === "off") return undefined;
       if (event.key === "?") return act(event, () => (open.value = true));
       if (event.key === "/") return act(event, () => focus("composer"));
-      if (event.key === "Escape") return void (press("stop") instanceof HTMLElement && /** @type {HTMLElement} */ (press("stop")).click());
       if (event.key === "a" || event.key === "d") {
         const button = press(event.key === "a" ? "approve" : "deny");
         return button instanceof HTMLElement ? act(event, () => button.click()) : undefined;
@@ -46,6 +49,14 @@ export function useShortcuts() {
     addEventListener("keydown", heard);
     return () => removeEventListener("keydown", heard);
   }, []);
+}
+
+/** Closes a menu; only where none is open, it stops the run. @param {KeyboardEvent} event */
+function escaped(event) {
+  const menus = document.querySelectorAll("details.menu[open]");
+  if (menus.length > 0) return act(event, () => menus.forEach((menu) => menu.removeAttribute("open")));
+  const stop = press("stop");
+  return stop instanceof HTMLElement ? act(event, () => stop.click()) : undefined;
 }
 
 /** @param {Event} event @param {() => void} what */

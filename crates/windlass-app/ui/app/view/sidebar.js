@@ -90,6 +90,9 @@ function History({ current, onGo }) {
   </div>`;
 }
 
+/** Once: a reference that is another function each time is called at each drawing. @param {HTMLInputElement | null} own */
+const selected = (own) => own?.select();
+
 /** @param {{thread: import("../state/threads.js").Thread, current: boolean, onGo: () => void}} props */
 function Row({ thread, current, onGo }) {
   const [mode, setMode] = useState(/** @type {"" | "name" | "forget"} */ (""));
@@ -102,7 +105,7 @@ function Row({ thread, current, onGo }) {
     return html`<form class="thread" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
       save(event.target.elements.title.value);
-    }}><input name="title" aria-label="Title" maxlength="60" value=${thread.title ?? ""} ref=${(/** @type {any} */ own) => own?.select()} onBlur=${(/** @type {any} */ event) => save(event.target.value)} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && setMode("")} /></form>`;
+    }}><input name="title" aria-label="Title" maxlength="60" defaultValue=${thread.title ?? ""} ref=${selected} onBlur=${(/** @type {any} */ event) => save(event.target.value)} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && setMode("")} /></form>`;
   }
   const busy = thread.status === "running";
   return html`<div class="thread" data-current=${current}>

@@ -15,11 +15,17 @@ export function Page() {
     get("/auto-run").then(setMode, failed);
     get("/tools?limit=200").then((page) => setTools(page.data), () => {});
   }, []);
+  /** @param {string} name */
+  const choose = async (name) => {
+    const now = await attempt(() => put("/auto-run", { auto_run: name }));
+    // Drawn anew in any case: what was refused is not what counts.
+    setMode(now ?? { ...mode });
+  };
   if (!mode || !data) return html`<${Wait} />`;
   /** @type {string[]} */
   const names = data.data;
   return html`<fieldset class="choices"><legend>Before a call that changes something, in all conversations of mine</legend>
-      ${Object.entries(AUTO_RUN).map(([name, words]) => html`<label class="check"><input type="radio" name="mode" checked=${mode.effective === name} onChange=${() => attempt(async () => setMode(await put("/auto-run", { auto_run: name })))} /> <strong>${name}</strong> ${words}</label>`)}</fieldset>
+      ${Object.entries(AUTO_RUN).map(([name, words]) => html`<label class="check"><input type="radio" name="mode" checked=${mode.effective === name} onChange=${() => choose(name)} /> <strong>${name}</strong> ${words}</label>`)}</fieldset>
     <p class="quiet">Rules of the policy count in every mode; a conversation can have its own.</p>
     <h2>Allow list</h2><p class="quiet">Counts in the mode “allowlist”.</p>
     ${names.length === 0 && html`<p class="empty">No tool is on it.</p>`}<ul class="chips">${names.map((name) => html`<li key=${name}>${name} <button type="button" class="plain" aria-label=${`Take ${name} off the list`} onClick=${() => attempt(() => remove(`/allowlist/${encodeURIComponent(name)}`).then(load))}>×</button></li>`)}</ul>

@@ -2,7 +2,6 @@
 
 import { patch, put } from "../../lib/api.js";
 import { html } from "../../lib/html.js";
-import { go } from "../../lib/route.js";
 import { attempt, done } from "../../state/notices.js";
 import { find, me, signOut } from "../../state/session.js";
 
@@ -40,12 +39,12 @@ export function Page() {
       done("The password is changed; all other sessions have ended.");
     });
   };
-  return html`<form class="stack" onSubmit=${save}><label>Name <input name="name" maxlength="100" value=${me.value?.name ?? ""} /></label>
+  return html`<form class="stack" onSubmit=${save}><label>Name <input name="name" maxlength="100" defaultValue=${me.value?.name ?? ""} /></label>
       <p class="quiet">${me.value?.email ?? "no e-mail address"}, ${me.value?.role} in “${me.value?.workspace}”</p><div class="row"><button type="submit" class="primary">Save</button></div></form>
     ${me.value?.has_password && html`<h2>E-mail</h2><form class="stack" onSubmit=${move}><label>A new address <input name="email" type="email" autocomplete="email" required /></label>
       <label>Password <input name="password" type="password" autocomplete="current-password" required /></label><div class="row"><button type="submit">Change it</button></div></form>`}
     <h2>Password</h2>
     <form class="stack" onSubmit=${change}>${me.value?.has_password && html`<label>The one now <input name="old" type="password" autocomplete="current-password" required /></label>`}
       <label>A new one <input name="fresh" type="password" autocomplete="new-password" minlength="8" required /></label><div class="row"><button type="submit">Change it</button></div></form>
-    <h2>Sign out</h2><p><button type="button" onClick=${() => attempt(signOut).then(() => go("/login"))}>Sign out of this browser</button></p>`;
+    <h2>Sign out</h2><p><button type="button" onClick=${() => attempt(signOut)}>Sign out of this browser</button></p>`;
 }

@@ -90,7 +90,7 @@ const Credit = ({ member, onClose, onSet }) => html`<${Dialog} title=${`What the
   const text = event.target.elements.credit.value;
   onSet(text === "" ? null : Number(text));
   onClose();
-}}><label>US dollars, altogether <input name="credit" type="number" min="0" max="1000000000" step="any" value=${member.credit_usd ?? ""} placeholder="unbounded" autofocus /></label>
+}}><label>US dollars, altogether <input name="credit" type="number" min="0" max="1000000000" step="any" defaultValue=${member.credit_usd ?? ""} placeholder="unbounded" autofocus /></label>
   <p class="quiet">Nothing written: as much as the budgets of the workspace allow.</p>
   <div class="row end"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="primary">Save</button></div></form></${Dialog}>`;
 
