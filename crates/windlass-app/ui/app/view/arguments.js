@@ -1,5 +1,6 @@
 // Arguments of a call, readable: each by its name, long texts as they are, and JSON inside of a text as a tree.
 
+import { isRaw, parse, visible, written } from "../lib/exact.js";
 import { html } from "../lib/html.js";
 import { tidyJson } from "../lib/words.js";
 import { Tree } from "./tree.js";
@@ -8,7 +9,7 @@ import { Tree } from "./tree.js";
 export function Arguments({ text }) {
   const values = parsed(text);
   if (values === null || Array.isArray(values) || Object.keys(values).length === 0) return html`<pre tabindex="0">${tidyJson(text)}</pre>`;
-  return html`<dl class="arguments">${Object.entries(values).map(([name, value]) => html`<dt>${name}</dt><dd><${Value} value=${value} /></dd>`)}</dl>`;
+  return html`<dl class="arguments">${Object.entries(values).map(([name, value]) => html`<dt>${visible(name)}</dt><dd><${Value} value=${value} /></dd>`)}</dl>`;
 }
 
 /** @param {{value: any}} props */
@@ -16,17 +17,17 @@ function Value({ value }) {
   if (typeof value === "string") {
     const inner = parsed(value);
     if (inner !== null) return html`<${Tree} value=${inner} />`;
-    return html`<pre tabindex="0">${value}</pre>`;
+    return html`<pre tabindex="0">${visible(value)}</pre>`;
   }
-  if (value !== null && typeof value === "object") return html`<${Tree} value=${value} />`;
-  return html`<code>${JSON.stringify(value)}</code>`;
+  if (value !== null && typeof value === "object" && !isRaw(value)) return html`<${Tree} value=${value} />`;
+  return html`<code>${written(value)}</code>`;
 }
 
 /** The object or list that a text is, if it is one. @param {string} text */
 function parsed(text) {
   if (!/^\s*[[{]/.test(text)) return null;
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     return null;
   }

@@ -1,5 +1,6 @@
 // A JSON value that opens part by part.
 
+import { isRaw, visible } from "../lib/exact.js";
 import { html, useState } from "../lib/html.js";
 
 /** Members that are drawn at once. */
@@ -9,8 +10,9 @@ const MEMBERS = 100;
 export function Tree({ value, name, depth = 0 }) {
   const [open, setOpen] = useState(depth < 2);
   const [shown, setShown] = useState(MEMBERS);
-  const label = name === undefined ? null : html`<span class="key">${name}: </span>`;
-  if (value === null || typeof value !== "object") return html`<div class="leaf">${label}<span data-type=${value === null ? "null" : typeof value}>${typeof value === "string" ? value : String(value)}</span></div>`;
+  const label = name === undefined ? null : html`<span class="key">${visible(name)}: </span>`;
+  if (isRaw(value)) return html`<div class="leaf">${label}<span data-type="number">${value.rawJSON}</span></div>`;
+  if (value === null || typeof value !== "object") return html`<div class="leaf">${label}<span data-type=${value === null ? "null" : typeof value}>${typeof value === "string" ? visible(value) : String(value)}</span></div>`;
   const members = Object.entries(value);
   const brackets = Array.isArray(value) ? `[${members.length}]` : `{${members.length}}`;
   return html`<details class=${depth === 0 ? "tree" : "branch"} open=${open} onToggle=${(/** @type {any} */ event) => {
