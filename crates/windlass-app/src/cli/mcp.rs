@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass::adapter::mcp::{Health, McpServer, ServerStatus, Transport};
 
-use super::{ListFlags, ModelFlags, PlaceFlags};
+use super::{ListFlags, ModelFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place};
 use crate::servers::{self, Back, Page, Servers, Which};

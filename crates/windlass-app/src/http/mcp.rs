@@ -3,7 +3,6 @@
 //! Everybody sees them, because their tools are everybody's; what changes them is for the administrators of the first
 //! workspace, who run the store. Secrets go in and never come out.
 
-mod operator;
 pub mod sign_in;
 
 use axum::Json;
@@ -15,10 +14,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::adapter::mcp::{Health, McpError, ServerStatus};
 
-use self::operator::Operator;
 use super::Shared;
 use super::caller::Caller;
 use super::input::{Body, Path};
+use super::operator::Operator;
 use super::problem::Problem;
 use crate::account::audit::Note;
 use crate::servers::{ChangeError, Draft};

@@ -31,6 +31,7 @@ mod messages;
 pub mod metrics;
 mod oidc;
 mod openapi;
+mod operator;
 pub mod origin;
 pub mod outcome;
 pub mod page;

@@ -13,12 +13,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::adapter::mcp::SignInReturn;
 
-use super::operator::Operator;
 use crate::account::audit::Note;
 use crate::http::Shared;
 use crate::http::auth::page::refused;
 use crate::http::caller::Caller;
 use crate::http::input::{Form, Path, Query};
+use crate::http::operator::Operator;
 use crate::http::problem::Problem;
 use crate::page::page;
 use crate::servers::{BegunBy, SignInError, question};
