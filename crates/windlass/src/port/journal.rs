@@ -21,6 +21,12 @@ use super::records::RecordChange;
 /// Threads and their journals.
 #[async_trait]
 pub trait Journal: Send + Sync {
+    /// This process's name among those that have the store open; no other ever has it.
+    fn node(&self) -> &str;
+
+    /// Whether the process of a name lives. One of which that cannot be told counts as alive.
+    fn is_alive(&self, node: &str) -> bool;
+
     /// Takes the right to drive a thread for this node and raises its epoch. A thread that does not exist
     /// yet is made, with an empty journal. Refused while another live node holds it.
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError>;

@@ -118,6 +118,14 @@ fn decoded(thread: &ThreadId, bodies: Vec<(Seq, Arc<str>)>) -> Result<Vec<Record
 
 #[async_trait]
 impl Journal for MemoryStore {
+    fn node(&self) -> &str {
+        &self.node
+    }
+
+    fn is_alive(&self, node: &str) -> bool {
+        self.state().is_alive(node)
+    }
+
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
         Ok(self.state().claim(thread, &self.node, self.clock.now()))
     }

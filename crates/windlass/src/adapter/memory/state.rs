@@ -85,6 +85,10 @@ impl State {
     }
 
     /// Counts a node as dead.
+    pub fn is_alive(&self, node: &str) -> bool {
+        self.nodes_alive.contains(node)
+    }
+
     pub fn remove_node(&mut self, node: &str) {
         self.nodes_alive.remove(node);
     }

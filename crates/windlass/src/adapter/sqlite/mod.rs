@@ -167,6 +167,14 @@ fn unexpected(written: &'static str) -> StoreError {
 
 #[async_trait]
 impl Journal for SqliteStore {
+    fn node(&self) -> &str {
+        self.node.id()
+    }
+
+    fn is_alive(&self, node: &str) -> bool {
+        self.node.is_alive(node)
+    }
+
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
         match self.writer.write(Write::Claim(thread.clone())).await? {
             Written::Claim(claim) => Ok(claim),
