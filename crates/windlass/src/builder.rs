@@ -295,6 +295,7 @@ impl Builder {
             None => Arc::new(crate::adapter::model::ProviderCatalog::builder().build()?),
         };
         let (registry, outbound) = offered(self.registry, self.api, self.outbound, &clock)?;
+        let background = registry.background();
         let deps = Arc::new(Deps {
             journal,
             blobs,
@@ -309,6 +310,7 @@ impl Builder {
                 self.shown_tokens.unwrap_or(SHOWN_TOKENS),
             ),
             own_tools: OwnTools::new(self.tools_of),
+            background,
             outbound,
             folders,
             policy: PolicySource::new(self.policy),

@@ -17,6 +17,7 @@ use crate::error::EngineError;
 use crate::gate::Whose;
 use crate::outbound::{Outbound, Reach};
 use crate::outcome::Outcome;
+use crate::port::background::BackgroundCommand;
 use crate::port::bus::Position;
 use crate::port::journal::{
     Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus, Usage, UsageQuery,
@@ -274,19 +275,34 @@ impl Engine {
     }
 
     /// Stops driving: no thread is taken any more, model calls are dropped and asked again by whoever goes on, and
-    /// tools at work may end within a time, so that no outcome is lost. Returns how many threads had a tool at work
+    /// tools at work may end within a time, so that no outcome is lost. Commands in the background are ended. Returns how many threads had a tool at work
     /// even then; those end with the process, as in a crash.
     pub async fn hand_over(&self, within_ms: u64) -> usize {
         self.deps.leaving.cancel();
+        // They have no time of their own beside the threads.
+        self.deps.end_background_soon(|_| true);
         let clock = &self.deps.clock;
         let until_ms = clock.monotonic_ms().saturating_add(within_ms);
         loop {
             let driven = self.deps.actors().len();
             if driven == 0 || clock.monotonic_ms() >= until_ms {
+                // A call that was still at work may have begun one.
+                self.deps.end_all_background().await;
                 return driven;
             }
             clock.sleep_ms(LEFT_LOOK_EVERY_MS).await;
         }
+    }
+
+    /// The commands that a thread has in the background, in whichever process they run; those of this one first.
+    pub async fn commands(&self, thread: &ThreadId) -> Result<Vec<BackgroundCommand>, EngineError> {
+        Ok(self.deps.commands_of(thread).await?)
+    }
+
+    /// Ends a command that a thread has in the background, with all that it has started, in whichever process it runs, and
+    /// waits until it has ended.
+    pub async fn end_command(&self, thread: &ThreadId, id: &str) -> Result<(), EngineError> {
+        self.deps.end_command(thread, id).await
     }
 
     /// Asks a run to end.
@@ -392,9 +408,11 @@ impl Engine {
         Ok(fork.thread)
     }
 
-    /// Deletes a thread; refused while a run is active in it.
+    /// Deletes a thread; refused while a run is active in it. Its commands in the background are ended; those of another
+    /// process by that one, within a second or two.
     pub async fn delete(&self, thread: &ThreadId) -> Result<(), EngineError> {
         self.deps.journal.delete(thread).await?;
+        self.deps.end_background(|command| command.thread == *thread).await;
         // Where the process dies in between, the mode is found later to be of no thread.
         self.set_auto_run(&Whose::Thread(thread.clone()), None).await
     }

@@ -178,6 +178,12 @@ fn commands(ground: &Ground) -> Check {
     if let Err(error) = ground.commands() {
         return Check::broken("commands", &error.into());
     }
+    let sandbox = bash.settings(std::env::home_dir().as_deref(), Vec::new()).map(|it| it.sandbox);
+    let blocked = sandbox.map(|sandbox| sandbox.blocked()).unwrap_or_default();
+    if !blocked.is_empty() {
+        let check = Check::warning("commands", format!("on, and none runs; {kernel}"));
+        return blocked.into_iter().fold(check, Check::hint);
+    }
     let network = if bash.network == Some(true) { ", with the network" } else { "" };
     let message = format!("on{network}; {kernel}");
     match bash.sandbox {

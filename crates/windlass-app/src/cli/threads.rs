@@ -1,5 +1,7 @@
-//! `windlass threads`: the conversations of a store: listed, shown, exported, forked, deleted.
+//! `windlass threads`: the conversations of a store: listed, shown, exported, forked, deleted, and what they have at
+//! work.
 
+mod commands;
 mod fork;
 
 use std::io::BufRead;
@@ -62,6 +64,8 @@ enum Command {
     },
     /// Begin another with what was said and done until some place
     Fork(fork::ForkArgs),
+    /// The commands that it has at work in the background, in whichever process
+    Commands(commands::CommandsArgs),
     /// Delete it with all that it holds
     Delete {
         /// The thread, or the end of its id
@@ -92,6 +96,7 @@ pub async fn run(console: &Console, args: &ThreadsArgs) -> anyhow::Result<Exit> 
             let thread = place.find_thread(thread.as_deref()).await?;
             export(console, &place, &thread, *markdown, output.as_ref()).await?;
         }
+        Command::Commands(args) => commands::run(console, args).await?,
         Command::Fork(args) => return fork::run(console, args).await,
         Command::Delete { thread, yes, place } => {
             let place = open(console, place).await?;

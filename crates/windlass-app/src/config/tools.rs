@@ -181,7 +181,8 @@ impl BashFile {
 fn whole(key: &str, path: &Path, home: Option<&Path>) -> Result<PathBuf, String> {
     let below_home = path.strip_prefix("~").ok().zip(home);
     match below_home {
-        Some((rest, home)) => Ok(home.join(rest)),
+        // A home that is reached through a link is the system's doing: below it links open nothing.
+        Some((rest, home)) => Ok(home.canonicalize().unwrap_or_else(|_| home.to_owned()).join(rest)),
         None if path.is_absolute() => Ok(path.to_owned()),
         None => Err(format!(
             "`tools.bash.{key}` names `{}`; write a path that begins with `/` or `~/`",

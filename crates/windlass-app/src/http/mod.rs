@@ -10,6 +10,7 @@ mod auto_run;
 mod begin;
 mod body;
 pub mod caller;
+mod commands;
 mod compat;
 pub mod etag;
 pub mod failure;
@@ -162,6 +163,7 @@ fn keyed() -> OpenApiRouter<Shared> {
         .merge(threads::routes())
         .merge(journal::routes())
         .merge(restore::routes())
+        .merge(commands::routes())
         .merge(messages::routes())
         .merge(queue::routes())
         .merge(runs::routes())

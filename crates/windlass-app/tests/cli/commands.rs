@@ -71,6 +71,24 @@ fn a_store_that_commands_would_see_is_refused() {
     assert!(told.contains("which commands see; keep the store elsewhere"), "{told}");
 }
 
+/// A command of an earlier run may have put it there.
+#[test]
+fn a_path_that_goes_through_a_link_opens_nothing_and_doctor_says_so() {
+    let user = User::new();
+    let model = model("cat open/secret.txt");
+    let (open, secret) = (user.folder().join("open"), user.home().join("secret"));
+    std::fs::create_dir(&secret).unwrap();
+    std::fs::write(secret.join("secret.txt"), "SECRET").unwrap();
+    std::os::unix::fs::symlink(&secret, &open).unwrap();
+    configured(&user, &format!("enabled = true\nread = ['{}']", open.display()));
+    model.run(&user, &["run", "--yes", "look"]).exits(0);
+    let told = results(&user);
+    assert!(told.contains("goes through the symbolic link") && !told.contains("SECRET"), "{told}");
+    let doctor = user.run(&["doctor"]).out;
+    assert!(doctor.contains("commands       on, and none runs; this kernel holds them"), "{doctor}");
+    assert!(doctor.contains("in `read` of `[tools.bash]` goes through the symbolic link"), "{doctor}");
+}
+
 #[test]
 fn a_wrong_key_is_named_with_the_likely_one() {
     let user = User::new();

@@ -101,6 +101,8 @@ get    /threads                                 any
 get    /threads/{thread}                        any    ann's
 patch  /threads/{thread}                        member ann's {"title": "x"}
 delete /threads/{thread}                        member ann's
+get    /threads/{thread}/commands               any    ann's
+delete /threads/{thread}/commands/{command}     member ann's
 get    /threads/{thread}/events                 any    ann's
 get    /threads/{thread}/export                 any    ann's
 get    /threads/{thread}/files                  any    ann's
@@ -236,6 +238,7 @@ impl World {
             ("member", ann_id.to_owned()),
             ("interrupt", format!("{run}.none")),
             ("message", "msg_none".to_owned()),
+            ("command", "bash_none".to_owned()),
             ("session", "none".to_owned()),
             ("integration", "int_none".to_owned()),
             ("link", "none".to_owned()),

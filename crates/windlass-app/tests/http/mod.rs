@@ -6,6 +6,8 @@ pub mod auth;
 mod backup;
 pub mod browser;
 mod client;
+#[cfg(target_os = "linux")]
+mod commands;
 mod cuts;
 mod docs;
 mod exchange;

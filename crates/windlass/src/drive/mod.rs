@@ -5,6 +5,7 @@
 
 mod actor;
 mod append;
+mod background;
 mod call;
 mod change;
 mod contain;
@@ -41,6 +42,7 @@ use windlass_machine::{BlobRef, Input, InputId, Principal, Reject, Seq, ThreadId
 use crate::error::EngineError;
 use crate::limits::Budget;
 use crate::outbound::Outbound;
+use crate::port::background::Background;
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
@@ -77,6 +79,8 @@ pub(crate) struct Deps {
     pub models: Arc<dyn Models>,
     pub tools: Tools,
     pub own_tools: own::OwnTools,
+    /// What tools keep at work beside their calls.
+    pub background: Vec<Arc<dyn Background>>,
     /// How the tools of single runs get out.
     pub outbound: OnceLock<Outbound>,
     pub folders: Folders,

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, ThreadId};
 
 use super::actor::Actor;
+use super::background::Noted;
 use super::flight::InFlight;
 use super::spend::Spending;
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
@@ -326,7 +327,7 @@ impl Deps {
     pub(crate) async fn sweep(deps: std::sync::Weak<Self>, attend: bool) {
         let Some(mut wakes) = deps.upgrade().map(|deps| deps.bus.wakes()) else { return };
         let Some(mut swept_ms) = deps.upgrade().map(|deps| deps.clock.monotonic_ms()) else { return };
-        let mut pruned_ms = None;
+        let (mut pruned_ms, mut noted) = (None, Noted::default());
         loop {
             let Some(this) = deps.upgrade() else { return };
             let clock = this.clock.clone();
@@ -343,6 +344,9 @@ impl Deps {
             }
             let Some(this) = deps.upgrade() else { return };
             this.give_back_kept().await;
+            if let Err(error) = this.look_after_background(&mut noted).await {
+                tracing::warn!(%error, "commands in the background could not be looked after");
+            }
             if woken.is_none() {
                 this.prune_now_and_then(&mut pruned_ms).await;
             }

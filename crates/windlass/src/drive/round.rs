@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use windlass_machine::{
-    Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Refused, Reject, Seq,
-    Timestamp,
+    Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Refused, Reject,
+    RunStatus, Seq, Timestamp,
 };
 
 use super::actor::{Actor, Ended};
@@ -382,8 +382,12 @@ impl Actor {
                 round.let_go.into_iter().for_each(|call| call.tell(&self.deps));
                 for event in events.iter() {
                     trace::recorded(&mut self.span, &self.asked, &self.thread, event);
-                    if let (Fact::RunFinished { .. }, Some(run)) = (&event.fact, &event.run) {
+                    if let (Fact::RunFinished { status, .. }, Some(run)) = (&event.fact, &event.run) {
                         self.deps.own_tools.forget(run);
+                        if *status == RunStatus::Cancelled {
+                            let run = run.clone();
+                            self.deps.end_background_soon(move |command| command.run == run);
+                        }
                     }
                 }
                 let status = Some(row::status(self.machine.state()));

@@ -2,6 +2,7 @@
 //!
 //! A port has no default and knows no adapter.
 
+pub mod background;
 pub mod blob;
 pub mod budget;
 pub mod bus;

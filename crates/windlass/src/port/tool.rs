@@ -14,6 +14,7 @@ use windlass_machine::{
     ThreadId, Timestamp, ToolSpec,
 };
 
+use super::background::Background;
 use super::offload::OffloadedResults;
 
 /// Something that a model can ask for.
@@ -79,6 +80,11 @@ pub trait Tool: Send + Sync {
     /// Whether the tool itself says what is wrong with arguments that do not fit its schema: they get to it, then.
     fn checks_arguments(&self) -> bool {
         false
+    }
+
+    /// What it keeps at work beside its calls, where it does.
+    fn background(&self) -> Option<Arc<dyn Background>> {
+        None
     }
 
     /// Whether the tool reads results that the model has seen summaries of. What it answers is never summed up.

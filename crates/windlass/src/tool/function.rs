@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::future::{Future, ready};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_machine::{Annotations, Area, EffectClass, ToolSpec};
 
+use crate::port::background::Background;
 use crate::port::tool::{CallContext, Tool, ToolOutput};
 
 /// A tool made of a Rust function.
@@ -38,6 +40,7 @@ pub struct FunctionTool {
     function: Box<Function>,
     preview: Option<Box<Preview>>,
     keeps: Option<&'static str>,
+    background: Option<Arc<dyn Background>>,
     area: Area,
 }
 
@@ -68,7 +71,8 @@ impl FunctionTool {
             Err(problem) => ready(ToolOutput::error(format!("Invalid arguments: {problem}"))).boxed(),
         };
         let function = Box::new(function);
-        Self { spec, effect_class: None, function, preview: None, keeps: None, area: Area::Work }
+        let (preview, keeps, background) = (None, None, None);
+        Self { spec, effect_class: None, function, preview, keeps, background, area: Area::Work }
     }
 
     /// Sets the hints; without [`FunctionTool::effect_class`] the class follows from them.
@@ -98,6 +102,12 @@ impl FunctionTool {
         self
     }
 
+    /// Names what the tool keeps at work beside its calls.
+    pub fn background(mut self, background: Arc<dyn Background>) -> Self {
+        self.background = Some(background);
+        self
+    }
+
     /// Says what the tool is about.
     pub fn area(mut self, area: Area) -> Self {
         self.area = area;
@@ -123,6 +133,10 @@ impl Tool for FunctionTool {
 
     fn keeps(&self) -> Option<&str> {
         self.keeps
+    }
+
+    fn background(&self) -> Option<Arc<dyn Background>> {
+        self.background.clone()
     }
 
     fn area(&self) -> Area {

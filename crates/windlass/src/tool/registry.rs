@@ -13,6 +13,7 @@ use thiserror::Error;
 use windlass_machine::{Digest, EffectClass, EffectId, Mode, ToolName, ToolSpec, Trust, only_reads};
 
 use super::Reconcile;
+use crate::port::background::Background;
 use crate::port::tool::Tool;
 
 /// Why a tool cannot be registered. All are the caller's fault, and trying again does not help.
@@ -209,6 +210,11 @@ impl Registry {
     /// How the lost outcome of a tool's calls is looked up.
     pub(crate) fn reconcile(&self, name: &str) -> Option<&Reconcile> {
         self.adjustments.get(&ToolName::from(name))?.reconcile.as_ref()
+    }
+
+    /// What tools keep at work beside their calls.
+    pub(crate) fn background(&self) -> Vec<Arc<dyn Background>> {
+        self.all().filter_map(|registered| registered.tool.background()).collect()
     }
 
     /// The tool by which summed up results are read, where there is one.

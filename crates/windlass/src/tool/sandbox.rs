@@ -6,14 +6,18 @@
 
 mod files;
 mod filter;
+mod opening;
 mod support;
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use seccompiler::BpfProgram;
 
+pub(crate) use self::opening::Opened;
+use self::opening::{Opening, still_leads_to};
 pub use self::support::{Support, support};
 use crate::tool::WorkingFolder;
 
@@ -37,18 +41,30 @@ pub struct Sandbox {
     /// Whether they reach the network, other programs on this machine included. Sockets of this machine's programs that
     /// are files stay out of reach, where one could ask a program outside to do what the command may not.
     pub network: bool,
-    /// Files and folders that they may read and run, beside those of the system.
+    /// Files and folders that they may read and run, beside those of the system. A path that goes through a symbolic
+    /// link opens nothing, and refuses every command: whoever may write beside the link says where it leads.
     pub read: Vec<PathBuf>,
-    /// Files and folders that they may change, beside the working folder.
+    /// Files and folders that they may change, beside the working folder; without links, as those to read.
     pub write: Vec<PathBuf>,
     /// What no list may contain: the store, and what people have said.
     pub hidden: Vec<PathBuf>,
+}
+
+/// A sandbox with what its paths led to when this process started.
+pub(crate) struct Openings {
+    sandbox: Sandbox,
+    read: Vec<Opening>,
+    write: Vec<Opening>,
+    /// What no list may contain, where it lies and by the names that lead there.
+    hidden: Vec<PathBuf>,
 }
 
 /// A sandbox made ready: what a process takes upon itself before it becomes the command.
 pub(crate) struct Confinement {
     ruleset: Option<OwnedFd>,
     filters: Vec<BpfProgram>,
+    /// What the command may change.
+    pub(crate) places: Vec<Opened>,
 }
 
 impl Sandbox {
@@ -64,16 +80,37 @@ impl Sandbox {
         Ok(())
     }
 
+    /// Says of each path that goes through a link why no command runs because of it.
+    pub fn blocked(&self) -> Vec<String> {
+        let Openings { read, write, .. } = Openings::new(self.clone());
+        read.iter().chain(&write).filter_map(|opening| opening.now(&[]).err()).collect()
+    }
+
+    /// The folders of a search path whose programs a command can run.
+    pub(crate) fn search_path(&self, path: &str) -> String {
+        if self.isolation == Isolation::Off { path.to_owned() } else { files::search_path(self, path) }
+    }
+}
+
+impl Openings {
+    /// Looks at what its paths lead to now.
+    pub(crate) fn new(sandbox: Sandbox) -> Self {
+        let opened = |key, paths: &[PathBuf]| paths.iter().map(|path| Opening::new(key, path)).collect();
+        let (read, write) = (opened("read", &sandbox.read), opened("write", &sandbox.write));
+        // A link that leads to it says what it is as well.
+        let names = sandbox.hidden.iter().filter_map(|hidden| std::path::absolute(hidden).ok());
+        let hidden = sandbox.hidden.iter().map(|hidden| real(hidden)).chain(names).collect();
+        Self { sandbox, read, write, hidden }
+    }
+
     /// Refuses a folder whose commands could reach what is hidden.
-    pub(crate) fn keep_apart(&self, folder: &Path) -> Result<(), String> {
+    fn keep_apart(&self, folder: &Path) -> Result<(), String> {
         // Where nothing is held, what the system has is as open as all else.
-        let system = files::system().filter(|_| self.isolation != Isolation::Off);
-        let own = self.read.iter().chain(&self.write).map(PathBuf::as_path);
+        let system = files::system().filter(|_| self.sandbox.isolation != Isolation::Off);
+        let own = self.read.iter().chain(&self.write).map(Opening::path);
         for open in [folder].into_iter().chain(own).chain(system) {
             let open = open.canonicalize().unwrap_or_else(|_| open.to_owned());
-            let hidden =
-                self.hidden.iter().map(|hidden| real(hidden)).find(|hidden| hidden.starts_with(&open));
-            if let Some(hidden) = hidden {
+            if let Some(hidden) = self.hidden.iter().find(|hidden| hidden.starts_with(&open)) {
                 return Err(format!(
                     "`{}` lies in `{}`, which commands see; keep the store elsewhere with `--store`, or work in \
                      another folder",
@@ -85,27 +122,32 @@ impl Sandbox {
         Ok(())
     }
 
-    /// The folders of a search path whose programs a command can run.
-    pub(crate) fn search_path(&self, path: &str) -> String {
-        if self.isolation == Isolation::Off { path.to_owned() } else { files::search_path(self, path) }
-    }
-
     /// Makes it ready for a command that works in a folder and has a scratch folder of its own.
-    pub(crate) fn confine(&self, folder: &WorkingFolder, scratch: &Path) -> Result<Confinement, String> {
+    pub(crate) fn confine(&self, folder: &WorkingFolder, scratch: Opened) -> Result<Confinement, String> {
         self.keep_apart(folder.canonical())?;
-        if self.isolation == Isolation::Off {
-            return Ok(Confinement { ruleset: None, filters: Vec::new() });
+        if self.sandbox.isolation == Isolation::Off {
+            return Ok(Confinement { ruleset: None, filters: Vec::new(), places: Vec::new() });
         }
         let support = support();
-        self.check(support)?;
+        self.sandbox.check(support)?;
         let handle =
             folder.handle().map_err(|error| format!("the working folder cannot be opened: {error}"))?;
+        let handle = File::from(handle);
+        still_leads_to(folder.canonical(), &handle)?;
+        let around: Vec<&Path> =
+            self.write.iter().map(Opening::path).chain([folder.canonical(), &scratch.path]).collect();
+        let now = |openings: &[Opening]| -> Result<Vec<Opened>, String> {
+            openings.iter().filter_map(|opening| opening.now(&around).transpose()).collect()
+        };
+        let (read, mut places) = (now(&self.read)?, now(&self.write)?);
+        let path = folder.canonical().to_owned();
+        places.extend([Opened { path, handle }, scratch]);
         let ruleset = match support.landlock {
-            Some(_) => files::ruleset(self, &handle, scratch)?,
+            Some(_) => files::ruleset(self.sandbox.network, &places, &read)?,
             None => None,
         };
-        let filters = if support.seccomp { filter::filters(self.network)? } else { Vec::new() };
-        Ok(Confinement { ruleset, filters })
+        let filters = if support.seccomp { filter::filters(self.sandbox.network)? } else { Vec::new() };
+        Ok(Confinement { ruleset, filters, places })
     }
 }
 

@@ -9,6 +9,8 @@ use windlass::adapter::mcp::{McpServer, Stdio, Timeouts, Transport};
 
 use crate::mcp::{call, find, hub, hub_of, shown, stage};
 use crate::outbound::answers;
+#[cfg(target_os = "linux")]
+use crate::tools::bash::links;
 use crate::tools::{api, hostile};
 
 const TABLE: &str = include_str!("../../../../docs/security.md");
@@ -105,6 +107,16 @@ fn calls_of_file_tools() {
             .replace('\0', "\\0")
     }));
     assert_eq!(hostile::snapshot(&desk), before, "something was changed");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn commands_that_swap_paths() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(check("Paths of commands", 12, async |fed: String| {
+        // The tool makes a runtime of its own.
+        std::thread::scope(|scope| scope.spawn(|| links::after(&fed)).join().unwrap())
+    }));
 }
 
 #[tokio::test]

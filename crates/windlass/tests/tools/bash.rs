@@ -18,7 +18,9 @@ use windlass::tool::{Registry, WorkingFolder};
 use super::{context, run, show};
 
 mod background;
+mod ends;
 mod held;
+pub mod links;
 mod scratch;
 
 /// A folder to work in, one beside it that commands should not see, and the tools.

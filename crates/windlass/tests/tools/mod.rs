@@ -2,7 +2,7 @@
 
 pub mod api;
 #[cfg(target_os = "linux")]
-mod bash;
+pub mod bash;
 mod edit;
 mod fetch_data;
 mod function;

@@ -2,7 +2,7 @@
 //!
 //! A command is a process of its own with a clean environment, held by the sandbox, and ends with all that it has
 //! started. In the background it goes on beside the run, and ends with this process: a list of what runs does not
-//! outlive what it lists.
+//! outlive what it lists. Which of those nobody wants any more is the driver's to say.
 
 mod background;
 
@@ -14,15 +14,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_machine::{Annotations, Area, EffectClass};
+use windlass_machine::{Annotations, Area, EffectClass, ThreadId};
 
-use self::background::Background;
+use self::background::Jobs;
 use super::read_only;
+use crate::port::background::{Background, BackgroundCommand};
 use crate::port::clock::Clock;
 use crate::port::tool::{CallContext, Tool, ToolOutput};
-use crate::tool::sandbox::{Sandbox, support};
+use crate::tool::sandbox::{Openings, Sandbox, support};
 use crate::tool::shell::{Ended, Job, Launch, Leash, Limits, Order, Places, Scratch, Stop, sweep};
 use crate::tool::{FunctionTool, WorkingFolder};
 
@@ -68,8 +70,9 @@ impl Default for BashSettings {
 pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Tool>>, String> {
     settings.sandbox.check(support())?;
     sweep();
-    let shared = Arc::new(Shell { settings, clock, background: Background::default() });
-    let (runs, reads, kills) = (shared.clone(), shared.clone(), shared);
+    let openings = Arc::new(Openings::new(settings.sandbox.clone()));
+    let shared = Arc::new(Shell { settings, openings, clock, jobs: Jobs::default() });
+    let (runs, reads, kills) = (shared.clone(), shared.clone(), shared.clone());
     let bash = FunctionTool::new("Bash", BASH, move |context: CallContext, arguments: BashArguments| {
         let shell = runs.clone();
         async move { shell.run(context, arguments).await.unwrap_or_else(ToolOutput::error) }
@@ -79,14 +82,14 @@ pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<A
         FunctionTool::new("BashOutput", OUTPUT, move |context: CallContext, asked: OutputArguments| {
             let shell = reads.clone();
             async move {
-                let told = shell.background.told(&context.thread, &asked.id, asked.from);
+                let told = shell.jobs.told(&context.thread, &asked.id, asked.from);
                 told.unwrap_or_else(ToolOutput::error)
             }
         });
     let kill = FunctionTool::new("KillBash", KILL, move |context: CallContext, asked: KillArguments| {
         let shell = kills.clone();
         async move {
-            let ended = shell.background.end(&context.thread, &asked.id).await;
+            let ended = shell.jobs.end(&context.thread, &asked.id).await;
             ended.unwrap_or_else(ToolOutput::error)
         }
     });
@@ -94,7 +97,12 @@ pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<A
         Annotations { destructive_hint: true, open_world_hint: network, ..Annotations::default() };
     let own = Annotations { idempotent_hint: true, ..read_only() };
     Ok(vec![
-        Arc::new(bash.annotations(destructive).effect_class(EffectClass::Once).area(Area::Machine)),
+        Arc::new(
+            bash.background(shared)
+                .annotations(destructive)
+                .effect_class(EffectClass::Once)
+                .area(Area::Machine),
+        ),
         Arc::new(output.annotations(read_only()).effect_class(EffectClass::Pure).area(Area::Machine)),
         // It ends what the agent has begun, and nothing else: nobody has to be asked.
         Arc::new(kill.annotations(own).effect_class(EffectClass::Idempotent).area(Area::Machine)),
@@ -163,8 +171,21 @@ const TOLD_BYTES: usize = 4 * 1024;
 /// What the tools share.
 struct Shell {
     settings: BashSettings,
+    openings: Arc<Openings>,
     clock: Arc<dyn Clock>,
-    background: Background,
+    jobs: Jobs,
+}
+
+#[async_trait]
+impl Background for Shell {
+    fn at_work(&self) -> Vec<BackgroundCommand> {
+        self.jobs.at_work()
+    }
+
+    async fn end(&self, thread: &ThreadId, id: &str) {
+        // One that is not there any more has ended, and was forgotten since.
+        let _ = self.jobs.end(thread, id).await;
+    }
 }
 
 impl Shell {
@@ -179,15 +200,16 @@ impl Shell {
             timeout_s.map_or(at_most, |seconds| (u64::from(seconds) * 1_000).max(1_000).min(at_most));
         // Before it starts: what is refused has not begun.
         let room = match run_in_background {
-            true => Some(self.background.room(&context.thread)?),
+            true => Some(self.jobs.room(&context.thread)?),
             false => None,
         };
-        let settings = self.settings.clone();
-        let order = move |says| order(&settings, &folder, &command, says);
+        let (settings, openings) = (self.settings.clone(), self.openings.clone());
+        let typed = command.clone();
+        let order = move |says| order(&settings, &openings, &folder, &typed, says);
         let leash: Leash = Job::start(order, self.clock.clone()).await?;
         if let Some(room) = room {
             let job = leash.let_go();
-            let id = room.keep(job.clone());
+            let id = room.keep(job.clone(), &context, &command);
             let clock = self.clock.clone();
             tokio::spawn(async move {
                 tokio::select! {
@@ -242,6 +264,7 @@ impl Shell {
 /// A command made ready to start. Looks at the disk.
 fn order(
     settings: &BashSettings,
+    openings: &Openings,
     folder: &WorkingFolder,
     command: &str,
     output: OwnedFd,
@@ -252,7 +275,8 @@ fn order(
     };
     let text = |text: &str| CString::new(text).map_err(|_| "the command contains a NUL character".to_owned());
     let scratch = Scratch::create().map_err(failed("a scratch folder cannot be made"))?;
-    let confinement = settings.sandbox.confine(folder, scratch.path())?;
+    let own = scratch.opened().map_err(failed("the scratch folder cannot be opened"))?;
+    let mut confinement = openings.confine(folder, own)?;
     // The shell stays the first of its processes, which the kernel spares signals that it does not await: it waits for
     // the others and goes when it is asked to.
     let script = r#"trap 'exit 143' TERM; eval "$1"; exit $?"#;
@@ -264,10 +288,9 @@ fn order(
         variables.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect();
     let handle = folder.handle().map_err(failed("the working folder cannot be opened"))?;
     let path = folder.canonical();
-    let writes = settings.sandbox.write.iter().map(PathBuf::as_path);
     let has_mounts = confinement.holds() && support().mounts;
-    let places =
-        has_mounts.then(|| Places::of([path, scratch.path()].into_iter().chain(writes))).transpose()?;
+    let places = std::mem::take(&mut confinement.places);
+    let places = has_mounts.then(|| Places::of(places)).transpose()?;
     let launch = Launch {
         program: text(&shell)?,
         arguments: arguments?,

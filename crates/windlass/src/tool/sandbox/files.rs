@@ -4,15 +4,17 @@
 //! Metadata is not hidden: whether a file exists, and how large it is, the kernel tells whom it told before. Nor is it
 //! kept from being changed: that is the matter of the mounts (`shell/mounts.rs`).
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
+    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope,
 };
 
 use super::Sandbox;
+use super::opening::{Opened, find};
 
 /// The newest version of Landlock that the library knows; an older kernel leaves out what it does not have.
 const NEWEST: ABI = ABI::V7;
@@ -79,12 +81,9 @@ fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 
-/// Makes the list of what a command sees; `None` where the kernel turns out to have none.
-pub(super) fn ruleset(
-    sandbox: &Sandbox,
-    folder: &OwnedFd,
-    scratch: &Path,
-) -> Result<Option<OwnedFd>, String> {
+/// Makes the list of what a command sees: places to change, and others to read; `None` where the kernel turns out to
+/// have none.
+pub(super) fn ruleset(network: bool, places: &[Opened], read: &[Opened]) -> Result<Option<OwnedFd>, String> {
     let failed = |error: RulesetError| format!("the kernel does not take the list of files: {error}");
     // A device that a command made would be the machine's own.
     let own = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
@@ -92,38 +91,45 @@ pub(super) fn ruleset(
     let mut created = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))
         .and_then(|ruleset| ruleset.scope(Scope::from_all(NEWEST)))
-        .and_then(|ruleset| match sandbox.network {
+        .and_then(|ruleset| match network {
             // What the filter of calls leaves to inherited sockets, this takes.
             false => ruleset.handle_access(AccessNet::from_all(NEWEST)),
             true => Ok(ruleset),
         })
         .and_then(Ruleset::create)
         .map_err(failed)?;
-    let same = folder.try_clone().map_err(|error| format!("the working folder cannot be opened: {error}"))?;
-    created = created.add_rule(PathBeneath::new(same, own)).map_err(failed)?;
-    created = below(created, scratch, own)?;
-    for path in SYSTEM {
-        created = below(created, Path::new(path), looks)?;
+    let devices = AccessFs::ReadFile | AccessFs::WriteFile;
+    let system = SYSTEM.iter().map(|path| (path, looks)).chain(DEVICES.iter().map(|path| (path, devices)));
+    // The system's own links are followed, and none that a command may have put there.
+    let is_the_systems = |link: &Path| !places.iter().any(|place| link.starts_with(&place.path));
+    for (path, access) in system {
+        let path = Path::new(path);
+        if let Ok(found) = find(path, is_the_systems) {
+            created = below(created, path, &found, access)?;
+        }
     }
-    for path in DEVICES {
-        created = below(created, Path::new(path), AccessFs::ReadFile | AccessFs::WriteFile)?;
+    for Opened { path, handle } in read {
+        created = below(created, path, handle, looks)?;
     }
-    for path in &sandbox.read {
-        created = below(created, path, looks)?;
-    }
-    for path in &sandbox.write {
-        created = below(created, path, own)?;
+    for Opened { path, handle } in places {
+        created = below(created, path, handle, own)?;
     }
     Ok(created.into())
 }
 
-/// Adds what may be done below a path; one that does not exist adds nothing.
-fn below(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
-    let Ok(handle) = PathFd::new(path) else { return Ok(ruleset) };
+/// Adds what may be done below a path that was opened.
+fn below(
+    ruleset: RulesetCreated,
+    path: &Path,
+    handle: &File,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, String> {
+    let failed =
+        |error: &dyn std::fmt::Display| format!("`{}` cannot be opened to commands: {error}", path.display());
+    let is_dir = handle.metadata().map_err(|error| failed(&error))?.is_dir();
     // Of a file only what can be done to a file.
-    let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
-    let failed = |error: RulesetError| format!("`{}` cannot be opened to commands: {error}", path.display());
-    ruleset.add_rule(PathBeneath::new(handle, access)).map_err(failed)
+    let access = if is_dir { access } else { access & AccessFs::from_file(NEWEST) };
+    ruleset.add_rule(PathBeneath::new(handle, access)).map_err(|error| failed(&error))
 }
 
 /// The folders of a search path whose programs a command can run.

@@ -5,11 +5,14 @@
 //! only keeps them all. Which files are read or changed stays the sandbox's matter.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr;
+
+use crate::tool::sandbox::Opened;
 
 /// Places that a command may change at most, those that lie in others not counted: a configuration names a handful.
 const PLACES_MAX: usize = 64;
@@ -21,23 +24,24 @@ struct Place {
     path: CString,
     /// Device and number of what is meant: a path may lead elsewhere by the time that it is mounted.
     is: (u64, u64),
+    /// As long as it is open, its number is nobody else's.
+    _handle: File,
 }
 
 impl Places {
-    /// Those of these paths that exist.
-    pub(in crate::tool) fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, String> {
-        let mut real: Vec<PathBuf> = paths.into_iter().filter_map(|path| path.canonicalize().ok()).collect();
-        real.sort();
+    /// These, which were opened without following a link.
+    pub(in crate::tool) fn of(mut opened: Vec<Opened>) -> Result<Self, String> {
+        opened.sort_by(|one, other| one.path.cmp(&other.path));
         let mut places: Vec<(PathBuf, Place)> = Vec::new();
-        for path in real {
+        for Opened { path, handle } in opened {
             // What lies in another one is opened with it.
             if places.iter().any(|(above, _)| path.starts_with(above)) {
                 continue;
             }
             let failed = |error| format!("`{}` cannot be opened to commands: {error}", path.display());
-            let found = path.metadata().map_err(failed)?;
+            let found = handle.metadata().map_err(failed)?;
             let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| failed(error.into()))?;
-            places.push((path, Place { path: name, is: (found.dev(), found.ino()) }));
+            places.push((path, Place { path: name, is: (found.dev(), found.ino()), _handle: handle }));
         }
         if places.len() > PLACES_MAX {
             return Err(format!(

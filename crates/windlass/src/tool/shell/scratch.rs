@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::tool::sandbox::Opened;
+
 const BEGIN: &str = "windlass-command-";
 
 /// Names tried before giving up: only somebody who sweeps in the same moment is in the way.
@@ -22,8 +24,8 @@ const DEPTH_MAX: usize = 128;
 /// A scratch folder.
 pub(in crate::tool) struct Scratch {
     folder: TempDir,
-    /// Held as long as the folder is needed.
-    _lock: File,
+    /// The folder itself; held as long as it is needed.
+    lock: File,
 }
 
 impl Scratch {
@@ -32,7 +34,7 @@ impl Scratch {
         for _ in 0..MAX_NAMES {
             let folder = tempfile::Builder::new().prefix(BEGIN).tempdir()?;
             // Whoever sweeps may take it for a leftover until the lock is held.
-            let lock = match File::open(folder.path()) {
+            let lock = match opened_itself(folder.path()) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,
             };
@@ -43,7 +45,7 @@ impl Scratch {
                 Err(TryLockError::Error(_)) => true,
             };
             if is_locked && fs::symlink_metadata(folder.path()).is_ok() {
-                return Ok(Self { folder, _lock: lock });
+                return Ok(Self { folder, lock });
             }
         }
         Err(io::Error::from(io::ErrorKind::AlreadyExists))
@@ -51,6 +53,11 @@ impl Scratch {
 
     pub(in crate::tool) fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// It, as it was made: whatever stands in its place by now is not meant.
+    pub(in crate::tool) fn opened(&self) -> io::Result<Opened> {
+        Ok(Opened { path: self.path().canonicalize()?, handle: self.lock.try_clone()? })
     }
 }
 
@@ -79,13 +86,11 @@ fn delete_if_left(folder: &Path) -> io::Result<()> {
     if !found.is_dir() || found.uid() != unsafe { libc::geteuid() } {
         return Ok(());
     }
-    let open =
-        || OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(folder);
-    let lock = match open() {
+    let lock = match opened_itself(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             // Its command has shut it.
             let _ = opened(folder);
-            open()?
+            opened_itself(folder)?
         }
         opened => opened?,
     };
@@ -93,6 +98,11 @@ fn delete_if_left(folder: &Path) -> io::Result<()> {
         delete(folder);
     }
     Ok(())
+}
+
+/// Opens a folder, and nothing that a link in its place leads to.
+fn opened_itself(folder: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(folder)
 }
 
 /// Deletes a folder, also what its command has shut in it.
@@ -120,4 +130,28 @@ fn opened(folder: &Path) -> io::Result<(File, PathBuf)> {
     let path = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
     Ok((handle, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Where commands may change the folder that scratch folders lie in, one of them can take another one's place.
+    #[test]
+    fn what_stands_in_the_place_of_a_scratch_folder_is_not_opened() {
+        let root = tempfile::tempdir().unwrap();
+        let (secret, gone) = (root.path().join("secret"), root.path().join("gone"));
+        fs::create_dir(&secret).unwrap();
+        fs::write(secret.join("file"), "x").unwrap();
+        let scratch = Scratch::create().unwrap();
+        fs::rename(scratch.path(), &gone).unwrap();
+        symlink(&secret, scratch.path()).unwrap();
+        assert!(opened_itself(scratch.path()).is_err());
+        let opened = scratch.opened().unwrap().handle.metadata().unwrap();
+        assert_eq!(opened.ino(), gone.metadata().unwrap().ino());
+        drop(scratch);
+        assert!(secret.join("file").exists());
+    }
 }

@@ -4,10 +4,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_machine::ThreadId;
+use windlass_machine::{RunId, ThreadId, Timestamp};
 
 use super::SHOWN_BYTES;
-use crate::port::tool::ToolOutput;
+use crate::port::background::BackgroundCommand;
+use crate::port::tool::{CallContext, ToolOutput};
 use crate::tool::shell::{Ended, Job, Stop};
 
 /// Commands of one conversation that run at a time.
@@ -19,9 +20,12 @@ const ENDED_MAX: usize = 8;
 /// Commands of all conversations that are remembered: 40 MiB of what they have said, at most.
 const ALL_ENDED_MAX: usize = 64;
 
+/// Characters of a command that people are shown.
+const NAMED_CHARS: usize = 500;
+
 /// The commands of this process.
 #[derive(Default)]
-pub(super) struct Background(Mutex<Commands>);
+pub(super) struct Jobs(Mutex<Commands>);
 
 #[derive(Default)]
 struct Commands {
@@ -34,7 +38,10 @@ struct Commands {
 
 struct Kept {
     thread: ThreadId,
+    run: RunId,
     id: String,
+    command: String,
+    begun_at: Timestamp,
     job: Arc<Job>,
 }
 
@@ -59,17 +66,24 @@ impl Commands {
 
 /// Room for one command, until it is kept there or given back.
 pub(super) struct Room<'a> {
-    background: &'a Background,
+    jobs: &'a Jobs,
     thread: ThreadId,
 }
 
 impl Room<'_> {
-    /// Keeps a command there; returns its name.
-    pub(super) fn keep(self, job: Arc<Job>) -> String {
-        let mut all = self.background.all();
+    /// Keeps a command there that a call has begun; returns its name.
+    pub(super) fn keep(self, job: Arc<Job>, context: &CallContext, command: &str) -> String {
+        let mut all = self.jobs.all();
         all.begun += 1;
         let id = format!("bash_{}", all.begun);
-        all.kept.push(Kept { thread: self.thread.clone(), id: id.clone(), job });
+        all.kept.push(Kept {
+            thread: self.thread.clone(),
+            run: context.run.clone(),
+            id: id.clone(),
+            command: command.chars().take(NAMED_CHARS).collect(),
+            begun_at: context.now,
+            job,
+        });
         all.forget(ENDED_MAX, |thread| *thread == self.thread);
         all.forget(ALL_ENDED_MAX, |_| true);
         id
@@ -78,14 +92,14 @@ impl Room<'_> {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        let mut all = self.background.all();
+        let mut all = self.jobs.all();
         if let Some(at) = all.beginning.iter().position(|thread| *thread == self.thread) {
             all.beginning.swap_remove(at);
         }
     }
 }
 
-impl Background {
+impl Jobs {
     fn all(&self) -> MutexGuard<'_, Commands> {
         // Nothing panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -102,7 +116,21 @@ impl Background {
             return Err(format!("{what}; try again when some have ended"));
         }
         all.beginning.push(thread.clone());
-        Ok(Room { background: self, thread: thread.clone() })
+        Ok(Room { jobs: self, thread: thread.clone() })
+    }
+
+    /// Those that run.
+    pub(super) fn at_work(&self) -> Vec<BackgroundCommand> {
+        let all = self.all();
+        let runs = all.kept.iter().filter(|kept| kept.job.has_ended().is_none());
+        let shown = runs.map(|kept| BackgroundCommand {
+            thread: kept.thread.clone(),
+            run: kept.run.clone(),
+            id: kept.id.clone(),
+            command: kept.command.clone(),
+            begun_at: kept.begun_at,
+        });
+        shown.collect()
     }
 
     fn find(&self, thread: &ThreadId, id: &str) -> Result<Arc<Job>, String> {
@@ -147,7 +175,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for Jobs {
     fn drop(&mut self) {
         self.all().kept.iter().for_each(|kept| kept.job.kill());
     }

@@ -1,0 +1,242 @@
+//! The files and folders that the configuration opens to commands: found without following a link, and held from the
+//! start of this process on.
+//!
+//! A command may put a link in the place of whatever lies in a folder that it may change. Where a configured path went
+//! through it, the next command would be let into what the link leads to.
+
+use std::collections::VecDeque;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// One path of the configuration.
+#[derive(Debug)]
+pub(super) struct Opening {
+    /// The list that it stands in.
+    key: &'static str,
+    path: PathBuf,
+    /// What was there at the start; held open, so that its number is nobody else's.
+    first: Option<File>,
+}
+
+/// What is there now, with its path, which has no links.
+pub(crate) struct Opened {
+    pub path: PathBuf,
+    pub handle: File,
+}
+
+/// Why nothing is opened.
+#[derive(Debug)]
+pub(super) enum Blocked {
+    /// Nothing is there, or nobody is let there.
+    Missing,
+    /// A link is on the way.
+    Link { at: PathBuf, to: PathBuf },
+    /// The system refused.
+    Failed(io::Error),
+}
+
+impl Opening {
+    /// Looks at what is there now, at the start.
+    pub(super) fn new(key: &'static str, path: &Path) -> Self {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let first = find(&path, |_| false).ok();
+        Self { key, path, first }
+    }
+
+    /// The path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is there now; `None` where nothing is. Refuses a link on the way, whoever put it there and whenever, and what
+    /// has come since the start into one of `places`, which commands may change.
+    pub(super) fn now(&self, places: &[&Path]) -> Result<Option<Opened>, String> {
+        let Self { key, path, first } = self;
+        let named = || format!("`{}` in `{key}` of `[tools.bash]`", path.display());
+        let handle = match find(path, |_| false) {
+            Ok(handle) => handle,
+            Err(Blocked::Missing) => return Ok(None),
+            Err(Blocked::Link { at, to }) => {
+                return Err(format!(
+                    "{} goes through the symbolic link `{}`, which leads to `{}` and which a command may have put \
+                     there; take the link away, or name in `{key}` the place that is meant, without links",
+                    named(),
+                    at.display(),
+                    to.display()
+                ));
+            }
+            Err(Blocked::Failed(error)) => return Err(format!("{} cannot be opened: {error}", named())),
+        };
+        let is_other = match first {
+            Some(first) => !is_same(first, &handle).map_err(|error| error.to_string())?,
+            None => false,
+        };
+        let around = places.iter().find(|place| path.starts_with(place) && path != *place);
+        match around.filter(|_| is_other) {
+            Some(around) => Err(format!(
+                "{} is not what it was when Windlass started, and it lies in `{}`, which commands may change; look at \
+                 what is there, then start Windlass again, or take it out of `{key}`",
+                named(),
+                around.display()
+            )),
+            None => Ok(Some(Opened { path: path.clone(), handle })),
+        }
+    }
+}
+
+/// Refuses a path that leads to anything but what was opened before.
+pub(super) fn still_leads_to(path: &Path, meant: &File) -> Result<(), String> {
+    let is_there = match find(path, |_| false) {
+        Ok(found) => is_same(meant, &found).map_err(|error| error.to_string())?,
+        Err(_) => false,
+    };
+    if is_there {
+        return Ok(());
+    }
+    Err(format!(
+        "the working folder `{}` is not the one any more that was opened: it was moved, or a link or another folder \
+         stands in its place; put it back, or start Windlass again in the folder that is meant",
+        path.display()
+    ))
+}
+
+fn is_same(one: &File, other: &File) -> io::Result<bool> {
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+/// Linux follows as many (`path_resolution(7)`).
+const LINKS_MAX: usize = 40;
+
+/// Opens what an absolute path names, part by part, through those links alone that `follows` lets it go through; it is
+/// given the path of each, which has no links before its last part.
+pub(super) fn find(path: &Path, follows: impl Fn(&Path) -> bool) -> Result<File, Blocked> {
+    let root = open_at(libc::AT_FDCWD, OsStr::new("/"))?;
+    let mut way = vec![(PathBuf::from("/"), root)];
+    let mut pending: VecDeque<OsString> = path.iter().map(OsStr::to_owned).collect();
+    let mut links = 0;
+    while let Some(name) = pending.pop_front() {
+        if name == "/" {
+            way.truncate(1);
+        } else if name == ".." {
+            way.truncate(way.len().saturating_sub(1).max(1));
+        } else if name != "."
+            && let Some((above, parent)) = way.last()
+        {
+            let (at, found) = (above.join(&name), open_at(parent.as_raw_fd(), &name)?);
+            if !found.metadata().map_err(Blocked::Failed)?.is_symlink() {
+                way.push((at, found));
+                continue;
+            }
+            let to = target(&found)?;
+            links += 1;
+            if links > LINKS_MAX || !follows(&at) {
+                return Err(Blocked::Link { at, to });
+            }
+            to.iter().rev().for_each(|part| pending.push_front(part.to_owned()));
+        }
+    }
+    way.pop().map(|(_, found)| found).ok_or(Blocked::Missing)
+}
+
+/// Opens a part of a path, be it a link itself, for nothing but to know it.
+fn open_at(parent: RawFd, name: &OsStr) -> Result<File, Blocked> {
+    let name = CString::new(name.as_bytes()).map_err(|error| Blocked::Failed(error.into()))?;
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the name ends with null, and the parent is open.
+    let opened = unsafe { libc::openat(parent, name.as_ptr(), flags) };
+    if opened >= 0 {
+        // SAFETY: it was opened just now, and nobody else has it.
+        return Ok(unsafe { File::from_raw_fd(opened) });
+    }
+    let error = io::Error::last_os_error();
+    Err(match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
+            Blocked::Missing
+        }
+        _ => Blocked::Failed(error), // tidy: kinds of the standard library
+    })
+}
+
+/// What a link says.
+fn target(link: &File) -> Result<PathBuf, Blocked> {
+    let mut text = vec![0_u8; libc::PATH_MAX as usize];
+    // SAFETY: the name ends with null; the kernel writes at most as many bytes as there are.
+    let read =
+        unsafe { libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), text.as_mut_ptr().cast(), text.len()) };
+    let size = usize::try_from(read).map_err(|_| Blocked::Failed(io::Error::last_os_error()))?;
+    text.truncate(size);
+    Ok(OsString::from_vec(text).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A folder with a file in it, and links that lead there from another folder.
+    fn linked() -> (tempfile::TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        let top = root.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("real/deep")).unwrap();
+        fs::create_dir(top.join("links")).unwrap();
+        fs::write(top.join("real/deep/file"), "x").unwrap();
+        symlink(top.join("real"), top.join("links/whole")).unwrap();
+        symlink("../real/./deep/../deep", top.join("links/relative")).unwrap();
+        symlink("whole/deep/file", top.join("links/twice")).unwrap();
+        symlink("round", top.join("links/round")).unwrap();
+        (root, top)
+    }
+
+    fn same(one: &Path, follows: impl Fn(&Path) -> bool, other: &Path) -> bool {
+        find(one, follows).is_ok_and(|found| is_same(&found, &File::open(other).unwrap()).unwrap())
+    }
+
+    #[test]
+    fn a_path_is_found_through_the_links_that_may_be_followed_and_no_others() {
+        let (_root, top) = linked();
+        let file = top.join("real/deep/file");
+        for name in ["links/whole/deep/file", "links/relative/file", "links/twice", "real/../real/deep/file"]
+        {
+            assert!(same(&top.join(name), |_| true, &file), "{name}");
+        }
+        assert!(same(&file, |_| false, &file));
+        for name in ["links/whole/deep/file", "links/relative/file", "links/twice", "links/round"] {
+            let found = find(&top.join(name), |_| false);
+            assert!(matches!(&found, Err(Blocked::Link { .. })), "{name}: {found:?}");
+        }
+        // Each link is asked about where it lies, the second one as well.
+        let second = find(&top.join("links/twice"), |at| at.ends_with("links/twice")).unwrap_err();
+        let Blocked::Link { at, to } = second else { panic!("{second:?}") };
+        assert_eq!((at, to), (top.join("links/whole"), top.join("real")));
+        assert!(matches!(find(&top.join("links/round"), |_| true), Err(Blocked::Link { .. })));
+        for name in ["nothing", "real/deep/file/below", "links/whole/nothing"] {
+            assert!(matches!(find(&top.join(name), |_| true), Err(Blocked::Missing)), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_the_place_of_a_folder_by_now_is_told_from_it() {
+        let (_root, top) = linked();
+        let (real, moved) = (top.join("real"), top.join("moved"));
+        let meant = find(&real, |_| false).unwrap();
+        assert_eq!(still_leads_to(&real, &meant), Ok(()));
+        fs::rename(&real, &moved).unwrap();
+        assert!(still_leads_to(&real, &meant).is_err());
+        fs::create_dir(&real).unwrap();
+        assert!(still_leads_to(&real, &meant).is_err());
+        fs::remove_dir(&real).unwrap();
+        symlink(&moved, &real).unwrap();
+        assert!(still_leads_to(&real, &meant).is_err());
+        fs::remove_file(&real).unwrap();
+        fs::rename(&moved, &real).unwrap();
+        assert_eq!(still_leads_to(&real, &meant), Ok(()));
+    }
+}
