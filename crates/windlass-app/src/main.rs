@@ -5,6 +5,7 @@ mod cli;
 mod config;
 mod connected;
 mod console;
+mod crash;
 mod editor;
 mod home;
 mod http;
@@ -37,6 +38,7 @@ use crate::trouble::Exit;
 const WIND_DOWN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    crash::speak_carefully();
     let cli = Cli::parse();
     let console = Console::new(cli.color);
     telemetry::start(&console);

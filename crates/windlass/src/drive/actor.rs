@@ -11,7 +11,6 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use windlass_machine::{Command, Input, InputId, Machine, Principal, Seq, ThreadId, Timestamp, View};
 
-use super::contain::panic_text;
 use super::flight::InFlight;
 use super::policy::PolicyNow;
 use super::round::Rejudged;
@@ -20,6 +19,7 @@ use super::{Deps, Letter, MAILBOX, Mail, row, trace};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
 use crate::port::journal::{Epoch, StoreError, StoredSnapshot, ThreadStatus};
+use crate::tool::panic_text;
 
 /// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
 /// recorded"; the floor keeps short runs from paying for it.)

@@ -17,7 +17,7 @@ use windlass_machine::{
 
 use super::Letter;
 use super::change::Changes;
-use super::contain::{Patience, attend, panic_text};
+use super::contain::{Patience, attend};
 use super::execute::{Place, followed};
 use super::fill::NewBlobs;
 use super::offload::{self, Answered, offload};
@@ -26,6 +26,7 @@ use crate::port::journal::StoreError;
 use crate::port::tool::{
     Ask, CallContext, Later, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolResumed,
 };
+use crate::tool::panic_text;
 use crate::tool::{Registry, WorkingFolder, key_of};
 
 /// Text of a preview at most: what a person can look through.

@@ -3,7 +3,6 @@
 //! It runs in a task of its own and is waited for from outside, so that neither the run nor its time-outs ever depend
 //! on it. What its end means, others decide.
 
-use std::any::Any;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +13,7 @@ use tokio::task::{JoinError, JoinSet, block_in_place};
 use tokio_util::sync::CancellationToken;
 
 use crate::port::clock::Clock;
+use crate::tool::panic_text;
 
 /// How long a stopped tool may take to end by itself. (design: "cancel")
 const GRACE_MS: u64 = 5_000;
@@ -83,13 +83,6 @@ async fn contained<T>(ended: Option<Result<T, JoinError>>) -> Result<T, String> 
         // finds the call started, and judges it.
         Some(Err(_)) | None => std::future::pending().await,
     }
-}
-
-/// What a panic said.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "it did not say why".to_owned())
 }
 
 /// Tools that are being polled in this process. Any of them may block its thread.

@@ -13,7 +13,6 @@ use windlass_machine::{
     ModelRequest, RunId, Seq, ThreadId, ToolSpec, View,
 };
 
-use super::contain::panic_text;
 use super::fill::NewBlobs;
 use super::folder::ThreadFolder;
 use super::offload::Choice;
@@ -23,6 +22,7 @@ use super::{Deps, Letter, trace};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
+use crate::tool::panic_text;
 
 /// Text of one reply at most; a provider that sends more is not telling the truth.
 const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;

@@ -13,6 +13,7 @@ use crate::port::tool::{
     Ask, CallContext, Conduct, OutputPart, ProgressSender, Tool, ToolOutput, ToolSource,
 };
 use crate::secret::{Mask, Secret};
+use crate::tool::crashing_masked;
 
 /// Where hidden arguments come from.
 #[async_trait]
@@ -196,14 +197,16 @@ impl Tool for HiddenTool {
 
     async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {
         let (arguments, mask) = self.filled(&context.workspace, arguments).await?;
-        let told = self.inner.preview(masked_progress(context, &mask), arguments).await;
+        let told = self.inner.preview(masked_progress(context, &mask), arguments);
+        let told = crashing_masked(told, || mask.clone()).await;
         told.map(|text| mask.text(&text)).map_err(|text| mask.text(&text))
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
         match self.filled(&context.workspace, arguments).await {
             Ok((arguments, mask)) => {
-                let output = self.inner.call(masked_progress(context, &mask), arguments).await;
+                let called = self.inner.call(masked_progress(context, &mask), arguments);
+                let output = crashing_masked(called, || mask.clone()).await;
                 masked(output, &mask)
             }
             Err(why) => ToolOutput::error(why),

@@ -8,6 +8,7 @@ pub mod builtin;
 
 mod charset;
 mod confined;
+mod crash;
 mod folder;
 mod function;
 mod hidden;
@@ -21,6 +22,7 @@ mod shell;
 pub(crate) mod toolset;
 pub mod web;
 
+pub(crate) use crash::{crashing_masked, panic_text};
 pub(crate) use folder::Now;
 pub use folder::{
     ChangeRecorder, Changing, Entry, EntryKind, FileFound, FolderError, FolderPath, ProtectedPaths,
