@@ -1,6 +1,6 @@
 //! Tool servers as people manage them: how they are, signing in, adding, and what a restart keeps.
 
-mod far;
+pub mod far;
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;

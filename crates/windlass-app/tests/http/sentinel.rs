@@ -1,7 +1,10 @@
 //! Secrets of every kind, planted and echoed in every form: they get to where they are for, and are found nowhere else.
 //!
 //! What is searched: prompts, the journal, blobs and everything else in the store, streams, logs at their loudest,
-//! outcomes, and what a terminal shows.
+//! outcomes, what a terminal shows, and traces (`traces.rs`). What a crash says is `crash.rs`'s test in the program, and
+//! what a program gives for single requests the library's (`tests/mcp/secrets.rs`).
+
+mod echo;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -11,13 +14,20 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::StatusCode;
 use serde_json::json;
 
+use self::echo::{Echo, GIVEN};
 use super::Server;
+use super::mcp::far::value;
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 
-/// One for each place that a secret may come from.
-const SECRETS: [&str; 4] =
-    ["sentinel-api/7f+31a", "sentinel-env/9c+02b", "sentinel-hid/4d+55c", "sentinel-key/1e+77d"];
+/// One for each place that a secret may come from; those of a sign-in are the far side's to give.
+const SECRETS: [&str; 5] = [
+    "sentinel-api/7f+31a",
+    "sentinel-env/9c+02b",
+    "sentinel-hid/4d+55c",
+    "sentinel-key/1e+77d",
+    "sentinel-hdr/6a+99f",
+];
 
 /// A tool server that says all that it was given, in every form and in pieces, also on its standard error.
 const TOOLS: &str = r#"
@@ -74,8 +84,8 @@ fn forms(secret: &str) -> Vec<String> {
     vec![secret.into(), percent, odd, packed[..20].into(), inner("b"), inner("bo"), secret[..13].into()]
 }
 
-fn assert_none(whose: &str, bytes: &[u8]) {
-    for form in SECRETS.iter().flat_map(|secret| forms(secret)) {
+pub fn assert_none(whose: &str, bytes: &[u8]) {
+    for form in SECRETS.iter().chain(&GIVEN).flat_map(|secret| forms(secret)) {
         let found = bytes.windows(form.len()).position(|window| window == form.as_bytes());
         let around = found.map(|at| {
             String::from_utf8_lossy(&bytes[at.saturating_sub(200)..(at + 80).min(bytes.len())]).into_owned()
@@ -95,9 +105,9 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn configured(user: &User, system: std::net::SocketAddr, secrets: &Path) -> PathBuf {
+fn configured(user: &User, system: std::net::SocketAddr, echo: &Echo, secrets: &Path) -> PathBuf {
     std::fs::create_dir_all(secrets).unwrap();
-    for (name, secret) in ["api", "env", "hidden", "key"].iter().zip(SECRETS) {
+    for (name, secret) in ["api", "env", "hidden", "key", "head"].iter().zip(SECRETS) {
         std::fs::write(secrets.join(name), secret).unwrap();
     }
     let (given, at) = (secrets.join("given"), secrets.display());
@@ -106,20 +116,64 @@ fn configured(user: &User, system: std::net::SocketAddr, secrets: &Path) -> Path
          [api.stock]\nbase_url = 'http://{system}/v1'\nauth = {{ type = 'bearer', token = 'file:{at}/api' }}\n\
          [mcp.ops]\ncommand = 'sh'\nargs = ['-c', '''{TOOLS}''']\n\
          env = {{ SECRET = 'file:{at}/env', GIVEN = '{}' }}\n\
+         [mcp.echo]\nurl = '{}/mcp'\ntrusted = true\nheaders = {{ X-Api-Key = 'file:{at}/head' }}\n\
          [integrations.jenkins]\nserver = 'ops'\n[integrations.jenkins.arguments]\n\
          api_url = 'settings.api_url'\ncredentials_ref = 'credentials_ref'\ntoken = 'credentials.api_token'\n",
-        given.display()
+        given.display(),
+        echo.base,
     ));
     given
 }
 
+/// Signs in at the server that says everything back.
+async fn sign_in(user: &User) {
+    use std::io::{BufRead, BufReader};
+    let mut login = user.start(&["mcp", "login", "echo", "--timeout", "60"]);
+    let mut lines = BufReader::new(login.stdout.take().unwrap()).lines();
+    let page = lines.find_map(|line| line.ok().filter(|line| line.contains("/authorize?"))).unwrap();
+    let plain = |name: &str| value(&page, name).replace("%3A", ":").replace("%2F", "/");
+    let base = page.split("/authorize").next().unwrap().rsplit(' ').next().unwrap();
+    let back = format!("{}?code=good&state={}&iss={base}", plain("redirect_uri"), value(&page, "state"));
+    assert!(reqwest::get(back).await.unwrap().text().await.unwrap().contains("signed in"));
+    assert_eq!(login.wait().unwrap().code(), Some(0));
+}
+
+/// A run whose tools say back, in every way that there is, whatever they were given.
+fn leaky() -> Model {
+    let echo = |way: &str| ("echo", json!({"text": way}));
+    Model::start(vec![
+        Turn::Call(vec![("deploy", json!({"job": "ship", "token": "made up"}))]),
+        Turn::Call(vec![("ApiCall", json!({"service": "stock", "method": "GET", "path": "/w"}))]),
+        Turn::Call(vec![echo("say"), echo("error")]),
+        Turn::Call(vec![("deploy", json!({"job": "again"}))]),
+    ])
+}
+
+/// The same run, with whatever the environment says; what it told, and whether the far side was told everything.
+#[cfg(feature = "otel")]
+pub async fn run_with(variables: &[(&str, &str)]) -> crate::cli::Said {
+    let root = tempfile::tempdir().unwrap();
+    let ((address, _), echo, user) = (system(), Echo::start().await, User::new());
+    configured(&user, address, &echo, &root.path().join("secrets"));
+    sign_in(&user).await;
+    let model = leaky();
+    let mut command = model.command(&user, &["run", "--yes", "--stream-json", "go"]);
+    command.env("WINDLASS_LOG", "trace").env("OPENAI_COMPATIBLE_API_KEY", SECRETS[3]);
+    command.envs(variables.iter().copied());
+    let said = crate::cli::said(command.output().unwrap());
+    assert!(echo.heard().contains(GIVEN[2]), "{said:#?}");
+    said
+}
+
 // rows: SK-A13, SK-P14, LM-I6
-#[tokio::test]
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
     let root = tempfile::tempdir().unwrap();
-    let (address, heard) = system();
+    let ((address, heard), echo) = (system(), Echo::start().await);
     let user = User::new();
-    let given = configured(&user, address, &root.path().join("secrets"));
+    let given = configured(&user, address, &echo, &root.path().join("secrets"));
+    sign_in(&user).await;
     let server = Server::start_for(user, &[]);
     let key = server.key(&[]);
     let names = async || server.get("/api/v1/tools", &key).await.is(StatusCode::OK).body.to_string();
@@ -133,11 +187,7 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
     assert!(listed.contains("deploy") && !listed.contains("credentials_ref"), "{listed}");
 
     // A run by the command line, over the same store, as loud as it gets.
-    let model = Model::start(vec![
-        Turn::Call(vec![("deploy", json!({"job": "ship", "token": "made up"}))]),
-        Turn::Call(vec![("ApiCall", json!({"service": "stock", "method": "GET", "path": "/w"}))]),
-        Turn::Call(vec![("deploy", json!({"job": "again"}))]),
-    ]);
+    let model = leaky();
     let loud = |arguments: &[&str]| {
         let mut command = model.command(&server.user, arguments);
         command.env("WINDLASS_LOG", "trace").env("OPENAI_COMPATIBLE_API_KEY", SECRETS[3]);
@@ -148,6 +198,10 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
     assert!(sent.contains(SECRETS[2]) && sent.contains("https://ci.example.com"), "{sent}");
     assert!(sent.contains(made["credentials_ref"].as_str().unwrap()) && !sent.contains("made up"), "{sent}");
     assert!(heard.lock().unwrap().contains(SECRETS[0]));
+    let (echoed, encoded) = (echo.heard(), |secret: &str| secret.replace('/', "%2F").replace('+', "%2B"));
+    for wanted in [SECRETS[4], GIVEN[1], GIVEN[2], &encoded(GIVEN[0]), &encoded(GIVEN[3])] {
+        assert!(echoed.contains(wanted), "{wanted} in {echoed}");
+    }
     assert!(said.out.contains("[masked]"), "{said:#?}");
     let mut texts = vec![("the stream", said.out), ("the log", said.err)];
     for arguments in [&["threads", "export"][..], &["threads", "show"], &["mcp", "test"], &["doctor"]] {
@@ -155,8 +209,9 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
         texts.extend([("a command", said.out), ("its log", said.err)]);
     }
     let thread = server.user.events()[0]["thread"].as_str().unwrap().to_owned();
-    for path in ["messages", "events", "export"] {
-        let path = format!("/api/v1/threads/{thread}/{path}");
+    let own = ["messages", "events", "export"].map(|path| format!("/api/v1/threads/{thread}/{path}"));
+    let servers = ["mcp/servers", "mcp/servers/echo", "mcp/servers/echo/log", "tools", "tools/echo"];
+    for path in own.into_iter().chain(servers.map(|path| format!("/api/v1/{path}"))) {
         let answer = server.request(reqwest::Method::GET, &path).bearer_auth(&key).send().await.unwrap();
         texts.push(("the server", answer.text().await.unwrap()));
     }

@@ -151,6 +151,22 @@ fn a_run_is_a_trace_in_the_words_of_the_conventions() {
     assert!(!all.contains("insights"), "no text is exported: {spans:#?}");
 }
 
+/// All that a run's tools were given, and have said back in every form, is in no trace.
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_is_in_a_trace() {
+    let collector = Collector::start();
+    let said =
+        super::sentinel::run_with(&[("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address.as_str())]).await;
+    said.exits(0);
+    let spans = collector.spans();
+    let tools = spans.iter().filter(|span| span.name == "execute_tool").count();
+    assert!(tools >= 3, "{spans:#?}");
+    for body in collector.bodies.lock().unwrap().iter() {
+        super::sentinel::assert_none("a trace", body);
+    }
+}
+
 #[test]
 fn a_trace_that_a_client_began_goes_on_in_the_server() {
     let collector = Collector::start();

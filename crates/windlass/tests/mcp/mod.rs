@@ -9,6 +9,7 @@ mod list;
 #[cfg(unix)]
 mod process;
 mod real;
+mod secrets;
 mod sign_in;
 pub mod stage;
 mod task;

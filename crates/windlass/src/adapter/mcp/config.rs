@@ -138,6 +138,16 @@ pub enum Transport {
     Sse(Http),
 }
 
+impl Transport {
+    /// How people sign in there.
+    pub(super) fn oauth(&self) -> Option<&OAuth> {
+        match self {
+            Self::Http(http) | Self::Sse(http) => http.oauth.as_ref(),
+            Self::Stdio(_) => None,
+        }
+    }
+}
+
 /// A server that is started as a process.
 #[derive(Clone)]
 pub struct Stdio {

@@ -127,7 +127,7 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
     peer.set_response_cache_config(cache).await;
     let info = peer.peer_info().ok_or_else(|| Failed::Unavailable("it does not say what it is".into()))?;
     let listed = if info.capabilities.tools.is_some() {
-        list::tools(&peer).await.map_err(|error| failed_service(&error))?
+        list::tools(&peer, &core.masks).await.map_err(|error| failed_service(&error))?
     } else {
         Listed::default()
     };
@@ -151,7 +151,7 @@ fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
     let way = core.way.as_ref().ok_or_else(|| unavailable("it has no address".into()))?;
     Ok(ServerHttp {
         http: way.client(),
-        own: Arc::new(OwnHeaders::new(http).map_err(unavailable)?),
+        own: Arc::new(OwnHeaders::new(http, core.masks.clone()).map_err(unavailable)?),
         sign_in: core.sign_in.clone(),
         post_only: http.post_only,
     })

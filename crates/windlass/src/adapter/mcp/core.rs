@@ -35,7 +35,7 @@ pub(super) struct Core {
     pub sign_in: Option<Arc<SignIn>>,
     pub sampling: Option<Sampling>,
     pub log: Arc<Log>,
-    pub masks: Masks,
+    pub masks: Arc<Masks>,
     pub held: Held,
     pub stop: CancellationToken,
     /// Told to try at once: somebody wants it, or has seen a call fail.
@@ -81,10 +81,10 @@ impl Core {
         clock: Arc<dyn Clock>,
         way: Option<Arc<Outbound>>,
         (sign_in, sampling): (Option<Arc<SignIn>>, Option<Sampling>),
+        masks: Arc<Masks>,
         stop: CancellationToken,
     ) -> Self {
         let link = if config.enabled { Link::Starting } else { Link::Disabled };
-        let masks = Masks::of(&config);
         Self {
             held: Held::new(clock.clone(), config.timeouts.question_ms),
             config,
@@ -93,7 +93,7 @@ impl Core {
             way,
             sign_in,
             sampling,
-            log: Arc::new(Log::masking(masks.reasons.clone())),
+            log: Arc::new(Log::masking(masks.clone())),
             masks,
             stop,
             kick: Notify::new(),
@@ -200,7 +200,7 @@ impl Core {
         }
         let told =
             end.told().into_iter().chain(self.log.last().map(|line| format!("its last words: {line}")));
-        self.masks.reasons.text(&std::iter::once(why).chain(told).collect::<Vec<_>>().join("; "))
+        self.masks.reasons().text(&std::iter::once(why).chain(told).collect::<Vec<_>>().join("; "))
     }
 
     /// Says that what kept the server away is over: whoever asks now waits for it.
@@ -405,7 +405,7 @@ async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
             Ok(None) => {}
             Err(Failed::SignIn) => break Ended::SignIn,
             Err(Failed::Unavailable(why) | Failed::OtherLifecycle(why)) => {
-                break Ended::Broken(core.masks.reasons.text(&why));
+                break Ended::Broken(core.masks.reasons().text(&why));
             }
         }
         core.checked.send_modify(|count| *count += 1);
@@ -465,7 +465,7 @@ async fn refreshed(core: &Core, connection: &Connection) -> Result<Option<Listed
         return Ok(None);
     }
     let read = tokio::select! {
-        read = list::tools(&connection.peer) => read,
+        read = list::tools(&connection.peer, &core.masks) => read,
         () = core.clock.sleep_ms(core.config.timeouts.request_ms) => {
             if connection.calls.count() > 0 {
                 return Ok(None);

@@ -327,7 +327,7 @@ impl Exchange<'_> {
             match came {
                 Came::Answer(answer) => return self.read(*answer),
                 Came::Midway(Midway::Progress(text)) => {
-                    self.context.progress.report(self.core.masks.results.text(&text));
+                    self.context.progress.report(self.core.masks.results().text(&text));
                 }
                 Came::Midway(Midway::Asked(elicited)) => {
                     let asked = json!(elicited.params);

@@ -3,12 +3,12 @@
 //! Nothing here acts on it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use windlass_machine::Timestamp;
 
-use crate::secret::Mask;
+use super::mask::Masks;
 
 /// How a server is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -95,7 +95,7 @@ pub struct LeftOut {
 /// The last lines that a server wrote for people, without what it was given.
 pub(super) struct Log {
     lines: Mutex<VecDeque<String>>,
-    mask: Mask,
+    masks: Arc<Masks>,
 }
 
 /// Lines that are kept: a start with its stack trace fits.
@@ -106,8 +106,8 @@ const OUR_OWN: &str = "[windlass] ";
 pub(super) const LOG_MAX_LINE_BYTES: usize = 2_000;
 
 impl Log {
-    pub fn masking(mask: Mask) -> Self {
-        Self { lines: Mutex::default(), mask }
+    pub fn masking(masks: Arc<Masks>) -> Self {
+        Self { lines: Mutex::default(), masks }
     }
 
     /// Keeps a line, without what moves a terminal's cursor. One that is too long was cut, perhaps within a secret.
@@ -115,9 +115,10 @@ impl Log {
         let end = line.floor_char_boundary(LOG_MAX_LINE_BYTES);
         let is_cut = line.len() >= LOG_MAX_LINE_BYTES;
         let line: String = line[..end].chars().filter(|c| !c.is_control() || *c == '\t').collect();
+        let mask = self.masks.reasons();
         let line = match is_cut {
-            true => String::from_utf8_lossy(&self.mask.cut_bytes(line.as_bytes())).into_owned(),
-            false => self.mask.text(&line),
+            true => String::from_utf8_lossy(&mask.cut_bytes(line.as_bytes())).into_owned(),
+            false => mask.text(&line),
         };
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == LOG_MAX_LINES {

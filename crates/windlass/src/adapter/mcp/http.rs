@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 
 use super::config::{self, HeadersFor, HeadersProvider};
+use super::mask::Masks;
 use super::oauth::SignIn;
 use crate::outbound::{Host, Outbound, Ports, Reach, Resolver};
 
@@ -63,19 +64,23 @@ pub(super) struct ServerHttp {
 pub(super) struct OwnHeaders {
     fixed: Vec<(HeaderName, HeaderValue)>,
     provider: Option<Arc<dyn HeadersProvider>>,
+    masks: Arc<Masks>,
 }
 
 impl OwnHeaders {
     /// Reads them; the error names the header, never its value.
-    pub fn new(http: &config::Http) -> Result<Self, String> {
-        Ok(Self { fixed: config::headers(&http.headers)?, provider: http.headers_provider.clone() })
+    pub fn new(http: &config::Http, masks: Arc<Masks>) -> Result<Self, String> {
+        Ok(Self { fixed: config::headers(&http.headers)?, provider: http.headers_provider.clone(), masks })
     }
 
     /// Those of the next request.
     pub async fn now(&self, why: HeadersFor) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
         let mut headers = self.fixed.clone();
         if let Some(provider) = &self.provider {
-            let given = config::headers(&provider.headers(why).await?)?;
+            let given = provider.headers(why).await?;
+            // A program that gives a value for each request has its reason.
+            self.masks.remember(given.iter().map(|(_, value)| value.as_str()));
+            let given = config::headers(&given)?;
             // What the provider says wins over what is fixed.
             headers.retain(|(name, _)| given.iter().all(|(other, _)| other != name));
             headers.extend(given);

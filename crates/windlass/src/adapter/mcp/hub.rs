@@ -16,6 +16,7 @@ use super::error::McpError;
 use super::health::{ListedTool, ServerStatus};
 use super::http::way_to;
 use super::known::{KnownServer, KnownTool};
+use super::mask::Masks;
 use super::name::Names;
 use super::oauth::{MemoryTokens, SignIn, SignInPage, SignInReturn, TokenStore};
 use super::resource::{ResourceTools, connected};
@@ -147,12 +148,13 @@ impl McpHub {
         let wanted = server.wanted()?;
         let (name, enabled) = (server.name.clone(), server.enabled);
         let shared = &self.shared;
-        let (way, sign_in) = self.way_to(&server)?;
+        let masks = Arc::new(Masks::of(&server));
+        let (way, sign_in) = self.way_to(&server, &masks)?;
         let handler = shared.config.sampling.clone().filter(|_| server.allow_sampling);
         let sampling =
             handler.map(|handler| Sampling { server: name.clone(), handler, depths: shared.depths.clone() });
         let (clock, stop) = (shared.config.clock.clone(), self.stop.child_token());
-        let core = Arc::new(Core::new(server, wanted, clock, way, (sign_in, sampling), stop));
+        let core = Arc::new(Core::new(server, wanted, clock, way, (sign_in, sampling), masks, stop));
         self.remember(&core);
         let task = enabled.then(|| tokio::spawn(supervise(core.clone(), shared.relist())));
         let before = {
@@ -171,7 +173,7 @@ impl McpHub {
     }
 
     /// The way to a server that is reached over HTTP, and the sign-in there where people have one.
-    fn way_to(&self, server: &McpServer) -> Result<Way, McpError> {
+    fn way_to(&self, server: &McpServer, masks: &Arc<Masks>) -> Result<Way, McpError> {
         let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
             return Ok((None, None));
         };
@@ -186,6 +188,7 @@ impl McpHub {
                 oauth,
                 way.clone(),
                 (config.tokens.clone(), config.clock.clone()),
+                masks.clone(),
             ))
         });
         Ok((Some(way), sign_in))
@@ -443,13 +446,14 @@ impl Shared {
             tag: tool.tag,
         });
         let info = core.info();
+        let mask = core.masks.results();
         let software = info.as_ref().and_then(|info| info.server_info.as_ref());
         ServerStatus {
             name: core.config.name.clone(),
             health: core.health(),
             protocol: info.as_ref().map(|info| info.protocol_version.to_string()),
             software: software.map(|it| format!("{} {}", it.name, it.version)),
-            instructions: info.as_ref().and_then(|info| info.instructions.clone()),
+            instructions: info.as_ref().and_then(|info| info.instructions.as_ref()).map(|it| mask.text(it)),
             trusted: core.config.trusted,
             required: core.config.required,
             tools: tools.collect(),

@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 use windlass_machine::Annotations;
 
 use super::health::LeftOut;
+use super::mask::Masks;
+use crate::secret::Mask;
 
 /// A tool as its server describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +26,15 @@ pub(super) struct RemoteTool {
     pub output_schema: Option<Value>,
     pub annotations: Annotations,
     pub tag: Option<String>,
+}
+
+impl RemoteTool {
+    /// Without what the server was given, in the words that models and people read of it.
+    fn masked(mut self, mask: &Mask) -> Self {
+        self.description = mask.text(&self.description);
+        self.title = self.title.map(|title| mask.text(&title));
+        self
+    }
 }
 
 /// What a server has.
@@ -81,12 +92,14 @@ impl Pages {
 /// Tools at most: far more than a model can be told of.
 const MAX_TOOLS: usize = 5_000;
 
-/// Reads the whole list.
-pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Listed, ServiceError> {
+/// Reads the whole list; what the server says of its tools is masked.
+pub(super) async fn tools(peer: &Peer<RoleClient>, masks: &Masks) -> Result<Listed, ServiceError> {
     let mut listed = Listed::default();
     let mut pages = Pages::first();
     while let Some(params) = pages.wanted() {
         let page = page(peer, params).await?;
+        // Only now: what was sent with the request counts as well.
+        let mask = masks.results();
         let ttl = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
         listed.ttl = [listed.ttl, ttl].into_iter().flatten().min();
         for tool in page.get("tools").and_then(Value::as_array).into_iter().flatten() {
@@ -95,7 +108,7 @@ pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Listed, ServiceErro
                 listed.left_out.push(LeftOut { tool: "…".into(), why });
                 return Ok(listed);
             }
-            match read(tool) {
+            match read(tool).map(|tool| tool.masked(&mask)) {
                 Ok(tool) if listed.tools.iter().any(|other| other.name == tool.name) => {
                     listed.left_out.push(LeftOut { tool: tool.name, why: "its name is there twice".into() });
                 }

@@ -1,9 +1,12 @@
-//! What a server must not say back: the values of its own headers and of its environment.
+//! What a server must not say back: the values of its own headers and of its environment, what a program gives at the
+//! moment of a request, and tokens, codes and clients of a sign-in.
 //!
-//! It is the second line, for what a server echoes. It does not find values that somebody gives at the moment of a
-//! request, nor tokens of a sign-in.
+//! It is the second line, for what a server echoes. Values that come and go are remembered for a while: what was sent
+//! with one request may come back in the answer to a later one.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use reqwest::Url;
 
@@ -23,12 +26,24 @@ impl fmt::Debug for Secrets {
 
 /// Takes out of a server's words what it was given.
 pub(super) struct Masks {
-    /// Out of reasons, and of lines for people: every value.
-    pub reasons: Mask,
-    /// Out of results: values that are secret, by their names or by the word of whoever configured the server. A folder or
-    /// a region is not, and a result without it may be of no use.
-    pub results: Mask,
+    /// Every value of the configuration.
+    all: Vec<Secret>,
+    /// Those that are secret, by their names or by the word of whoever configured the server. A folder or a region is not,
+    /// and a result without it may be of no use.
+    secret: Vec<Secret>,
+    now: Mutex<Now>,
 }
+
+/// The masks as they are now.
+struct Now {
+    /// What was given since the start, the newest last.
+    given: VecDeque<Secret>,
+    reasons: Mask,
+    results: Mask,
+}
+
+/// Values that are remembered: some hours of tokens, or the newest signatures of single requests.
+const GIVEN_MAX: usize = 64;
 
 /// What the name of a header, a variable or a parameter has in it whose value is secret.
 const SECRET_NAMES: [&str; 8] = ["auth", "key", "token", "secret", "cookie", "passw", "credential", "dsn"];
@@ -53,18 +68,64 @@ impl Masks {
                 secret.extend(is_secret.then_some(part));
             }
         }
-        Self { reasons: Mask::new(&all), results: Mask::new(&secret) }
+        if let Some(oauth) = server.transport.oauth() {
+            secret.extend(oauth.client_secret.as_deref().map(Secret::new));
+        }
+        all.extend(secret.iter().cloned());
+        let now = Now { given: VecDeque::new(), reasons: Mask::new(&all), results: Mask::new(&secret) };
+        Self { all, secret, now: Mutex::new(now) }
+    }
+
+    /// Remembers values that the server, or whoever signs people in there, is about to be given.
+    pub fn remember<'a>(&self, values: impl IntoIterator<Item = &'a str>) {
+        let mut now = self.now();
+        let before = now.given.clone();
+        for part in values.into_iter().flat_map(parts) {
+            let part = Secret::new(part);
+            // One that is sent again and again stays.
+            now.given.retain(|known| *known != part);
+            now.given.push_back(part);
+        }
+        let over = now.given.len().saturating_sub(GIVEN_MAX);
+        now.given.drain(..over);
+        if now.given.iter().any(|given| !before.contains(given)) {
+            now.reasons = Mask::new(self.all.iter().chain(&now.given));
+            now.results = Mask::new(self.secret.iter().chain(&now.given));
+        }
+    }
+
+    /// Takes every value out of reasons, and of lines for people.
+    pub fn reasons(&self) -> Mask {
+        self.now().reasons.clone()
+    }
+
+    /// Takes what is secret out of results.
+    pub fn results(&self) -> Mask {
+        self.now().results.clone()
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        // Each change leaves whole masks.
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a model is told, without them.
     pub fn output(&self, mut output: ToolOutput) -> ToolOutput {
-        let mask = if output.error { &self.reasons } else { &self.results };
+        let reasons = self.reasons();
+        let mask = if output.error { reasons.clone() } else { self.results() };
         for part in &mut output.parts {
             if let OutputPart::Text(text) = part {
                 *text = mask.text(text);
             }
         }
-        output.lost = output.lost.map(|why| self.reasons.text(&why));
+        if let Some(ask) = &mut output.ask {
+            // What people are asked; what the server wants back goes to it as it came.
+            let masked = serde_json::to_string(&ask.kind).map(|kind| self.results().text(&kind));
+            if let Ok(kind) = masked.and_then(|kind| serde_json::from_str(&kind)) {
+                ask.kind = kind;
+            }
+        }
+        output.lost = output.lost.map(|why| reasons.text(&why));
         output
     }
 }
@@ -78,6 +139,7 @@ fn parts(value: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::super::config::{Http, Stdio};
+    use super::super::oauth::OAuth;
     use super::*;
 
     #[test]
@@ -89,12 +151,30 @@ mod tests {
         let server = McpServer { secrets: Secrets(vec![Secret::new("SENTINEL-2")]), ..server };
         let masks = Masks::of(&server);
         let said = "SENTINEL-1 SENTINEL-2 /srv/data line-two";
-        assert_eq!(masks.results.text(said), "[masked] [masked] /srv/data [masked]");
-        assert_eq!(masks.reasons.text(said), "[masked] [masked] [masked] [masked]");
+        assert_eq!(masks.results().text(said), "[masked] [masked] /srv/data [masked]");
+        assert_eq!(masks.reasons().text(said), "[masked] [masked] [masked] [masked]");
         assert!(!format!("{server:?}").contains("SENTINEL"));
         let headers = vec![("Authorization".to_owned(), "Bearer SENTINEL-3".to_owned())];
         let http = Http { headers, ..Http::new("https://a/mcp?api_key=SENTINEL-4&set=default") };
         let masks = Masks::of(&McpServer::new("a", Transport::Http(http)));
-        assert_eq!(masks.results.text("SENTINEL-3, SENTINEL-4, default"), "[masked], [masked], default");
+        assert_eq!(masks.results().text("SENTINEL-3, SENTINEL-4, default"), "[masked], [masked], default");
+    }
+    #[test]
+    fn what_is_given_at_the_moment_of_a_request_is_not_said_back_while_it_is_remembered() {
+        let oauth = OAuth { client_secret: Some("SENTINEL-0".into()), ..OAuth::new("http://127.0.0.1/back") };
+        let http = Http { oauth: Some(oauth), ..Http::new("https://a/mcp") };
+        let masks = Masks::of(&McpServer::new("a", Transport::Http(http)));
+        masks.remember(["Bearer SENTINEL-1"]);
+        let said = "SENTINEL-0, SENTINEL-1, Bearer";
+        assert_eq!(masks.results().text(said), "[masked], [masked], Bearer");
+        assert_eq!(masks.reasons().text(said), "[masked], [masked], Bearer");
+        // One that is used on stays, and one that is not goes when there are many newer ones.
+        for nth in 0..GIVEN_MAX {
+            masks.remember([format!("once-{nth:0>6}").as_str(), "SENTINEL-2"]);
+        }
+        assert_eq!(
+            masks.results().text("SENTINEL-1, SENTINEL-2, once-000063"),
+            "SENTINEL-1, [masked], [masked]"
+        );
     }
 }

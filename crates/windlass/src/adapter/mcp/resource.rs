@@ -89,7 +89,7 @@ pub(super) async fn within<T>(
             }
             error => {
                 core.kick.notify_one();
-                McpError::Unavailable { server, why: core.masks.reasons.text(&told_service(&error)) }
+                McpError::Unavailable { server, why: core.masks.reasons().text(&told_service(&error)) }
             }
         }),
         () = core.clock.sleep_ms(limit_ms) => {

@@ -15,6 +15,7 @@ use super::exchange::Exchange;
 use super::list::RemoteTool;
 use super::{result, resume};
 use crate::port::tool::{CallContext, Tool, ToolOutput};
+use crate::tool::crashing_masked;
 
 /// A tool of a server.
 pub(super) struct McpTool {
@@ -84,7 +85,7 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
-        self.called(context, arguments).await
+        crashing_masked(self.called(context, arguments), || self.core.masks.reasons()).await
     }
 
     async fn let_go(&self, state: &str) {

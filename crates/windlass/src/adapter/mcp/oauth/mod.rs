@@ -22,6 +22,7 @@ use windlass_machine::Digest;
 use self::store::{Credentials, Keys, Pending};
 pub use self::store::{MemoryTokens, TokenLock, TokenStore};
 use super::error::McpError;
+use super::mask::Masks;
 use crate::outbound::{End, Outbound, Redirects, Request, Url};
 use crate::port::clock::Clock;
 
@@ -109,6 +110,8 @@ pub(super) struct SignIn {
     way: Arc<Outbound>,
     tokens: Arc<dyn TokenStore>,
     clock: Arc<dyn Clock>,
+    /// Told of every token, code and client before anybody else is given one.
+    masks: Arc<Masks>,
     /// Held while a token is looked up or refreshed, so that one refresh serves all who wait.
     manager: tokio::sync::Mutex<Option<Manager>>,
     /// What the server last wanted.
@@ -124,6 +127,7 @@ impl SignIn {
         config: OAuth,
         way: Arc<Outbound>,
         (tokens, clock): (Arc<dyn TokenStore>, Arc<dyn Clock>),
+        masks: Arc<Masks>,
     ) -> Self {
         Self {
             server: server.into(),
@@ -132,6 +136,7 @@ impl SignIn {
             way,
             tokens,
             clock,
+            masks,
             manager: tokio::sync::Mutex::new(None),
             challenge: Mutex::new(None),
             finished: watch::Sender::new(0),
@@ -258,6 +263,7 @@ impl SignIn {
     }
 
     async fn ended(&self, back: &SignInReturn) -> Result<(), AuthError> {
+        self.masks.remember([back.code.as_str()]);
         let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (mut fresh, metadata) = self.manager(challenge.as_deref()).await?;
         let client =
@@ -337,7 +343,7 @@ impl SignIn {
     }
 
     fn keys(&self) -> Keys {
-        Keys { server: self.server.clone() }
+        Keys { server: self.server.clone(), masks: self.masks.clone() }
     }
 
     fn credentials(&self) -> Credentials {
@@ -345,7 +351,10 @@ impl SignIn {
     }
 
     fn failed(&self, error: &AuthError) -> McpError {
-        McpError::SignInFailed { server: self.server.clone(), why: error.to_string() }
+        McpError::SignInFailed {
+            server: self.server.clone(),
+            why: self.masks.reasons().text(&error.to_string()),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use windlass_machine::Digest;
 
 use super::Client;
+use crate::adapter::mcp::mask::Masks;
 
 /// Keeps secrets under names. The values are secret; the host program seals them before they reach a disk.
 #[async_trait]
@@ -74,6 +75,7 @@ impl TokenStore for MemoryTokens {
 #[derive(Clone)]
 pub(super) struct Keys {
     pub server: String,
+    pub masks: Arc<Masks>,
 }
 
 impl Keys {
@@ -103,11 +105,27 @@ impl Keys {
         issuer: Option<&str>,
         redirect_uri: &str,
     ) -> Result<Option<Client>, AuthError> {
-        read(tokens, &self.of_client(issuer, redirect_uri)).await
+        self.known(read(tokens, &self.of_client(issuer, redirect_uri)).await)
     }
 
     pub async fn client_by_id(&self, tokens: &dyn TokenStore, id: &str) -> Result<Option<Client>, AuthError> {
-        read(tokens, &self.of_id(id)).await
+        self.known(read(tokens, &self.of_id(id)).await)
+    }
+
+    /// Whose secret is not said back from now on.
+    fn known(&self, client: Result<Option<Client>, AuthError>) -> Result<Option<Client>, AuthError> {
+        if let Ok(Some(client)) = &client {
+            self.masks.remember(client.secret.as_deref());
+        }
+        client
+    }
+
+    /// The same for tokens.
+    fn known_tokens(&self, credentials: &StoredCredentials) {
+        // The library does not hand on all that it keeps.
+        let kept = credentials.token_response.as_ref().and_then(|tokens| serde_json::to_value(tokens).ok());
+        let named = ["access_token", "refresh_token", "id_token"];
+        self.masks.remember(named.iter().filter_map(|name| kept.as_ref()?.get(name)?.as_str()));
     }
 
     pub async fn save_client(
@@ -116,6 +134,7 @@ impl Keys {
         issuer: Option<&str>,
         client: &Client,
     ) -> Result<(), AuthError> {
+        self.masks.remember(client.secret.as_deref());
         write(tokens, &self.of_client(issuer, &client.redirect_uri), client).await?;
         write(tokens, &self.of_id(&client.id), client).await
     }
@@ -142,10 +161,13 @@ pub(super) struct Credentials {
 #[async_trait]
 impl CredentialStore for Credentials {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        read(&*self.tokens, &self.keys.tokens()).await
+        let kept = read(&*self.tokens, &self.keys.tokens()).await?;
+        kept.iter().for_each(|kept| self.keys.known_tokens(kept));
+        Ok(kept)
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        self.keys.known_tokens(&credentials);
         write(&*self.tokens, &self.keys.tokens(), &credentials).await
     }
 

@@ -1,0 +1,175 @@
+//! A tool server with a sign-in beside it, on loopback, that says back all that anybody has given it or got from it: in
+//! every form, in pieces of five bytes, as results, progress, log lines and errors.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, StatusCode, header};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// What the sign-in gives out: a client's secret, the first token, the one after it, and what renews them.
+pub const GIVEN: [&str; 4] =
+    ["sentinel-cli/2a+31a", "sentinel-old/7b+02b", "sentinel-acc/5f+88e", "sentinel-ref/3c+55c"];
+
+/// The server. It ends with it.
+pub struct Echo {
+    pub base: String,
+    heard: Arc<Mutex<String>>,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Clone)]
+struct World {
+    base: String,
+    heard: Arc<Mutex<String>>,
+}
+
+impl Echo {
+    pub async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let heard = Arc::<Mutex<String>>::default();
+        let router = Router::new()
+            .route("/.well-known/oauth-protected-resource/mcp", get(resource))
+            .route("/.well-known/oauth-authorization-server", get(metadata))
+            .route("/register", post(register))
+            .route("/token", post(token))
+            .route("/mcp", post(mcp))
+            .with_state(World { base: base.clone(), heard: heard.clone() });
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { base, heard, serving }
+    }
+
+    /// The heads and bodies that it was sent.
+    pub fn heard(&self) -> String {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn said(status: u16, body: &Value) -> Response {
+    let status = StatusCode::from_u16(status).unwrap();
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+async fn resource(State(world): State<World>) -> Response {
+    said(200, &json!({ "resource": format!("{}/mcp", world.base), "authorization_servers": [world.base] }))
+}
+
+async fn metadata(State(world): State<World>) -> Response {
+    let base = world.base;
+    said(
+        200,
+        &json!({
+            "issuer": base, "authorization_endpoint": format!("{base}/authorize"),
+            "token_endpoint": format!("{base}/token"), "registration_endpoint": format!("{base}/register"),
+            "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["client_secret_post"],
+            "authorization_response_iss_parameter_supported": true,
+        }),
+    )
+}
+
+async fn register(body: Bytes) -> Response {
+    let asked: Value = serde_json::from_slice(&body).unwrap();
+    said(
+        201,
+        &json!({ "client_id": "c1", "client_secret": GIVEN[0], "redirect_uris": asked["redirect_uris"],
+            "token_endpoint_auth_method": "client_secret_post" }),
+    )
+}
+
+async fn token(State(world): State<World>, body: String) -> Response {
+    world.heard.lock().unwrap().push_str(&body);
+    let token = if body.contains("grant_type=refresh_token") { GIVEN[2] } else { GIVEN[1] };
+    said(
+        200,
+        &json!({ "access_token": token, "token_type": "Bearer", "expires_in": 3600, "refresh_token": GIVEN[3] }),
+    )
+}
+
+async fn mcp(State(world): State<World>, headers: HeaderMap, body: Bytes) -> Response {
+    let head = format!("{headers:?}");
+    world.heard.lock().unwrap().push_str(&head);
+    let asked: Value = serde_json::from_slice(&body).unwrap();
+    let method = asked["method"].as_str().unwrap_or_default();
+    let has = |token: &str| {
+        headers.get(header::AUTHORIZATION).is_some_and(|value| *value == format!("Bearer {token}"))
+    };
+    // The first token counts until a tool is called.
+    if !has(GIVEN[2]) && (method == "tools/call" || !has(GIVEN[1])) {
+        let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", world.base);
+        let mut refused = said(401, &json!({ "error": everything(&headers) }));
+        let challenge = format!("Bearer resource_metadata=\"{metadata}\", scope=\"read\"");
+        refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.parse().unwrap());
+        return refused;
+    }
+    let all = everything(&headers);
+    let result = match method {
+        "server/discover" => json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            "ttlMs": 0, "cacheScope": "private", "instructions": all,
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "echo", "version": "1" } },
+        }),
+        "tools/list" => json!({
+            "resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "private",
+            "tools": [{ "name": "echo", "title": "Echo", "description": all,
+                "inputSchema": { "type": "object", "properties": { "text": { "type": "string" } } },
+                "annotations": { "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false } }],
+        }),
+        "tools/call" => return called(&asked, &all),
+        _ => return said(404, &json!(all)),
+    };
+    said(200, &json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }))
+}
+
+/// All that it was given or has given out, in every form; whole tokens, and the headers of a request.
+fn everything(headers: &HeaderMap) -> String {
+    let key = headers.get("x-api-key").map(|value| value.to_str().unwrap()).unwrap_or_default();
+    let all = GIVEN.iter().copied().chain([key]).filter(|secret| !secret.is_empty());
+    let said = |secret: &str| {
+        let percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let odd = secret.replace('/', "%2F").replace('+', "%2B");
+        let [packed, user] = [secret.to_owned(), format!("bo{secret}")].map(|text| STANDARD.encode(text));
+        format!("{secret} {percent} {odd} {packed} {user}")
+    };
+    all.map(said).collect::<Vec<_>>().join(" ")
+}
+
+fn called(asked: &Value, all: &str) -> Response {
+    let (id, way) = (&asked["id"], asked["params"]["arguments"]["text"].as_str().unwrap_or_default());
+    let wrap = |mut message: Value| {
+        message["jsonrpc"] = json!("2.0");
+        format!("event: message\ndata: {message}\n\n")
+    };
+    let last = match way {
+        "error" => json!({ "id": id, "error": { "code": -32_000, "message": all } }),
+        _ => {
+            json!({ "id": id, "result": { "resultType": "complete", "content": [{ "type": "text", "text": all }],
+            "structuredContent": { "all": all } } })
+        }
+    };
+    let token = &asked["params"]["_meta"]["progressToken"];
+    let events = [
+        json!({ "method": "notifications/message", "params": { "level": "error", "data": all } }),
+        json!({ "method": "notifications/progress", "params": { "progressToken": token, "progress": 1, "message": all } }),
+        last,
+    ];
+    let text: String = events.into_iter().map(wrap).collect();
+    let pieces: Vec<Result<Bytes, std::io::Error>> =
+        text.as_bytes().chunks(5).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+    let body = Body::from_stream(futures::stream::iter(pieces));
+    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
