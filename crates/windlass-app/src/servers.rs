@@ -285,7 +285,7 @@ impl Servers {
         if removed.is_err()
             && let Err(error) = self.take_in(&mut added).await
         {
-            tracing::warn!(server = name, %error, "a tool server that could not be removed is out until the next change");
+            tracing::warn!(server = name, %error, "a tool server that was not removed is out for now");
         }
         Ok(removed?)
     }

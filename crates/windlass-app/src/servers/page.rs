@@ -145,8 +145,8 @@ fn nothing() -> Response {
     page(StatusCode::CONFLICT, "<h1>No sign-in goes by this</h1><p>Or no longer: begin it again.")
 }
 
-/// Asks whether whoever came back is the one who has signed in. `owner` is whose call has begun it, by name. The form is
-/// sent to the address that the page is at.
+/// Asks whether whoever came back is the one who has signed in. `owner` is whose call has begun it, by name. The form
+/// is sent to the address that the page is at.
 pub fn question(open: &OpenSignIn, owner: Option<&str>, back: &SignInReturn) -> Response {
     let server = escaped(&open.server);
     let begun = match (&open.begun, owner) {
@@ -154,10 +154,10 @@ pub fn question(open: &OpenSignIn, owner: Option<&str>, back: &SignInReturn) -> 
         (BegunBy::Call(_), Some(owner)) => {
             let owner = escaped(owner);
             format!(
-                "A call in a conversation of <b>{owner}</b> has begun this sign-in, who could see its address."
+                "A call in a conversation of <b>{owner}</b> has begun it, and they have seen its address."
             )
         }
-        (BegunBy::Call(_), None) => "A call in somebody's conversation has begun this sign-in.".to_owned(),
+        (BegunBy::Call(_), None) => "A call in somebody's conversation has begun it.".to_owned(),
     };
     let fields = [("code", Some(&back.code)), ("state", Some(&back.state)), ("iss", back.iss.as_ref())];
     let field = |(name, value): (&str, Option<&String>)| {
@@ -165,8 +165,9 @@ pub fn question(open: &OpenSignIn, owner: Option<&str>, back: &SignInReturn) -> 
     };
     let fields: String = fields.into_iter().filter_map(field).collect();
     let body = format!(
-        "<h1>Sign in at {server} for everybody here?</h1><p>{begun} The account that was signed in with there is then the \
-         one that all runs here use <b>{server}</b> with.<p>Did you just sign in there yourself? If not, close this page.\
+        "<h1>Sign in at {server} for everybody here?</h1><p>{begun} The account that was signed in with is \
+         then the one that all runs here use <b>{server}</b> with.<p>Did you just sign in there yourself? If not, close \
+         this page.\
          <form method=post action=\"callback\">{fields}<button>Yes, sign in</button></form>"
     );
     page(StatusCode::OK, &body)

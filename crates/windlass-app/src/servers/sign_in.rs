@@ -70,8 +70,8 @@ impl Servers {
         Ok(page)
     }
 
-    /// A sign-in by its state. One that a run's call has begun is there for whoever may sign in at all; one that a person
-    /// has begun, for that person alone.
+    /// A sign-in by its state. One that a run's call has begun is there for whoever may sign in at all; one that a
+    /// person has begun, for that person alone.
     pub async fn open_sign_in(&self, state: &str, by: &Principal) -> Result<OpenSignIn, SignInError> {
         let server = self.of_state(state).await.ok_or(SignInError::Unknown)?;
         let begun = match self.tokens.begun_by(&server, state).await.map_err(RecordError::from)? {
@@ -115,7 +115,8 @@ impl Servers {
         Ok(open.server)
     }
 
-    /// Answers every call that waits for this sign-in, in the name of whoever has signed in. Says whether all were found.
+    /// Answers every call that waits for this sign-in, in the name of whoever has signed in. Says whether all
+    /// were found.
     pub(super) async fn go_on(&self, server: &str, by: &Party) -> bool {
         let Some(engine) = self.engine.get() else { return false };
         let waiting = match waiting(engine, server).await {

@@ -19,8 +19,8 @@ use crate::vault::Vault;
 
 /// The kind of the records, whose key is the value's name and whose owner is what begun sign-ins are counted by.
 const SECRET: &str = "mcp_secret";
-/// The kind of the records that say which person has begun a sign-in: the key is that of the sign-in itself, the owner the
-/// person. One that a run's call has begun has none.
+/// The kind of the records that say which person has begun a sign-in: the key is that of the sign-in itself, the owner
+/// the person. One that a run's call has begun has none.
 const FLOW: &str = "mcp_flow";
 /// Whose the values are that stay.
 const KEPT: &str = "kept";
