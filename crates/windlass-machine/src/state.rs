@@ -156,10 +156,8 @@ impl State {
         self.at = event.at;
         match &event.fact {
             Fact::ThreadCreated { thread, workspace, folder, owner } => {
-                self.owner = Some(owner.clone());
-                self.thread = Some(thread.clone());
-                self.workspace.clone_from(workspace);
-                self.folder.clone_from(folder);
+                (self.owner, self.thread) = (Some(owner.clone()), Some(thread.clone()));
+                (self.workspace, self.folder) = (workspace.clone(), folder.clone());
             }
             Fact::ThreadTitled { title, by, made } => {
                 self.name(title, by);
@@ -179,9 +177,7 @@ impl State {
             Fact::StepStarted { attempt, model, mode } => self.start_step(event.at, *attempt, model, *mode),
             Fact::StepReplied { message, stop, usage, cost, ttft_ms, .. } => {
                 self.with_run(|run| run.replied(message, stop, usage, (*cost, *ttft_ms)));
-                if message.is_worth_keeping() {
-                    self.history.push(message.clone());
-                }
+                self.keep_reply(message);
             }
             Fact::StepFailed { class, partial, retry_at, .. } => {
                 self.with_run(|run| run.step_failed(*class, partial.as_ref(), *retry_at));
@@ -223,6 +219,12 @@ impl State {
             Fact::ToolInDoubt { .. } | Fact::ThreadForked { .. } | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
+    }
+
+    fn keep_reply(&mut self, message: &Message) {
+        if message.is_worth_keeping() {
+            self.history.push(message.clone());
+        }
     }
 
     fn name(&mut self, title: &str, by: &Principal) {

@@ -103,7 +103,7 @@ impl Frames {
         let begin = Instant::now();
         for (index, frame) in self.all.iter().enumerate() {
             let due = self.apart * u32::try_from(index).unwrap();
-            std::thread::sleep(due.saturating_sub(begin.elapsed()));
+            std::thread::sleep(due.saturating_sub(begin.elapsed())); // tidy: sleep the pace of a model is what is played
             out.write_all(frame.as_bytes())?;
         }
         Ok(())

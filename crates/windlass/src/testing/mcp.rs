@@ -1,4 +1,6 @@
 //! What a server of tools says of itself, for tests that play one over any transport.
+//!
+//! How it answers calls, and what goes wrong with them, is each test's own.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,6 @@
 //! What is told of work that crashed: its own words, and none of the secrets that it was given.
+//!
+//! What becomes of a call that crashed is the driver's to say.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
