@@ -161,10 +161,7 @@ impl State {
                 self.workspace.clone_from(workspace);
                 self.folder.clone_from(folder);
             }
-            Fact::ThreadTitled { title, by, made } => {
-                self.name(title, by);
-                self.title_asked |= made.is_some();
-            }
+            Fact::ThreadTitled { title, by, made } => self.name(title, by, made.is_some()),
             Fact::MessageReceived { message, id: _, by: _ } => self.history.push(message.clone()),
             Fact::MessageQueued { .. }
             | Fact::MessageTaken { .. }
@@ -225,7 +222,8 @@ impl State {
         self.with_run(|run| run.count_waiting(event.at));
     }
 
-    fn name(&mut self, title: &str, by: &Principal) {
+    fn name(&mut self, title: &str, by: &Principal, asked: bool) {
+        self.title_asked |= asked;
         self.title = Some(title.to_owned());
         self.named_by = Some(by.clone()).filter(|by| by.as_str() != ENGINE);
     }

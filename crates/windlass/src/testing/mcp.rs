@@ -1,4 +1,6 @@
 //! What a server of tools says of itself, for tests that play one over any transport.
+//!
+//! What its calls do, each test says itself.
 
 use serde_json::{Value, json};
 
