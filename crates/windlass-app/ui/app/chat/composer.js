@@ -36,27 +36,31 @@ function draftOf(name) {
   }
 }
 
-/** @param {string} name @param {string} text */
-function keep(name, text) {
+/** @param {string} name @param {string[]} texts */
+function keep(name, texts) {
   try {
-    sessionStorage.setItem(kept(name), text);
+    sessionStorage.setItem(kept(name), texts.filter(Boolean).join("\n"));
   } catch {
     // A browser that keeps nothing forgets drafts.
   }
 }
 
 /**
- * @param {{name: string, onSend: (draft: Draft) => Promise<void>, onStop?: () => void, busy?: boolean, autofocus?: boolean}} props
- * `busy`: a run is active, so that a message waits behind it.
+ * @param {{name: string, onSend: (draft: Draft) => Promise<void>, onStop?: () => void, busy?: boolean, leaves?: boolean, autofocus?: boolean}} props
+ * `busy`: a run is active, so that a message waits behind it; `leaves`: sending leads to another page.
  */
-export function Composer({ name, onSend, onStop, busy, autofocus }) {
+export function Composer({ name, onSend, onStop, busy, leaves, autofocus }) {
   const [text, setText] = useState(() => draftOf(name));
   const [files, setFiles] = useState(/** @type {File[]} */ ([]));
   const [model, setModel] = useState("");
   const [mode, setMode] = useState("");
-  const [sending, setSending] = useState(false);
   const [over, setOver] = useState(false);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  /** Texts that the server has not taken yet, and what stands in the field. */
+  const onWay = useRef(/** @type {string[]} */ ([]));
+  const typed = useRef(text);
+  typed.current = text;
+  const line = useRef(Promise.resolve());
   const picker = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => {
     if (autofocus && matchMedia("(hover: hover)").matches) field.current?.focus();
@@ -66,7 +70,7 @@ export function Composer({ name, onSend, onStop, busy, autofocus }) {
     }
   }, []);
   useEffect(() => {
-    keep(name, text);
+    keep(name, [...onWay.current, text]);
     const own = field.current;
     if (!own) return;
     own.style.height = "auto";
@@ -75,22 +79,27 @@ export function Composer({ name, onSend, onStop, busy, autofocus }) {
   /** @param {Iterable<File>} more */
   const add = (more) => setFiles([...files, ...more].slice(0, FILES_MAX));
   const tooLong = [...text].length > MESSAGE_MAX;
-  const may = text.trim() !== "" && !sending && !tooLong;
-  const send = async () => {
+  const may = text.trim() !== "" && !tooLong && !(leaves && onWay.current.length > 0);
+  const send = () => {
     if (!may) return;
-    setSending(true);
-    try {
-      await onSend({ text, files, options: { ...(model ? { model } : {}), ...(mode ? { mode } : {}) } });
+    onWay.current.push(text);
+    setText("");
+    setFiles([]);
+    field.current?.focus();
+    // One after another, in the order in which they were written.
+    line.current = line.current.then(async () => {
+      try {
+        await onSend({ text, files, options: { ...(model ? { model } : {}), ...(mode ? { mode } : {}) } });
+      } catch (error) {
+        failed(error);
+        typed.current = [text, typed.current].filter(Boolean).join("\n");
+        setText(typed.current);
+        setFiles((now) => [...files, ...now]);
+      }
+      onWay.current.shift();
       // Sending may have led to another page, which has taken this field away.
-      keep(name, "");
-      setText("");
-      setFiles([]);
-    } catch (error) {
-      failed(error);
-    } finally {
-      setSending(false);
-      field.current?.focus();
-    }
+      keep(name, [...onWay.current, typed.current]);
+    });
   };
   /** @param {KeyboardEvent} event */
   const pressed = (event) => {
