@@ -32,7 +32,7 @@ export function Begin() {
       <p>Windlass carries a task out step by step. It asks before it changes something, and goes on wherever it was stopped.</p>
     </div>
     ${mayRun.value
-      ? html`<${Composer} name="new" onSend=${send} autofocus />
+      ? html`<${Composer} name="new" onSend=${send} leaves autofocus />
           <div class="suggestions" role="group" aria-label="Suggestions">
             ${SUGGESTIONS.map(([title, text]) => html`<button type="button" onClick=${() => fill(text)}><strong>${title}</strong><span>${text}</span></button>`)}
           </div>`

@@ -25,9 +25,6 @@ const MODES = [
 const models = signal([]);
 let asked = false;
 
-/** What was typed behind a text, or instead of it, while that was sent. @param {string} now @param {string} sent */
-const restOf = (now, sent) => (now.startsWith(sent) ? now.slice(sent.length).trimStart() : now);
-
 /** A file under a name that no other one has: the server keeps one of each. @param {File} file @param {File[]} others */
 function named(file, others) {
   const taken = new Set(others.map((one) => one.name));
@@ -39,21 +36,23 @@ function named(file, others) {
 }
 
 /**
- * @param {{name: string, onSend: (draft: Draft) => Promise<void>, onStop?: () => void, busy?: boolean, autofocus?: boolean}} props
- * `busy`: a run is active, so that a message waits behind it.
+ * @param {{name: string, onSend: (draft: Draft) => Promise<void>, onStop?: () => void, busy?: boolean, leaves?: boolean, autofocus?: boolean}} props
+ * `busy`: a run is active, so that a message waits behind it; `leaves`: sending leads to another page.
  */
-export function Composer({ name, onSend, onStop, busy, autofocus }) {
+export function Composer({ name, onSend, onStop, busy, leaves, autofocus }) {
   const [text, setText] = useState(() => draftOf(name));
   const [files, setFiles] = useState(/** @type {File[]} */ ([]));
   const [model, setModel] = useState("");
   const [mode, setMode] = useState("");
-  const [sending, setSending] = useState(false);
   const [over, setOver] = useState(false);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  const typed = useRef("");
+  /** Texts that the server has not taken yet, and what stands in the field. */
+  const onWay = useRef(/** @type {string[]} */ ([]));
+  const typed = useRef(text);
   typed.current = text;
-  /** What was sent last, with its key, until it is known what became of it. */
-  const wish = useRef({ of: /** @type {unknown[]} */ ([]), key: "" });
+  const line = useRef(Promise.resolve());
+  /** What was sent last and perhaps has arrived, with its key. */
+  const open = useRef({ of: /** @type {unknown[]} */ ([]), key: "" });
   const picker = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => {
     if (autofocus && matchMedia("(hover: hover)").matches) field.current?.focus();
@@ -63,7 +62,7 @@ export function Composer({ name, onSend, onStop, busy, autofocus }) {
     }
   }, []);
   useEffect(() => {
-    keepDraft(name, text);
+    keepDraft(name, [...onWay.current, text].filter(Boolean).join("\n"));
     const own = field.current;
     if (!own) return;
     own.style.height = "auto";
@@ -75,29 +74,33 @@ export function Composer({ name, onSend, onStop, busy, autofocus }) {
     setFiles((files) => some.reduce((all, file) => [...all, named(file, all)], files).slice(0, FILES_MAX));
   };
   const tooLong = [...text].length > MESSAGE_MAX;
-  const may = text.trim() !== "" && !sending && !tooLong;
-  const send = async () => {
+  const may = text.trim() !== "" && !tooLong && !(leaves && onWay.current.length > 0);
+  const send = () => {
     if (!may) return;
-    setSending(true);
     const of = [text, model, mode, ...files];
-    const same = of.length === wish.current.of.length && of.every((part, at) => part === wish.current.of[at]);
-    if (!same) wish.current = { of, key: crypto.randomUUID() };
-    try {
-      await onSend({ text, files, options: { ...(model ? { model } : {}), ...(mode ? { mode } : {}) }, key: wish.current.key });
-      wish.current = { of: [], key: "" };
-      // This may be left by now: what was sent is no draft all the same.
-      const rest = restOf(typed.current, text);
-      keepDraft(name, rest);
-      setText(rest);
-      setFiles((now) => now.filter((file) => !files.includes(file)));
-    } catch (error) {
-      // What was refused is sent anew; of what may have arrived the server carries out one.
-      if (!isOpen(error)) wish.current = { of: [], key: "" };
-      failed(error);
-    } finally {
-      setSending(false);
-      field.current?.focus();
-    }
+    const same = of.length === open.current.of.length && of.every((part, at) => part === open.current.of[at]);
+    const key = same ? open.current.key : crypto.randomUUID();
+    onWay.current.push(text);
+    setText("");
+    setFiles([]);
+    field.current?.focus();
+    // One after another, in the order in which they were written.
+    line.current = line.current.then(async () => {
+      open.current = { of: [], key: "" };
+      try {
+        await onSend({ text, files, options: { ...(model ? { model } : {}), ...(mode ? { mode } : {}) }, key });
+      } catch (error) {
+        // What was refused is sent anew; of what may have arrived the server carries out one.
+        if (isOpen(error)) open.current = { of, key };
+        failed(error);
+        typed.current = [text, typed.current].filter(Boolean).join("\n");
+        setText(typed.current);
+        setFiles((now) => [...files, ...now]);
+      }
+      onWay.current.shift();
+      // Sending may have led to another page, which has taken this field away.
+      keepDraft(name, [...onWay.current, typed.current].filter(Boolean).join("\n"));
+    });
   };
   /** @param {KeyboardEvent} event */
   const pressed = (event) => {
