@@ -1,4 +1,6 @@
 //! What is told of work that crashed: its own words, and none of the secrets that it was given.
+//!
+//! Whether the work is done again is decided elsewhere.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
