@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thirtyfour::prelude::*;
-use thirtyfour::{ChromiumLikeCapabilities, Key, TypingData};
+use thirtyfour::{ChromeCapabilities, ChromiumLikeCapabilities, Key, TypingData};
 
 use crate::http::Server;
 
