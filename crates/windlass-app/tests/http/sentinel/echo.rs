@@ -137,9 +137,11 @@ async fn mcp(State(world): State<World>, headers: HeaderMap, body: Bytes) -> Res
 
 /// All that it was given or has given out by now, in every form: nobody can mask what only the far side knows.
 fn everything(world: &World, headers: &HeaderMap) -> String {
+    // A token that counts no more is not known to processes that begin later.
     let is_renewed = world.heard.lock().unwrap().contains("grant_type=refresh_token");
+    let other = GIVEN[if is_renewed { 1 } else { 2 }];
     let key = headers.get("x-api-key").map(|value| value.to_str().unwrap()).unwrap_or_default();
-    let all = GIVEN.iter().copied().filter(|secret| is_renewed || *secret != GIVEN[2]).chain([key]);
+    let all = GIVEN.iter().copied().filter(|secret| *secret != other).chain([key]);
     let all = all.filter(|secret| !secret.is_empty());
     let said = |secret: &str| {
         let percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
