@@ -21,7 +21,8 @@ pub const LOGS: &str = "\
 Logs (on stderr):
   WINDLASS_LOG=windlass=info   each step and call: its place, outcome, time and tokens
   WINDLASS_LOG=windlass=debug  decisions too; `trace` adds texts, arguments and results
-                               (of libraries `info` and worse alone: below, they log secrets)
+                               (of libraries `info` and worse alone: below, they log secrets;
+                               of the one that speaks with tool servers nothing)
   WINDLASS_LOG_FORMAT=json     a line of JSON each, with request, thread, run, step and call";
 
 /// The variable that chooses the form of logs.
@@ -72,10 +73,11 @@ pub fn start(console: &Console) {
 }
 
 /// Whether a line may be shown at all. Below `info` the libraries that speak with models and servers log what they send
-/// and get, byte for byte, and nobody has taken the secrets out of that.
+/// and get, byte for byte, and nobody has taken the secrets out of that. The one that speaks with tool servers shows what
+/// they say of themselves, and what they answer instead of a result, at every level: the engine tells the same, masked.
 fn is_shown(metadata: &Metadata<'_>) -> bool {
-    let ours = |target: &str| target.starts_with("windlass");
-    ours(metadata.target()) || *metadata.level() <= Level::INFO
+    let of = |crate_name: &str| metadata.target().split("::").next() == Some(crate_name);
+    metadata.target().starts_with("windlass") || !of("rmcp") && *metadata.level() <= Level::INFO
 }
 
 fn variable(name: &str) -> Option<String> {

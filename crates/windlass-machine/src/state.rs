@@ -221,7 +221,7 @@ impl State {
         self.with_run(|run| run.count_waiting(event.at));
     }
 
-    fn keep_reply(&mut self, message: &Message) {
+    fn keep_reply(&mut self, message: &Arc<Message>) {
         if message.is_worth_keeping() {
             self.history.push(message.clone());
         }

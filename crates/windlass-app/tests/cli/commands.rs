@@ -77,7 +77,7 @@ fn a_path_that_goes_through_a_link_opens_nothing_and_doctor_says_so() {
     let user = User::new();
     let model = model("cat open/secret.txt");
     let (open, secret) = (user.folder().join("open"), user.home().join("secret"));
-    std::fs::create_dir(&secret).unwrap();
+    std::fs::create_dir_all(&secret).unwrap();
     std::fs::write(secret.join("secret.txt"), "SECRET").unwrap();
     std::os::unix::fs::symlink(&secret, &open).unwrap();
     configured(&user, &format!("enabled = true\nread = ['{}']", open.display()));

@@ -111,12 +111,12 @@ async fn mcp(State(world): State<World>, headers: HeaderMap, body: Bytes) -> Res
     // The first token counts until a tool is called.
     if !has(GIVEN[2]) && (method == "tools/call" || !has(GIVEN[1])) {
         let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", world.base);
-        let mut refused = said(401, &json!({ "error": everything(&headers) }));
+        let mut refused = said(401, &json!({ "error": everything(&world, &headers) }));
         let challenge = format!("Bearer resource_metadata=\"{metadata}\", scope=\"read\"");
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.parse().unwrap());
         return refused;
     }
-    let all = everything(&headers);
+    let all = everything(&world, &headers);
     let result = match method {
         "server/discover" => json!({
             "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
@@ -135,10 +135,14 @@ async fn mcp(State(world): State<World>, headers: HeaderMap, body: Bytes) -> Res
     said(200, &json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }))
 }
 
-/// All that it was given or has given out, in every form; whole tokens, and the headers of a request.
-fn everything(headers: &HeaderMap) -> String {
+/// All that it was given or has given out by now, in every form: nobody can mask what only the far side knows.
+fn everything(world: &World, headers: &HeaderMap) -> String {
+    // A token that counts no more is not known to processes that begin later.
+    let is_renewed = world.heard.lock().unwrap().contains("grant_type=refresh_token");
+    let other = GIVEN[if is_renewed { 1 } else { 2 }];
     let key = headers.get("x-api-key").map(|value| value.to_str().unwrap()).unwrap_or_default();
-    let all = GIVEN.iter().copied().chain([key]).filter(|secret| !secret.is_empty());
+    let all = GIVEN.iter().copied().filter(|secret| *secret != other).chain([key]);
+    let all = all.filter(|secret| !secret.is_empty());
     let said = |secret: &str| {
         let percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let odd = secret.replace('/', "%2F").replace('+', "%2B");
