@@ -7,6 +7,7 @@ import { attempt, done, failed } from "../../state/notices.js";
 import { me } from "../../state/session.js";
 import { useData, Wait } from "../../view/data.js";
 import { Confirm, Dialog } from "../../view/dialog.js";
+import { Icon } from "../../view/icon.js";
 
 /** What an account may do, in a word each. @type {[string, string][]} */
 const ROLES = [
@@ -46,7 +47,7 @@ export function Page() {
   return html`<div class="table" tabindex="0"><table class="list"><thead><tr><th>Who</th><th>Role</th><th>Credit</th><th><span class="hidden">What can be done</span></th></tr></thead><tbody>
       ${data.data.map((/** @type {any} */ member) => html`<tr key=${member.id} data-off=${!member.active}><td>${member.name || member.email || member.id}<br /><span class="quiet">${member.name ? (member.email ?? "") : ""}${member.active ? "" : " (inactive)"}</span></td>
         <td><${RoleOf} label=${`Role of ${member.name || member.email}`} value=${member.role} disabled=${member.id === me.value?.id || !member.active} onChoose=${(/** @type {string} */ role) => change(member, { role })} /></td>
-        <td><button type="button" class="plain" aria-label=${`Credit of ${member.name || member.email}`} onClick=${() => setDoing({ what: "credit", of: member })}>${member.credit_usd == null ? "unbounded" : money(member.credit_usd)}</button></td>
+        <td>${member.credit_usd == null ? "unbounded" : money(member.credit_usd)} <button type="button" class="plain" aria-label=${`Credit of ${member.name || member.email}`} onClick=${() => setDoing({ what: "credit", of: member })}><${Icon} name="edit" size=${15} /></button></td>
         <td><div class="row wrap">${member.active && member.email && html`<button type="button" onClick=${() => reset(member)}>New password</button>`}
           ${member.id !== me.value?.id && (member.active ? html`<button type="button" class="danger" onClick=${() => setDoing({ what: "leave", of: member })}>Remove</button>` : html`<button type="button" onClick=${() => change(member, { active: true })}>Let back in</button>`)}</div></td></tr>`)}</tbody></table></div>
     <p><button type="button" onClick=${() => setDoing({ what: "add", of: null })}>Add somebody with a password</button></p>
