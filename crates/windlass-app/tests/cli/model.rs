@@ -99,11 +99,13 @@ struct Frames {
 }
 
 impl Frames {
+    // Another process is spoken to at a rate: this needs the machine's own clock.
+    #[allow(clippy::disallowed_methods)]
     fn play(&self, out: &mut impl Write) -> std::io::Result<()> {
         let begin = Instant::now();
         for (index, frame) in self.all.iter().enumerate() {
             let due = self.apart * u32::try_from(index).unwrap();
-            std::thread::sleep(due.saturating_sub(begin.elapsed())); // tidy: sleep the pace of a model is what is played
+            std::thread::sleep(due.saturating_sub(begin.elapsed())); // tidy: sleep a model speaks slowly
             out.write_all(frame.as_bytes())?;
         }
         Ok(())
