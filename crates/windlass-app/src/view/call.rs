@@ -48,9 +48,9 @@ pub fn seconds(ms: u64) -> String {
 pub fn span(ms: u64) -> String {
     match ms / 1000 {
         seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} d", seconds / 86_400),
+        seconds @ 120..7_200 => format!("{} min", (seconds + 30) / 60),
+        seconds @ 7_200..172_800 => format!("{} h", (seconds + 1_800) / 3_600),
+        seconds => format!("{} d", (seconds + 43_200) / 86_400),
     }
 }
 

@@ -46,9 +46,11 @@ fn a_fork_puts_files_back_as_they_were() {
     user.run(&["run", "--yes", TASK]).exits(0);
     let fork = |more: &[&str]| user.run(&[&["threads", "fork", "--at", "1"], more].concat());
     let seen = fork(&["--restore-files", "--preview"]).exits(0).out;
-    assert_eq!(seen, "removed        insights.md\n");
+    assert_eq!(seen, "to be removed  insights.md\n");
     assert!(user.folder().join("insights.md").exists());
     fork(&["--preview"]).exits(2);
+    let none = user.run(&["threads", "fork", "--at", "999"]).exits(2).err;
+    assert!(none.contains("event 999 does not exist: the last one of thread"), "{none}");
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
     // Another folder has other files by the same names.
     let (other, store) = (tempfile::tempdir().unwrap(), user.store().display().to_string());

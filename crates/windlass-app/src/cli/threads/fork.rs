@@ -41,6 +41,11 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
     let thread = place.find_thread(args.thread.as_deref()).await?;
     let row = place.engine.thread(&thread).await?;
     let at = args.at.map_or(row.head, Seq);
+    if at > row.head {
+        let what =
+            format!("event {} does not exist: the last one of thread `{thread}` is {}", at.0, row.head.0);
+        return Err(Trouble::usage(what).hint("`windlass threads export` shows them").into());
+    }
     if args.restore_files && !place.homes.has_files_of(row.view.folder.as_deref()) {
         let at = row.view.folder.as_deref().map_or("nowhere".into(), |at| format!("in `{}`", shown_line(at)));
         let what = format!("the files of thread `{thread}` are not here: it was begun {at}");
@@ -71,7 +76,11 @@ fn tell(console: &Console, args: &ForkArgs, fork: Option<&str>, restored: Option
     }
     for file in restored.iter().flat_map(|restored| &restored.files) {
         let why = file.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        console.out_line(&shown_line(&format!("{:<13}  {}{why}", word(file.fate), file.path)));
+        console.out_line(&shown_line(&format!(
+            "{:<13}  {}{why}",
+            word(file.fate, fork.is_none()),
+            file.path
+        )));
     }
     if let Some(restored) = restored.filter(|restored| restored.unseen_total > 0) {
         let mut tools: Vec<_> = restored.unseen.iter().map(|call| call.tool.as_str()).collect();
@@ -85,8 +94,10 @@ fn tell(console: &Console, args: &ForkArgs, fork: Option<&str>, restored: Option
     }
 }
 
-fn word(fate: FileFate) -> &'static str {
+fn word(fate: FileFate, is_preview: bool) -> &'static str {
     match fate {
+        FileFate::Restored if is_preview => "to be restored",
+        FileFate::Removed if is_preview => "to be removed",
         FileFate::Restored => "restored",
         FileFate::Removed => "removed",
         FileFate::Unchanged => "unchanged",

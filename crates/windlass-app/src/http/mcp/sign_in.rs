@@ -94,9 +94,9 @@ async fn come_back(
     State(app): State<Shared>,
     operator: Result<Operator, Problem>,
     headers: HeaderMap,
-    Query(brought): Query<Brought>,
+    brought: Result<Query<Brought>, Problem>,
 ) -> Response {
-    let asked = async { ask(&app, &operator?.0, brought).await };
+    let asked = async { ask(&app, &operator?.0, brought?.0).await };
     shown(asked.await, &headers)
 }
 
@@ -139,9 +139,9 @@ async fn finish(
     State(app): State<Shared>,
     operator: Result<Operator, Problem>,
     headers: HeaderMap,
-    Form(confirmed): Form<Confirmed>,
+    confirmed: Result<Form<Confirmed>, Problem>,
 ) -> Response {
-    let ended = async { end_it(&app, &operator?.0, confirmed).await };
+    let ended = async { end_it(&app, &operator?.0, confirmed?.0).await };
     shown(ended.await, &headers)
 }
 

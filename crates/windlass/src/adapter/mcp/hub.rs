@@ -15,52 +15,19 @@ use super::core::{Core, Link, REQUIRED_ATTEMPTS, Relist, supervise};
 use super::error::McpError;
 use super::health::{ListedTool, ServerStatus};
 use super::http::way_to;
+use super::hub_config::HubConfig;
 use super::known::{KnownServer, KnownTool};
 use super::list::RemoteTool;
 use super::mask::Masks;
 use super::name::Names;
-use super::oauth::{MemoryTokens, SignIn, SignInPage, SignInReturn, TokenStore};
+use super::oauth::{SignIn, SignInPage, SignInReturn};
 use super::resource::{ResourceTools, connected};
-use super::sampling::{Depths, Sampling, SamplingHandler};
+use super::sampling::{Depths, Sampling};
 use super::tool::McpTool;
-use crate::adapter::clock::SystemClock;
-use crate::outbound::{Outbound, Reach, Resolver, SystemResolver};
+use crate::outbound::Outbound;
 use crate::port::clock::Clock;
 use crate::port::tool::{Tool, ToolSource};
 use crate::tool::ENGINE_NAMES;
-
-/// What a hub works with.
-pub struct HubConfig {
-    /// The clock of pauses and time-outs.
-    pub clock: Arc<dyn Clock>,
-    /// Which systems may be called. The address of a server that is given counts as named: it may be inside, and at any
-    /// port; where its sign-in leads to may not.
-    pub reach: Reach,
-    /// Who looks names up.
-    pub resolver: Arc<dyn Resolver>,
-    /// Where tokens are kept.
-    pub tokens: Arc<dyn TokenStore>,
-    /// Who answers servers that may ask for completions. (LM-P4)
-    pub sampling: Option<Arc<dyn SamplingHandler>>,
-    /// Names of tools that are not the servers' to take, beside [`ENGINE_NAMES`].
-    pub reserved: Vec<String>,
-    /// What was known of servers in an earlier process. The names in it stay with those servers, whichever is there first.
-    pub known: Vec<KnownServer>,
-}
-
-impl Default for HubConfig {
-    fn default() -> Self {
-        Self {
-            clock: Arc::new(SystemClock::new()),
-            reach: Reach::default(),
-            resolver: Arc::new(SystemResolver),
-            tokens: Arc::new(MemoryTokens::default()),
-            sampling: None,
-            reserved: Vec::new(),
-            known: Vec::new(),
-        }
-    }
-}
 
 /// The servers and their tools. Dropped, it ends all of them.
 pub struct McpHub {
