@@ -104,10 +104,9 @@ fn an_unreachable_provider_is_named_with_the_way_out() {
 #[test]
 fn calls_of_tools_that_do_not_exist_end_at_the_limit() {
     let provider = Provider::start();
-    let said = provider.ask("oai-ok", &["--max-steps", "3"]).fails(
-        "ERR_MAX_TURNS",
-        &["✗ refused: Unknown tool: get_weather", "hint: raise `--max-steps`"],
-    );
+    let said = provider
+        .ask("oai-ok", &["--max-steps", "3"])
+        .fails("ERR_MAX_TURNS", &["✗ refused: Unknown tool: get_weather", "hint: raise `--max-steps`"]);
     assert_eq!(said.err.matches("Unknown tool: get_time").count(), 3, "{said:#?}");
 }
 

@@ -211,7 +211,16 @@ async fn a_call_goes_on_after_a_sign_in_that_no_server_saw() {
     assert!(reqwest::get(format!("{back}?{}", far.back(&page))).await.unwrap().status().is_success());
     assert_eq!(login.wait().unwrap().code(), Some(0));
     let server = serve(&model, user, port);
-    let done = wait(&server, &boss, &run).await;
+    // It waits until the server has looked.
+    state(&server, &boss, "guarded", "connected").await;
+    let mut done = wait(&server, &boss, &run).await;
+    for _ in 0..600 {
+        if done["status"] != "paused" {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await; // tidy: sleep the server has to look
+        done = wait(&server, &boss, &run).await;
+    }
     assert_eq!((&done["status"], &done["data"]), (&json!("done"), &json!("It is done.")), "{done:#}");
 }
 

@@ -25,7 +25,6 @@ use super::resource::{ResourceTools, connected};
 use super::sampling::{Depths, Sampling};
 use super::tool::McpTool;
 use crate::outbound::Outbound;
-use crate::port::clock::Clock;
 use crate::port::tool::{Tool, ToolSource};
 use crate::tool::ENGINE_NAMES;
 
