@@ -57,7 +57,8 @@ async fn come_back(server: &Server, key: &str, brought: &str) -> Answer {
 }
 
 /// Presses the button of the page that a browser came back to.
-async fn confirm(server: &Server, key: &str, brought: &str) -> Answer {
+/// Presses the button of the page that a browser comes back to.
+pub async fn confirm(server: &Server, key: &str, brought: &str) -> Answer {
     let request = server.request(Method::POST, CALLBACK).bearer_auth(key);
     answer(request.header("content-type", FORM).body(brought.to_owned())).await
 }

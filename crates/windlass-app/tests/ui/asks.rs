@@ -168,7 +168,7 @@ async fn a_limit_is_raised_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn a_grant_stands_in_the_library_until_it_is_taken_back() {
+async fn a_grant_stands_in_the_settings_until_it_is_taken_back() {
     let server = scripted(vec![
         Turn::Call(vec![write("a.md")]),
         Turn::Call(vec![write("b.md")]),
@@ -183,9 +183,9 @@ async fn a_grant_stands_in_the_library_until_it_is_taken_back() {
     // The second call is let through by it.
     page.sees("All is settled.").await;
     assert_eq!(file(&server, &page, "b.md").await, "first line\nsecond line\n");
-    page.go("/library/grants").await;
+    page.go("/settings/grants").await;
     page.sees("Take back").await;
-    page.press("Take back").await;
+    page.press("Take the grant for Write back").await;
     page.sees("No grants").await;
     page.ends().await;
 }

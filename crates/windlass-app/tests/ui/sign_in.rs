@@ -10,7 +10,7 @@ use super::scripted_for;
 use crate::cli::model::Turn;
 use crate::http::Server;
 use crate::http::mcp::far::Far;
-use crate::http::mcp::{guarded, state};
+use crate::http::mcp::{confirm, guarded, state};
 
 fn caller(far: &Far) -> Server {
     let call = Turn::Call(vec![("once", json!({"text": "x"}))]);
@@ -33,6 +33,10 @@ async fn at_the_far_side(page: &Page, far: &Far, name: &str, then: &str) {
     page.driver.switch_to_window(other.expect("another window")).await.unwrap();
     page.sees("May Windlass use far?").await;
     page.press(name).await;
+    if name == "Allow it" {
+        page.sees("for everybody here?").await;
+        page.press("Yes, sign in").await;
+    }
     page.sees(then).await;
     page.driver.close_window().await.unwrap();
     page.driver.switch_to_window(own).await.unwrap();
@@ -82,8 +86,7 @@ async fn a_call_that_waits_for_a_sign_in_goes_on_by_itself() {
     let boss = server.key(&[]);
     let place = "/api/v1/mcp/servers/guarded/sign-in";
     let begun = server.post(place, &boss, &json!({})).await.is(StatusCode::OK).body;
-    let back = format!("/api/v1/mcp/callback?{}", far.back(begun["url"].as_str().unwrap()));
-    server.get(&back, &boss).await.is(StatusCode::OK);
+    confirm(&server, &boss, &far.back(begun["url"].as_str().unwrap())).await.is(StatusCode::OK);
     let page = Page::signed_in(&server).await;
     state(&server, &boss, "guarded", "connected").await;
     far.takes_back();

@@ -36,7 +36,9 @@ export function ChatPage({ id }) {
     if (rollback === null) await conversation.send(draft.text, more, draft.key);
     else {
       const made = await conversation.carryOut(rollback);
-      await post(`/threads/${made}/messages`, { message: draft.text, ...more }, { once: draft.key });
+      // A message that cannot be sent waits in the field of the conversation that was made for it.
+      keepDraft(made, draft.text);
+      await post(`/threads/${made}/messages`, { message: draft.text, ...more }, { once: draft.key }).then(() => keepDraft(made, ""), failed);
       go(`/chat/${made}`);
     }
     load();

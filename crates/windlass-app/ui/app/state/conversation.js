@@ -2,7 +2,7 @@
 //
 // Nothing of it is stored in the browser: a reload reads it again from the journal, in the middle of a word too.
 
-import { get, patch, post, Problem, query, remove, wait } from "../lib/api.js";
+import { get, patch, post, Problem, query, remove, signedIn, wait } from "../lib/api.js";
 import { batch, computed, signal } from "../lib/html.js";
 import { follow } from "../lib/stream.js";
 import { Call, Entry, textOf } from "./entry.js";
@@ -29,8 +29,8 @@ const PULSE_MS = 200;
  * The message from which on, the event after which a fork begins, what becomes of files, and the calls of which nothing is known.
  */
 
-/** Whether it helps to try again: the server was not reached, or somebody is about to sign in again. @param {unknown} error */
-const passes = (error) => !(error instanceof Problem) || error.status >= 500 || error.status === 401;
+/** Whether it helps to try again. @param {unknown} error */
+const passes = (error) => !(error instanceof Problem) || error.status >= 500;
 
 /** A thread as it is looked at. */
 export class Conversation {
@@ -100,6 +100,11 @@ export class Conversation {
         await follow(`/threads/${this.id}/stream`, `${head}.0`, hear, this.stop.signal);
       } catch (error) {
         if (this.stop.signal.aborted) return;
+        if (error instanceof Problem && error.status === 401) {
+          // Whoever's session ended signs in above the page, and goes on.
+          await signedIn(this.stop.signal).catch(() => {});
+          continue;
+        }
         this.failure.value = error;
         if (!passes(error)) return;
         await wait(AGAIN_MS, this.stop.signal).catch(() => {});
@@ -112,11 +117,11 @@ export class Conversation {
     const stop = this.stop.signal;
     const thread = await get(`/threads/${this.id}`, { stop });
     const page = await get(`/threads/${this.id}/messages${query({ limit: FIRST_PAGE })}`, { stop });
-    const going = ["", "idle"].includes(thread.status) ? null : await underWay(this.id, thread.head, stop);
+    this.owner.value = thread.owner;
+    const going = ["", "idle"].includes(thread.status) ? null : await underWay(this.id, thread.head, this.isMine.value, stop);
     batch(() => {
       this.title.value = thread.title ?? "";
       this.status.value = thread.status;
-      this.owner.value = thread.owner;
       this.hasOlder.value = Boolean(page.next_cursor);
       this.cursor = page.next_cursor;
       this.prepended = 0;
@@ -128,6 +133,8 @@ export class Conversation {
       for (const message of page.data) if (message.seq > thread.head) this.later.set(message.id, message);
       this.run.value = going && { id: going.id, since: going.since };
       if (going?.step) this.step(going.step);
+      // The results of a step stand in no message before the last of them is there.
+      for (const event of going?.after ?? []) if (event.type === "tool.finished") this.hear(event);
       this.failure.value = null;
       this.ready.value = true;
     });

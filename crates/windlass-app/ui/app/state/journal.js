@@ -20,16 +20,26 @@ async function events(thread, after, until, stop) {
   return all;
 }
 
-/** The run that goes on up to a place, and the `step.started` of its step if that has no reply yet. @param {string} thread @param {number} head @param {AbortSignal} stop */
-export async function underWay(thread, head, stop) {
-  const [run] = (await get(`/runs${query({ thread, active: true, limit: 1 })}`, { stop })).data;
-  if (!run) return null;
+/**
+ * The run that goes on up to a place, the `step.started` of its step if that has no reply yet, and what has happened
+ * since. Whoever reads what is shared learns of runs by their events alone.
+ * @param {string} thread @param {number} head @param {boolean} isMine @param {AbortSignal} stop
+ */
+export async function underWay(thread, head, isMine, stop) {
+  const run = isMine ? (await get(`/runs${query({ thread, active: true, limit: 1 })}`, { stop })).data[0] : null;
+  if (isMine && !run) return null;
+  /** @type {any[]} */
+  let after = [];
   // Whatever happened since, such as messages that wait, does not hide the step.
   for (let until = head; until > 0; until -= EVENTS) {
-    const mark = (await events(thread, Math.max(0, until - EVENTS), until, stop)).findLast((event) => MARKS.includes(event.type));
-    if (mark) return { id: run.id, since: run.started_at, step: mark.type === "step.started" ? mark : null };
+    const some = await events(thread, Math.max(0, until - EVENTS), until, stop);
+    const at = some.findLastIndex((event) => MARKS.includes(event.type));
+    after = [...some.slice(at + 1), ...after];
+    if (at < 0) continue;
+    const mark = some[at];
+    return { id: run?.id ?? mark.run, since: run?.started_at ?? mark.at, step: mark.type === "step.started" ? mark : null, after };
   }
-  return { id: run.id, since: run.started_at, step: null };
+  return run && { id: run.id, since: run.started_at, step: null, after };
 }
 
 /** The place in the journal before a message, where a fork may begin. @param {string} thread @param {number} seq */

@@ -1,21 +1,22 @@
 // What a page reads when it opens, and reads again when something was changed.
 
 import { get } from "../lib/api.js";
-import { html, useEffect, useState } from "../lib/html.js";
+import { html, useEffect } from "../lib/html.js";
 import { failed } from "../state/notices.js";
+import { Missing, useLoaded } from "./loaded.js";
 
 /** What an address answers: `data` is null until then. @param {string} path */
 export function useData(path) {
-  const [data, setData] = useState(/** @type {any} */ (null));
-  const load = () => get(path).then(setData, failed);
+  const loaded = useLoaded((stop) => get(path, { stop }), [path]);
+  const isStale = loaded.error !== null && loaded.value !== null;
   useEffect(() => {
-    load();
-  }, [path]);
-  return { data, load };
+    if (isStale) failed(loaded.error);
+  }, [loaded.error]);
+  return { data: loaded.value, load: loaded.again, loaded };
 }
 
-/** While there is nothing yet. */
-export const Wait = () => html`<div aria-busy="true"><span class="spinner"></span></div>`;
+/** While there is nothing yet, and where nothing came. @param {{of?: import("./loaded.js").Loaded[]}} props */
+export const Wait = ({ of = [] }) => html`<${Missing} of=${of.find((one) => one.error) ?? { error: null }} />`;
 
 /** The parts of a page. @param {{base: string, sections: {path: string, name: string}[], current: string, label: string}} props */
 export const Tabs = ({ base, sections, current, label }) => html`<nav class="tabs" aria-label=${label}>

@@ -6,9 +6,9 @@ import { useData, Wait } from "../../view/data.js";
 
 /** The section. */
 export function Page() {
-  const agents = useData("/agents").data;
-  const models = useData("/models").data;
-  if (!agents || !models) return html`<${Wait} />`;
+  const { data: agents, loaded: first } = useData("/agents");
+  const { data: models, loaded: second } = useData("/models");
+  if (!agents || !models) return html`<${Wait} of=${[first, second]} />`;
   return html`${agents.data.map((/** @type {any} */ agent) => html`<details class="item" key=${agent.name} open><summary><strong>${agent.name}</strong><span class="fill"></span><span class="quiet">${agent.tools.length} tools</span></summary>
       <p>Models: ${agent.models.join(", then ")}</p><p class="quiet">Definition <code>${agent.digest.slice(0, 12)}</code>: a run keeps the one that it was started with.</p>
       <h3>Limits and settings</h3><pre tabindex="0">${JSON.stringify({ limits: agent.limits, settings: agent.settings }, null, 2)}</pre></details>`)}

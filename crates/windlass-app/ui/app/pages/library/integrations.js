@@ -10,10 +10,10 @@ import { Confirm, Dialog } from "../../view/dialog.js";
 
 /** The section. */
 export function Page() {
-  const { data, load } = useData("/integrations");
+  const { data, load, loaded } = useData("/integrations");
   const [adding, setAdding] = useState(false);
   const [forgetting, setForgetting] = useState(/** @type {any} */ (null));
-  if (!data) return html`<${Wait} />`;
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   /** @param {any} event */
   const add = (event) => {
     event.preventDefault();

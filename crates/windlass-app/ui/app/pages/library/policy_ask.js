@@ -19,7 +19,7 @@ const REASONS = {
 
 /** @param {{text: string | null}} props `text`: rules that were written on the page, which can be tried before they count */
 export function Ask({ text }) {
-  const { data } = useData("/tools?limit=200");
+  const { data, loaded } = useData("/tools?limit=200");
   const [people, setPeople] = useState(/** @type {any[]} */ ([]));
   const [call, setCall] = useState({ tool: "", user: me.value?.id ?? "", byText: false });
   const [busy, setBusy] = useState(false);
@@ -28,7 +28,7 @@ export function Ask({ text }) {
   useEffect(() => {
     if (isAdmin.value) get("/team/members?limit=200").then((page) => setPeople(page.data.filter((/** @type {any} */ one) => one.active)), failed);
   }, []);
-  if (!data) return html`<${Wait} />`;
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   const tool = data.data.find((/** @type {any} */ one) => one.name === call.tool) ?? data.data[0];
   if (!tool) return html`<p class="empty">There is no tool to ask about.</p>`;
   const byText = call.byText && text !== null;

@@ -24,7 +24,7 @@ const STATES = {
 
 /** The section. */
 export function Page() {
-  const { data, load } = useData("/mcp/servers");
+  const { data, load, loaded } = useData("/mcp/servers");
   /** What is done with which server. */
   const [doing, setDoing] = useState(/** @type {{what: "" | "add" | "log" | "sign_in" | "sign_out" | "remove", name: string}} */ ({ what: "", name: "" }));
   const end = () => setDoing({ what: "", name: "" });
@@ -32,7 +32,7 @@ export function Page() {
     const timer = setInterval(() => document.hidden || load(), LOOK_AGAIN_MS);
     return () => clearInterval(timer);
   }, []);
-  if (!data) return html`<${Wait} />`;
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   const place = `/mcp/servers/${encodeURIComponent(doing.name)}`;
   return html`
     ${data.data.length === 0 && html`<div class="empty"><h2>No tool servers</h2>

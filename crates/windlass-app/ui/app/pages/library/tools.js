@@ -18,9 +18,9 @@ const CLASSES = {
 
 /** The section. */
 export function Page() {
-  const { data } = useData("/tools?limit=200");
+  const { data, loaded } = useData("/tools?limit=200");
   const [text, setText] = useState("");
-  if (!data) return html`<${Wait} />`;
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   const named = place.value.query.get("tool");
   const wanted = text.toLowerCase();
   const found = data.data.filter((/** @type {any} */ tool) =>

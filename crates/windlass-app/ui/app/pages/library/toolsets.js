@@ -7,9 +7,9 @@ import { changes, Kind } from "./tools.js";
 
 /** The section. */
 export function Page() {
-  const sets = useData("/toolsets").data;
-  const tools = useData("/tools?limit=200").data;
-  if (!sets || !tools) return html`<${Wait} />`;
+  const { data: sets, loaded: first } = useData("/toolsets");
+  const { data: tools, loaded: second } = useData("/tools?limit=200");
+  if (!sets || !tools) return html`<${Wait} of=${[first, second]} />`;
   const known = new Map(tools.data.map((/** @type {any} */ tool) => [tool.name, tool]));
   const grouped = new Set(sets.data.flatMap((/** @type {any} */ set) => set.tools));
   const single = tools.data.filter((/** @type {any} */ tool) => !grouped.has(tool.name)).map((/** @type {any} */ tool) => tool.name);

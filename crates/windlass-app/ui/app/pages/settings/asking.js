@@ -9,7 +9,7 @@ import { useData, Wait } from "../../view/data.js";
 /** The section. */
 export function Page() {
   const [mode, setMode] = useState(/** @type {any} */ (null));
-  const { data, load } = useData("/allowlist");
+  const { data, load, loaded } = useData("/allowlist");
   const [tools, setTools] = useState(/** @type {any[]} */ ([]));
   useEffect(() => {
     get("/auto-run").then(setMode, failed);
@@ -21,7 +21,7 @@ export function Page() {
     // Drawn anew in any case: what was refused is not what counts.
     setMode(now ?? { ...mode });
   };
-  if (!mode || !data) return html`<${Wait} />`;
+  if (!mode || !data) return html`<${Wait} of=${[loaded]} />`;
   /** @type {string[]} */
   const names = data.data;
   return html`<fieldset class="choices"><legend>Before a call that changes something, in all conversations of mine</legend>

@@ -10,8 +10,8 @@ import { useData, Wait } from "../../view/data.js";
 /** The section. */
 export function Page() {
   const [all, setAll] = useState(false);
-  const { data, load } = useData(`/grants?limit=200${all ? "&all=true" : ""}`);
-  if (!data) return html`<${Wait} />`;
+  const { data, load, loaded } = useData(`/grants?limit=200${all ? "&all=true" : ""}`);
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   return html`${isAdmin.value && html`<label class="check"><input type="checkbox" checked=${all} onChange=${(/** @type {any} */ event) => setAll(event.target.checked)} /> Those of everybody in the workspace</label>`}
     ${data.data.length === 0
       ? html`<div class="empty"><h2>No grants</h2><p>“Approve and do not ask again” on a call makes one. It lets calls like it run without asking, as often and as long as you said, and stands here until then.</p></div>`

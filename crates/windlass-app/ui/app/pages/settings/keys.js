@@ -10,9 +10,9 @@ import { Dialog } from "../../view/dialog.js";
 
 /** The section. */
 export function Page() {
-  const { data, load } = useData("/keys");
+  const { data, load, loaded } = useData("/keys");
   const [made, setMade] = useState(/** @type {any} */ (null));
-  if (!data) return html`<${Wait} />`;
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   /** @param {any} event */
   const make = (event) => {
     event.preventDefault();

@@ -6,8 +6,8 @@ import { useData, Wait } from "../../view/data.js";
 
 /** The section. */
 export function Page() {
-  const { data } = useData("/limits");
-  if (!data) return html`<${Wait} />`;
+  const { data, loaded } = useData("/limits");
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   if (data.data.length === 0) return html`<div class="empty"><h2>Nothing is limited</h2><p>Budgets of money, tokens or steps are set in <code>windlass.toml</code>; an administrator can give people a credit.</p></div>`;
   return html`${data.data.map((/** @type {any} */ limit) => {
     const said = (/** @type {number} */ amount) => (limit.unit === "usd" ? money(amount / 1e6) : amount.toLocaleString());

@@ -9,8 +9,8 @@ import { useData, Wait } from "../../view/data.js";
 
 /** The section. */
 export function Page() {
-  const { data, load } = useData("/auth/sessions");
-  if (!data) return html`<${Wait} />`;
+  const { data, load, loaded } = useData("/auth/sessions");
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   return html`${data.data.map((/** @type {any} */ one) => html`<div class="item row wrap" key=${one.id}><span class="fill">${one.agent ?? "an unknown browser"}<br /><span class="quiet">${one.from ?? ""} seen ${when(one.seen_at)}${one.current ? ", this one" : ""}</span></span>
       ${!one.current && html`<button type="button" onClick=${() => attempt(() => remove(`/auth/sessions/${one.id}`).then(load))}>End it</button>`}</div>`)}
     <p><button type="button" class="danger" onClick=${() => attempt(async () => (await remove("/auth/sessions"), await find()))}>Sign out everywhere</button></p>`;

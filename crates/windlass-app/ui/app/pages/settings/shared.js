@@ -10,8 +10,8 @@ import { linkOf } from "../../view/share.js";
 
 /** The section. */
 export function Page() {
-  const { data, load } = useData("/shares?limit=200");
-  if (!data) return html`<${Wait} />`;
+  const { data, load, loaded } = useData("/shares?limit=200");
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   if (data.data.length === 0) {
     return html`<div class="empty"><h2>Nothing is shared</h2><p>“Share” above a conversation gives it a link that everybody in your workspace can read it by. It stands here until you take it back.</p></div>`;
   }

@@ -18,12 +18,12 @@ const ROLES = [
 
 /** The section. */
 export function Page() {
-  const { data, load } = useData("/team/members?limit=200");
+  const { data, load, loaded } = useData("/team/members?limit=200");
   const invites = useData("/team/invites");
   /** What is done, and with whom. */
   const [doing, setDoing] = useState(/** @type {{what: "" | "add" | "credit" | "leave" | "link", of: any}} */ ({ what: "", of: null }));
   const end = () => setDoing({ what: "", of: null });
-  if (!data) return html`<${Wait} />`;
+  if (!data) return html`<${Wait} of=${[loaded]} />`;
   /** @param {any} member @param {object} change Refused where somebody else has changed the person meanwhile. */
   const change = (member, change) =>
     attempt(async () => {
