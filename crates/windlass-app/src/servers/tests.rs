@@ -130,7 +130,9 @@ async fn servers_that_are_added_at_once_all_stay() {
         world.add(&servers, "one"),
         world.add(&servers, "other"),
     );
-    (taken_in.unwrap(), one.unwrap(), other.unwrap());
+    taken_in.unwrap();
+    one.unwrap();
+    other.unwrap();
     assert_eq!(names(&servers), ["one", "other"]);
     assert!(matches!(world.add(&servers, "one").await, Err(ChangeError::Duplicate(_))));
     servers.take_in(&mut *servers.added.lock().await).await.unwrap();

@@ -102,7 +102,7 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
-        crashing_masked(self.called(context, arguments), || self.core.masks.reasons()).await
+        crashing_masked(Box::pin(self.called(context, arguments)), || self.core.masks.reasons()).await
     }
 
     async fn let_go(&self, state: &str) {
