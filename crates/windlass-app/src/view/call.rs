@@ -46,11 +46,12 @@ pub fn seconds(ms: u64) -> String {
 
 /// A length of time as people say it who only want to know how long about.
 pub fn span(ms: u64) -> String {
-    match ms / 1000 {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", (seconds + 30) / 60),
-        seconds @ 7_200..172_800 => format!("{} h", (seconds + 1_800) / 3_600),
-        seconds => format!("{} d", (seconds + 43_200) / 86_400),
+    let rounded = |unit: u64| (ms + unit / 2) / unit;
+    match (rounded(60_000), rounded(3_600_000)) {
+        _ if ms < 119_500 => format!("{} s", ms / 1000),
+        (minutes @ ..120, _) => format!("{minutes} min"),
+        (_, hours @ ..48) => format!("{hours} h"),
+        _ => format!("{} d", rounded(86_400_000)),
     }
 }
 
