@@ -106,7 +106,7 @@ async fn what_is_typed_while_a_message_is_sent_stays_and_what_was_sent_does_not(
     .await;
     page.say("Two.").await;
     page.until("it is sent", "return window.release").await;
-    page.types(" And more").await;
+    page.types("And more").await;
     page.run("window.release()", vec![]).await;
     page.sees("Second answer.").await;
     assert_eq!(draft(&page).await, "And more");
