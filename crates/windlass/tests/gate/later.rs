@@ -52,7 +52,7 @@ fn built(folder: &Path, clock: &Arc<ManualClock>, tool: FunctionTool) -> Builder
 }
 
 /// Lets whatever is due happen.
-async fn settle() {
+pub(super) async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
         std::thread::yield_now();
@@ -60,7 +60,7 @@ async fn settle() {
 }
 
 /// Moves the time on, a little after the other, until something holds.
-async fn pass(clock: &ManualClock, mut holds: impl AsyncFnMut() -> bool) {
+pub(super) async fn pass(clock: &ManualClock, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..1_000 {
         if holds().await {
             return;
@@ -71,7 +71,8 @@ async fn pass(clock: &ManualClock, mut holds: impl AsyncFnMut() -> bool) {
     panic!("it never comes to pass");
 }
 
-async fn status(engine: &Engine) -> ThreadStatus {
+/// How the thread stands.
+pub(super) async fn status(engine: &Engine) -> ThreadStatus {
     engine.thread(&"t".into()).await.unwrap().view.status
 }
 

@@ -11,8 +11,9 @@ use windlass::port::journal::ThreadStatus;
 use windlass::port::tool::{CallContext, Later, Tool, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::{FunctionTool, Registry};
-use windlass::{Attend, Builder, Engine, RunTools, Status, Task};
+use windlass::{Attend, Builder, RunTools, Status, Task};
 
+use super::later::{pass, settle, status};
 use super::{facts, plan, put_down, runtime, task_in};
 use crate::drive::{Text, stored};
 
@@ -60,29 +61,6 @@ fn models() -> ScriptedModels {
 fn built(folder: &Path, clock: &Arc<ManualClock>) -> Builder {
     let engine = stored(folder, &models(), Registry::new()).clock(clock.clone());
     engine.auto_run(AutoRun::Everything).attend(Attend::All)
-}
-
-async fn settle() {
-    for _ in 0..200 {
-        tokio::task::yield_now().await;
-        std::thread::yield_now();
-    }
-}
-
-/// Moves the time on until something holds.
-async fn pass(clock: &ManualClock, mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..1_000 {
-        if holds().await {
-            return;
-        }
-        clock.advance_ms(1_000);
-        settle().await;
-    }
-    panic!("it never comes to pass");
-}
-
-async fn status(engine: &Engine) -> ThreadStatus {
-    engine.thread(&"t".into()).await.unwrap().view.status
 }
 
 /// A process without the tool takes the thread up for a while: nothing begins, and people are told what it waits for.
