@@ -101,9 +101,8 @@ async fn a_required_server_that_takes_long_to_fail_is_given_up_as_well() {
     assert!(matches!(refused, McpError::Required { attempts: 5, .. }), "{refused:?}");
 }
 
-// rows: LM-B3
-#[tokio::test]
-async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
+/// A server that is away, in a process that knows what it had, and its address.
+async fn known_and_away() -> (McpHub, String) {
     let stage = stage_on("127.0.0.1:0").await;
     let known = hub(trusted("stage", &stage.url)).await.known();
     let url = stage.url.clone();
@@ -114,6 +113,13 @@ async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
     // Another process, which knows what there was.
     let hub = McpHub::new(HubConfig { known, ..HubConfig::default() });
     hub.start(vec![trusted("stage", &url)]).await.unwrap();
+    (hub, url)
+}
+
+// rows: LM-B3
+#[tokio::test]
+async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
+    let (hub, url) = known_and_away().await;
     let look = find(&hub, "look");
     let said = shown(&call(&look, json!({})).await);
     assert!(said.starts_with("error: The server `stage` is not available"), "{said}");
@@ -137,15 +143,7 @@ async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
 // rows: LM-B4
 #[tokio::test]
 async fn a_run_whose_tools_are_away_ends_and_says_which() {
-    let stage = stage_on("127.0.0.1:0").await;
-    let known = hub(trusted("stage", &stage.url)).await.known();
-    let url = stage.url.clone();
-    drop(stage);
-    while listens(&url).await {
-        tokio::task::yield_now().await;
-    }
-    let hub = McpHub::new(HubConfig { known, ..HubConfig::default() });
-    hub.start(vec![trusted("stage", &url)]).await.unwrap();
+    let (hub, _) = known_and_away().await;
     let here =
         FunctionTool::new("here", "is here", |_: CallContext, _: Text| async { ToolOutput::error("no") });
     let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap().add(Arc::new(here)).unwrap();
