@@ -71,3 +71,16 @@ async fn asked(server: &Server) -> Page {
     page.sees("May Write run?").await;
     page
 }
+
+/// A conversation of two messages, the second of which is being edited into "Three.", and where that is.
+async fn edited_second(server: &Server) -> (Page, String) {
+    let page = Page::signed_in(server).await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    page.say("Two.").await;
+    page.sees("Second answer.").await;
+    let thread = page.thread().await;
+    page.run("all('.entry.user')[1].querySelectorAll('button').forEach((one) => named(one) === 'Edit' && one.click())", vec![]).await;
+    page.write(".entry.user textarea", "Three.").await;
+    (page, thread)
+}

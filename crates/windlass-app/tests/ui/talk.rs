@@ -205,14 +205,7 @@ async fn an_answer_is_forked_into_a_conversation_of_its_own() {
 #[tokio::test]
 async fn an_edited_message_begins_another_conversation_and_leaves_this_one() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
-    let page = Page::signed_in(&server).await;
-    page.say("One.").await;
-    page.sees("First answer.").await;
-    page.say("Two.").await;
-    page.sees("Second answer.").await;
-    let parent = page.thread().await;
-    page.run("all('.entry.user')[1].querySelectorAll('button').forEach((one) => named(one) === 'Edit' && one.click())", vec![]).await;
-    page.write(".entry.user textarea", "Three.").await;
+    let (page, parent) = super::edited_second(&server).await;
     page.run("all('.entry.user form')[0].requestSubmit()", vec![]).await;
     let path =
         format!("return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{parent}'");

@@ -48,14 +48,7 @@ const REFUSED: &str = "Response.json({ status: 409, code: 'busy', detail: 'not a
 #[tokio::test]
 async fn an_edited_message_is_kept_until_a_conversation_has_it() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
-    let page = Page::signed_in(&server).await;
-    page.say("One.").await;
-    page.sees("First answer.").await;
-    page.say("Two.").await;
-    page.sees("Second answer.").await;
-    let parent = page.thread().await;
-    page.run("all('.entry.user')[1].querySelectorAll('button').forEach((one) => named(one) === 'Edit' && one.click())", vec![]).await;
-    page.write(".entry.user textarea", "Three.").await;
+    let (page, parent) = super::edited_second(&server).await;
     otherwise(&page, &format!("return url.endsWith('/fork') ? {REFUSED} : real()")).await;
     let send = "all('.entry.user form')[0].requestSubmit()";
     page.run(send, vec![]).await;
