@@ -78,6 +78,10 @@ pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Resul
             said.left_out.push(shown);
             continue;
         }
+        // The gate has judged the arguments as they stand: there must not be another way to write a name.
+        if known.as_str() != name {
+            return Err(format!("write the header as `{known}`: rules judge it as it stands"));
+        }
         let value = value.as_str().ok_or_else(|| format!("the header `{shown}` is no text"))?;
         if value.len() > MAX_VALUE_BYTES {
             return Err(format!(
@@ -152,7 +156,7 @@ mod tests {
             "token",
             "Sec-Fetch-Site",
         ] {
-            let asked = json!({ name: "x", "Accept": "text/plain" });
+            let asked = json!({ name: "x", "accept": "text/plain" });
             let said = sanitised(asked.as_object().unwrap(), &own).unwrap();
             assert_eq!((said.headers.len(), said.left_out.len()), (1, 1), "{name}");
         }
@@ -160,9 +164,17 @@ mod tests {
 
     #[test]
     fn a_model_sets_other_headers() {
-        for name in ["Accept", "X-Tenants", "X_Page", "X-Token-Count", "If-Match", "X-Tokens"] {
+        for name in ["accept", "x-tenants", "x_page", "x-token-count", "if-match", "x-tokens"] {
             let said = sanitised(json!({ name: "x" }).as_object().unwrap(), &[]).unwrap();
             assert_eq!((said.headers.len(), said.left_out.len()), (1, 0), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_header_has_one_spelling_that_rules_can_judge() {
+        for name in ["Accept", " accept", "aCCEPT "] {
+            let refused = sanitised(json!({ name: "x" }).as_object().unwrap(), &[]).unwrap_err();
+            assert_eq!(refused, "write the header as `accept`: rules judge it as it stands", "{name}");
         }
     }
 
@@ -170,15 +182,15 @@ mod tests {
     fn what_no_header_can_hold_is_refused() {
         let long = "x".repeat(5000);
         for asked in [
-            json!({ "X-A": "a\r\nAuthorization: Bearer x" }),
-            json!({ "X-A": "a\nb" }),
-            json!({ "X-A": "\u{0}" }),
-            json!({ "X-A": "caf\u{7f}" }),
-            json!({ "X-A\r\nAuthorization": "x" }),
-            json!({ "X A": "x" }),
+            json!({ "x-a": "a\r\nAuthorization: Bearer x" }),
+            json!({ "x-a": "a\nb" }),
+            json!({ "x-a": "\u{0}" }),
+            json!({ "x-a": "caf\u{7f}" }),
+            json!({ "x-a\r\nAuthorization": "x" }),
+            json!({ "x a": "x" }),
             json!({ "": "x" }),
-            json!({ "X-A": 5 }),
-            json!({ "X-A": long }),
+            json!({ "x-a": 5 }),
+            json!({ "x-a": long }),
         ] {
             assert!(sanitised(asked.as_object().unwrap(), &[]).is_err(), "{asked}");
         }

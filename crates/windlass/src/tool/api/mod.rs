@@ -222,7 +222,7 @@ fn spec(services: &[Ready]) -> ToolSpec {
             "headers": {
                 "type": "object",
                 "additionalProperties": {"type": "string"},
-                "description": "Further headers. Those that say who asks are added for you and cannot be set.",
+                "description": "Further headers, in small letters. Those that say who asks are added for you and cannot be set.",
             },
             "body": {"description": "The body: any JSON, or a text with `bodyEncoding` `raw`."},
             "bodyEncoding": {

@@ -75,7 +75,7 @@ async fn calls_have_to_fit_the_description() {
     put["body"] = json!("bytes");
     put["bodyEncoding"] = json!("raw");
     let mut picture = put.clone();
-    picture["headers"] = json!({"Content-Type": "image/png"});
+    picture["headers"] = json!({"content-type": "image/png"});
     let rows = [
         (list("?limit=5"), "ok: "),
         (list("?limit=5&status=new&tags=1&tags=2"), "ok: "),

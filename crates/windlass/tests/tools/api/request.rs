@@ -150,7 +150,7 @@ async fn each_kind_of_credentials_becomes_its_header() {
     for (name, authorization, key) in rows {
         // A model that tries to be somebody else is not.
         let headers =
-            json!({"AUTHORIZATION": "Bearer forged", "Cookie": "a=b", "x-KEY": "forged", "X-Fine": "yes"});
+            json!({"AUTHORIZATION": "Bearer forged", "Cookie": "a=b", "x-key": "forged", "x-fine": "yes"});
         let arguments =
             json!({"service": name, "method": "POST", "path": "/a?b=c", "body": {}, "headers": headers});
         let said = said(&tool, arguments).await;
