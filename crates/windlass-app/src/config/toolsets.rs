@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use windlass::machine::Glob;
-use windlass::tool::builtin::desk_toolsets;
+use windlass::tool::builtin::builtin_toolsets;
 use windlass::tool::{Shown, Toolset};
 
 /// A group of tools.
@@ -52,7 +52,7 @@ pub fn toolsets(files: &BTreeMap<String, ToolsetFile>) -> Vec<Toolset> {
     };
     let mut sets: Vec<Toolset> = files.iter().map(of).collect();
     // A group that somebody else has named a tool for before has lost it.
-    for usual in desk_toolsets() {
+    for usual in builtin_toolsets() {
         match sets.iter_mut().find(|set| set.name == usual.name) {
             // Whoever says no more than how much of it is shown means the same tools.
             Some(set) if set.tools.is_empty() && set.servers.is_empty() && set.tags.is_empty() => {
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_built_in_group_can_be_shown_or_replaced() {
         let read = |text: &str| toolsets(&toml::from_str(text).unwrap());
-        let usual = desk_toolsets();
+        let usual = builtin_toolsets();
         let planning = read("planning = {shown = 'all'}").remove(0);
         assert_eq!(planning, Toolset { shown: Shown::All, ..usual[0].clone() });
         let own = read("planning = {tools = ['Task*']}");
@@ -101,7 +101,7 @@ mod tests {
             tags: vec!["vcs".into()],
             ..Toolset::default()
         };
-        assert_eq!(toolsets(&read), [vec![git, k8s], desk_toolsets()].concat());
+        assert_eq!(toolsets(&read), [vec![git, k8s], builtin_toolsets()].concat());
         let wrong = toml::from_str::<BTreeMap<String, ToolsetFile>>("k8s = {shown = 'some'}").unwrap_err();
         assert!(wrong.to_string().contains("expected one of `nothing`, `reads`, `all`"), "{wrong}");
     }

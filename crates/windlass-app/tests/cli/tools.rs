@@ -16,6 +16,11 @@ fn tools_are_listed_with_how_they_get_to_a_model() {
     assert_eq!(state(&user, "Read").0, "direct");
     let (loadable, why) = state(&user, "TaskCreate");
     assert_eq!((loadable.as_str(), why.as_str()), ("loadable", "the model loads the toolset `planning`"));
+    assert_eq!(state(&user, "WebFetch").1, "the model loads the toolset `web`");
+    let all = lines(&user.run(&["tools", "list", "--json"]).exits(0).out);
+    let direct = all.iter().filter(|line| line["state"] == "direct");
+    let tokens: u64 = direct.filter_map(|line| line["tokens"].as_u64()).sum();
+    assert!((500..1_200).contains(&tokens), "{tokens} tokens in every request");
     let conditional = ["ApiCall", "Bash", "FetchData"];
     for name in conditional {
         let (is, why) = state(&user, name);

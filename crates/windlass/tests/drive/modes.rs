@@ -10,7 +10,7 @@ use windlass::machine::{
 };
 use windlass::port::tool::{CallContext, Conduct, Tool, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels};
-use windlass::tool::builtin::{desk_tools, desk_toolsets, file_tools, request_human_approval};
+use windlass::tool::builtin::{builtin_toolsets, desk_tools, file_tools, request_human_approval};
 use windlass::tool::{Adjustment, Registry};
 use windlass::{AgentConfig, Engine, Task};
 
@@ -206,7 +206,7 @@ async fn the_tools_of_a_new_thread_take_less_than_1500_tokens() {
         specs.iter().map(|spec| estimate_tokens(bytes(spec) as u64)).sum()
     };
     let before = tokens(&all.catalogue());
-    let builder = memory(&script(&shown), all).toolsets(desk_toolsets());
+    let builder = memory(&script(&shown), all).toolsets(builtin_toolsets());
     let engine = builder.build().await.unwrap();
     let load = |name: &str| json!([["load_toolset", {"toolset": name, "include_write_tools": true}]]);
     engine.run(in_mode(None, load("planning"))).await.unwrap();

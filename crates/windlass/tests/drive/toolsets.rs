@@ -1,18 +1,24 @@
 //! Toolsets: what a model is shown, what it loads, and that it stays loaded.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass::machine::{Annotations, Block, EffectClass, Role, ToolSpec, estimate_tokens};
+use windlass::outbound::Reach;
 use windlass::port::model::ModelCall;
 use windlass::port::tool::{CallContext, Tool, ToolOutput, ToolSource};
+use windlass::secret::Secret;
 use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::tool::builtin::{builtin_toolsets, desk_tools, file_tools, request_human_approval};
+use windlass::tool::web::{web_fetch, web_search};
 use windlass::tool::{FunctionTool, Registry, Shown, Toolset};
 use windlass::{Builder, Engine, RunTools, Task};
 
 use super::{Text, memory, registry, stored, task};
+use crate::outbound::way;
 
 /// A tool of a server.
 struct Far {
@@ -270,11 +276,24 @@ fn many(servers: usize, tools: usize) -> Vec<Far> {
     (0..servers).flat_map(|server| (0..tools).map(move |tool| one(server, tool))).collect()
 }
 
-// rows: LM-T12
+/// Every tool that the program has without being told so.
+fn usual() -> Registry {
+    let outbound = || way(Reach::default(), &[]);
+    let secrets = Box::new(BTreeMap::<String, Secret>::new());
+    let others: [Arc<dyn Tool>; 3] = [
+        Arc::new(request_human_approval(None)),
+        Arc::new(web_fetch(outbound(), Vec::new())),
+        Arc::new(web_search(outbound(), None, secrets).unwrap()),
+    ];
+    Registry::new().add_all(file_tools()).unwrap().add_all(desk_tools()).unwrap().add_all(others).unwrap()
+}
+
+// rows: LM-T12, SK-C1, SK-C17
 #[tokio::test]
 async fn five_thousand_tools_take_little_of_a_prompt_and_are_found() {
     let (source, caller) = (Source::of(many(50, 100)), Caller::default());
-    let engine = memory(&caller.models(), Registry::new()).tool_source(source).build().await.unwrap();
+    let builder = memory(&caller.models(), usual()).toolsets(builtin_toolsets()).tool_source(source);
+    let engine = builder.build().await.unwrap();
     let search =
         |query: &str, writes: bool| json!(["tool_search", {"query": query, "include_write_tools": writes}]);
     let told = make(&engine, json!([search("deletes invoices in service 17", false)])).await;
@@ -285,14 +304,15 @@ async fn five_thousand_tools_take_little_of_a_prompt_and_are_found() {
     );
     assert!(first.contains("s17_delete_invoice (not loaded: it may change things) [server17]"), "{told}");
     let shown = caller.shown();
-    assert_eq!(shown[0], "load_toolset tool_search");
+    assert_eq!(shown[0], "Edit Glob Grep Read Write load_toolset request_human_approval tool_search");
     let asked =
         json!([search("delete invoice service 17", true), ["s17_delete_invoice", {}], search("qqq", true)]);
     let told = make(&engine, asked).await;
     assert!(told.contains("s17_delete_invoice was called"), "{told}");
     assert!(told.ends_with("No tool fits 'qqq'. Try other words, or load_toolset."), "{told}");
     let offered = engine.tools();
-    assert_eq!(offered.iter().filter(|tool| tool.toolset.is_some()).count(), 5_000);
+    let of_servers = offered.iter().filter(|tool| tool.toolset.is_some() && tool.server.is_some());
+    assert_eq!(of_servers.count(), 5_000);
     let shown: Vec<_> = offered.iter().filter(|tool| tool.toolset.is_none()).map(|tool| &tool.spec).collect();
     let tokens = estimate_tokens(serde_json::to_string(&shown).unwrap().len() as u64);
     assert!(tokens < 1_500, "{tokens} tokens");

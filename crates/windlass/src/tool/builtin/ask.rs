@@ -13,19 +13,18 @@ use crate::tool::schema_for;
 
 #[derive(Deserialize, JsonSchema)]
 struct AskArguments {
-    /// A short name of this point in the work, for example `send-invoice`.
+    /// A short name of this point, such as `send-invoice`.
     #[serde(default)]
     checkpoint: Option<String>,
-    /// What the person reads: what you want to do, and why.
+    /// What you want to do, and why.
     #[serde(default)]
     summary: Option<String>,
     /// Values that the person approves or changes.
     #[serde(default)]
     params: Option<Map<String, Value>>,
-    /// Choices, where there are any.
+    /// Choices, if any.
     #[serde(default)]
     options: Vec<String>,
-    /// Whether an answer in the person's own words helps.
     #[serde(default)]
     allow_free_input: bool,
 }
@@ -53,10 +52,10 @@ pub fn request_human_approval(expires_in_ms: Option<u64>) -> RequestHumanApprova
     RequestHumanApproval { spec, expires_in_ms }
 }
 
-const DESCRIPTION: &str = "Asks a person before you go on: to confirm the parameters of an action before you take it, or \
-to review a result and choose what comes next. Give `checkpoint` and `summary`. The answer is the result of this call: \
-whether it was approved, changed parameters (`overrides`), the chosen option (`selected`) or an answer in their own words \
-(`free_input`). Do not use it for what tools ask by themselves.";
+const DESCRIPTION: &str = "Asks a person to confirm the parameters of an action before you take it, or to review a result \
+and choose what comes next. Needs `checkpoint` and `summary`. The result says whether it was approved, with changed \
+parameters (`overrides`), the chosen option (`selected`) or their own words (`free_input`). Not for what tools ask by \
+themselves.";
 
 #[async_trait]
 impl Tool for RequestHumanApproval {

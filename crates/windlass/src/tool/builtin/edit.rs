@@ -14,14 +14,12 @@ use crate::tool::{FolderPath, FunctionTool, WorkingFolder};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EditArguments {
-    /// The file: relative to the working folder, or an absolute path inside it.
+    /// Relative to the working folder, or absolute inside it.
     file_path: String,
-    /// The exact text to replace, without Read's line numbers. Must occur exactly once, unless
-    /// `replace_all` is set.
+    /// Without Read's line numbers.
     old_string: String,
-    /// The text to put in its place; must differ.
+    /// What to put in its place; must differ.
     new_string: String,
-    /// Replaces every occurrence.
     #[serde(default)]
     replace_all: bool,
 }
@@ -41,9 +39,8 @@ pub fn edit() -> FunctionTool {
     .effect_class(EffectClass::Once)
 }
 
-const DESCRIPTION: &str = "Replaces a text in a file of the working folder. `old_string` must match the \
-file exactly, white space included, and occur exactly once; add lines around it to make it unique, or set \
-`replace_all`. Reports the changed lines.";
+const DESCRIPTION: &str = "Replaces a text in a file. `old_string` must match exactly, white space included, and occur \
+exactly once; add lines around it to make it unique, or set `replace_all`.";
 
 /// An edit holds the file twice in memory; larger files are for programs.
 const MAX_SIZE_BYTES: u64 = 50 * 1024 * 1024;

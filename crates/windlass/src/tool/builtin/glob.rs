@@ -19,7 +19,7 @@ use crate::tool::{FunctionTool, WorkingFolder};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GlobArguments {
-    /// For example `**/*.rs` or `src/{a,b}/*.md`, relative to `path`.
+    /// Such as `**/*.rs` or `src/{a,b}/*.md`, relative to `path`.
     pattern: String,
     /// The directory to look in; the working folder unless told.
     path: Option<String>,
@@ -33,9 +33,9 @@ pub fn glob() -> FunctionTool {
     .annotations(read_only())
 }
 
-const DESCRIPTION: &str = "Finds files in the working folder by a glob pattern: `*` and `?` within a name, \
-`**` across directories, `[a-z]`, `{a,b}`. Newest first, at most 1,000. Hidden files are found too, `.git` \
-is passed over, `.gitignore` is not consulted, and linked directories are not entered.";
+const DESCRIPTION: &str = "Finds files by name: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`. \
+Newest first, at most 1,000. Hidden files are found too, but nothing in `.git` and linked directories; `.gitignore` is \
+not consulted.";
 
 const MAX_FOUND: usize = 1000;
 const MAX_PATTERN_BYTES: usize = 4096;

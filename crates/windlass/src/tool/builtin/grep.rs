@@ -20,25 +20,24 @@ use crate::tool::{FunctionTool, WorkingFolder};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GrepArguments {
-    /// A regular expression in Rust's syntax, without look-around and back-references.
+    /// In Rust's syntax: no look-around, no back-references.
     pattern: String,
-    /// The file or directory to search; the working folder unless told.
+    /// A file or directory; the working folder unless told.
     path: Option<String>,
-    /// Only files whose path matches, for example `*.rs` (at any depth) or `src/**/*.rs`.
+    /// Only paths that match, such as `*.rs` or `src/**/*.rs`.
     glob: Option<String>,
-    /// What to show: the files that match, the lines as `path:line:text`, or how many lines match in each file.
+    /// Shows the files that match, their lines, or how many lines of each.
     #[serde(default)]
     output_mode: OutputMode,
-    /// Lines to show around each match, for `content`.
+    /// Lines around each match, for `content`.
     #[schemars(range(max = 100))]
     context: Option<usize>,
-    /// Takes upper and lower case as the same.
     #[serde(default)]
     case_insensitive: bool,
     /// Lines shown at most; 250 unless told.
     #[schemars(range(min = 1, max = 10000))]
     head_limit: Option<usize>,
-    /// Lets the pattern span lines, and `.` match a line end.
+    /// Lets matches span lines, and `.` match a line end.
     #[serde(default)]
     multiline: bool,
 }
@@ -60,9 +59,8 @@ pub fn grep() -> FunctionTool {
     .annotations(read_only())
 }
 
-const DESCRIPTION: &str = "Searches files in the working folder for a regular expression. Hidden files are searched \
-too; `.git`, binary files and links are passed over, and `.gitignore` is not consulted: use `path` or `glob` to leave \
-out what was built.";
+const DESCRIPTION: &str = "Searches files for a regular expression: hidden ones too, but not `.git`, binary files and \
+links. `.gitignore` is not consulted: leave out what was built by `path` or `glob`.";
 
 const DEFAULT_HEAD: usize = 250;
 const MAX_HEAD: usize = 10_000;

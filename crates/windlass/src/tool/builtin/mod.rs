@@ -64,7 +64,7 @@ pub fn desk_tools() -> Vec<Arc<dyn Tool>> {
 
 /// The groups of those tools that few runs need: a model loads them when it does. What is left costs every request about
 /// half as much. (SK-C1, SK-C17)
-pub fn desk_toolsets() -> Vec<Toolset> {
+pub fn builtin_toolsets() -> Vec<Toolset> {
     let set = |name: &str, description: &str, tools: &[&str]| Toolset {
         name: name.into(),
         description: description.into(),
@@ -75,6 +75,7 @@ pub fn desk_toolsets() -> Vec<Toolset> {
         set("planning", "a list of todos, or tasks that wait for others", &["Task*", "*_todos"]),
         set("time", "the time anywhere, and waiting", &["CurrentTime", "Sleep"]),
         set("notebooks", "changing Jupyter notebooks", &["NotebookEdit"]),
+        set("web", "reading web pages, searching the web", &["WebFetch", "WebSearch"]),
     ]
 }
 

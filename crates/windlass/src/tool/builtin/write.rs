@@ -13,7 +13,7 @@ use crate::tool::{FunctionTool, Written};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WriteArguments {
-    /// The file: relative to the working folder, or an absolute path inside it.
+    /// Relative to the working folder, or absolute inside it.
     file_path: String,
     /// The whole new content.
     content: String,
@@ -42,6 +42,5 @@ pub fn write() -> FunctionTool {
     .annotations(Annotations { idempotent_hint: true, ..Annotations::default() })
 }
 
-const DESCRIPTION: &str = "Writes a file in the working folder, replacing what was there. Creates missing \
-directories. The change is atomic: the file has the old content or the new one. Configuration of this \
-engine, git's own files and shell start-up files are protected. Prefer Edit for a small change.";
+const DESCRIPTION: &str = "Writes a file, replacing what was there, and creates missing directories. Configuration of \
+this engine, git's own files and shell start-up files are protected. Prefer Edit for a small change.";
