@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use thiserror::Error;
 use windlass::machine::{Principal, ThreadId};
 use windlass::tool::{FolderError, WorkingFolder};
 use windlass::{Engine, EngineError};
@@ -49,6 +50,17 @@ impl Home {
     }
 }
 
+/// Why a conversation has no folder here.
+#[derive(Debug, Error)]
+pub enum HomeError {
+    /// It works in another of the command line's folders, where other files have the same names.
+    #[error("it works in `{0}`, and this process in `{1}`; go on with it there")]
+    Elsewhere(String, String),
+    /// The folder cannot be opened.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
 impl Homes {
     /// Homes below a store's folder.
     pub fn new(store: &std::path::Path, ground: Arc<WorkingFolder>) -> Self {
@@ -70,12 +82,18 @@ impl Homes {
         &self,
         thread: &ThreadId,
         recorded: Option<&str>,
-    ) -> Result<Option<Arc<WorkingFolder>>, FolderError> {
+    ) -> Result<Option<Arc<WorkingFolder>>, HomeError> {
         let Some(recorded) = recorded else { return Ok(None) };
         let named = recorded.strip_prefix(HOME).and_then(|home| home.split_once('/'));
-        let Some((workspace, user)) = named else { return Ok(Some(self.ground.clone())) };
-        let parts = [&plain(workspace), &plain(user), "workspace", &plain(thread.as_str())];
-        self.open(&parts).map(Some)
+        if let Some((workspace, user)) = named {
+            let parts = [&plain(workspace), &plain(user), "workspace", &plain(thread.as_str())];
+            return Ok(Some(self.open(&parts)?));
+        }
+        if !self.has_files_of(Some(recorded)) {
+            let here = self.ground.path().display().to_string();
+            return Err(HomeError::Elsewhere(recorded.to_owned(), here));
+        }
+        Ok(Some(self.ground.clone()))
     }
 
     /// Whether the files of a conversation are here, by what its record says: of the command line's folders the others
@@ -227,12 +245,17 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let ground = Arc::new(WorkingFolder::open(root.path()).unwrap());
         let homes = Homes::new(root.path(), ground.clone());
-        let found = homes.thread(&ThreadId::from("thr_1"), Some("/some/folder")).unwrap();
+        let here = ground.path().display().to_string();
+        let found = homes.thread(&ThreadId::from("thr_1"), Some(&here)).unwrap();
         assert!(Arc::ptr_eq(&found.unwrap(), &ground));
         assert!(homes.thread(&ThreadId::from("thr_1"), None).unwrap().is_none());
-        // Its files are not there, though.
+        // One of another folder works nowhere else: there, its calls would change other files.
+        let other = homes.thread(&ThreadId::from("thr_1"), Some("/some/folder")).err().unwrap().to_string();
+        assert_eq!(
+            other,
+            format!("it works in `/some/folder`, and this process in `{here}`; go on with it there")
+        );
         let own = Home::of("default", &Principal::from("usr_1")).recorded();
-        let here = ground.path().display().to_string();
         let known = [Some("/some/folder"), Some(&*here), Some(&*own), None];
         assert_eq!(known.map(|recorded| homes.has_files_of(recorded)), [false, true, true, false]);
     }

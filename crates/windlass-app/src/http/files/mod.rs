@@ -23,7 +23,7 @@ use super::Shared;
 use super::caller::Caller;
 use super::input::{Path, Query};
 use super::problem::Problem;
-use crate::home::{Home, Homes};
+use crate::home::{Home, HomeError, Homes};
 
 /// Names of a listing at most.
 const LISTED: usize = 1_000;
@@ -256,6 +256,15 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work).await.map_err(Problem::internal)?
+}
+
+impl From<HomeError> for Problem {
+    fn from(error: HomeError) -> Self {
+        match error {
+            HomeError::Elsewhere(..) => Self::not_found("a folder of this conversation"),
+            HomeError::Folder(error) => error.into(),
+        }
+    }
 }
 
 impl From<FolderError> for Problem {
