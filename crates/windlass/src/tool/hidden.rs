@@ -168,6 +168,10 @@ impl Tool for HiddenTool {
         self.inner.server()
     }
 
+    fn server_for(&self, arguments: &Value) -> Option<String> {
+        self.inner.server_for(arguments)
+    }
+
     fn remote_name(&self) -> &str {
         self.inner.remote_name()
     }

@@ -111,10 +111,13 @@ async fn values_that_a_program_gives_for_each_request_are_not_said_back() {
     *provider.crashes.lock().unwrap() = true;
     let crashed =
         tokio::spawn(async move { shown(&called(&once, context(), json!({ "text": "x" })).await) }).await;
-    told.push(match crashed {
-        Ok(said) => said,
-        Err(error) => error.to_string(),
-    });
+    let crashed = crashed.unwrap();
+    assert!(crashed.contains("the program that gives its headers crashed"), "{crashed}");
+    told.push(crashed);
+    // It is that request's end and no more.
+    *provider.crashes.lock().unwrap() = false;
+    told.push(shown(&called(&find(&hub, "once"), context(), json!({ "text": "plain" })).await));
+    assert!(told.last().unwrap().starts_with("ok: "), "{told:?}");
     told.push(format!("{:?} {:?}", hub.server("stage"), hub.logs("stage")));
     let count = provider.count.load(Ordering::SeqCst);
     assert!(count > 3);

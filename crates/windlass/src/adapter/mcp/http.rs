@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use reqwest::{StatusCode, Url};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -77,7 +78,9 @@ impl OwnHeaders {
     pub async fn now(&self, why: HeadersFor) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
         let mut headers = self.fixed.clone();
         if let Some(provider) = &self.provider {
-            let given = provider.headers(why).await?;
+            // It is the host program's code, and may crash: that ends this request and not the server's task.
+            let given = AssertUnwindSafe(provider.headers(why)).catch_unwind().await;
+            let given = given.map_err(|_| "the program that gives its headers crashed".to_owned())??;
             // A program that gives a value for each request has its reason.
             self.masks.remember(given.iter().map(|(_, value)| value.as_str()));
             let given = config::headers(&given)?;
