@@ -50,30 +50,30 @@ async fn commands_are_seen_and_ended_over_http_on_the_command_line_and_with_the_
     let path = format!("/threads/{thread}/commands");
     let list = async || ann.get(&path).await.is(StatusCode::OK).body["data"].as_array().unwrap().clone();
     let at_work = list().await;
-    assert_eq!(each(&at_work, "id"), ["bash_1", "bash_2", "bash_3"]);
+    let [one, two, three] = &each(&at_work, "id")[..] else { panic!("{at_work:#?}") };
     assert!(at_work[1]["command"].as_str().unwrap().contains(&sleeper(2)) && at_work[1]["begun_at"].is_u64());
     bob.get(&path).await.is_problem(404, "not_found");
-    bob.delete(&format!("{path}/bash_1")).await.is_problem(404, "not_found");
-    ann.delete(&format!("{path}/bash_1")).await.is(StatusCode::NO_CONTENT);
+    bob.delete(&format!("{path}/{one}")).await.is_problem(404, "not_found");
+    ann.delete(&format!("{path}/{one}")).await.is(StatusCode::NO_CONTENT);
     assert_eq!(alive(&sleeper(1)), 0);
-    ann.delete(&format!("{path}/bash_1")).await.is_problem(404, "not_found");
-    assert_eq!(each(&list().await, "id"), ["bash_2", "bash_3"]);
+    ann.delete(&format!("{path}/{one}")).await.is_problem(404, "not_found");
+    assert_eq!(each(&list().await, "id"), [two.as_str(), three.as_str()]);
 
     // Another process sees them once they are written down, which is done each second.
     let told = loop {
         let told = server.user.run(&["threads", "commands", &thread]).exits(0);
-        if told.out.contains("bash_2@") && told.out.contains("bash_3@") {
+        if told.out.contains(&format!("{two}@")) && told.out.contains(&format!("{three}@")) {
             break told;
         }
     };
     assert!(told.out.starts_with("COMMAND") && told.out.contains("setsid sleep"), "{told:#?}");
-    let ended = server.user.run(&["threads", "commands", &thread, "--end", "bash_2"]).exits(0);
-    assert!(ended.err.contains("ended `bash_2@"), "{ended:#?}");
+    let ended = server.user.run(&["threads", "commands", &thread, "--end", two]).exits(0);
+    assert!(ended.err.contains(&format!("ended `{two}@")), "{ended:#?}");
     assert_eq!(alive(&sleeper(2)), 0);
-    let unknown = server.user.run(&["threads", "commands", &thread, "--end", "bash_2"]).exits(2);
-    assert!(unknown.err.contains("no command `bash_2` is at work there"), "{unknown:#?}");
+    let unknown = server.user.run(&["threads", "commands", &thread, "--end", two]).exits(2);
+    assert!(unknown.err.contains(&format!("no command `{two}` is at work there")), "{unknown:#?}");
     let json = server.user.run(&["threads", "commands", "--json", &thread]).exits(0).out;
-    assert!(json.contains("\"id\":\"bash_3@") && json.lines().count() == 1, "{json}");
+    assert!(json.contains(&format!("\"id\":\"{three}@")) && json.lines().count() == 1, "{json}");
 
     assert!(alive(&sleeper(3)) >= 2);
     let (user, code) = server.end(libc::SIGTERM);

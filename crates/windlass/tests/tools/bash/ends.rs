@@ -96,10 +96,9 @@ async fn a_cancelled_run_takes_its_own_commands_with_it() {
     let first = world.begin(&engine, None, "a", "go").await;
     let second = world.begin(&engine, Some(first.thread.clone()), "bb", "hang").await;
     let shown = engine.commands(&first.thread).await.unwrap();
-    assert_eq!(
-        shown.iter().map(|it| (&*it.id, &it.run)).collect::<Vec<_>>(),
-        [("bash_1", &first.run), ("bash_2", &second.run)]
-    );
+    assert_eq!(shown.iter().map(|it| &it.run).collect::<Vec<_>>(), [&first.run, &second.run]);
+    let (left, name) = (shown[0].id.clone(), &shown[1].id);
+    assert!(left.starts_with("bash_") && name.starts_with("bash_") && left != *name, "{left} {name}");
     assert!(shown[1].command.starts_with("setsid sh -c") && shown[1].begun_at >= shown[0].begun_at);
     engine.cancel(&second.run, Principal::from("local")).await.unwrap();
     assert_eq!(engine.wait(&second.run).await.unwrap().status, Status::Cancelled);
@@ -107,13 +106,13 @@ async fn a_cancelled_run_takes_its_own_commands_with_it() {
     // What an earlier run has begun, and left at work, was not cancelled.
     assert!(alive(&world.sleeper("a")) >= 4);
     // It is heard to its end once its processes are gone.
-    while ids(&engine, &first.thread).await != ["bash_1"] {
+    while ids(&engine, &first.thread).await != [left.as_str()] {
         tokio::task::yield_now().await;
     }
-    engine.end_command(&first.thread, "bash_1").await.unwrap();
+    engine.end_command(&first.thread, &left).await.unwrap();
     gone(&world.sleeper("a"));
-    let unknown = engine.end_command(&first.thread, "bash_1").await.unwrap_err().to_string();
-    assert_eq!(unknown, "a command `bash_1` at work in the background does not exist");
+    let unknown = engine.end_command(&first.thread, &left).await.unwrap_err().to_string();
+    assert_eq!(unknown, format!("a command `{left}` at work in the background does not exist"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,14 +170,20 @@ async fn another_process_sees_commands_and_ends_them() {
         }
         tokio::task::yield_now().await;
     };
-    assert!(seen.starts_with("bash_1@"), "{seen}");
-    let not_here = other.end_command(&first.thread, "bash_1").await.unwrap_err();
-    assert!(not_here.to_string().contains("`bash_1`"), "{not_here}");
+    let (own, _) = seen.split_once('@').unwrap();
+    let not_here = other.end_command(&first.thread, own).await.unwrap_err();
+    assert!(not_here.to_string().contains(&format!("`{own}`")), "{not_here}");
     other.end_command(&first.thread, &seen).await.unwrap();
     assert_eq!(alive(&world.sleeper("a")), 0);
     assert!(ids(&other, &first.thread).await.is_empty());
     let again = other.end_command(&first.thread, &seen).await.unwrap_err();
     assert!(matches!(again, EngineError::Store(_)), "{again}");
+
+    // No process gives a command the name of another's: the conversation speaks of both.
+    world.begin(&other, Some(first.thread.clone()), "ccc", "go").await;
+    let later = ids(&other, &first.thread).await;
+    assert!(later.len() == 1 && later[0] != own, "{later:?} {own}");
+    other.end_command(&first.thread, &later[0]).await.unwrap();
 
     // It deletes the thread: whoever runs a command of it ends it.
     world.begin(&one, Some(first.thread.clone()), "bb", "go").await;

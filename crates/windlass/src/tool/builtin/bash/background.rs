@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_machine::{RunId, ThreadId, Timestamp};
+use windlass_machine::{Digest, RunId, ThreadId, Timestamp};
 
 use super::SHOWN_BYTES;
 use crate::port::background::BackgroundCommand;
@@ -20,6 +20,8 @@ const ENDED_MAX: usize = 8;
 /// Commands of all conversations that are remembered: 40 MiB of what they have said, at most.
 const ALL_ENDED_MAX: usize = 64;
 
+/// Hexadecimal digits of a command's name: of 100 commands of a conversation two have the same once in 3,000 conversations.
+const ID_DIGITS: usize = 6;
 /// Characters of a command that people are shown.
 const NAMED_CHARS: usize = 500;
 
@@ -75,7 +77,9 @@ impl Room<'_> {
     pub(super) fn keep(self, job: Arc<Job>, context: &CallContext, command: &str) -> String {
         let mut all = self.jobs.all();
         all.begun += 1;
-        let id = format!("bash_{}", all.begun);
+        // A conversation may speak of commands of earlier processes, and this must not be the name of one.
+        let of = Digest::of(format!("{}/{}", context.effect_id, all.begun).as_bytes()).to_string();
+        let id = format!("bash_{}", &of[..ID_DIGITS]);
         all.kept.push(Kept {
             thread: self.thread.clone(),
             run: context.run.clone(),
@@ -142,8 +146,9 @@ impl Jobs {
             let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
             let id: String = id.chars().take(32).collect();
             format!(
-                "there is no command `{id}` in the background ({known}); commands end with the process that runs \
-                 them, and those that ended long ago are forgotten"
+                "there is no command `{id}` in the background here ({known}); commands end with the process that \
+                 runs them, those that ended long ago are forgotten, and one that another process runs is for people \
+                 to end"
             )
         })
     }
