@@ -119,14 +119,15 @@ impl HiddenTool {
     async fn filled(&self, workspace: &str, mut arguments: Value) -> Result<(Value, Mask), String> {
         let values = self.from.arguments(workspace).await?;
         let mask = Mask::new(values.values());
-        let takes = |name: &str| {
-            self.inner.spec().input_schema.pointer("/properties").is_some_and(|all| all.get(name).is_some())
-        };
+        let properties = self.inner.spec().input_schema.get("properties");
+        let takes = |name: &str| properties.and_then(|all| all.get(name));
         if let Some(members) = arguments.as_object_mut() {
             // Whatever a model makes up for them does not count.
             members.retain(|name, _| !self.names.contains(name));
-            for (name, value) in values.iter().filter(|(name, _)| self.names.contains(name) && takes(name)) {
-                members.insert(name.clone(), Value::String(value.expose().to_owned()));
+            for (name, value) in values.iter().filter(|(name, _)| self.names.contains(name)) {
+                if let Some(schema) = takes(name) {
+                    members.insert(name.clone(), fitting(schema, value.expose()));
+                }
             }
             let missing: Vec<_> =
                 self.required.iter().filter(|name| !members.contains_key(*name)).cloned().collect();
@@ -233,6 +234,21 @@ impl Tool for HiddenTool {
     async fn let_go(&self, state: &str) {
         self.inner.let_go(state).await;
     }
+}
+
+/// A value as an argument's schema wants it: what is kept as a text may be a number or a boolean there.
+fn fitting(schema: &Value, text: &str) -> Value {
+    let is_for = |name: &str| match schema.get("type") {
+        Some(Value::Array(names)) => names.iter().any(|it| it == name),
+        Some(one) => one == name,
+        None => false,
+    };
+    let read = serde_json::from_str(text).ok().filter(|value| match value {
+        Value::Bool(_) => is_for("boolean"),
+        Value::Number(number) => is_for("number") || (is_for("integer") && !number.is_f64()),
+        Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => false,
+    });
+    read.filter(|_| !is_for("string")).unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
 /// A context whose progress is told without them.

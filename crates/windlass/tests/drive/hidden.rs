@@ -81,7 +81,10 @@ impl HiddenArguments for Connected {
     async fn arguments(&self, workspace: &str) -> Result<BTreeMap<String, Secret>, String> {
         let url = ("api_url".to_owned(), Secret::new("https://ci.example.com"));
         match workspace {
-            "a" => Ok(BTreeMap::from([url, ("token".to_owned(), Secret::new(SENTINEL))])),
+            "a" => {
+                let others = [("token", SENTINEL), ("port", "8443"), ("tls", "true"), ("pin", "0123")];
+                Ok([url].into_iter().chain(others.map(|(name, it)| (name.into(), Secret::new(it)))).collect())
+            }
             "half" => Ok(BTreeMap::from([url])),
             _ => Err("Jenkins integration is not configured.".to_owned()),
         }
@@ -99,7 +102,8 @@ async fn stage() -> Stage {
     let (given, seen) = (Arc::<Mutex<Vec<Value>>>::default(), Arc::<Mutex<String>>::default());
     let schema = json!({
         "type": "object",
-        "properties": {"job": {"type": "string"}, "api_url": {"type": "string"}, "token": {"type": "string"}},
+        "properties": {"job": {"type": "string"}, "api_url": {"type": "string"}, "token": {"type": "string"},
+            "port": {"type": ["integer", "null"]}, "tls": {"type": "boolean"}, "pin": {"type": "string"}},
         "required": ["job", "api_url", "token"],
         "additionalProperties": false,
     });
@@ -115,7 +119,7 @@ async fn stage() -> Stage {
         server: "ops".into(),
         // The server's own name for it.
         tools: vec!["dep*".into()],
-        arguments: vec!["api_url".into(), "token".into()],
+        arguments: ["api_url", "token", "port", "tls", "pin"].map(String::from).into(),
         from: Arc::new(Connected),
     };
     let source = HiddenSource::new(Arc::new(One(Arc::new([tool]))), vec![rule]);
@@ -175,7 +179,9 @@ async fn hidden_arguments_get_to_the_tool_and_nowhere_else() {
         let stage = stage().await;
         let (_, told) = stage.run("a", job).await;
         let given = stage.given.lock().unwrap().clone();
-        let expected = json!({"job": job, "api_url": "https://ci.example.com", "token": SENTINEL});
+        // Each as its schema wants it.
+        let expected = json!({"job": job, "api_url": "https://ci.example.com", "token": SENTINEL, "port": 8443,
+            "tls": true, "pin": "0123"});
         assert_eq!(given, [expected], "{job}");
         assert!(told.contains(wanted), "{job}: {told}");
         assert_clean(&told);
