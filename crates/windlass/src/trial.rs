@@ -10,6 +10,7 @@ use windlass_machine::{Party, Rule, ThreadId, ToolName, Verdict};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::port::journal::RunRow;
 use crate::port::tool::OutputPart;
 use crate::tool::WorkingFolder;
 
@@ -33,13 +34,15 @@ pub struct Trial {
 }
 
 /// Whether a caller lets their own call run where the gate asks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Consent {
     /// They want to see first what would be done.
     #[default]
     NotYet,
     /// It may run, as far as their word is enough.
     Given,
+    /// The same, as long as it would still do what they were shown, which is this: else they are asked again.
+    AsShown(String),
 }
 
 /// What became of a trial call.
@@ -126,5 +129,11 @@ impl Engine {
     /// grant is used up.
     pub async fn standing(&self, call: &Supposed) -> Result<Option<Standing>, EngineError> {
         self.deps.standing(&ThreadId::from("trial"), call).await
+    }
+
+    /// What the rules say of something that a server wants for a run, such as a completion, under a name that rules may
+    /// use. Where none speaks of it, it is allowed.
+    pub async fn wish(&self, wanted: &ToolName, server: &str, run: &RunRow) -> Result<Standing, EngineError> {
+        self.deps.wish((wanted, server), run).await
     }
 }

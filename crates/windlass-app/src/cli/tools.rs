@@ -219,19 +219,22 @@ fn read(text: &str) -> Result<Value, Trouble> {
 async fn call(console: &Console, place: &Place, mut trial: Trial, json: bool) -> anyhow::Result<Exit> {
     let name = trial.tool.clone();
     let mut tried = place.engine.try_tool(trial.clone()).await?;
-    if let Tried::Asks { by, yours: true, preview } = &tried
-        && trial.consent == Consent::NotYet
+    while let Tried::Asks { by, yours: true, preview } = &tried
+        && trial.consent != Consent::Given
         && console.can_ask()
     {
-        console.note(&format!("`{}` asks first (by {})", shown_line(name.as_str()), shown_line(by)));
+        let again =
+            if trial.consent == Consent::NotYet { "" } else { " again: it would do something else by now" };
+        console.note(&format!("`{}` asks first (by {}){again}", shown_line(name.as_str()), shown_line(by)));
         preview.iter().for_each(|preview| console.note(&shown(preview)));
         console.err("Let it run? [y/N] ");
         let mut line = String::new();
         let read = std::io::stdin().lock().read_line(&mut line);
-        if read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes") {
-            trial.consent = Consent::Given;
-            tried = place.engine.try_tool(trial).await?;
+        if read.is_err() || !matches!(line.trim(), "y" | "Y" | "yes") {
+            break;
         }
+        trial.consent = preview.clone().map_or(Consent::Given, Consent::AsShown);
+        tried = place.engine.try_tool(trial.clone()).await?;
     }
     Ok(match tried {
         Tried::Unknown => return Err(missing(place, &name).into()),

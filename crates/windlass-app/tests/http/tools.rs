@@ -127,6 +127,12 @@ async fn a_trial_call_goes_by_the_rules_and_stands_in_the_audit_log() {
     approved["approve"] = json!(true);
     // A key that may not approve lets nothing run.
     call("Write", &runs, approved.clone()).await.is_problem(403, "forbidden");
+    // Whoever was shown something else than what it would do is asked again.
+    approved["preview"] = json!("nothing");
+    let asks = call("Write", &whole, approved.clone()).await;
+    asks.is_problem(409, "asks");
+    let (_, shown) = asks.body["detail"].as_str().unwrap().split_once("It would do this:\n").unwrap();
+    approved["preview"] = json!(shown);
     let ran = call("Write", &whole, approved).await.is(StatusCode::OK).body;
     assert_eq!(ran["by"], "annotations, approved");
     call("Read", &runs, json!({"arguments": {"path": 1}})).await.is_problem(422, "invalid");

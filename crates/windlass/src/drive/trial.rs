@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    CallKey, EffectId, HookVerdict, InterruptKind, Judgement, Party, RESULT_MAX_PARTS, RunId, Subject,
-    Surface, ThreadId, Trust, Verdict, shorten_result,
+    Annotations, CallKey, EffectId, HookVerdict, InterruptKind, Party, RESULT_MAX_PARTS, RunId, Subject,
+    Surface, ThreadId, ToolName, Trust, Verdict, shorten_result,
 };
 
 use super::Deps;
@@ -22,6 +22,7 @@ use super::policy::PolicyNow;
 use super::view::judged_by;
 use crate::error::EngineError;
 use crate::port::hook::HookCall;
+use crate::port::journal::RunRow;
 use crate::port::offload::OffloadedResults;
 use crate::port::records::RecordError;
 use crate::port::tool::{CallContext, Conduct, OutputPart, ProgressSender, ToolOutput};
@@ -50,9 +51,10 @@ impl Deps {
         }
         let told = catch_unwind(AssertUnwindSafe(|| {
             let (tool, arguments) = (&registered.tool, &trial.arguments);
-            (tool.conduct(arguments), tool.asks(arguments).is_some(), tool.outlives(arguments))
+            let server = tool.server_for(arguments);
+            (tool.conduct(arguments), server, tool.asks(arguments).is_some(), tool.outlives(arguments))
         }));
-        let Ok((conduct, asks_people, outlives)) = told else {
+        let Ok((conduct, server, asks_people, outlives)) = told else {
             return Ok(Tried::Unfit {
                 reason: "the tool crashed when it was asked what the call does".into(),
             });
@@ -66,8 +68,10 @@ impl Deps {
             return Ok(Tried::Unfit { reason });
         }
         let mut policy = self.policy_for(&trial.by.principal, thread).await?;
-        let value = Some(&trial.arguments);
-        let said = self.judged_trial(&policy, (&offered.registry, &registered), &conduct, (value, &trial.by));
+        let to = (&conduct, server.as_deref());
+        let call = (Some(&trial.arguments), &trial.by);
+        let said =
+            policy.view(Vec::new()).policy.judge(&self.subject((&offered.registry, &registered), to, call));
         let run = RunId::from(thread.as_str());
         let hook = self.hook_on(thread, &run, &registered, &trial.arguments).await;
         let (verdict, by, reason) = match (said.verdict, hook) {
@@ -86,7 +90,15 @@ impl Deps {
                 let preview = preview(self, &registered, (context, &trial)).await;
                 return Ok(Tried::Asks { by, yours, preview });
             }
-            Verdict::Ask => {}
+            Verdict::Ask => {
+                if let Consent::AsShown(shown) = &trial.consent {
+                    let foreseen = self.trial_context(thread, context.run.clone(), &trial);
+                    let preview = preview(self, &registered, (foreseen, &trial)).await;
+                    if preview.as_ref() != Some(shown) {
+                        return Ok(Tried::Asks { by, yours, preview });
+                    }
+                }
+            }
             Verdict::Allow => {
                 if let Some(grant) = &said.grant
                     && !self.use_up(&mut policy, grant).await?
@@ -118,35 +130,54 @@ impl Deps {
             added: Vec::new(),
         };
         // A tool that crashes when it is asked about a call says nothing of it.
-        let asked = AssertUnwindSafe(|| call.arguments.as_ref().map(|it| registered.tool.conduct(it)));
-        let conduct = catch_unwind(asked).ok().flatten().unwrap_or(usual);
-        let subject =
-            self.subject((&offered.registry, registered), &conduct, (call.arguments.as_ref(), &call.by));
+        let tool = &registered.tool;
+        let asked =
+            AssertUnwindSafe(|| call.arguments.as_ref().map(|it| (tool.conduct(it), tool.server_for(it))));
+        let told = catch_unwind(asked).ok().flatten();
+        let (conduct, server) = told.unwrap_or_else(|| (usual, tool.server().map(str::to_owned)));
+        let of = (&offered.registry, &**registered);
+        let subject = self.subject(of, (&conduct, server.as_deref()), (call.arguments.as_ref(), &call.by));
         let said = policy.judge(&subject);
         let yours = said.terms.are_met_by(&[(call.by.principal.clone(), call.by.roles.clone())]);
         Ok(Some(Standing { verdict: said.verdict, by: said.by, yours }))
     }
 
-    fn judged_trial(
+    /// What the rules say of something that a server wants for a run.
+    pub(crate) async fn wish(
         &self,
-        policy: &PolicyNow,
-        of: (&Registry, &Registered),
-        conduct: &Conduct,
-        call: (Option<&Value>, &Party),
-    ) -> Judgement {
-        policy.view(Vec::new()).policy.judge(&self.subject(of, conduct, call))
+        (wanted, server): (&ToolName, &str),
+        run: &RunRow,
+    ) -> Result<Standing, EngineError> {
+        let policy = self.policy_for(&run.owner, &run.thread).await?;
+        let view = policy.view(Vec::new());
+        let said = view.policy.judge(&Subject {
+            tool: wanted,
+            server: Some(server),
+            schema: None,
+            // Whoever lets the server ask has let it: what is left are the rules that say otherwise.
+            annotations: Annotations { read_only_hint: true, ..Annotations::default() },
+            trust: Trust::Trusted,
+            arguments: None,
+            principal: &run.owner,
+            roles: &view.roles,
+            agent: "default",
+            surface: Surface::Headless,
+            workspace: &run.workspace,
+            now: self.clock.now(),
+        });
+        Ok(Standing { verdict: said.verdict, by: said.by, yours: false })
     }
 
     fn subject<'a>(
         &self,
         (registry, registered): (&Registry, &'a Registered),
-        conduct: &Conduct,
+        (conduct, server): (&Conduct, Option<&'a str>),
         (arguments, by): (Option<&'a Value>, &'a Party),
     ) -> Subject<'a> {
         let trust = if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted };
         Subject {
             tool: &registered.spec.name,
-            server: registered.tool.server(),
+            server,
             schema: Some(registered.schema_digest),
             annotations: conduct.annotations,
             trust,

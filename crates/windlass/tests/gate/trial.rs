@@ -1,5 +1,6 @@
 //! Trial calls: the gate that runs pass, and what becomes of a call that nobody's run makes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use windlass::port::tool::{Ask, CallContext, Later, OutputPart, Tool, ToolOutput
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::builtin::request_human_approval;
 use windlass::tool::{FunctionTool, Registry};
-use windlass::{Builder, Consent, Engine, GrantDraft, Trial, Tried};
+use windlass::{Builder, Consent, Engine, GrantDraft, Supposed, Trial, Tried};
 
 use crate::drive::{Counter, Text, party, registry};
 
@@ -89,6 +90,71 @@ async fn a_trial_call_passes_the_gate_of_a_run() {
         let engine = builder(tools).rules(rules).auto_run(auto_run).build().await.unwrap();
         let tried = engine.try_tool(trial("pay", "a", consent)).await.unwrap();
         assert_eq!((told(&tried).as_str(), counter.count()), (wanted, runs));
+    }
+}
+
+/// A tool that says what a call would do, which changes.
+struct Weather(AtomicU64, ToolSpec);
+
+#[async_trait::async_trait]
+impl Tool for Weather {
+    fn spec(&self) -> &ToolSpec {
+        &self.1
+    }
+    fn effect_class(&self) -> EffectClass {
+        EffectClass::Once
+    }
+    /// The arguments say which server.
+    fn server_for(&self, arguments: &Value) -> Option<String> {
+        arguments["text"].as_str().map(str::to_owned)
+    }
+    fn previews(&self) -> bool {
+        true
+    }
+    async fn preview(&self, _: CallContext, _: Value) -> Result<String, String> {
+        Ok(format!("weather {}", self.0.load(Ordering::SeqCst)))
+    }
+    async fn call(&self, _: CallContext, _: Value) -> ToolOutput {
+        ToolOutput::text("done")
+    }
+}
+
+fn weather() -> Arc<Weather> {
+    let spec =
+        ToolSpec { name: "weather".into(), ..Counter::default().tool("x", EffectClass::Once).spec().clone() };
+    Arc::new(Weather(AtomicU64::new(0), spec))
+}
+
+#[tokio::test]
+async fn what_was_approved_is_what_runs_in_a_trial() {
+    let weather = weather();
+    let engine = builder(Registry::new().add(weather.clone()).unwrap()).build().await.unwrap();
+    let call = async |consent: Consent| engine.try_tool(trial("weather", "a", consent)).await.unwrap();
+    let Tried::Asks { preview: Some(preview), .. } = call(Consent::NotYet).await else { panic!() };
+    weather.0.fetch_add(1, Ordering::SeqCst);
+    let Tried::Asks { preview: Some(now), yours: true, .. } = call(Consent::AsShown(preview)).await else {
+        panic!()
+    };
+    assert_eq!(now, "weather 1");
+    assert_eq!(told(&call(Consent::AsShown(now)).await), "ran by annotations, approved: done");
+}
+
+#[tokio::test]
+async fn a_trial_is_judged_by_the_server_that_its_arguments_name() {
+    let rules = vec![Rule { servers: vec!["shut".into()], ..Rule::new(Verdict::Deny) }];
+    let tools = Registry::new().add(weather()).unwrap();
+    let engine = builder(tools).rules(rules).auto_run(AutoRun::Everything).build().await.unwrap();
+    for (server, wanted) in [("shut", "denied by "), ("open", "ran by auto-run: done")] {
+        let tried = engine.try_tool(trial("weather", server, Consent::NotYet)).await.unwrap();
+        assert!(told(&tried).starts_with(wanted), "{server}: {tried:?}");
+        let supposed = Supposed {
+            tool: "weather".into(),
+            arguments: Some(json!({"text": server})),
+            by: trial("weather", server, Consent::NotYet).by,
+            rules: None,
+        };
+        let standing = engine.standing(&supposed).await.unwrap().unwrap();
+        assert_eq!(standing.verdict == Verdict::Deny, server == "shut");
     }
 }
 

@@ -45,6 +45,8 @@ pub struct TrialCall {
     /// Lets it run where the rules ask, as far as the caller's word is enough; takes a key that may approve.
     #[serde(default)]
     approve: bool,
+    /// With `approve`: the preview that the caller was shown. Where the call would do something else by now, it asks again.
+    preview: Option<String>,
     /// Seconds that it may take without a sign of progress; it takes 300 at most in all.
     #[schema(minimum = 1, maximum = 300, default = 60)]
     timeout_seconds: Option<u64>,
@@ -106,7 +108,11 @@ pub async fn call(
         arguments: Value::Object(wanted.arguments),
         by: caller.party(),
         folder: Some(folder),
-        consent: if wanted.approve { Consent::Given } else { Consent::NotYet },
+        consent: match (wanted.approve, wanted.preview) {
+            (false, _) => Consent::NotYet,
+            (true, None) => Consent::Given,
+            (true, Some(preview)) => Consent::AsShown(preview),
+        },
         timeout_ms: timeout * 1_000,
         at_most_ms: Some(TIMEOUT_MAX_S * 1_000),
     };
@@ -125,7 +131,7 @@ async fn made(
     let tool = trial.tool.clone();
     let note = |action: &str| Note::by(&caller.0, action).on(tool.as_str());
     // Whatever it does, that somebody has made it is known.
-    let approve = trial.consent == Consent::Given;
+    let approve = trial.consent != Consent::NotYet;
     app.accounts.record(note("tool.trial").with("approve", json!(approve))).await?;
     let tried = app.engine.try_tool(trial).await;
     let (outcome, by) = told(&tried);

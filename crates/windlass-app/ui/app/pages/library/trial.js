@@ -19,8 +19,8 @@ export function Trial({ tool, onClose }) {
   const [asks, setAsks] = useState(/** @type {Problem | null} */ (null));
   const [wrong, setWrong] = useState("");
   const last = useRef(/** @type {object} */ ({}));
-  /** @param {object} values @param {boolean} approve */
-  const call = async (values, approve) => {
+  /** @param {object} values @param {boolean} approve @param {string} [preview] what was shown of it, where anything was */
+  const call = async (values, approve, preview) => {
     last.current = values;
     setBusy(true);
     setWrong("");
@@ -28,7 +28,7 @@ export function Trial({ tool, onClose }) {
     setAnswer(null);
     try {
       // Not repeated by itself: it may change something.
-      setAnswer(await post(`/tools/${encodeURIComponent(tool.name)}/call`, { arguments: values, approve }, { once: false }));
+      setAnswer(await post(`/tools/${encodeURIComponent(tool.name)}/call`, { arguments: values, approve, preview }, { once: false }));
     } catch (error) {
       if (!(error instanceof Problem)) failed(error);
       else if (error.code === "asks") setAsks(error);
@@ -38,7 +38,7 @@ export function Trial({ tool, onClose }) {
     }
   };
   const yours = asks?.hint.includes("approve");
-  const [why, would] = (asks?.message ?? "").split(PREVIEW);
+  const [why, would] = parted(asks?.message ?? "");
   return html`<section class="trial" aria-label=${`A call of ${tool.name}`}>
     <h3>A call to try</h3>
     <p class="quiet">It works on the files that you have uploaded, passes the policy like any other call, and stands in the audit log.</p>
@@ -48,11 +48,17 @@ export function Trial({ tool, onClose }) {
     ${asks && html`<div class="note" data-tone="warning" role="alert"><p>${why.trim()}</p>
       ${would && html`<h3>It would do this</h3>${isDiff(would) ? html`<${Diff} text=${would} />` : html`<pre tabindex="0">${would}</pre>`}`}
       ${yours
-        ? html`<button type="button" class="primary" disabled=${busy} onClick=${() => call(last.current, true)}>Approve, and call it</button>`
+        ? html`<button type="button" class="primary" disabled=${busy} onClick=${() => call(last.current, true, would)}>Approve, and call it</button>`
         : html`<p>${asks.hint}</p>`}</div>`}
     ${answer && html`<div role="status"><h3>${answer.error ? "It failed" : "It answered"} <span class="quiet">after ${length(answer.duration_ms)}, let through by ${answer.by}</span></h3></div>
       <${Answer} content=${answer.content} error=${answer.error} />`}
   </section>`;
+}
+
+/** A question of the gate, and what the call would do, where it is told. @param {string} text @returns {[string, string | undefined]} */
+function parted(text) {
+  const at = text.indexOf(PREVIEW);
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + PREVIEW.length)];
 }
 
 /** @param {{content: any[], error: boolean}} props */
