@@ -11,10 +11,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass::adapter::mcp::{SamplingContext, SamplingHandler, SamplingReply, SamplingRequest};
-use windlass::machine::{AtLimit, Digest, Limits, Run, RunId, RunOptions, Surface, ThreadId, Totals};
+use windlass::machine::{
+    AtLimit, Digest, Limits, Run, RunId, RunOptions, Surface, ThreadId, Totals, Verdict,
+};
 use windlass::port::journal::RunQuery;
 use windlass::{AgentConfig, Engine, EngineError, RunTools, Status, Task};
 
+/// What rules call a completion: the protocol's own word.
+const WISH: &str = "sampling/createMessage";
 /// Tokens of one completion at most, whatever a server asks for.
 const TOKENS_MAX: u64 = 8_192;
 /// Characters that a server may ask with.
@@ -112,6 +116,18 @@ impl SamplingHandler for EngineSampling {
         let turn = self.turn(&context.run);
         let _turn = turn.lock().await;
         let row = engine.run_row(&context.run).await.map_err(|error| inside(&error))?;
+        let standing =
+            engine.wish(&WISH.into(), &context.server, &row).await.map_err(|error| inside(&error))?;
+        match standing.verdict {
+            Verdict::Allow => {}
+            Verdict::Deny => return Err(format!("a rule denies it completions (`{}`)", standing.by)),
+            Verdict::Ask => {
+                return Err(format!(
+                    "people are asked first (`{}`), and no server can wait for them",
+                    standing.by
+                ));
+            }
+        }
         let machine = engine.peek(&row.thread).await.map_err(|error| inside(&error))?;
         let run = machine.state().run.as_ref().filter(|run| run.id == context.run);
         let run = run.ok_or("the run that it is asked for has ended")?;

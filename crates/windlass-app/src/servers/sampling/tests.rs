@@ -9,7 +9,7 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
 use windlass::adapter::memory::MemoryStore;
-use windlass::machine::{AutoRun, Block, Fact, Role};
+use windlass::machine::{AutoRun, Block, Fact, Role, Rule};
 use windlass::port::journal::ThreadQuery;
 use windlass::port::model::ModelCall;
 use windlass::testing::mcp::{introduction, reading_tool};
@@ -79,6 +79,14 @@ async fn ran(sampling: bool) -> (Engine, windlass::Outcome) {
 
 /// Has an agent's run call the tool, which asks so many questions.
 async fn asked(sampling: bool, agent: AgentConfig, questions: u32) -> (Engine, windlass::Outcome) {
+    ruled(vec![], (sampling, agent, questions)).await
+}
+
+/// The same under rules.
+async fn ruled(
+    rules: Vec<Rule>,
+    (sampling, agent, questions): (bool, AgentConfig, u32),
+) -> (Engine, windlass::Outcome) {
     let handler = Arc::new(EngineSampling::default());
     let hub = Arc::new(McpHub::new(HubConfig { sampling: Some(handler.clone()), ..HubConfig::default() }));
     let mut server = McpServer::new("far", Transport::Http(Http::new(far().await)));
@@ -87,7 +95,8 @@ async fn asked(sampling: bool, agent: AgentConfig, questions: u32) -> (Engine, w
     hub.ready("far").await.unwrap();
     let store = Arc::new(MemoryStore::new(crate::place::clock()));
     let models = Arc::new(ScriptedModels::new(script));
-    let builder = Engine::builder().models(models).tool_source(hub).auto_run(AutoRun::Everything);
+    let builder =
+        Engine::builder().models(models).tool_source(hub).auto_run(AutoRun::Everything).rules(rules);
     let engine = builder.ports(store.clone(), store.clone(), store).build().await.unwrap();
     handler.attach(&engine);
     let mut task = Task::new(agent, json!({ "questions": questions }).to_string());
@@ -118,6 +127,26 @@ async fn a_server_that_may_not_ask_gets_nothing() {
         "{outcome:?}"
     );
     assert_eq!(engine.threads(&ThreadQuery::default()).await.unwrap().len(), 1);
+}
+
+// rows: LM-P4
+#[tokio::test]
+async fn rules_say_which_servers_are_answered() {
+    let rule = |verdict: Verdict, server: &str| Rule {
+        name: Some("said".into()),
+        tools: vec![WISH.into()],
+        servers: vec![server.into()],
+        ..Rule::new(verdict)
+    };
+    for (verdict, server, told) in [
+        (Verdict::Deny, "far", "a rule denies it completions (`said`)"),
+        (Verdict::Ask, "far", "people are asked first (`said`), and no server can wait for them"),
+        (Verdict::Deny, "other", "thought: answer to What is best?"),
+    ] {
+        let agent = AgentConfig::from("test/scripted");
+        let (_, outcome) = ruled(vec![rule(verdict, server)], (true, agent, 1)).await;
+        assert!(outcome.data.as_deref().unwrap_or_default().contains(told), "{told}: {outcome:?}");
+    }
 }
 
 #[test]
