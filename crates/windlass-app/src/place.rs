@@ -68,8 +68,8 @@ pub struct Ground {
     flags: Flags,
     place: PlaceFlags,
     model: ModelFlags,
-    /// Whether tools are called although no model is.
-    tries_tools: bool,
+    /// Whether tools are called although no model is named yet.
+    starts_servers: bool,
 }
 
 /// An opened store with an engine over it.
@@ -195,7 +195,7 @@ impl Ground {
             flags,
             place: place.clone(),
             model: model.clone(),
-            tries_tools: false,
+            starts_servers: false,
         })
     }
 
@@ -285,7 +285,7 @@ impl Ground {
         let (builder, records) = Box::pin(builder.open_store()).await?;
         // Whoever only looks starts nothing.
         let starts = match (used, &back) {
-            ([], _) if !self.tries_tools => false,
+            ([], _) if !self.starts_servers => false,
             (_, Back::At(_)) => true,
             (_, Back::Page) => servers::are_any(&self.settings, &*records).await?,
         };
@@ -330,9 +330,14 @@ impl Ground {
     }
 
     /// Opens the store for whoever looks at tools and tries them: the servers are started, and no model is called.
-    pub async fn open_tools(mut self) -> anyhow::Result<Place> {
-        self.tries_tools = true;
-        self.open_store().await
+    pub async fn open_tools(self) -> anyhow::Result<Place> {
+        self.open_to_go_on(Consent::Ask).await
+    }
+
+    /// Opens the store for whoever goes on with a run, whose model is found there: its calls need the servers.
+    pub async fn open_to_go_on(mut self, consent: Consent) -> anyhow::Result<Place> {
+        self.starts_servers = true;
+        self.open(&[], consent).await
     }
 
     /// The tools, with what the configuration says of them.

@@ -8,6 +8,7 @@ mod added;
 mod known;
 mod look;
 mod page;
+mod prompt;
 mod sampling;
 mod sign_in;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use windlass::tool::Registry;
 pub use self::added::Draft;
 use self::added::{Added, Kept};
 pub use self::page::{Ended, Page, question};
+pub use self::prompt::{Message as PromptMessage, PromptError, Role as PromptRole};
 use self::sampling::EngineSampling;
 pub use self::sign_in::{BegunBy, SignInError};
 use self::tokens::SealedTokens;

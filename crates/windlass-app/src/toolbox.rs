@@ -108,8 +108,20 @@ const IMAGE_MAX_BYTES: usize = 5 * 1024 * 1024;
 
 /// What a call answered, part by part, with what each is: so that whoever shows it knows how. (ZE-H15)
 pub fn content(result: &TrialResult) -> Vec<Content> {
-    let of = |part: &OutputPart| match part {
+    let of = |given: &OutputPart| match given {
         OutputPart::Text(text) if result.error => Content::of("error", text.clone()),
+        OutputPart::Text(_) | OutputPart::Image { .. } | OutputPart::File { .. } => part(given),
+    };
+    let typed = |part: &OutputPart| match part {
+        OutputPart::Text(text) => said(text),
+        OutputPart::Image { .. } | OutputPart::File { .. } => None,
+    };
+    result.parts.iter().map(|part| typed(part).unwrap_or_else(|| of(part))).collect()
+}
+
+/// A part of what a tool or a server said, with what it is.
+pub fn part(part: &OutputPart) -> Content {
+    match part {
         OutputPart::Text(text) if is_json(text) => Content::of("json", text.clone()),
         OutputPart::Text(text) => Content::of("text", text.clone()),
         OutputPart::Image { media_type, bytes } if bytes.len() <= IMAGE_MAX_BYTES => Content {
@@ -123,12 +135,7 @@ pub fn content(result: &TrialResult) -> Vec<Content> {
             title: Some(name.clone()),
             ..Content::of("text", format!("[a file, {media_type}, {} bytes]", bytes.len()))
         },
-    };
-    let typed = |part: &OutputPart| match part {
-        OutputPart::Text(text) => said(text),
-        OutputPart::Image { .. } | OutputPart::File { .. } => None,
-    };
-    result.parts.iter().map(|part| typed(part).unwrap_or_else(|| of(part))).collect()
+    }
 }
 
 /// What a tool itself says of its result.

@@ -221,7 +221,10 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
         ..ModelFlags::default()
     };
     let ground = Ground::find(console, &go_on.place, &model, Ask::Never)?;
-    let place = ground.open(&[], Consent::Ask).await?;
+    let place = match go_on.no_drive {
+        true => ground.open_store().await?,
+        false => ground.open_to_go_on(Consent::Ask).await?,
+    };
     let mut all = Vec::new();
     for id in ids {
         let waiting = find(console, &place, id).await?;

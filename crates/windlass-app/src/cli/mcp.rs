@@ -3,6 +3,7 @@
 //! A server is started for a test and ended after it. What is written into a configuration file, `write.rs` writes.
 
 mod login;
+mod prompts;
 mod write;
 
 use std::sync::Arc;
@@ -35,6 +36,8 @@ enum Command {
         #[command(flatten)]
         list: ListFlags,
     },
+    /// List the prompts of servers, or fill one in
+    Prompts(prompts::PromptsArgs),
     /// Write a server into a configuration file
     Add(write::AddArgs),
     /// Take a server out of a configuration file
@@ -74,6 +77,7 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
             servers.hub.settled(servers::TEST_MS).await;
             Ok(tested(console, &servers, *json).await)
         }
+        Command::Prompts(args) => Box::pin(prompts::prompts(console, args)).await,
         Command::Add(args) => Ok(write::add(console, args)?),
         Command::Remove(args) => Ok(write::remove(console, args)?),
         Command::Login(args) => Box::pin(login::login(console, args)).await,

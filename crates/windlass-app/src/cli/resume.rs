@@ -44,7 +44,7 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     };
     let consent = Consent::of(args.yes);
     let ground = Ground::find(console, &args.place, &model, Ask::OnTerminal)?;
-    let mut place = ground.open(&[], consent).await?;
+    let mut place = ground.open_to_go_on(consent).await?;
     let row = place.find_run(args.run.as_deref()).await?;
     if row.view.status.is_some() {
         return finished(console, args, &place, &row.view.run).await;

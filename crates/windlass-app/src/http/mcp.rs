@@ -3,6 +3,7 @@
 //! Everybody sees them, because their tools are everybody's; what changes them is for the administrators of the first
 //! workspace, who run the store. Secrets go in and never come out.
 
+mod prompts;
 pub mod sign_in;
 
 use axum::Json;
@@ -29,6 +30,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(one, remove))
         .routes(routes!(reconnect))
         .routes(routes!(log))
+        .merge(prompts::routes())
 }
 
 /// The servers.

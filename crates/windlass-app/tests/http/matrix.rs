@@ -78,6 +78,8 @@ post   /mcp/servers                             operator {"name": "a"}
 get    /mcp/servers/{server}                    any
 delete /mcp/servers/{server}                    operator
 get    /mcp/servers/{server}/log                operator
+get    /mcp/servers/{server}/prompts            any
+post   /mcp/servers/{server}/prompts/{prompt}   any    {}
 post   /mcp/servers/{server}/reconnect          operator {}
 post   /mcp/servers/{server}/sign-in            operator {}
 delete /mcp/servers/{server}/sign-in            operator
@@ -252,6 +254,7 @@ impl World {
             ("link", "none".to_owned()),
             ("provider", "none".to_owned()),
             ("server", "none".to_owned()),
+            ("prompt", "none".to_owned()),
             ("agent", "default".to_owned()),
             ("tool", "Read".to_owned()),
             ("toolset", "planning".to_owned()),
@@ -306,7 +309,8 @@ fn verdict(answer: &Answer) -> &'static str {
 
 fn wanted(route: &Route, who: &str) -> &'static [&'static str] {
     let known = !["nobody", "garbage", "revoked", "expired"].contains(&who);
-    let reads = route.role == "any" && route.method == Method::GET;
+    // What a prompt is filled with is in a body.
+    let reads = route.role == "any" && (route.method == Method::GET || route.path.ends_with("/{prompt}"));
     match (route.role.as_str(), who) {
         ("open", _) => &["in", "404", "403"],
         ("token", _) => &["401"],

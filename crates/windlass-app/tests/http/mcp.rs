@@ -1,6 +1,8 @@
 //! Tool servers as people manage them: how they are, signing in, adding, and what a restart keeps.
 
 pub mod far;
+mod prompts;
+mod restart;
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;

@@ -201,7 +201,7 @@ async fn converse(
     let mut request = work.request.clone();
     // A reply is no longer than what was set aside for it.
     request.settings.max_output_tokens = request.settings.max_output_tokens.or(work.bounds.output_tokens);
-    let call = deps.fill(request).await;
+    let call = deps.fill(request, &place.run).await;
     let call = call.map_err(|error| unstored(&error))?;
     heard.shown = call.tools.clone();
     let mut stream = model.stream(call);

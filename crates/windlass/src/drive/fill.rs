@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use windlass_machine::{
-    BlobRef, Block, Content, Digest, INLINE_MAX_BYTES, ModelRequest, RESULT_MAX_PARTS, ToolSpec,
+    BlobRef, Block, Content, Digest, INLINE_MAX_BYTES, ModelRequest, RESULT_MAX_PARTS, RunId, ToolSpec,
     estimate_tokens, shorten_result,
 };
 
@@ -260,11 +260,11 @@ impl Deps {
         Ok(specs)
     }
 
-    /// A request with the bytes that it names.
-    pub(crate) async fn fill(&self, request: ModelRequest) -> Result<ModelCall, StoreError> {
+    /// A run's request with the bytes that it names.
+    pub(crate) async fn fill(&self, request: ModelRequest, run: &RunId) -> Result<ModelCall, StoreError> {
         let mut tools = self.catalogue(request.tools.as_ref()).await?;
         if let Some(loaded) = &request.loaded {
-            let loaded = Loaded::read(Some(&self.text_of(loaded).await?));
+            let loaded = Loaded::read(Some(&self.text_of(loaded).await?), run);
             let own: HashSet<_> = tools.iter().map(|spec| &spec.name).collect();
             let more = loaded.specs.iter().filter(|spec| !own.contains(&spec.name));
             tools = tools.iter().chain(more).cloned().collect();

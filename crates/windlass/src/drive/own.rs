@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_machine::{Digest, Reject, Run, RunId, Seq, State, ThreadId, ToolName};
+use windlass_machine::{Digest, LOADED_TOOLS, Reject, Run, RunId, Seq, State, ThreadId, ToolName};
 
 use super::Deps;
 use super::tools::Offered;
@@ -16,6 +16,7 @@ use crate::error::{EngineError, TryAgain};
 use crate::port::journal::StoreError;
 use crate::port::tool::Tool;
 use crate::tool::RegistryError;
+use crate::tool::toolset::{Loaded, SHELF_NAMES};
 
 /// Finds the tools of a run that another process has started.
 pub(crate) type ToolsOf = dyn Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>, String> + Send + Sync;
@@ -127,10 +128,13 @@ impl Deps {
         names: &[ToolName],
         tools: Vec<Arc<dyn Tool>>,
     ) -> Result<(Arc<Offered>, Vec<ToolName>), RegistryError> {
+        let tools: Vec<_> = tools.into_iter().filter(|tool| !takes_a_place(&**tool)).collect();
         let added = tools.iter().map(|tool| tool.spec().name.clone()).filter(|name| !names.contains(name));
         let names: Vec<ToolName> = names.iter().cloned().chain(added).collect();
         let base = self.tools.now_in(workspace);
         let offered = Arc::new(self.tools.with(&base, &names, tools.clone())?);
+        let loading = offered.loading_own().iter().filter(|name| !names.contains(name));
+        let names: Vec<ToolName> = names.iter().chain(loading).cloned().collect();
         let (base, at_ms) = (base.digest, self.clock.monotonic_ms());
         let given = Given { names: names.clone(), tools, offered: offered.clone(), base, at_ms };
         self.own_tools.runs().insert(run.clone(), given);
@@ -158,7 +162,7 @@ impl Deps {
         };
         let Some(find) = &self.own_tools.find else { return lost("nobody knows them in this process") };
         match catch_unwind(AssertUnwindSafe(|| find(thread, &run.id))) {
-            Ok(Ok(tools)) if own.iter().all(|name| tools.iter().any(|tool| tool.spec().name == *name)) => {
+            Ok(Ok(tools)) if has_all(&tools, own) => {
                 match self.give_tools((workspace, &run.id), own, tools) {
                     Ok((offered, _)) => offered,
                     Err(error) => lost(&error.to_string()),
@@ -170,7 +174,7 @@ impl Deps {
         }
     }
 
-    /// The tools of the active run alone that this process does not have, of those that its model is shown.
+    /// The tools of the active run alone that this process does not have, of those that its model is shown or has loaded.
     pub(crate) async fn lacking(&self, state: &State) -> BTreeSet<ToolName> {
         let (Some(run), Some(thread)) = (&state.run, &state.thread) else { return BTreeSet::new() };
         if run.options.own_tools.is_empty() {
@@ -183,8 +187,13 @@ impl Deps {
         if !gone.is_empty()
             && let Ok(shown) = self.catalogue(run.agent.tools.as_ref()).await
         {
+            let loaded = match state.kept.get(LOADED_TOOLS) {
+                Some(loaded) => self.text_of(loaded).await.ok(),
+                None => None,
+            };
+            let loaded = Loaded::read(loaded.as_deref(), &run.id);
             // What the run was to do without from its start, no process has.
-            gone.retain(|name| shown.iter().any(|spec| spec.name == *name));
+            gone.retain(|name| shown.iter().any(|spec| spec.name == *name) || loaded.has(name));
         }
         gone
     }
@@ -205,4 +214,20 @@ impl Deps {
         }
         Ok(())
     }
+}
+
+/// Whether these are all of a run's own tools, beside those that load them.
+fn has_all(tools: &[Arc<dyn Tool>], own: &[ToolName]) -> bool {
+    let is_there = |name: &ToolName| tools.iter().any(|tool| tool.spec().name == *name);
+    own.iter().all(|name| SHELF_NAMES.contains(&name.as_str()) || is_there(name))
+}
+
+/// Whether a server's tool has a name that is the engine's: what loads tools is not the server's to say.
+fn takes_a_place(tool: &dyn Tool) -> bool {
+    let name = tool.spec().name.as_str();
+    let takes = tool.server().is_some() && SHELF_NAMES.contains(&name);
+    if takes {
+        tracing::warn!(name, server = tool.server(), "a run's tool is left out: its name is the engine's");
+    }
+    takes
 }

@@ -33,6 +33,10 @@ pub(crate) struct Offered {
     pub digest: Digest,
     /// How they get to a model.
     pub shelf: Arc<Shelf>,
+    /// Those of them that load others.
+    loading: Vec<ToolName>,
+    /// Those that can be called and are not shown.
+    unshown: BTreeSet<ToolName>,
     /// What every request carries, sorted by name.
     shown: Vec<ToolSpec>,
     /// The same as a JSON array; empty without tools.
@@ -41,6 +45,17 @@ pub(crate) struct Offered {
     pub tokens: u64,
     /// The versions of the sources that these are of.
     versions: Vec<u64>,
+}
+
+/// What of a registry's tools is sorted in a way of its own.
+#[derive(Default)]
+struct Apart<'a> {
+    /// Not shown.
+    unshown: BTreeSet<ToolName>,
+    /// One run's alone.
+    own: BTreeSet<ToolName>,
+    /// Names of tools that load others which are not to be had.
+    withheld: &'a [ToolName],
 }
 
 /// Sets of unshown tools that are kept ready: one for each set of connected systems, of which there are few.
@@ -55,7 +70,7 @@ impl Tools {
     ) -> Self {
         let tools =
             Self { own, sources, toolsets, shown_tokens, now: RwLock::default(), less: Mutex::default() };
-        let first = tools.put_together(&Offered::default(), tools.versions(), &BTreeSet::new());
+        let first = tools.put_together(&Offered::default(), tools.versions(), BTreeSet::new());
         *tools.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
         tools
     }
@@ -69,7 +84,7 @@ impl Tools {
         if known.versions == versions {
             return known;
         }
-        let offered = Arc::new(self.put_together(&known, versions, &BTreeSet::new()));
+        let offered = Arc::new(self.put_together(&known, versions, BTreeSet::new()));
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = offered.clone();
         offered
     }
@@ -88,7 +103,7 @@ impl Tools {
         if let Some((_, offered)) = less.iter().find(|(names, _)| *names == unshown) {
             return offered.clone();
         }
-        let offered = Arc::new(self.put_together(&base, base.versions.clone(), &unshown));
+        let offered = Arc::new(self.put_together(&base, base.versions.clone(), unshown.clone()));
         if less.len() >= MAX_LESS {
             less.clear();
         }
@@ -96,13 +111,26 @@ impl Tools {
         offered
     }
 
-    /// The same tools with others in place of those of some names.
+    /// The same tools with a run's own in place of those of some names. Those of servers are sorted together with the
+    /// engine's, so that a run's servers take no more of a prompt than the engine's do; the others are shown.
     pub fn with(
         &self,
         base: &Offered,
         names: &[ToolName],
         tools: Vec<Arc<dyn Tool>>,
     ) -> Result<Offered, RegistryError> {
+        let of_servers = tools.iter().any(|tool| tool.server().is_some());
+        if of_servers || names.iter().any(|name| base.shelf.group(name.as_str()).is_some()) {
+            let own: BTreeSet<_> = tools.iter().map(|tool| tool.spec().name.clone()).collect();
+            // Those that load bring what the engine has, and the run has others.
+            let gone: Vec<_> = names.iter().chain(&base.loading).cloned().collect();
+            let registry = base.registry.without(&gone).add_all(tools)?;
+            let unshown = base.unshown.difference(&own).cloned().collect();
+            // Where a run's own tools are not at hand, nothing loads them.
+            let withheld = if own.is_empty() { names } else { &[] };
+            let apart = Apart { unshown, own, withheld };
+            return Ok(self.sorted(registry, &base.registry, apart, base.versions.clone()));
+        }
         let mut shown: Vec<_> =
             base.shown.iter().filter(|spec| !names.contains(&spec.name)).cloned().collect();
         shown.extend(tools.iter().map(|tool| tool.spec().clone()));
@@ -115,14 +143,17 @@ impl Tools {
             }
             None => false,
         });
-        Ok(Offered::of(registry, base.shelf.clone(), shown, base.versions.clone()))
+        let loading = base.loading.iter().filter(|name| !names.contains(name)).cloned().collect();
+        let unshown = base.unshown.clone();
+        let offered = Offered::of(registry, base.shelf.clone(), shown, base.versions.clone());
+        Ok(Offered { loading, unshown, ..offered })
     }
 
     fn versions(&self) -> Vec<u64> {
         self.sources.iter().map(|source| source.version()).collect()
     }
 
-    fn put_together(&self, before: &Offered, versions: Vec<u64>, unshown: &BTreeSet<ToolName>) -> Offered {
+    fn put_together(&self, before: &Offered, versions: Vec<u64>, unshown: BTreeSet<ToolName>) -> Offered {
         let mut registry = self.own.clone();
         for tool in self.sources.iter().flat_map(|source| source.tools().to_vec()) {
             let name = tool.spec().name.as_str();
@@ -132,21 +163,33 @@ impl Tools {
             }
             add(&mut registry, &before.registry, tool);
         }
-        let unshown: Vec<_> = unshown.iter().cloned().collect();
-        let shelf = Shelf::of(&registry.without(&unshown), &self.toolsets, self.shown_tokens);
+        self.sorted(registry, &before.registry, Apart { unshown, ..Apart::default() }, versions)
+    }
+
+    /// Sorts tools into what every request carries and what is loaded, and adds those that load.
+    fn sorted(
+        &self,
+        mut registry: Registry,
+        before: &Registry,
+        Apart { unshown, own, withheld }: Apart<'_>,
+        versions: Vec<u64>,
+    ) -> Offered {
+        let hidden: Vec<_> = unshown.iter().cloned().collect();
+        let shelf = Shelf::of(&registry.without(&hidden), &self.toolsets, self.shown_tokens, &own);
         let shelf = Arc::new(shelf);
-        let mut shown = shelf.shown.clone();
+        let (mut shown, mut loading) = (shelf.shown.clone(), Vec::new());
         for tool in shelf_tools(&shelf) {
-            if registry.is_disabled(&tool.spec().name) {
+            let spec = tool.spec().clone();
+            if registry.is_disabled(&spec.name) || withheld.contains(&spec.name) {
                 continue;
             }
-            let spec = tool.spec().clone();
             // One of the registry may have the name, and is shown already.
-            if add(&mut registry, &before.registry, tool) {
+            if add(&mut registry, before, tool) {
+                loading.push(spec.name.clone());
                 shown.push(spec);
             }
         }
-        Offered::of(registry, shelf, shown, versions)
+        Offered { loading, unshown, ..Offered::of(registry, shelf, shown, versions) }
     }
 }
 
@@ -154,7 +197,14 @@ impl Offered {
     fn of(registry: Registry, shelf: Arc<Shelf>, mut shown: Vec<ToolSpec>, versions: Vec<u64>) -> Self {
         shown.sort_by(|one, other| one.name.cmp(&other.name));
         let tokens = shown.iter().map(tokens_of).fold(0, u64::saturating_add);
-        Self { digest: registry.digest(), catalogue: json(&shown), tokens, registry, shelf, shown, versions }
+        let (digest, catalogue) = (registry.digest(), json(&shown));
+        let (loading, unshown) = (Vec::new(), BTreeSet::new());
+        Self { digest, catalogue, tokens, registry, shelf, loading, unshown, shown, versions }
+    }
+
+    /// The tools that load others, where some of those are one run's alone; these are the run's, too.
+    pub fn loading_own(&self) -> &[ToolName] {
+        if self.shelf.has_own() { &self.loading } else { &[] }
     }
 }
 

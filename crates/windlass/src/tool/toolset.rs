@@ -9,7 +9,7 @@ mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_machine::{Glob, ToolName, ToolSpec, estimate_tokens};
+use windlass_machine::{Glob, RunId, ToolName, ToolSpec, estimate_tokens};
 
 pub(crate) use self::loaded::Loaded;
 use self::search::Index;
@@ -71,6 +71,8 @@ pub(crate) struct Shelf {
     sets: BTreeMap<String, String>,
     /// The toolset of each tool that has one, those that are shown too.
     members: BTreeMap<ToolName, String>,
+    /// What of it is one run's alone.
+    own: BTreeSet<ToolName>,
     index: Index,
 }
 
@@ -85,8 +87,14 @@ impl Toolset {
 
 impl Shelf {
     /// Sorts a registry's tools. Those of servers that no toolset names are shown while they take no more than so many
-    /// tokens together.
-    pub fn of(registry: &Registry, toolsets: &[Toolset], shown_tokens: u64) -> Self {
+    /// tokens together. `own` are one run's alone: what of them is of no server is shown, for the host program gave them
+    /// to that run.
+    pub fn of(
+        registry: &Registry,
+        toolsets: &[Toolset],
+        shown_tokens: u64,
+        own: &BTreeSet<ToolName>,
+    ) -> Self {
         let unnamed = |registered: &&Registered| {
             registered.tool.server().is_some() && !toolsets.iter().any(|set| set.names(registered))
         };
@@ -103,6 +111,8 @@ impl Shelf {
                 Some(set) => (Some(set.name.clone()), set.shown),
                 None => (implied(registered), if fits { Shown::All } else { Shown::Nothing }),
             };
+            let is_own = own.contains(&registered.spec.name);
+            let shown = if is_own && registered.tool.server().is_none() { Shown::All } else { shown };
             if let Some(name) = &name {
                 shelf.members.insert(registered.spec.name.clone(), name.clone());
             }
@@ -116,12 +126,26 @@ impl Shelf {
                     shelf.sets.entry(toolset.clone()).or_default();
                     let shelved = Shelved { spec: registry.shown(registered), toolset, reads };
                     shelf.tools.insert(registered.spec.name.clone(), shelved);
+                    shelf.own.extend(is_own.then(|| registered.spec.name.clone()));
                 }
                 None => shelf.shown.push(registry.shown(registered)),
             }
         }
         shelf.index = Index::of(shelf.tools.values().map(|shelved| &shelved.spec));
         shelf
+    }
+
+    /// Whether something that has to be loaded is one run's alone.
+    pub fn has_own(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    /// Adds a tool to what a thread has loaded, for this run alone if it is one run's alone.
+    fn load(&self, loaded: &mut Loaded, spec: &ToolSpec, run: &RunId) {
+        loaded.add(spec);
+        if self.own.contains(&spec.name) {
+            loaded.of_run(run).tools.insert(spec.name.clone());
+        }
     }
 
     /// Whether nothing has to be loaded.

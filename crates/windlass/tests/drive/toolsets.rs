@@ -1,5 +1,7 @@
 //! Toolsets: what a model is shown, what it loads, and that it stays loaded.
 
+mod own;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -81,14 +83,15 @@ impl ToolSource for Source {
     }
 }
 
-/// A model that makes the calls that its user names, one a step, and notes what it is shown.
+/// A model that makes the calls that its user names, one a step, and notes what it is shown, and the most bytes of it.
 #[derive(Clone, Default)]
-struct Caller(Arc<Mutex<Vec<String>>>);
+struct Caller(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 
 impl Caller {
     fn models(&self) -> ScriptedModels {
-        let seen = self.0.clone();
+        let (seen, most) = (self.0.clone(), self.1.clone());
         ScriptedModels::new(move |call| {
+            most.fetch_max(serde_json::to_vec(&*call.tools).unwrap().len() as u64, Ordering::Relaxed);
             let names: Vec<_> = call.tools.iter().map(|spec| spec.name.as_str()).collect();
             seen.lock().unwrap().push(names.join(" "));
             let messages = &call.request.messages;

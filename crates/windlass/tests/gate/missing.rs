@@ -4,17 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use async_trait::async_trait;
+use serde_json::Value;
 use tokio::sync::Notify;
 use windlass::adapter::clock::ManualClock;
-use windlass::machine::{AutoRun, EffectClass, Fact, InterruptKind, RunId, Timestamp};
+use windlass::machine::{AutoRun, EffectClass, Fact, InterruptKind, RunId, Timestamp, ToolSpec};
 use windlass::port::journal::ThreadStatus;
 use windlass::port::tool::{CallContext, Later, Tool, ToolOutput};
-use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry};
 use windlass::{Attend, Builder, RunTools, Status, Task};
 
 use super::later::{pass, settle, status};
-use super::{facts, plan, put_down, runtime, task_in};
+use super::{facts, plan, put_down, runtime, task_in, told};
 use crate::drive::{Text, stored};
 
 /// A tool of a run, and how often it was at work.
@@ -54,18 +56,55 @@ impl Own {
     }
 }
 
+/// The same as a tool of a server that the run has brought along.
+struct OfServer(Arc<dyn Tool>);
+
+#[async_trait]
+impl Tool for OfServer {
+    fn spec(&self) -> &ToolSpec {
+        self.0.spec()
+    }
+    fn effect_class(&self) -> EffectClass {
+        self.0.effect_class()
+    }
+    fn server(&self) -> Option<&str> {
+        Some("crm")
+    }
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        self.0.call(context, arguments).await
+    }
+}
+
+/// A model that loads the run's own toolset before it calls the tool.
+fn loading() -> ScriptedModels {
+    ScriptedModels::new(|call| match results(call) {
+        0 => Line::tool("load_toolset", r#"{"toolset":"crm","include_write_tools":true}"#),
+        1 => Line::tool("own", r#"{"text":"a"}"#),
+        _ => Line::Say(told(call)),
+    })
+}
+
 fn models() -> ScriptedModels {
     plan(&[&[("own", "a")]])
 }
 
 fn built(folder: &Path, clock: &Arc<ManualClock>) -> Builder {
-    let engine = stored(folder, &models(), Registry::new()).clock(clock.clone());
-    engine.auto_run(AutoRun::Everything).attend(Attend::All)
+    built_on(&models(), folder, clock)
+}
+
+/// Whatever servers have is loaded first.
+fn built_on(models: &ScriptedModels, folder: &Path, clock: &Arc<ManualClock>) -> Builder {
+    let engine = stored(folder, models, Registry::new()).clock(clock.clone());
+    engine.auto_run(AutoRun::Everything).attend(Attend::All).shown_tokens(0)
 }
 
 /// A process without the tool takes the thread up for a while: nothing begins, and people are told what it waits for.
 async fn without(folder: &Path, clock: &Arc<ManualClock>, run: &RunId) {
-    let engine = built(folder, clock).build().await.unwrap();
+    waits_for("own", built(folder, clock), clock, run).await;
+}
+
+async fn waits_for(tool: &str, builder: Builder, clock: &Arc<ManualClock>, run: &RunId) {
+    let engine = builder.build().await.unwrap();
     for _ in 0..5 {
         clock.advance_ms(30_000);
         settle().await;
@@ -79,8 +118,9 @@ async fn without(folder: &Path, clock: &Arc<ManualClock>, run: &RunId) {
     })
     .await;
     let outcome = told.unwrap();
-    assert_eq!(outcome.meta.capabilities_missing, ["own"]);
-    assert!(outcome.data.unwrap().contains("a process that has its own tools: `own`"));
+    assert_eq!(outcome.meta.capabilities_missing, [tool]);
+    let told = format!("a process that has its own tools: `{tool}`");
+    assert!(outcome.data.unwrap().contains(&told));
     assert!(outcome.meta.interrupts.is_empty());
     let before = facts(&engine, &"t".into()).await.len();
     for _ in 0..5 {
@@ -98,12 +138,16 @@ async fn without(folder: &Path, clock: &Arc<ManualClock>, run: &RunId) {
             () = settle() => clock.advance_ms(1_000),
         }
     };
-    assert_eq!((waited.status, waited.meta.capabilities_missing), (Status::Paused, vec!["own".to_owned()]));
+    assert_eq!((waited.status, waited.meta.capabilities_missing), (Status::Paused, vec![tool.to_owned()]));
 }
 
 /// A process that has the tool: the run goes on there by itself.
 async fn with(folder: &Path, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>, run: &RunId) {
-    let engine = built(folder, clock).tools_of(move |_, _| Ok(vec![tool.clone()])).build().await.unwrap();
+    goes_on(built(folder, clock), clock, tool, run).await;
+}
+
+async fn goes_on(builder: Builder, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>, run: &RunId) {
+    let engine = builder.tools_of(move |_, _| Ok(vec![tool.clone()])).build().await.unwrap();
     pass(clock, async || status(&engine).await == ThreadStatus::Idle).await;
     let outcome = engine.status(run).await.unwrap();
     assert_eq!(
@@ -198,5 +242,35 @@ fn a_call_that_a_model_makes_where_its_tool_is_not_is_judged_where_it_is_and_can
             runtime().block_on(with(folder.path(), &clock, own.tool(EffectClass::Once), &run));
         }
         assert_eq!(own.starts(), u32::from(!cancels));
+    }
+}
+
+// rows: LM-I7
+#[test]
+fn a_call_of_a_tool_that_was_loaded_or_is_to_be_waits_for_a_process_that_has_it() {
+    for dies_before_it_loads in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+        let own = Own { after_ms: Some(60_000), ..Own::default() };
+        let tool: Arc<dyn Tool> = Arc::new(OfServer(own.tool(EffectClass::Once)));
+        let builder = || built_on(&loading(), folder.path(), &clock);
+        let run = runtime().block_on(async {
+            let task = Task { tools: RunTools::Beside(vec![tool.clone()]), ..task_in("t", "go") };
+            if dies_before_it_loads {
+                let models = ScriptedModels::new(|_| Line::Hang(String::new()));
+                let engine = built_on(&models, folder.path(), &clock).build().await.unwrap();
+                return engine.start(task).await.unwrap().run;
+            }
+            let engine = builder().build().await.unwrap();
+            let started = engine.start(task).await.unwrap();
+            pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
+            put_down(&engine, &started.thread).await;
+            started.run
+        });
+        let missing = if dies_before_it_loads { "load_toolset" } else { "own" };
+        runtime().block_on(waits_for(missing, builder(), &clock, &run));
+        assert_eq!(own.starts(), u32::from(!dies_before_it_loads));
+        runtime().block_on(goes_on(builder(), &clock, tool, &run));
+        assert_eq!(own.starts(), 2);
     }
 }

@@ -43,6 +43,10 @@ async fn tools_are_listed_with_what_can_be_believed_of_them() {
         (false, EffectClass::Once),
         "nobody trusts the server"
     );
+    // A run that has the server for itself has the same tools.
+    let own = hub.into_tools();
+    let own = own.iter().find(|tool| tool.spec().name.as_str() == "k8s_get").unwrap();
+    assert_eq!((own.toolset(), own.server()), (Some("k8s"), Some("stage")));
 }
 
 #[tokio::test]

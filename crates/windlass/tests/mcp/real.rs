@@ -1,25 +1,36 @@
 //! The protocol's own servers and its own suite, as `cargo xtask test` installs them into `target/mcp`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use futures::StreamExt;
 use serde_json::json;
+use windlass::Update;
 use windlass::adapter::mcp::{Health, McpHub, McpServer, Stdio, Transport};
-use windlass::machine::Answer;
-use windlass::port::tool::{OutputPart, ProgressSender};
+use windlass::machine::{Answer, InterruptKind, Party, Rule, Verdict};
+use windlass::port::tool::{OutputPart, ProgressSender, ToolSource};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::Registry;
 
 use super::{call, called, context, find, hub, names, resumed, shown, values};
+use crate::drive::{memory, task};
 
 fn installed() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mcp")
 }
 
-/// A server of the packages, with its arguments.
-async fn package(name: &str, arguments: &[&str]) -> McpHub {
+/// How a server of the packages is started.
+fn started(name: &str, arguments: &[&str]) -> (String, Vec<String>) {
     let script = installed().join(format!("node_modules/@modelcontextprotocol/{name}/dist/index.js"));
     assert!(script.exists(), "{} is not there: `cargo xtask test` installs it", script.display());
-    let arguments =
-        std::iter::once(script.display().to_string()).chain(arguments.iter().map(|it| (*it).to_owned()));
-    hub(served("real", node().display().to_string(), arguments)).await
+    let arguments = arguments.iter().map(|it| (*it).to_owned());
+    (node().display().to_string(), std::iter::once(script.display().to_string()).chain(arguments).collect())
+}
+
+/// A server of the packages, with its arguments.
+async fn package(name: &str, arguments: &[&str]) -> McpHub {
+    let (command, arguments) = started(name, arguments);
+    hub(served("real", command, arguments)).await
 }
 
 fn node() -> PathBuf {
@@ -59,6 +70,94 @@ async fn everything_is_called_read_asked_and_answered() {
     assert!(!hub.prompts("real").await.unwrap().is_empty());
     let messages = hub.prompt("real", "simple-prompt", serde_json::Map::new()).await.unwrap();
     assert!(!messages[0].parts.is_empty());
+}
+
+/// Kills the process of ours whose arguments end with this word, as a machine that runs out of memory does.
+fn kill(word: &str) {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    // A thread that has ended meanwhile has no children.
+    let children = tasks.map(|task| std::fs::read_to_string(task.join("children")).unwrap_or_default());
+    let children = children.collect::<Vec<_>>().join(" ");
+    let is_meant = |pid: &&str| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.trim_end_matches('\0').ends_with(word)
+    };
+    let pid = children.split_whitespace().find(is_meant).expect("a process of the server");
+    let killed = std::process::Command::new("kill").args(["-KILL", pid]).status().unwrap();
+    assert!(killed.success());
+}
+
+/// Waits until a server that was killed is there again, and calls it.
+async fn back(hub: &McpHub) {
+    let ready = async {
+        while hub.ready("real").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep the pause before the next try is the server's
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), ready).await.expect("it never came back");
+    assert_eq!(shown(&call(&find(hub, "echo"), json!({ "message": "hi" })).await), "ok: Echo: hi");
+}
+
+#[tokio::test]
+async fn a_call_whose_server_is_killed_in_the_middle_is_made_again_only_where_that_changes_nothing() {
+    for trusted in [true, false] {
+        let word = format!("killed-{trusted}");
+        let (command, arguments) = started("server-everything", &["stdio", &word]);
+        let hub = hub(McpServer { trusted, ..served("real", command, arguments) }).await;
+        let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let progress = ProgressSender::new(move |text| drop(told.send(text)));
+        let context = windlass::port::tool::CallContext { progress, ..context() };
+        let long = find(&hub, "trigger-long-running-operation");
+        let call =
+            tokio::spawn(async move { called(&long, context, json!({ "duration": 2, "steps": 4 })).await });
+        assert_eq!(heard.recv().await.as_deref(), Some("25 %"));
+        kill(&word);
+        let said = shown(&call.await.unwrap());
+        let mut begun = 1;
+        while let Some(text) = heard.recv().await {
+            begun += u32::from(text == "25 %");
+        }
+        // Its hint that it only reads counts where the server is trusted.
+        if trusted {
+            assert!(said.starts_with("ok: Long running operation completed"), "{said}");
+        } else {
+            assert!(said.starts_with("lost: the server `real`: "), "{said}");
+        }
+        assert_eq!(begun, if trusted { 2 } else { 1 });
+        back(&hub).await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_server_is_killed_in_the_middle_of_a_call_is_in_doubt_and_goes_on() {
+    let (command, arguments) = started("server-everything", &["stdio", "killed-run"]);
+    let hub = hub(McpServer { trusted: false, ..served("real", command, arguments) }).await;
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 => Line::tool("trigger-long-running-operation", r#"{"duration":2,"steps":4}"#),
+        1 => Line::tool("echo", r#"{"message":"hi"}"#),
+        _ => Line::Say(crate::gate::told(call)),
+    });
+    let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+    let engine = memory(&models, tools).rules(vec![Rule::new(Verdict::Allow)]).build().await.unwrap();
+    let (started, mut watched) = engine.start_watched(task("go")).await.unwrap();
+    let at_work = async {
+        while let Some(update) = watched.next().await {
+            if let Update::Progress { .. } = update.unwrap() {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), at_work).await.unwrap();
+    kill("killed-run");
+    let paused = engine.wait(&started.run).await.unwrap();
+    let asked = &paused.meta.interrupts[0];
+    assert!(matches!(asked.kind, InterruptKind::InDoubt { .. }), "{paused:?}");
+    back(&hub).await;
+    let by = Party { principal: "local".into(), workspace: "default".into(), roles: vec!["admin".into()] };
+    let failed = Answer::Fail { reason: Some("it was killed".into()) };
+    engine.answer(&paused.meta.thread_id, &asked.interrupt, failed, by).await.unwrap();
+    let done = engine.wait(&started.run).await.unwrap();
+    assert_eq!(done.data.as_deref(), Some("Echo: hi"), "{done:?}");
 }
 
 #[tokio::test]

@@ -56,6 +56,17 @@ pub enum McpError {
         /// The server's words.
         message: String,
     },
+    /// The prompt wants input before it is given, and nobody is asked in the middle of one.
+    #[error(
+        "the prompt `{prompt}` of the server `{server}` wants input before it is given; nobody is asked in the middle of \
+         a prompt, only in the middle of a call"
+    )]
+    WantsInput {
+        /// The server.
+        server: String,
+        /// The prompt.
+        prompt: String,
+    },
     /// The sign-in failed; a new one may succeed.
     #[error("the sign-in at the server `{server}` failed: {why}")]
     SignInFailed {

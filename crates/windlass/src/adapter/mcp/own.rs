@@ -44,6 +44,10 @@ impl Tool for OwnTool {
         self.tool.is_trusted()
     }
 
+    fn toolset(&self) -> Option<&str> {
+        self.tool.toolset()
+    }
+
     fn server(&self) -> Option<&str> {
         self.tool.server()
     }

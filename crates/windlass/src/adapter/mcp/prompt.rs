@@ -99,11 +99,7 @@ impl McpHub {
                         .collect(),
                 })
                 .collect()),
-            _ => {
-                let message =
-                    "the prompt asks for more before it is given, which only a call can answer".to_owned();
-                Err(McpError::Refused { server: server.to_owned(), code: 0, message })
-            }
+            _ => Err(McpError::WantsInput { server: server.to_owned(), prompt: name.to_owned() }),
         }
     }
 }

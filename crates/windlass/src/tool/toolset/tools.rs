@@ -80,13 +80,18 @@ impl Tool for LoadToolset {
             Ok(writes) => writes,
             Err(problem) => return ToolOutput::error(problem),
         };
-        let mut loaded = Loaded::read(context.kept.as_deref());
+        let mut loaded = Loaded::read(context.kept.as_deref(), &context.run);
         let before = loaded.clone();
         let had = loaded.toolset(&toolset);
         // What was loaded with its write tools keeps them. (SK-C4)
         let writes = writes || had.unwrap_or_default();
         loaded.note(&toolset, writes);
-        self.shelf.of_toolset(&toolset, writes).for_each(|spec| loaded.add(spec));
+        for spec in self.shelf.of_toolset(&toolset, writes) {
+            self.shelf.load(&mut loaded, spec, &context.run);
+            if self.shelf.own.contains(&spec.name) {
+                loaded.of_run(&context.run).toolsets.insert(toolset.clone());
+            }
+        }
         let how = if writes { "read and write" } else { "read-only" };
         let text = match had {
             Some(had) if had == writes => format!("Toolset '{toolset}' is already loaded ({how})."),
@@ -114,13 +119,13 @@ impl Tool for ToolSearch {
         let limit = arguments["limit"].as_u64().unwrap_or(FOUND).min(FOUND_MAX);
         let writes = arguments["include_write_tools"].as_bool().unwrap_or_default();
         let found = self.shelf.index.search(query, usize::try_from(limit).unwrap_or_default());
-        let mut loaded = Loaded::read(context.kept.as_deref());
+        let mut loaded = Loaded::read(context.kept.as_deref(), &context.run);
         let before = loaded.clone();
         let mut lines = Vec::with_capacity(found.len());
         for shelved in found.into_iter().filter_map(|name| self.shelf.get(name.as_str())) {
             let held_back = !shelved.reads && !writes && !loaded.has(&shelved.spec.name);
             if !held_back {
-                loaded.add(&shelved.spec);
+                self.shelf.load(&mut loaded, &shelved.spec, &context.run);
             }
             let note = if held_back { " (not loaded: it may change things)" } else { "" };
             let description = first_line(&shelved.spec.description, SHOWN_CHARS);
