@@ -441,10 +441,14 @@ async fn prepare(place: &Place, name: &str, arguments: &Content) -> Result<(Arc<
     Ok((tool, value))
 }
 
+/// Bytes of a text of progress: a few lines. Every watcher is sent it, whoever wrote it.
+const PROGRESS_MAX_BYTES: usize = 4 * 1024;
+
 fn progress(place: &Place, call: CallKey, progressed: Arc<Notify>) -> ProgressSender {
     let (bus, thread) = (place.deps.bus.clone(), place.thread.clone());
-    ProgressSender(Some(Arc::new(move |text: String| {
+    ProgressSender(Some(Arc::new(move |mut text: String| {
         progressed.notify_one();
+        text.truncate(text.floor_char_boundary(PROGRESS_MAX_BYTES));
         bus.publish(&thread, Signal::Progress { call, text: text.into() });
     })))
 }

@@ -5,18 +5,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
+use tokio::sync::Notify;
 use windlass::adapter::model::{KnownModel, ProviderCatalog, ProviderConfig};
 use windlass::machine::{
     Annotations, Block, Content, EffectClass, FAILURE_MAX_CHARS, Fact, FailureClass, INLINE_MAX_BYTES,
     Limits, ModelSettings, RESULT_MAX_CHARS, RESULT_MAX_PARTS, RunError, RunStatus, Seq, StopReason,
     ToolCall, Usage,
 };
-use windlass::port::journal::RunQuery;
+use windlass::port::journal::{Recorded, RunQuery};
 use windlass::port::model::{ModelError, Reply};
 use windlass::port::tool::{CallContext, OutputPart, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry};
-use windlass::{AgentConfig, Engine, ErrorInfo, Outcome, Status, Task};
+use windlass::{AgentConfig, Engine, ErrorInfo, Outcome, Status, Task, Update};
 
 use super::{Counter, Text, memory, registry, task};
 
@@ -166,6 +168,42 @@ async fn a_tool_that_reports_progress_has_its_time_again() {
     // Longer than the time that a stopped tool has to end by itself.
     let (_, outcome) = run(&echo_result("bad"), registry([slow(2, 60_000)]), limited(limits)).await;
     assert_eq!(outcome.data.as_deref(), Some("Stopped: it took longer than 50 ms without progress"));
+}
+
+#[tokio::test]
+async fn watchers_are_sent_no_more_of_a_tools_progress_than_a_few_lines() {
+    let (go, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (started, heard) = (go.clone(), end.clone());
+    // Characters of three bytes, so that the limit is in the middle of one.
+    let said = "\u{20ac}".repeat(1_000_000);
+    let talks = FunctionTool::new("bad", "talks", move |context: CallContext, _: Text| {
+        let (started, heard, said) = (started.clone(), heard.clone(), said.clone());
+        async move {
+            started.notified().await;
+            context.progress.report(said);
+            context.progress.report("short");
+            heard.notified().await;
+            "done"
+        }
+    });
+    let engine = memory(&echo_result("bad"), registry([talks])).build().await.unwrap();
+    let begun = engine.start(task("go")).await.unwrap();
+    let (mut watched, mut told) = (engine.watch(&begun.thread, Seq(0)), Vec::new());
+    let all = async {
+        while told.len() < 2 {
+            match watched.next().await.unwrap().unwrap() {
+                Update::Event(Recorded { event, .. }) if matches!(event.fact, Fact::ToolStarted { .. }) => {
+                    go.notify_one();
+                }
+                Update::Progress { text, .. } => told.push(text.to_string()),
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), all).await.expect("nothing is heard of it");
+    end.notify_one();
+    assert_eq!(engine.wait(&begun.run).await.unwrap().data.as_deref(), Some("done"));
+    assert_eq!(told, ["\u{20ac}".repeat(4_096 / 3), "short".to_owned()]);
 }
 
 // rows: SK-G13
