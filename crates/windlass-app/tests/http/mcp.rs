@@ -369,4 +369,8 @@ async fn people_sign_in_from_a_terminal() {
     user.run(&["mcp", "test"]).exits(1);
     let late = user.run(&["mcp", "login", "guarded", "--timeout", "1"]).exits(2).err;
     assert!(late.contains("nobody has signed in at `guarded` within 1 s"), "{late}");
+    // Nothing starts without one that is required; signing in there does.
+    user.configure(&format!("[mcp.guarded]\nurl = '{}/mcp'\ntrusted = true\nrequired = true\n", far.base));
+    let refused = user.run(&["run", "hello"]).exits(2).err;
+    assert!(refused.contains("windlass mcp login guarded"), "{refused}");
 }

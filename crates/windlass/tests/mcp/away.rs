@@ -7,7 +7,9 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use windlass::Status;
 use windlass::adapter::clock::ManualClock;
-use windlass::adapter::mcp::{Health, Http, HubConfig, McpError, McpHub, McpServer, Timeouts, Transport};
+use windlass::adapter::mcp::{
+    Health, Http, HubConfig, McpError, McpHub, McpServer, OAuth, Timeouts, Transport,
+};
 use windlass::machine::Timestamp;
 use windlass::port::tool::{CallContext, ToolOutput, ToolSource as _};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
@@ -99,6 +101,26 @@ async fn a_required_server_that_takes_long_to_fail_is_given_up_as_well() {
     let refused = tokio::time::timeout(Duration::from_secs(20), while_passes(&clock, 1_000, starting)).await;
     let refused = refused.expect("it is tried for ever").unwrap_err();
     assert!(matches!(refused, McpError::Required { attempts: 5, .. }), "{refused:?}");
+}
+
+// rows: SK-A12
+#[tokio::test]
+async fn a_required_server_that_lets_nobody_in_refuses_the_start() {
+    let stage = Stage::start(|_| Said::Status(401)).await;
+    let required = |http| {
+        let hub = McpHub::new(HubConfig::default());
+        let server = McpServer { required: true, ..McpServer::new("needed", Transport::Http(http)) };
+        async move { hub.start(vec![server]).await.unwrap_err() }
+    };
+    let headers = vec![("authorization".to_owned(), "Bearer x".to_owned())];
+    let refused = required(Http { headers, ..Http::new(&stage.url) }).await;
+    let wanted = "the server `needed` is required and did not answer in 1 attempt: it refuses the credentials that \
+                  it is given";
+    assert_eq!(refused.to_string(), wanted);
+    // Where people sign in, it is theirs to do, and nobody has.
+    let oauth = Some(OAuth::new("http://localhost/back"));
+    let refused = required(Http { oauth, ..Http::new(&stage.url) }).await;
+    assert_eq!(refused, McpError::SignIn { server: "needed".into() });
 }
 
 /// A server that is away, in a process that knows what it had, and its address.

@@ -196,7 +196,15 @@ impl McpHub {
             Ok(Link::Down { why, attempts, .. }) => {
                 Err(McpError::Required { server: name.to_owned(), attempts: *attempts, why: why.clone() })
             }
-            Ok(_) | Err(_) => Ok(()),
+            Ok(Link::SignIn { .. }) if core.sign_in.is_some() => {
+                Err(McpError::SignIn { server: name.to_owned() })
+            }
+            // Trying again does not help: what it is given stays the same.
+            Ok(Link::SignIn { .. }) => {
+                let why = "it refuses the credentials that it is given".to_owned();
+                Err(McpError::Required { server: name.to_owned(), attempts: 1, why })
+            }
+            Ok(Link::Starting | Link::Up { .. } | Link::Disabled) | Err(_) => Ok(()),
         }
     }
 
