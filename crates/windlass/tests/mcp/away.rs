@@ -265,3 +265,24 @@ async fn an_address_that_nobody_has_written_down_is_not_inside() {
     }
     assert!(stage.everything().is_empty());
 }
+
+#[tokio::test]
+async fn what_says_who_asks_goes_in_clear_to_nobody_who_is_not_inside() {
+    let stage = Stage::start(|asked| modern(asked, &json!([])).unwrap_or(Said::Status(404))).await;
+    let reach = |inside: &[&str]| windlass::outbound::Reach {
+        ports: windlass::outbound::Ports::Any,
+        internal_hosts: inside.iter().map(|host| host.parse().unwrap()).collect(),
+        ..Default::default()
+    };
+    let start = async |http: Http, inside: &[&str]| {
+        let hub = McpHub::new(HubConfig { reach: reach(inside), ..HubConfig::default() });
+        let started = hub.start(vec![McpServer::new("far", Transport::Http(http))]).await;
+        started.map(|()| hub)
+    };
+    let headers = vec![("x-tenant".to_owned(), "7".to_owned())];
+    let far = Http { headers: headers.clone(), named: false, ..Http::new("http://far.example.com/mcp") };
+    let refused = start(far, &[]).await.err().unwrap().to_string();
+    assert!(refused.contains("credentials are not sent to `far.example.com` in clear"), "{refused}");
+    let near = Http { headers, named: false, ..Http::new(&stage.url) };
+    start(near, &["127.0.0.1"]).await.unwrap().ready("far").await.unwrap();
+}
