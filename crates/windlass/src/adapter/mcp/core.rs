@@ -45,6 +45,7 @@ pub(super) struct Core {
     known: Mutex<Known>,
     numbers: AtomicU64,
     wants_restart: AtomicBool,
+    is_out: AtomicBool,
     /// Counts how often the server was found to answer.
     checked: watch::Sender<u64>,
 }
@@ -102,6 +103,7 @@ impl Core {
             known: Mutex::default(),
             numbers: AtomicU64::new(0),
             wants_restart: AtomicBool::new(false),
+            is_out: AtomicBool::new(false),
             checked: watch::Sender::new(0),
         }
     }
@@ -213,6 +215,17 @@ impl Core {
             }
             is_away
         });
+    }
+
+    /// Says that the server was switched off or taken out.
+    pub fn take_out(&self) {
+        self.is_out.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was, and its calls have nobody to go on with them. One that only ends with this process, or has given
+    /// way to another of its name, may be there for them later.
+    pub fn is_out(&self) -> bool {
+        self.is_out.load(Ordering::Relaxed)
     }
 
     /// Connects anew, at once; whoever asks now waits for that.

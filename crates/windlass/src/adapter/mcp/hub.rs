@@ -136,6 +136,9 @@ impl McpHub {
             servers.insert(name, Entry { core, order, task })
         };
         if let Some(before) = before {
+            if !enabled {
+                before.core.take_out();
+            }
             shared.let_go(before);
         }
         shared.rebuild();
@@ -179,6 +182,7 @@ impl McpHub {
         let mut known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|known| known.server != name);
         drop(known);
+        entry.core.take_out();
         self.shared.let_go(entry);
         self.shared.rebuild();
         Ok(())
