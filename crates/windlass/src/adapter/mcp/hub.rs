@@ -445,6 +445,7 @@ impl Shared {
                 made.insert(name.clone(), made_tool.clone());
                 tools.insert(name, made_tool);
             }
+            self.names().tidy(&core.config.name, listed.iter().map(|tool| tool.name.as_str()));
             has_resources |= core.has_resources();
         }
         if has_resources {
