@@ -369,6 +369,10 @@ async fn people_sign_in_from_a_terminal() {
     let user = guarded(&far);
     let tested = user.run(&["mcp", "test"]).exits(1).out;
     assert!(tested.contains("windlass mcp login guarded"), "{tested}");
+    // Nothing starts without one that is required; signing in there does.
+    user.configure(&format!("[mcp.guarded]\nurl = '{}/mcp'\ntrusted = true\nrequired = true\n", far.base));
+    let refused = user.run(&["run", "hello"]).exits(2).err;
+    assert!(refused.contains("windlass mcp login guarded"), "{refused}");
     let mut login = user.start(&["mcp", "login", "guarded", "--timeout", "60"]);
     let (back, page) = offered(&mut login);
     assert!(back.starts_with("http://127.0.0.1:"), "{back}");
@@ -381,8 +385,4 @@ async fn people_sign_in_from_a_terminal() {
     user.run(&["mcp", "test"]).exits(1);
     let late = user.run(&["mcp", "login", "guarded", "--timeout", "1"]).exits(2).err;
     assert!(late.contains("nobody has signed in at `guarded` within 1 s"), "{late}");
-    // Nothing starts without one that is required; signing in there does.
-    user.configure(&format!("[mcp.guarded]\nurl = '{}/mcp'\ntrusted = true\nrequired = true\n", far.base));
-    let refused = user.run(&["run", "hello"]).exits(2).err;
-    assert!(refused.contains("windlass mcp login guarded"), "{refused}");
 }

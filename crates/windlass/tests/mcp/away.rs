@@ -31,11 +31,11 @@ async fn nowhere() -> String {
 }
 
 /// Moves the clock on whenever everything else waits, until a future completes.
-async fn while_time_passes<T>(clock: &ManualClock, until: impl Future<Output = T>) -> T {
+pub async fn while_time_passes<T>(clock: &ManualClock, until: impl Future<Output = T>) -> T {
     while_passes(clock, 100, until).await
 }
 
-async fn while_passes<T>(clock: &ManualClock, step_ms: u64, until: impl Future<Output = T>) -> T {
+pub async fn while_passes<T>(clock: &ManualClock, step_ms: u64, until: impl Future<Output = T>) -> T {
     let mut until = Box::pin(until);
     for _ in 0..100_000 {
         tokio::select! {
@@ -47,7 +47,7 @@ async fn while_passes<T>(clock: &ManualClock, step_ms: u64, until: impl Future<O
     panic!("it never came to an end");
 }
 
-fn on(clock: &Arc<ManualClock>) -> HubConfig {
+pub fn on(clock: &Arc<ManualClock>) -> HubConfig {
     HubConfig { clock: clock.clone(), ..HubConfig::default() }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_machine::Timestamp;
 
-pub(super) use self::supervise::{REQUIRED_ATTEMPTS, supervise};
+pub(super) use self::supervise::{REQUIRED_ATTEMPTS, pause_ms, supervise};
 use super::child::End;
 use super::config::{McpServer, Transport, Wanted};
 use super::connect::Connection;

@@ -99,7 +99,7 @@ async fn reached(core: &Core, lifecycle: &mut Lifecycle) -> Result<Opened, Faile
 }
 
 /// Twice as long after each failure, and never exactly as long as other servers' pauses.
-fn pause_ms(attempts: u32, dice: u64) -> u64 {
+pub(in crate::adapter::mcp) fn pause_ms(attempts: u32, dice: u64) -> u64 {
     let longest = FIRST_PAUSE_MS.saturating_mul(1 << (attempts - 1).min(16)).min(LONGEST_PAUSE_MS);
     longest / 2 + dice % (longest / 2 + 1)
 }
