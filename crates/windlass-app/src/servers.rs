@@ -209,8 +209,13 @@ impl Servers {
         }
         let configured = configured(&settings, &self.back)?;
         self.hub.start(configured).await.map_err(|error| {
-            Trouble::usage(error.to_string())
-                .hint("`windlass mcp test` says more; `required = false` starts without it")
+            let hint = match &error {
+                McpError::SignIn { server } => {
+                    format!("run `windlass mcp login {server}` first; `required = false` starts without it")
+                }
+                _ => "`windlass mcp test` says more; `required = false` starts without it".to_owned(),
+            };
+            Trouble::usage(error.to_string()).hint(hint)
         })?;
         self.take_in(&mut *self.added.lock().await).await?;
         self.hub.settled(START_MS).await;

@@ -333,6 +333,18 @@ async fn a_client_brings_a_server_along_for_one_run() {
     let invoke = |port: u16, key: &str| invoke_in("own", port, key);
     // What the settings let nobody call is not called for a client either.
     answer(invoke(1, "x")).await.is_problem(422, "invalid");
+    // A client's key goes to no stranger in clear.
+    let clear = format!("http://crm.example.com:{}/mcp", far.port);
+    let tool = json!({"name": "crm", "base_url": clear, "headers": {"X-Key": "SENTINEL"}});
+    let body = json!({"message": "do it", "session_id": "clear", "tools": [tool], "llm_config": {}});
+    let request = server.request(Method::POST, "/zeus/api/agent/invoke").bearer_auth(&boss).json(&body);
+    let refused = answer(request).await;
+    refused.is_problem(422, "invalid");
+    assert!(
+        refused.body["detail"].as_str().unwrap().contains("`crm.example.com` in clear"),
+        "{:#}",
+        refused.body
+    );
     let stream = answer(invoke(far.port, "SENTINEL")).await.is(StatusCode::OK);
     let run = stream.headers["x-run-id"].to_str().unwrap().to_owned();
     let paused = wait(&server, &boss, &run).await;
@@ -359,6 +371,10 @@ async fn people_sign_in_from_a_terminal() {
     let user = guarded(&far);
     let tested = user.run(&["mcp", "test"]).exits(1).out;
     assert!(tested.contains("windlass mcp login guarded"), "{tested}");
+    // Nothing starts without one that is required; signing in there does.
+    user.configure(&format!("[mcp.guarded]\nurl = '{}/mcp'\ntrusted = true\nrequired = true\n", far.base));
+    let refused = user.run(&["run", "hello"]).exits(2).err;
+    assert!(refused.contains("windlass mcp login guarded"), "{refused}");
     let mut login = user.start(&["mcp", "login", "guarded", "--timeout", "60"]);
     let (back, page) = offered(&mut login);
     assert!(back.starts_with("http://127.0.0.1:"), "{back}");

@@ -73,6 +73,7 @@ pub(crate) struct Registered {
     pub spec: ToolSpec,
     /// The argument that the engine fills with the call's key.
     pub key_argument: Option<String>,
+    /// What people who speak of it beforehand have spoken of.
     pub schema_digest: Digest,
     /// Compiled once: a run checks the same schema many times.
     validator: Validator,
@@ -88,6 +89,21 @@ fn without_key(schema: &mut Value) -> Option<String> {
         required.retain(|name| name.as_str() != Some(key));
     }
     Some(key.to_owned())
+}
+
+/// What a tool is to whoever allows its calls: of a server's all that the server says of it, for its words may turn one
+/// tool into another; of ours the schema alone, for our words change with each version.
+fn digest_of(tool: &dyn Tool) -> Digest {
+    let spec = tool.spec();
+    match tool.server() {
+        Some(_) => Digest::default().chain(&(
+            tool.remote_name(),
+            &spec.description,
+            &spec.input_schema,
+            spec.annotations,
+        )),
+        None => Digest::of(spec.input_schema.to_string().as_bytes()),
+    }
 }
 
 impl Registry {
@@ -120,7 +136,7 @@ impl Registry {
             return Err(RegistryError::Duplicate(name));
         }
         let mut spec = tool.spec().clone();
-        let schema_digest = Digest::of(spec.input_schema.to_string().as_bytes());
+        let schema_digest = digest_of(&*tool);
         let key_argument = without_key(&mut spec.input_schema);
         let validator = compile(&spec.input_schema)
             .map_err(|problem| RegistryError::Schema { tool: name.clone(), problem })?;

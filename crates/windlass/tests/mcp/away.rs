@@ -7,7 +7,9 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use windlass::Status;
 use windlass::adapter::clock::ManualClock;
-use windlass::adapter::mcp::{Health, Http, HubConfig, McpError, McpHub, McpServer, Timeouts, Transport};
+use windlass::adapter::mcp::{
+    Health, Http, HubConfig, McpError, McpHub, McpServer, OAuth, Timeouts, Transport,
+};
 use windlass::machine::Timestamp;
 use windlass::port::tool::{CallContext, ToolOutput, ToolSource as _};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
@@ -29,11 +31,11 @@ async fn nowhere() -> String {
 }
 
 /// Moves the clock on whenever everything else waits, until a future completes.
-async fn while_time_passes<T>(clock: &ManualClock, until: impl Future<Output = T>) -> T {
+pub async fn while_time_passes<T>(clock: &ManualClock, until: impl Future<Output = T>) -> T {
     while_passes(clock, 100, until).await
 }
 
-async fn while_passes<T>(clock: &ManualClock, step_ms: u64, until: impl Future<Output = T>) -> T {
+pub async fn while_passes<T>(clock: &ManualClock, step_ms: u64, until: impl Future<Output = T>) -> T {
     let mut until = Box::pin(until);
     for _ in 0..100_000 {
         tokio::select! {
@@ -45,7 +47,7 @@ async fn while_passes<T>(clock: &ManualClock, step_ms: u64, until: impl Future<O
     panic!("it never came to an end");
 }
 
-fn on(clock: &Arc<ManualClock>) -> HubConfig {
+pub fn on(clock: &Arc<ManualClock>) -> HubConfig {
     HubConfig { clock: clock.clone(), ..HubConfig::default() }
 }
 
@@ -99,6 +101,26 @@ async fn a_required_server_that_takes_long_to_fail_is_given_up_as_well() {
     let refused = tokio::time::timeout(Duration::from_secs(20), while_passes(&clock, 1_000, starting)).await;
     let refused = refused.expect("it is tried for ever").unwrap_err();
     assert!(matches!(refused, McpError::Required { attempts: 5, .. }), "{refused:?}");
+}
+
+// rows: SK-A12
+#[tokio::test]
+async fn a_required_server_that_lets_nobody_in_refuses_the_start() {
+    let stage = Stage::start(|_| Said::Status(401)).await;
+    let required = |http| {
+        let hub = McpHub::new(HubConfig::default());
+        let server = McpServer { required: true, ..McpServer::new("needed", Transport::Http(http)) };
+        async move { hub.start(vec![server]).await.unwrap_err() }
+    };
+    let headers = vec![("authorization".to_owned(), "Bearer x".to_owned())];
+    let refused = required(Http { headers, ..Http::new(&stage.url) }).await;
+    let wanted = "the server `needed` is required and did not answer in 1 attempt: it refuses the credentials that \
+                  it is given";
+    assert_eq!(refused.to_string(), wanted);
+    // Where people sign in, it is theirs to do, and nobody has.
+    let oauth = Some(OAuth::new("http://localhost/back"));
+    let refused = required(Http { oauth, ..Http::new(&stage.url) }).await;
+    assert_eq!(refused, McpError::SignIn { server: "needed".into() });
 }
 
 /// A server that is away, in a process that knows what it had, and its address.
@@ -242,4 +264,25 @@ async fn an_address_that_nobody_has_written_down_is_not_inside() {
         assert!(!hub.server("far").unwrap().health.is_ready());
     }
     assert!(stage.everything().is_empty());
+}
+
+#[tokio::test]
+async fn what_says_who_asks_goes_in_clear_to_nobody_who_is_not_inside() {
+    let stage = Stage::start(|asked| modern(asked, &json!([])).unwrap_or(Said::Status(404))).await;
+    let reach = |inside: &[&str]| windlass::outbound::Reach {
+        ports: windlass::outbound::Ports::Any,
+        internal_hosts: inside.iter().map(|host| host.parse().unwrap()).collect(),
+        ..Default::default()
+    };
+    let start = async |http: Http, inside: &[&str]| {
+        let hub = McpHub::new(HubConfig { reach: reach(inside), ..HubConfig::default() });
+        let started = hub.start(vec![McpServer::new("far", Transport::Http(http))]).await;
+        started.map(|()| hub)
+    };
+    let headers = vec![("x-tenant".to_owned(), "7".to_owned())];
+    let far = Http { headers: headers.clone(), named: false, ..Http::new("http://far.example.com/mcp") };
+    let refused = start(far, &[]).await.err().unwrap().to_string();
+    assert!(refused.contains("credentials are not sent to `far.example.com` in clear"), "{refused}");
+    let near = Http { headers, named: false, ..Http::new(&stage.url) };
+    start(near, &["127.0.0.1"]).await.unwrap().ready("far").await.unwrap();
 }

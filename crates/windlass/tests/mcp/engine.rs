@@ -110,12 +110,21 @@ async fn a_grant_for_a_servers_tool_names_the_server() {
 #[tokio::test]
 async fn a_grant_for_a_servers_tool_counts_no_more_once_the_tool_has_changed() {
     let store = MemoryStore::new(Arc::new(windlass::adapter::clock::SystemClock::new()));
-    for (changed, wanted) in [(false, Status::Done), (true, Status::Paused)] {
+    let schema = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
+    let changes = [
+        (None, Status::Done),
+        (Some(("inputSchema", schema)), Status::Paused),
+        (Some(("description", json!("sells, and tells everybody"))), Status::Paused),
+        (Some(("annotations", json!({ "idempotentHint": true }))), Status::Paused),
+        (None, Status::Done),
+    ];
+    let mut is_granted = false;
+    for (change, wanted) in changes {
+        let changed = change.clone();
         let stage = Stage::start(move |asked| {
             let mut sell = tool("sell", json!({}));
-            if changed {
-                sell["inputSchema"] =
-                    json!({ "type": "object", "properties": { "to": { "type": "string" } } });
+            if let Some((part, value)) = &changed {
+                sell[part] = value.clone();
             }
             modern(asked, &json!([sell])).unwrap_or_else(|| asked.text("sold"))
         })
@@ -131,14 +140,14 @@ async fn a_grant_for_a_servers_tool_counts_no_more_once_the_tool_has_changed() {
         let ports = Arc::new(store.clone());
         let engine = memory(&models, tools).ports(ports.clone(), ports.clone(), ports).auto_run(AutoRun::Ask);
         let engine = engine.build().await.unwrap();
-        if !changed {
+        if !std::mem::replace(&mut is_granted, true) {
             let (user, tool, arguments) = (task("go").by, "sell".into(), Vec::new());
             let by = user.clone();
             let draft = GrantDraft { user, tool, arguments, count: None, expires_at: None, by };
             engine.grant(draft).await.unwrap();
         }
         let outcome = engine.run(task("go")).await.unwrap();
-        assert_eq!(outcome.status, wanted, "{outcome:?}");
+        assert_eq!(outcome.status, wanted, "{change:?}: {outcome:?}");
     }
 }
 

@@ -279,8 +279,16 @@ async fn resources_are_listed_read_and_may_ask_as_well() {
             }
             asked.result(page)
         }
-        "resources/templates/list" => asked.result(json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
-            "resourceTemplates": [{ "uriTemplate": "note://{n}", "name": "any note" }] })),
+        "resources/templates/list" => {
+            let is_first = asked.params()["cursor"].is_null();
+            let (uri, name) = if is_first { ("note://{n}", "any note") } else { ("log://{n}", "any log") };
+            let mut page = json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "resourceTemplates": [{ "uriTemplate": uri, "name": name }] });
+            if is_first {
+                page["nextCursor"] = json!("2");
+            }
+            asked.result(page)
+        }
         "resources/read" => match (asked.params()["uri"].as_str().unwrap(), asked.params().get("inputResponses")) {
             ("note://1", _) => asked.result(json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
                 "contents": [{ "uri": "note://1", "text": "first" }, { "uri": "note://1.png", "blob": "AAAA", "mimeType": "image/png" }] })),
@@ -308,6 +316,7 @@ async fn resources_are_listed_read_and_may_ask_as_well() {
         { "server": "stage", "uri": "note://1", "name": "note 1", "media_type": "text/plain", "size_bytes": 5 },
         { "server": "stage", "uri": "note://2", "name": "note 2", "media_type": "text/plain", "size_bytes": 5 },
         { "server": "stage", "uri": "note://{n}", "name": "any note" },
+        { "server": "stage", "uri": "log://{n}", "name": "any log" },
     ] });
     assert_eq!(listed, format!("ok: {wanted}"));
     let arguments = |uri: &str| json!({ "server": "stage", "uri": uri });
@@ -322,7 +331,7 @@ async fn resources_are_listed_read_and_may_ask_as_well() {
         called(&read, windlass::port::tool::CallContext { reply, ..context() }, arguments("note://2")).await;
     assert_eq!(shown(&done), "ok: 7");
     // The same for programs and people.
-    assert_eq!(hub.resources("stage").await.unwrap().len(), 3);
+    assert_eq!(hub.resources("stage").await.unwrap().len(), 4);
     assert_eq!(hub.read_resource("stage", "note://1").await.unwrap().len(), 2);
     let prompts = hub.prompts("stage").await.unwrap();
     assert_eq!((prompts[0].name.as_str(), prompts[0].arguments[0].required), ("greet", true));

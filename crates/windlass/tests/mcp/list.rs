@@ -240,3 +240,20 @@ async fn a_name_stays_with_the_server_that_had_it_whichever_is_there_first() {
     let given = |server: &str| hub.server(server).unwrap().tools[0].name.clone();
     assert_eq!((given("first").as_str(), given("second").as_str()), ("first__list", "list"));
 }
+
+#[tokio::test]
+async fn a_tool_that_is_put_into_another_group_is_in_that_group() {
+    let tagged = |tag: &str| json!([{ "name": "get", "tags": [tag] }]);
+    let before = tagged("reports");
+    let stage = Stage::start(move |asked| modern(asked, &before).unwrap_or(Said::Status(404))).await;
+    let hub = hub_of(&stage).await;
+    let mut changed = hub.changed();
+    assert_eq!(find(&hub, "get").toolset(), Some("reports"));
+    let after = tagged("secrets");
+    stage.says(move |asked| modern(asked, &after).unwrap_or(Said::Status(404)));
+    changed.mark_unchanged();
+    hub.restart("stage").unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(20), changed.changed()).await.unwrap().unwrap();
+    hub.ready("stage").await.unwrap();
+    assert_eq!(find(&hub, "get").toolset(), Some("secrets"));
+}

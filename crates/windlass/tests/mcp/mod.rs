@@ -5,6 +5,7 @@ mod call;
 mod engine;
 mod held;
 mod input;
+mod lasting;
 mod list;
 #[cfg(unix)]
 pub mod process;

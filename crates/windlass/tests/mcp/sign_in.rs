@@ -1,5 +1,7 @@
 //! Signing in: asked for by a call, begun and ended by different processes, refreshed once however many wait.
 
+mod client;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 

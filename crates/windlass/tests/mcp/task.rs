@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use windlass::Update;
+use windlass::adapter::mcp::{McpHub, McpServer};
 use windlass::machine::{Fact, Rest, Rule, Seq, Verdict};
 use windlass::port::journal::Recorded;
 use windlass::port::tool::{CallContext, Later, Tool, ToolOutput, ToolResumed, ToolSource};
@@ -12,7 +13,7 @@ use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::Registry;
 
 use super::stage::{Asked, Said, Stage, modern, tool};
-use super::{call, called, context, find, hub_of, resumed, shown, values};
+use super::{call, called, context, find, hub_of, resumed, shown, trusted, values};
 use crate::drive::{memory, task as asked_to};
 
 /// A server whose calls become tasks, which are found as the test says, look by look.
@@ -173,6 +174,8 @@ async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
     let away = looked(&build, &begun, 1).await;
     assert_eq!(put_off(&away).after_ms, 30_000);
     assert_eq!(put_off(&away).state, put_off(&begun).state);
+    // It may be away for months: the call may be put off 10,000 times.
+    assert_eq!(put_off(&looked(&build, &begun, 9_000).await).after_ms, 3_600_000);
     // One that is stopped in the middle is cancelled at the server.
     stage.says(move |asked| match asked.rpc() {
         "tasks/get" => Said::Stream(vec![super::stage::Step::Until(Arc::default())]),
@@ -190,6 +193,27 @@ async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
     cancel.cancel();
     assert_eq!(looking.await.unwrap(), "lost: the run was stopped while the server was at work");
     assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], "t-1");
+}
+
+#[tokio::test]
+async fn a_task_of_a_server_that_is_out_is_lost_and_one_of_a_process_that_ends_is_not() {
+    let stage = stage(Vec::new()).await;
+    let lost = "lost: the server `stage` was switched off or taken out in the middle of it";
+    let out: [(fn(&McpHub, McpServer), bool); 3] = [
+        (|hub, server| hub.put(McpServer { enabled: false, ..server }).unwrap(), true),
+        (|hub, _| hub.remove("stage").unwrap(), true),
+        (|_, _| {}, false),
+    ];
+    for (way, is_lost) in out {
+        let hub = hub_of(&stage).await;
+        let build = find(&hub, "build");
+        let begun = call(&build, json!({})).await;
+        way(&hub, trusted("stage", &stage.url));
+        hub.stop().await;
+        let after = looked(&build, &begun, 1).await;
+        assert_eq!(shown(&after) == lost, is_lost, "{after:?}");
+        assert_eq!(after.later.is_some(), !is_lost, "{after:?}");
+    }
 }
 
 // rows: LM-P1

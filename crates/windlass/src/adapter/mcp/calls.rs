@@ -186,6 +186,11 @@ impl InFlight {
         }
     }
 
+    /// Whether its answer is there already, or that none will come.
+    pub fn has_ended(&self) -> bool {
+        self.request.as_ref().is_none_or(|request| !request.rx.is_empty())
+    }
+
     /// Its question was answered: the next one is its again.
     pub fn goes_on(&self) {
         if let Some(slot) = self.calls.slots().get_mut(&self.id) {

@@ -213,6 +213,29 @@ pub(super) fn is_sign_in(error: &HttpFailure) -> bool {
     is_unauthorized(error) || matches!(error, StreamableHttpError::InsufficientScope(_))
 }
 
+/// Whether a request was not made at all: a token or a header for it could not be had.
+pub(super) fn is_unasked(error: &HttpFailure) -> bool {
+    matches!(error, StreamableHttpError::Io(_) | StreamableHttpError::Auth(_))
+}
+
+/// Whether a failure says no more than that there were too many requests.
+pub(super) fn is_too_often(error: &HttpFailure) -> bool {
+    status(error) == Some(429)
+}
+
+/// Whether a failure says that the server behind an address does not serve now.
+pub(super) fn is_unserved(error: &HttpFailure) -> bool {
+    status(error).is_some_and(|status| (500..600).contains(&status))
+}
+
+fn status(error: &HttpFailure) -> Option<u16> {
+    match error {
+        StreamableHttpError::HttpStatus(error) => Some(error.status),
+        StreamableHttpError::Client(error) => error.status().map(|status| status.as_u16()),
+        _ => None,
+    }
+}
+
 /// Whether a request failed over HTTP in such a way.
 pub(super) fn failed_over_http(error: &ServiceError, is: impl Fn(&HttpFailure) -> bool) -> bool {
     match error {

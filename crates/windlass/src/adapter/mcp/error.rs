@@ -37,7 +37,10 @@ pub enum McpError {
         server: String,
     },
     /// A start needs the server, and it did not come up. (SK-A12)
-    #[error("the server `{server}` is required and did not answer in {attempts} attempts: {why}")]
+    #[error(
+        "the server `{server}` is required and did not answer in {attempts} attempt{}: {why}",
+        if *attempts == 1 { "" } else { "s" }
+    )]
     Required {
         /// The server.
         server: String,

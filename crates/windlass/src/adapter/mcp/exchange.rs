@@ -21,7 +21,7 @@ use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
 use super::core::{Core, Link};
 use super::held::HeldCall;
 use super::resume::Resumed;
-use super::task::{AWAY_MS, Watched};
+use super::task::Watched;
 use crate::port::tool::{Ask, CallContext, Later, ToolOutput};
 
 /// What is asked of a server.
@@ -60,9 +60,9 @@ impl Next {
     }
 
     /// Goes on when the server is back: people have answered, and are not asked the same again.
-    fn put_off(&self) -> ToolOutput {
+    fn put_off(&self, after_ms: u64) -> ToolOutput {
         let state = Some(self.parked().written());
-        ToolOutput::later(Later { after_ms: AWAY_MS, state, rest: Rest::AsTheCall })
+        ToolOutput::later(Later { after_ms, state, rest: Rest::AsTheCall })
     }
 }
 
@@ -133,7 +133,7 @@ impl Exchange<'_> {
                 Outcome::Ask(parameters, parked) => return Err(self.asked(&parameters, None, &parked)),
                 Outcome::SignIn => return Err(self.refuses(&next).await),
                 Outcome::Pages(pages) => return Err(self.page(pages)),
-                Outcome::Unreached(_) if next.goes_on() => return Err(next.put_off()),
+                Outcome::Unreached(_) if next.goes_on() => return Err(next.put_off(self.away_ms())),
                 Outcome::Unreached(why) | Outcome::NotDone(why) => {
                     return Err(ToolOutput::error(format!("Tool error: {why}")));
                 }
@@ -241,7 +241,7 @@ impl Exchange<'_> {
     async fn refuses(&self, next: &Next) -> ToolOutput {
         match asked_to_sign_in(self.core, &next.parked()).await {
             Ok(ask) => ToolOutput::ask(ask),
-            Err(_) if next.goes_on() => next.put_off(),
+            Err(_) if next.goes_on() => next.put_off(self.away_ms()),
             Err(why) => ToolOutput::error(format!("Tool error: {why}")),
         }
     }
@@ -261,13 +261,21 @@ impl Exchange<'_> {
         }
         Err(match link {
             Link::SignIn { .. } => self.refuses(next).await,
-            Link::Disabled if goes_on => ToolOutput::lost(format!(
-                "{} was switched off or taken out in the middle of it",
-                self.server()
-            )),
-            Link::Starting | Link::Down { .. } | Link::Up { .. } if goes_on => next.put_off(),
+            Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }
+                if goes_on && self.core.is_out() =>
+            {
+                self.out()
+            }
+            Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. } if goes_on => {
+                next.put_off(self.away_ms())
+            }
             other => ToolOutput::unavailable(away(self.core, &other)),
         })
+    }
+
+    /// What becomes of a call whose server will not be back.
+    pub(super) fn out(&self) -> ToolOutput {
+        ToolOutput::lost(format!("{} was switched off or taken out in the middle of it", self.server()))
     }
 
     /// Goes on with a call that an older server holds open, and says over which connection; `None`: nobody has it any

@@ -79,6 +79,11 @@ impl Held {
         all.iter().for_each(|kept| kept.expiry.abort());
     }
 
+    /// How many of them have ended meanwhile, unnoticed by whoever will fetch them.
+    pub fn ended(&self) -> usize {
+        self.calls().iter().filter(|kept| kept.call.call.has_ended()).count()
+    }
+
     fn calls(&self) -> MutexGuard<'_, VecDeque<Kept>> {
         // Each change is one insertion or removal.
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)

@@ -21,7 +21,7 @@ use sse_stream::Sse;
 use super::config::{self, HeadersFor, HeadersProvider};
 use super::mask::Masks;
 use super::oauth::SignIn;
-use crate::outbound::{Host, Outbound, Ports, Reach, Resolver};
+use crate::outbound::{Host, Outbound, Ports, Reach, Refusal, Resolver};
 
 /// The way to one server: the rules of the program, and what whoever configured the server has written down.
 pub(super) fn way_to(
@@ -46,6 +46,11 @@ pub(super) fn way_to(
     }
     let way = Outbound::with_resolver(rules, resolver).map_err(|error| error.to_string())?;
     way.reach().judge(&url, url.port().filter(|_| http.named)).map_err(|refusal| refusal.to_string())?;
+    // What goes along with each request says who asks, whatever the names of the headers are.
+    let says_who = !http.headers.is_empty() || http.headers_provider.is_some() || http.oauth.is_some();
+    if says_who && url.scheme() == "http" && !way.reach().is_inside(&url) {
+        return Err(Refusal::Clear { host: host.to_owned() }.to_string());
+    }
     Ok(way)
 }
 

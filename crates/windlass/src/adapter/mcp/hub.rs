@@ -136,6 +136,9 @@ impl McpHub {
             servers.insert(name, Entry { core, order, task })
         };
         if let Some(before) = before {
+            if !enabled {
+                before.core.take_out();
+            }
             shared.let_go(before);
         }
         shared.rebuild();
@@ -179,6 +182,7 @@ impl McpHub {
         let mut known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|known| known.server != name);
         drop(known);
+        entry.core.take_out();
         self.shared.let_go(entry);
         self.shared.rebuild();
         Ok(())
@@ -196,7 +200,15 @@ impl McpHub {
             Ok(Link::Down { why, attempts, .. }) => {
                 Err(McpError::Required { server: name.to_owned(), attempts: *attempts, why: why.clone() })
             }
-            Ok(_) | Err(_) => Ok(()),
+            Ok(Link::SignIn { .. }) if core.sign_in.is_some() => {
+                Err(McpError::SignIn { server: name.to_owned() })
+            }
+            // Trying again does not help: what it is given stays the same.
+            Ok(Link::SignIn { .. }) => {
+                let why = "it refuses the credentials that it is given".to_owned();
+                Err(McpError::Required { server: name.to_owned(), attempts: 1, why })
+            }
+            Ok(Link::Starting | Link::Up { .. } | Link::Disabled) | Err(_) => Ok(()),
         }
     }
 
@@ -433,6 +445,7 @@ impl Shared {
                 made.insert(name.clone(), made_tool.clone());
                 tools.insert(name, made_tool);
             }
+            self.names().tidy(&core.config.name, listed.iter().map(|tool| tool.name.as_str()));
             has_resources |= core.has_resources();
         }
         if has_resources {

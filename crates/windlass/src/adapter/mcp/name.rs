@@ -3,7 +3,7 @@
 //! A tool keeps its own name where that is free, and is `server__tool` where the engine, or a server that was asked
 //! earlier, has the name. A name once given stays with its tool as long as the hub lives, whoever comes later.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use windlass_machine::Digest;
 
@@ -16,21 +16,32 @@ const MAX_LENGTH: usize = 64;
 #[derive(Default)]
 pub(super) struct Names {
     /// By server and the server's own name.
-    given: HashMap<(String, String), String>,
+    given: HashMap<(String, String), Given>,
     taken: BTreeSet<String>,
+    /// Counts the names that were given.
+    count: u64,
 }
+
+struct Given {
+    name: String,
+    /// Which one it was.
+    number: u64,
+}
+
+/// Names of one server that are kept for tools which it no longer has: those may come back.
+const MAX_UNLISTED: usize = 2_000;
 
 impl Names {
     /// Names that are the engine's own.
     pub fn reserving(names: impl IntoIterator<Item = String>) -> Self {
-        Self { given: HashMap::new(), taken: names.into_iter().collect() }
+        Self { taken: names.into_iter().collect(), ..Self::default() }
     }
 
     /// The name of a tool; the same whenever it is asked for.
     pub fn of(&mut self, server: &str, tool: &str, prefix: Prefix) -> String {
         let key = (server.to_owned(), tool.to_owned());
-        if let Some(name) = self.given.get(&key) {
-            return name.clone();
+        if let Some(given) = self.given.get(&key) {
+            return given.name.clone();
         }
         let own = match prefix {
             Prefix::OnClash => Some(valid(tool)),
@@ -43,20 +54,42 @@ impl Names {
         let free = candidates.into_iter().find(|name| !self.taken.contains(name));
         let name = free.unwrap_or(told_apart);
         self.taken.insert(name.clone());
-        self.given.insert(key, name.clone());
+        self.give(key, name.clone());
         name
+    }
+
+    fn give(&mut self, key: (String, String), name: String) {
+        self.count += 1;
+        self.given.insert(key, Given { name, number: self.count });
+    }
+
+    /// Forgets names of tools that a server no longer has, the oldest first, where there are very many.
+    pub fn tidy<'a>(&mut self, server: &str, listed: impl IntoIterator<Item = &'a str>) {
+        let listed: HashSet<&str> = listed.into_iter().collect();
+        let is_unlisted = |key: &(String, String)| key.0 == server && !listed.contains(key.1.as_str());
+        let unlisted = self.given.iter().filter(|(key, _)| is_unlisted(key));
+        let mut unlisted: Vec<_> = unlisted.map(|(key, given)| (given.number, key.clone())).collect();
+        if unlisted.len() <= MAX_UNLISTED {
+            return;
+        }
+        unlisted.sort_unstable();
+        for (_, key) in &unlisted[..unlisted.len() - MAX_UNLISTED] {
+            if let Some(given) = self.given.remove(key) {
+                self.taken.remove(&given.name);
+            }
+        }
     }
 
     /// The name that a tool has been given.
     pub fn given(&self, server: &str, tool: &str) -> Option<String> {
-        self.given.get(&(server.to_owned(), tool.to_owned())).cloned()
+        self.given.get(&(server.to_owned(), tool.to_owned())).map(|given| given.name.clone())
     }
 
     /// Gives a tool the name that it had in an earlier process, where that is free.
     pub fn restore(&mut self, server: &str, tool: &str, name: &str) {
         let key = (server.to_owned(), tool.to_owned());
         if valid(name) == name && !self.given.contains_key(&key) && self.taken.insert(name.to_owned()) {
-            self.given.insert(key, name.to_owned());
+            self.give(key, name.to_owned());
         }
     }
 }
@@ -111,5 +144,20 @@ mod tests {
         assert_eq!(names.of("git", "list", Prefix::OnClash), "list");
         assert_eq!(names.of("git", "mine", Prefix::OnClash), "git__mine");
         assert_eq!(names.of("git", "odd", Prefix::OnClash), "odd");
+    }
+
+    #[test]
+    fn names_of_tools_that_are_gone_are_not_kept_for_ever() {
+        let mut names = Names::reserving(["mine".to_owned()]);
+        names.of("other", "list", Prefix::OnClash);
+        let all: Vec<String> = (0..3 * MAX_UNLISTED).map(|n| format!("t{n}")).collect();
+        for tools in all.chunks(100) {
+            tools.iter().for_each(|tool| drop(names.of("odd", tool, Prefix::OnClash)));
+            names.tidy("odd", ["t0"].into_iter().chain(tools.iter().map(String::as_str)));
+        }
+        assert_eq!((names.given.len(), names.taken.len()), (MAX_UNLISTED + 102, MAX_UNLISTED + 103));
+        let kept = |server, tool: &str| names.given(server, tool).is_some();
+        assert!(kept("other", "list") && kept("odd", "t0") && kept("odd", &all[all.len() - 101]));
+        assert!(!kept("odd", "t1"));
     }
 }

@@ -121,8 +121,10 @@ async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
         }));
         pages.came(page.next_cursor);
     }
-    // Servers without families often do not know the question.
-    if let Ok(page) = within(core, peer.list_resource_templates(None)).await {
+    let mut pages = Pages::first();
+    while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_RESOURCES) {
+        // Servers without families often do not know the question.
+        let Ok(page) = within(core, peer.list_resource_templates(params)).await else { break };
         found.extend(page.resource_templates.into_iter().map(|it| McpResource {
             server: server.clone(),
             uri: it.uri_template,
@@ -131,6 +133,7 @@ async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
             media_type: it.mime_type,
             size_bytes: None,
         }));
+        pages.came(page.next_cursor);
     }
     found.truncate(MAX_RESOURCES);
     Ok(found)

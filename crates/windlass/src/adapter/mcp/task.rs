@@ -35,8 +35,16 @@ pub(super) struct Watched {
 const USUAL_INTERVAL_MS: u64 = 5_000;
 const SHORTEST_INTERVAL_MS: u64 = 500;
 const LONGEST_INTERVAL_MS: u64 = 3_600_000;
-/// How long a server that is away is left alone.
-pub(super) const AWAY_MS: u64 = 30_000;
+
+/// How long a server that is away is left alone: longer and longer, so that a call that may be put off 10,000 times waits
+/// for most of a year.
+fn away_ms(times: u32) -> u64 {
+    match times {
+        0..100 => 30_000,
+        100..2_000 => 300_000,
+        _ => 3_600_000,
+    }
+}
 
 impl Watched {
     pub fn of(task: &Task) -> Self {
@@ -72,7 +80,10 @@ impl Exchange<'_> {
         let connection = match self.core.connection().await {
             Ok(connection) => connection,
             Err(Link::SignIn { .. }) => return Err(self.task_signs_in(&Parked::Task(task)).await),
-            Err(_) => return Err(task.after(AWAY_MS)),
+            Err(_) if self.core.is_out() => return Err(self.out()),
+            Err(Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }) => {
+                return Err(task.after(self.away_ms()));
+            }
         };
         let params = GetTaskParams::new(task.id.clone());
         let looked = tokio::select! {
@@ -83,7 +94,9 @@ impl Exchange<'_> {
                 return Err(ToolOutput::lost("the run was stopped while the server was at work"));
             }
             looked = connection.peer.get_task(params) => looked,
-            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => return Err(task.after(AWAY_MS)),
+            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => {
+                return Err(task.after(self.away_ms()));
+            }
         };
         let found = match looked {
             Ok(found) => found.task,
@@ -116,6 +129,11 @@ impl Exchange<'_> {
         self.context.resumed.as_ref().map_or(0, |resumed| resumed.times)
     }
 
+    /// How long the server is left alone, where it is away.
+    pub(super) fn away_ms(&self) -> u64 {
+        away_ms(self.looks())
+    }
+
     /// What it means that a server does not tell of its task.
     async fn not_found(&self, task: Watched, error: &ServiceError) -> ToolOutput {
         match error {
@@ -127,7 +145,7 @@ impl Exchange<'_> {
             error => {
                 tracing::debug!(why = told_service(error), "a task could not be looked after");
                 self.core.kick.notify_one();
-                task.after(AWAY_MS)
+                task.after(self.away_ms())
             }
         }
     }
@@ -138,7 +156,7 @@ impl Exchange<'_> {
             Ok(ask) => ToolOutput::ask(ask),
             Err(why) => {
                 tracing::debug!(why, "a task waits for other credentials");
-                put_off(parked, AWAY_MS)
+                put_off(parked, self.away_ms())
             }
         }
     }
@@ -172,9 +190,10 @@ impl Exchange<'_> {
             Err(Link::SignIn { .. }) => {
                 self.task_signs_in(&Parked::TaskReady { task, requests, answers }).await
             }
+            Err(_) if self.core.is_out() => self.out(),
             // The answers are kept with the question that was asked last, and given when the server is back.
             Err(Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }) => {
-                put_off(&Parked::TaskReady { task, requests, answers }, AWAY_MS)
+                put_off(&Parked::TaskReady { task, requests, answers }, self.away_ms())
             }
         }
     }
@@ -215,7 +234,20 @@ impl Exchange<'_> {
                 self.task_signs_in(&Parked::TaskReady { task, requests, answers }).await
             }
             // Given twice they are the same answers.
-            Some(Err(_)) | None => put_off(&Parked::TaskReady { task, requests, answers }, AWAY_MS),
+            Some(Err(_)) | None => put_off(&Parked::TaskReady { task, requests, answers }, self.away_ms()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_away_is_waited_for_longer_and_longer() {
+        let pauses = [0, 99, 100, 1_999, 2_000, 9_999].map(away_ms);
+        assert_eq!(pauses, [30_000, 30_000, 300_000, 300_000, 3_600_000, 3_600_000]);
+        let days = (0..10_000).map(away_ms).sum::<u64>() / 86_400_000;
+        assert!(days > 300, "{days}");
     }
 }

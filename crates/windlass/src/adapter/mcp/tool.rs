@@ -39,6 +39,7 @@ impl McpTool {
             && spec.input_schema == tool.input_schema
             && spec.annotations == tool.annotations
             && self.output_schema == tool.output_schema
+            && self.tag == tool.tag
     }
 
     pub fn new(core: Arc<Core>, name: &str, tool: &RemoteTool) -> Self {

@@ -5,29 +5,29 @@
 //! in an error or a log.
 
 mod store;
+mod wire;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::header::AUTHORIZATION;
+use rmcp::transport::CredentialStore;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig};
-use rmcp::transport::{
-    CredentialStore, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy,
-    OAuthHttpRequest,
-};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use windlass_machine::Digest;
+use windlass_machine::{Digest, Timestamp};
 
 use self::store::{Credentials, Keys, Pending};
 pub use self::store::{MemoryTokens, TokenLock, TokenStore};
+use self::wire::{Noticed, OAuthHttp};
 use super::error::McpError;
 use super::mask::Masks;
-use crate::outbound::{End, Outbound, Redirects, Request, Url};
+use crate::outbound::{Outbound, Url};
 use crate::port::clock::Clock;
 
 /// A token that ends so soon is refreshed under a lock. The library does so 30 s before the end.
 const ABOUT_TO_END_S: u64 = 60;
+/// A client whose secret ends so soon is registered anew: signing in may take an hour.
+const SIGN_IN_S: u64 = 3_600;
 
 /// Who signs in, and how the authorization server knows this client.
 #[derive(Clone)]
@@ -100,6 +100,7 @@ pub struct SignInReturn {
 struct Manager {
     client: String,
     asks: AuthorizationManager,
+    noticed: Arc<Noticed>,
 }
 
 /// The sign-in at one server.
@@ -158,11 +159,40 @@ impl SignIn {
         let mut manager = self.manager.lock().await;
         let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
         if !self.is_about_to_end().await? {
-            return usable(manager.get_access_token().await);
+            return usable(manager.asks.get_access_token().await);
         }
         // One process refreshes it; those that waited for that find the new one.
         let _lock = self.lock().await?;
-        usable(manager.get_access_token().await)
+        let token = manager.asks.get_access_token().await;
+        self.known_still(manager, token).await
+    }
+
+    /// A token. Where the client is one that the authorization server knows no more, it is forgotten with its tokens, and
+    /// somebody has to sign in.
+    async fn known_still(
+        &self,
+        manager: &Manager,
+        token: Result<String, AuthError>,
+    ) -> Result<Option<String>, AuthError> {
+        if token.is_err() && self.forgets_unknown(&manager.noticed, &manager.client).await? {
+            self.credentials().clear().await?;
+            return Ok(None);
+        }
+        usable(token)
+    }
+
+    /// Forgets a client that the authorization server does not know, unless the settings name it; whether it did.
+    async fn forgets_unknown(&self, noticed: &Noticed, client: &str) -> Result<bool, AuthError> {
+        let is_named = self.config.client_id.as_deref() == Some(client);
+        if !noticed.was_unknown() || is_named {
+            return Ok(false);
+        }
+        tracing::info!(
+            server = self.server,
+            "a client is no longer known where people sign in, and forgotten"
+        );
+        self.keys().forget_clients(&*self.tokens, Some(client)).await?;
+        Ok(true)
     }
 
     async fn lock(&self) -> Result<Option<TokenLock>, AuthError> {
@@ -193,29 +223,28 @@ impl SignIn {
         let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
         let _lock = self.lock().await?;
         // Somebody else may have refreshed it while this waited.
-        if let Some(token) = usable(manager.get_access_token().await)?
+        let token = manager.asks.get_access_token().await;
+        if let Some(token) = self.known_still(manager, token).await?
             && token != refused
         {
             return Ok(Some(token));
         }
-        match manager.refresh_token().await {
-            Ok(_) => usable(manager.get_access_token().await),
-            Err(error) => usable(Err(error)),
-        }
+        let token = match manager.asks.refresh_token().await {
+            Ok(_) => manager.asks.get_access_token().await,
+            Err(error) => Err(error),
+        };
+        self.known_still(manager, token).await
     }
 
     /// The manager with its tokens, where there are any.
-    async fn ready<'a>(
-        &self,
-        manager: &'a mut Option<Manager>,
-    ) -> Result<Option<&'a AuthorizationManager>, AuthError> {
+    async fn ready<'a>(&self, manager: &'a mut Option<Manager>) -> Result<Option<&'a Manager>, AuthError> {
         let stored = self.credentials().load().await?;
         let Some(stored) = stored.filter(|stored| stored.token_response.is_some()) else {
             return Ok(None);
         };
         // Another process may have signed in with a client that it has registered anew.
         if manager.as_ref().is_none_or(|known| known.client != stored.client_id) {
-            let (mut fresh, _) = self.manager(None).await?;
+            let (mut fresh, _, noticed) = self.manager(None).await?;
             // Tokens of another issuer are not sent to this one; the library drops them.
             if !fresh.initialize_from_store().await? {
                 return Ok(None);
@@ -224,9 +253,9 @@ impl SignIn {
             if let Some(client) = client.or_else(|| self.known_client()) {
                 fresh.configure_client(client.into())?;
             }
-            *manager = Some(Manager { client: stored.client_id, asks: fresh });
+            *manager = Some(Manager { client: stored.client_id, asks: fresh, noticed });
         }
-        Ok(manager.as_ref().map(|known| &known.asks))
+        Ok(manager.as_ref())
     }
 
     /// Begins a sign-in: where the browser has to go.
@@ -236,7 +265,7 @@ impl SignIn {
 
     async fn begun(&self) -> Result<SignInPage, AuthError> {
         let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (mut manager, metadata) = self.manager(challenge.as_deref()).await?;
+        let (mut manager, metadata, noticed) = self.manager(challenge.as_deref()).await?;
         let mut scopes = self.config.scopes.clone();
         if scopes.is_empty() {
             scopes = manager.select_initial_scopes(&[]).await;
@@ -247,7 +276,7 @@ impl SignIn {
             scopes.extend(missing.collect::<Vec<_>>());
         }
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let client = self.client(&mut manager, &metadata, &scopes).await?;
+        let client = self.client(&mut manager, (&metadata, &noticed), &scopes).await?;
         manager.configure_client(client.into())?;
         let url = manager.get_authorization_url(&scopes).await?;
         let parsed = Url::parse(&url)?;
@@ -265,44 +294,58 @@ impl SignIn {
     async fn ended(&self, back: &SignInReturn) -> Result<(), AuthError> {
         self.masks.remember([back.code.as_str()]);
         let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (mut fresh, metadata) = self.manager(challenge.as_deref()).await?;
-        let client =
-            self.keys().client(&*self.tokens, metadata.issuer.as_deref(), &self.config.redirect_uri).await?;
-        let client = client.or_else(|| self.known_client()).ok_or(AuthError::AuthorizationRequired)?;
+        let (mut fresh, metadata, noticed) = self.manager(challenge.as_deref()).await?;
+        // As it was begun.
+        let client = match self.known_client() {
+            Some(client) => Some(client),
+            None => {
+                let issuer = metadata.issuer.as_deref();
+                self.keys().client(&*self.tokens, issuer, &self.config.redirect_uri).await?
+            }
+        };
+        let client = client.ok_or(AuthError::AuthorizationRequired)?;
         let id = client.id.clone();
         fresh.configure_client(client.into())?;
-        fresh.exchange_code_for_token_with_issuer(&back.code, &back.state, back.iss.as_deref()).await?;
-        *self.manager.lock().await = Some(Manager { client: id, asks: fresh });
+        let got =
+            fresh.exchange_code_for_token_with_issuer(&back.code, &back.state, back.iss.as_deref()).await;
+        if let Err(error) = got {
+            self.forgets_unknown(&noticed, &id).await?;
+            return Err(error);
+        }
+        *self.manager.lock().await = Some(Manager { client: id, asks: fresh, noticed });
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.finished.send_modify(|count| *count += 1);
         Ok(())
     }
 
-    /// Forgets the tokens.
+    /// Forgets the tokens, and the clients that were registered: whoever signs in next begins with nothing.
     pub async fn sign_out(&self) -> Result<(), McpError> {
         *self.manager.lock().await = None;
-        self.credentials().clear().await.map_err(|error| self.failed(&error))
+        self.credentials().clear().await.map_err(|error| self.failed(&error))?;
+        self.keys().forget_clients(&*self.tokens, None).await.map_err(|error| self.failed(&error))
     }
 
-    /// A manager that knows the authorization server, and what that says of itself.
+    /// A manager that knows the authorization server, what that says of itself, and what will be noticed there.
     async fn manager(
         &self,
         challenge: Option<&str>,
-    ) -> Result<(AuthorizationManager, AuthorizationMetadata), AuthError> {
-        let http = Arc::new(OAuthHttp { way: self.way.clone(), own: Url::parse(&self.url)? });
+    ) -> Result<(AuthorizationManager, AuthorizationMetadata, Arc<Noticed>), AuthError> {
+        let noticed = Arc::new(Noticed::default());
+        let (way, own) = (self.way.clone(), Url::parse(&self.url)?);
+        let http = Arc::new(OAuthHttp { way, own, noticed: noticed.clone() });
         let mut manager = AuthorizationManager::new_with_oauth_http_client(&self.url, http).await?;
         manager.set_credential_store(self.credentials());
         manager.set_state_store(Pending { keys: self.keys(), tokens: self.tokens.clone() });
         let found = manager.resolve_metadata_from_challenge(challenge).await?;
         manager.set_metadata(found.metadata.clone());
-        Ok((manager, found.metadata))
+        Ok((manager, found.metadata, noticed))
     }
 
     /// The client that the authorization server knows: configured, published, registered before, or registered now.
     async fn client(
         &self,
         manager: &mut AuthorizationManager,
-        metadata: &AuthorizationMetadata,
+        (metadata, noticed): (&AuthorizationMetadata, &Noticed),
         scopes: &[&str],
     ) -> Result<Client, AuthError> {
         if let Some(client) = self.known_client() {
@@ -314,12 +357,14 @@ impl SignIn {
         let client = match &self.config.client_metadata_url {
             Some(url) if takes_published => Client { id: url.clone(), secret: None, ..self.bare_client() },
             Some(_) | None => {
-                match self.keys().client(&*self.tokens, issuer, &self.config.redirect_uri).await? {
-                    Some(client) => return Ok(client),
+                let known = self.keys().client(&*self.tokens, issuer, &self.config.redirect_uri).await?;
+                match known.filter(|client| !client.is_about_to_end(self.clock.now())) {
+                    Some(client) => client,
                     None => {
                         let name = &self.config.client_name;
                         let client = manager.register_client(name, &self.config.redirect_uri, scopes).await?;
-                        Client { id: client.client_id, secret: client.client_secret, ..self.bare_client() }
+                        let (id, secret) = (client.client_id, client.client_secret);
+                        Client { id, secret, secret_ends_s: noticed.secret_ends_s(), ..self.bare_client() }
                     }
                 }
             }
@@ -337,6 +382,7 @@ impl SignIn {
         Client {
             id: String::new(),
             secret: None,
+            secret_ends_s: None,
             redirect_uri: self.config.redirect_uri.clone(),
             application_type: self.config.application_type.clone(),
         }
@@ -372,8 +418,18 @@ fn usable(token: Result<String, AuthError>) -> Result<Option<String>, AuthError>
 pub(super) struct Client {
     id: String,
     secret: Option<String>,
+    /// When the secret ends, where it does.
+    #[serde(default)]
+    secret_ends_s: Option<u64>,
     redirect_uri: String,
     application_type: String,
+}
+
+impl Client {
+    /// Whether its secret may be over before somebody has signed in with it.
+    fn is_about_to_end(&self, now: Timestamp) -> bool {
+        self.secret_ends_s.is_some_and(|ends_s| ends_s <= now.0 / 1_000 + SIGN_IN_S)
+    }
 }
 
 impl From<Client> for OAuthClientConfig {
@@ -383,43 +439,5 @@ impl From<Client> for OAuthClientConfig {
             Some(secret) => config.with_client_secret(secret),
             None => config,
         }
-    }
-}
-
-/// What signing in is done over: the way out with its rules, also for what the server names.
-struct OAuthHttp {
-    way: Arc<Outbound>,
-    own: Url,
-}
-
-impl OAuthHttpClient for OAuthHttp {
-    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
-        Box::pin(async move {
-            let (head, body) = request.request.into_parts();
-            let mut sent = Request::new(head.method, Url::parse(&head.uri.to_string())?);
-            sent.headers = head.headers;
-            if let Some(credentials) = sent.headers.remove(AUTHORIZATION) {
-                sent.credentials.insert(AUTHORIZATION, credentials);
-            }
-            sent.body = (!body.is_empty()).then(|| body.into());
-            sent.named_port = self.own.port();
-            if let Some(within) = request.timeout {
-                sent.limits.within = within;
-            }
-            if matches!(request.redirect_policy, OAuthHttpRedirectPolicy::Follow) {
-                // A document may have moved within its host. What another host says of this one counts for nothing.
-                sent.redirects = Redirects::Follow(Arc::new(|from, to| from.origin() == to.origin()));
-            }
-            let answer =
-                self.way.send(sent).await.map_err(|error| Box::new(error) as OAuthHttpClientError)?;
-            if !matches!(answer.body.end, End::Whole) {
-                return Err(format!("the answer of {} does not come to its end", self.own).into());
-            }
-            let mut response = http::Response::builder().status(answer.status);
-            for (name, value) in &answer.headers {
-                response = response.header(name, value);
-            }
-            Ok(response.body(answer.body.bytes)?)
-        })
     }
 }

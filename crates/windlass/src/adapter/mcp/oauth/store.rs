@@ -2,7 +2,7 @@
 //!
 //! What the bytes mean is known here alone; nothing is ever printed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -99,6 +99,11 @@ impl Keys {
         format!("mcp/{}/client-id/{}", self.server, Digest::of(id.as_bytes()))
     }
 
+    /// The names under which clients are kept.
+    fn clients(&self) -> String {
+        format!("mcp/{}/clients", self.server)
+    }
+
     pub async fn client(
         &self,
         tokens: &dyn TokenStore,
@@ -135,8 +140,29 @@ impl Keys {
         client: &Client,
     ) -> Result<(), AuthError> {
         self.masks.remember(client.secret.as_deref());
-        write(tokens, &self.of_client(issuer, &client.redirect_uri), client).await?;
-        write(tokens, &self.of_id(&client.id), client).await
+        let names = [self.of_client(issuer, &client.redirect_uri), self.of_id(&client.id)];
+        let mut all: BTreeSet<String> = read(tokens, &self.clients()).await?.unwrap_or_default();
+        // Before what they name: a client that nobody finds again is not forgotten either.
+        all.extend(names.iter().cloned());
+        write(tokens, &self.clients(), &all).await?;
+        for name in names {
+            write(tokens, &name, client).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets one client, or all.
+    pub async fn forget_clients(&self, tokens: &dyn TokenStore, only: Option<&str>) -> Result<(), AuthError> {
+        let mut all: BTreeSet<String> = read(tokens, &self.clients()).await?.unwrap_or_default();
+        for name in std::mem::take(&mut all) {
+            let client: Option<Client> = read(tokens, &name).await?;
+            if client.is_some_and(|client| only.is_some_and(|only| only != client.id)) {
+                all.insert(name);
+            } else {
+                tokens.remove(&name).await.map_err(AuthError::CredentialStoreError)?;
+            }
+        }
+        write(tokens, &self.clients(), &all).await
     }
 }
 

@@ -1,0 +1,256 @@
+//! The time that a connection lasts: the list of tools is read again when it changes or may have.
+//!
+//! Why it ended is said, and what follows from that is decided elsewhere.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::FutureExt;
+use rmcp::service::ServiceError;
+use tokio::sync::Notify;
+use windlass_machine::Timestamp;
+
+use super::supervise::pause_ms;
+use super::{Core, Link, Relist, has_resources};
+use crate::adapter::mcp::changes::Changes;
+use crate::adapter::mcp::connect::{
+    Connection, Failed, Opened, failed_over_http, failed_service, is_too_often, is_unasked, is_unserved,
+};
+use crate::adapter::mcp::list::{self, Listed};
+
+/// Why a connection ended.
+pub(super) enum Ended {
+    Broken(String),
+    SignIn,
+    Restart,
+    Stopped,
+}
+
+/// Stays connected: reads the tools again when they change or may have.
+pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
+    let Opened { connection, service, listed, lists_changed, end } = opened;
+    let ttl_ms = learn(core, &connection, listed, relist);
+    let since = core.clock.now();
+    core.link.send_replace(Link::Up { connection: connection.clone(), since });
+    relist(core);
+    tracing::info!(server = core.config.name, "a tool server is ready");
+    core.log.push(&format!("[windlass] connected, revision {}", connection.info.protocol_version));
+    let stopper = service.cancellation_token();
+    let mut running = Box::pin(service.waiting());
+    let mut changes = Changes::of(&connection, core.clock.clone());
+    let mut list = List { lasts_ms: ttl_ms, refusals: 0, read_at_ms: core.clock.monotonic_ms() };
+    let mut is_over = false;
+    let ended = loop {
+        tokio::select! {
+            biased;
+            () = core.stop.cancelled() => break Ended::Stopped,
+            _ = &mut running => {
+                is_over = true;
+                let why = core.with_last_words("the connection is closed".into(), &end).await;
+                break Ended::Broken(why);
+            }
+            () = told(core, &lists_changed, &mut changes, list.read_at_ms) => {}
+            () = core.kick.notified() => {}
+            () = core.clock.sleep_ms(list.lasts_ms) => {}
+        }
+        if core.wants_restart.swap(false, Ordering::Relaxed) {
+            break Ended::Restart;
+        }
+        if let Some(ended) = list.read_again(core, &connection, relist).await {
+            break ended;
+        }
+    };
+    // Calls find the server away before its connection is.
+    let now = core.clock.now();
+    core.link.send_if_modified(|link| {
+        if matches!(link, Link::Up { .. }) {
+            let why = match &ended {
+                Ended::Broken(why) => why.clone(),
+                Ended::SignIn | Ended::Restart | Ended::Stopped => "the connection is closed".into(),
+            };
+            *link = Link::Down { why, since: now, retry_at: now, attempts: 0 };
+        }
+        true
+    });
+    // What waits over this connection waits for nobody.
+    core.held.clear();
+    stopper.cancel();
+    tokio::select! {
+        _ = &mut running, if !is_over => {}
+        () = std::future::ready(()), if is_over => {}
+        () = core.clock.sleep_ms(CLOSE_MS) => {}
+    }
+    ended
+}
+
+/// Completes when the server says that its list has changed, however often it says so soon after the last reading.
+async fn told(core: &Core, lists_changed: &Notify, changes: &mut Changes, read_at_ms: u64) {
+    tokio::select! {
+        () = lists_changed.notified() => {}
+        () = changes.next() => {}
+    }
+    let since_ms = core.clock.monotonic_ms().saturating_sub(read_at_ms);
+    core.clock.sleep_ms(SHORTEST_READING_MS.saturating_sub(since_ms)).await;
+    // One reading serves all that was said until now.
+    while changes.next().now_or_never().is_some() {}
+}
+
+/// How long a list is taken as it is, whatever the server says.
+const SHORTEST_READING_MS: u64 = 1_000;
+
+/// How long a connection may take to end in order: a process gets its input's end, SIGTERM and SIGKILL within it.
+const CLOSE_MS: u64 = 6_000;
+
+/// Keeps what a server has, and says so where it is something else than before. For how long it may be taken as it is.
+fn learn(core: &Arc<Core>, connection: &Connection, listed: Listed, relist: &Relist) -> u64 {
+    let ttl = listed.ttl.map_or(USUAL_TTL, |ttl| ttl.clamp(SHORTEST_TTL, LONGEST_TTL));
+    let mut listed = Listed { ttl: None, ..listed };
+    listed.tools.retain(|tool| core.wanted.takes(&tool.name));
+    let is_new = {
+        let mut known = core.known();
+        let had_resources = known.info.as_ref().is_some_and(has_resources);
+        let is_new = known.listed != listed || had_resources != has_resources(&connection.info);
+        known.listed = listed;
+        known.info = Some(connection.info.clone());
+        is_new
+    };
+    if is_new {
+        relist(core);
+    }
+    ttl.as_millis() as u64
+}
+
+/// The list of tools as it was last read.
+struct List {
+    /// How long it is taken as it is; after a refusal longer and longer.
+    lasts_ms: u64,
+    /// How often in a row the server has refused to say it again.
+    refusals: u32,
+    /// When it was last asked for.
+    read_at_ms: u64,
+}
+
+/// How long a list of tools is taken as it is: what the server says within these, or the usual time.
+const SHORTEST_TTL: Duration = Duration::from_secs(10);
+const LONGEST_TTL: Duration = Duration::from_secs(3_600);
+const USUAL_TTL: Duration = Duration::from_secs(300);
+/// Refusals in a row after which a connection that nobody uses is opened anew: the server may know it no more.
+const MAX_REFUSALS: u32 = 3;
+
+impl List {
+    /// Reads it again, and says where the connection has ended thereby. One over which calls are at work is kept as
+    /// long as the server is there, whatever it says.
+    async fn read_again(
+        &mut self,
+        core: &Arc<Core>,
+        connection: &Arc<Connection>,
+        relist: &Relist,
+    ) -> Option<Ended> {
+        self.read_at_ms = core.clock.monotonic_ms();
+        let read = read(core, connection).await;
+        let is_used = connection.calls.count() > core.held.ended();
+        match read {
+            Read::Listed(listed) => {
+                (self.lasts_ms, self.refusals) = (learn(core, connection, listed, relist), 0);
+                answers(core, connection);
+            }
+            Read::AsBefore => {
+                self.refusals = 0;
+                answers(core, connection);
+            }
+            Read::Refused(why) => {
+                self.refused(core, &why);
+                if self.refusals >= MAX_REFUSALS && !is_used {
+                    return Some(Ended::Broken(core.masks.reasons().text(&why)));
+                }
+                answers(core, connection);
+            }
+            Read::Unserved(why) if is_used => {
+                self.refused(core, &why);
+                self.is_away(core, &why);
+            }
+            Read::SignIn if is_used => self.refused(core, "somebody has to sign in"),
+            Read::SignIn => return Some(Ended::SignIn),
+            Read::Unserved(why) | Read::Gone(why) => {
+                return Some(Ended::Broken(core.masks.reasons().text(&why)));
+            }
+        }
+        None
+    }
+
+    fn refused(&mut self, core: &Core, why: &str) {
+        let why = core.masks.reasons().text(why);
+        self.refusals = self.refusals.saturating_add(1);
+        self.lasts_ms = pause_ms(self.refusals, core.clock.random());
+        tracing::debug!(server = core.config.name, why, "a tool server does not say its tools again");
+        core.log.push(&format!("[windlass] its tools stay as they were: {why}"));
+    }
+
+    /// Has new calls find the server away, while those that are at work go on.
+    fn is_away(&self, core: &Core, why: &str) {
+        let (now, why) = (core.clock.now(), core.masks.reasons().text(why));
+        let (retry_at, attempts) = (Timestamp(now.0 + self.lasts_ms), self.refusals);
+        core.link.send_if_modified(|link| {
+            let since = match link {
+                Link::Up { .. } => now,
+                Link::Down { since, .. } => *since,
+                Link::Starting | Link::SignIn { .. } | Link::Disabled => return false,
+            };
+            *link = Link::Down { why, since, retry_at, attempts };
+            true
+        });
+    }
+}
+
+/// Says that a connection leads to a server that answers.
+fn answers(core: &Core, connection: &Arc<Connection>) {
+    let since = core.clock.now();
+    core.link.send_if_modified(|link| {
+        let is_back = !matches!(link, Link::Up { .. }) && !core.wants_restart.load(Ordering::Relaxed);
+        if is_back {
+            *link = Link::Up { connection: connection.clone(), since };
+        }
+        is_back
+    });
+    core.checked.send_modify(|count| *count += 1);
+}
+
+/// How it went to read the tools again.
+enum Read {
+    Listed(Listed),
+    /// The server has none, or is too busy to say, but at work.
+    AsBefore,
+    /// The server refuses, or could not be asked: a call finds that out by itself, and nothing is done.
+    Refused(String),
+    /// What stands before the server says that it does not serve now.
+    Unserved(String),
+    SignIn,
+    Gone(String),
+}
+
+async fn read(core: &Core, connection: &Connection) -> Read {
+    if connection.info.capabilities.tools.is_none() {
+        return Read::AsBefore;
+    }
+    let read = tokio::select! {
+        read = list::tools(&connection.peer, &core.masks) => read,
+        () = core.clock.sleep_ms(core.config.timeouts.request_ms) => {
+            let is_busy = connection.calls.count() > 0;
+            return if is_busy { Read::AsBefore } else { Read::Gone("it does not answer".into()) };
+        }
+    };
+    let error = match read {
+        Ok(listed) => return Read::Listed(listed),
+        Err(error) => error,
+    };
+    let refuses = matches!(error, ServiceError::McpError(_))
+        || failed_over_http(&error, |error| is_too_often(error) || is_unasked(error));
+    let is_unserved = failed_over_http(&error, is_unserved);
+    match failed_service(&error) {
+        Failed::SignIn => Read::SignIn,
+        Failed::Unavailable(why) | Failed::OtherLifecycle(why) if refuses => Read::Refused(why),
+        Failed::Unavailable(why) | Failed::OtherLifecycle(why) if is_unserved => Read::Unserved(why),
+        Failed::Unavailable(why) | Failed::OtherLifecycle(why) => Read::Gone(why),
+    }
+}

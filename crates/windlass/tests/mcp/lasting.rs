@@ -1,0 +1,175 @@
+//! Connections that last: what a server says to the list being read again, while calls are at work over them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use serde_json::json;
+use tokio::sync::Notify;
+use windlass::adapter::clock::ManualClock;
+use windlass::adapter::mcp::{HeadersFor, HeadersProvider, Http, McpHub, McpServer, Transport};
+use windlass::machine::Timestamp;
+use windlass::port::clock::Clock as _;
+
+use super::away::{on, while_passes, while_time_passes};
+use super::stage::{Asked, Said, Stage, Step, modern, tool};
+use super::{call, find, shown, trusted};
+
+/// What a server says to a list being read again that it does not say.
+type Refusal = fn(&Asked) -> Said;
+
+const REFUSALS: [(&str, Refusal); 4] = [
+    ("an error", |asked| asked.error(-32603, "Internal error")),
+    ("too many requests", |_| Said::Status(429)),
+    ("a gateway's word", |_| Said::Status(503)),
+    ("401", |_| Said::Status(401)),
+];
+
+/// A server whose list may be taken as it is for 10 s, and whose calls end when they are let go.
+fn script(asked: &Asked, list: Option<Refusal>, go: &Arc<Notify>) -> Said {
+    match (asked.rpc(), list) {
+        ("tools/list", Some(refusal)) => refusal(asked),
+        ("tools/list", None) => asked.result(json!({ "resultType": "complete", "ttlMs": 10_000,
+            "cacheScope": "private", "tools": [tool("once", json!({}))] })),
+        ("tools/call", _) => Said::Stream(vec![Step::Until(go.clone()), asked.event("done")]),
+        _ => modern(asked, &json!([])).unwrap_or(Said::Status(404)),
+    }
+}
+
+// rows: LM-B3
+#[tokio::test]
+async fn a_call_at_work_outlives_a_list_that_cannot_be_read_again() {
+    for (name, refusal) in REFUSALS {
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+        let go = Arc::new(Notify::new());
+        let held = go.clone();
+        let stage = Stage::start(move |asked| script(asked, None, &held)).await;
+        let hub = McpHub::new(on(&clock));
+        hub.start(vec![trusted("stage", &stage.url)]).await.unwrap();
+        hub.ready("stage").await.unwrap();
+        let once = find(&hub, "once");
+        let at_work = tokio::spawn(async move { shown(&call(&once, json!({})).await) });
+        stage.until("tools/call", 1).await;
+        let held = go.clone();
+        stage.says(move |asked| script(asked, Some(refusal), &held));
+        while_time_passes(&clock, stage.until("tools/list", 6)).await;
+        let status = hub.server("stage").unwrap();
+        assert_eq!(status.tools.len(), 1, "{name}: what is known of it stays");
+        // Who calls it now is not told to try where nobody serves.
+        assert_eq!(status.health.is_ready(), name != "a gateway's word", "{name}: {status:?}");
+        let held = go.clone();
+        stage.says(move |asked| script(asked, None, &held));
+        let asked = stage.asked("tools/list").len();
+        while_time_passes(&clock, stage.until("tools/list", asked + 2)).await;
+        assert!(hub.server("stage").unwrap().health.is_ready(), "{name}");
+        go.notify_one();
+        assert_eq!(at_work.await.unwrap(), "ok: done", "{name}");
+        assert_eq!(stage.asked("server/discover").len(), 1, "{name}: it is the same connection");
+        // One that nobody uses is opened anew: the server may have forgotten it.
+        stage.says(move |asked| script(asked, Some(refusal), &go));
+        while_time_passes(&clock, stage.until("server/discover", 2)).await;
+    }
+}
+
+/// Has headers as long as it is let.
+#[derive(Default)]
+struct Headers {
+    fails: AtomicBool,
+    failed: AtomicU32,
+}
+
+#[async_trait::async_trait]
+impl HeadersProvider for Headers {
+    async fn headers(&self, _why: HeadersFor) -> Result<Vec<(String, String)>, String> {
+        if !self.fails.load(Ordering::SeqCst) {
+            return Ok(Vec::new());
+        }
+        self.failed.fetch_add(1, Ordering::SeqCst);
+        Err("nobody gives a token".into())
+    }
+}
+
+#[tokio::test]
+async fn a_call_at_work_outlives_headers_that_cannot_be_had() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+    let go = Arc::new(Notify::new());
+    let held = go.clone();
+    let stage = Stage::start(move |asked| script(asked, None, &held)).await;
+    let provider = Arc::new(Headers::default());
+    let http = Http { headers_provider: Some(provider.clone()), ..Http::new(&stage.url) };
+    let hub = McpHub::new(on(&clock));
+    hub.start(vec![McpServer::new("stage", Transport::Http(http))]).await.unwrap();
+    hub.ready("stage").await.unwrap();
+    let once = find(&hub, "once");
+    let at_work = tokio::spawn(async move { shown(&call(&once, json!({})).await) });
+    stage.until("tools/call", 1).await;
+    provider.fails.store(true, Ordering::SeqCst);
+    let often = async {
+        while provider.failed.load(Ordering::SeqCst) < 6 {
+            tokio::task::yield_now().await;
+        }
+    };
+    while_time_passes(&clock, often).await;
+    go.notify_one();
+    assert_eq!(at_work.await.unwrap(), "ok: done");
+}
+
+/// A server that says when its list changes, over streams that last as a test says.
+async fn telling(streams: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Stage {
+    Stage::start(move |asked| match asked.rpc() {
+        "subscriptions/listen" => streams(asked),
+        "server/discover" => asked
+            .result(json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            "supportedVersions": ["2026-07-28"], "capabilities": { "tools": { "listChanged": true } } })),
+        _ => script(asked, None, &Arc::default()),
+    })
+    .await
+}
+
+/// What a stream says to whoever has asked for it: that it tells, and then so often that the list has changed.
+fn told(asked: &Asked, times: usize) -> Vec<Step> {
+    let meta = json!({ "io.modelcontextprotocol/subscriptionId": asked.body["id"] });
+    let accepted = json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+        "params": { "_meta": meta, "notifications": { "toolsListChanged": true } } });
+    let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": { "_meta": meta } });
+    std::iter::once(accepted).chain(std::iter::repeat_n(changed, times)).map(Step::Event).collect()
+}
+
+// rows: SK-C20
+#[tokio::test]
+async fn changes_are_heard_of_after_the_stream_of_them_has_ended() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+    let stage = telling(|asked| Said::Stream(told(asked, 0))).await;
+    let hub = McpHub::new(on(&clock));
+    hub.start(vec![trusted("stage", &stage.url)]).await.unwrap();
+    hub.ready("stage").await.unwrap();
+    // Each ends as soon as it has begun: it is asked for again, later and later.
+    while_time_passes(&clock, stage.until("subscriptions/listen", 6)).await;
+    let waited_ms = clock.now().0 - 1_000_000;
+    assert!((15_000..60_000).contains(&waited_ms), "half to all of 1, 2, 4, 8 and 16 s: {waited_ms}");
+    // A server that refuses is not asked again.
+    let stage = telling(|asked| asked.error(-32601, "Method not found")).await;
+    hub.put(trusted("stage", &stage.url)).unwrap();
+    while_time_passes(&clock, stage.until("tools/list", 4)).await;
+    assert_eq!(stage.asked("subscriptions/listen").len(), 1);
+}
+
+#[tokio::test]
+async fn a_list_is_read_once_a_second_however_often_it_changes() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+    let (go, all_said) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (open, said) = (go.clone(), all_said.clone());
+    let stage = telling(move |asked| {
+        let mut steps = told(asked, 50);
+        steps.push(Step::Until(open.clone()));
+        said.notify_one();
+        Said::Stream(steps)
+    })
+    .await;
+    let hub = McpHub::new(on(&clock));
+    hub.start(vec![trusted("stage", &stage.url)]).await.unwrap();
+    hub.ready("stage").await.unwrap();
+    all_said.notified().await;
+    let before = clock.now().0;
+    while_passes(&clock, 10, stage.until("tools/list", 6)).await;
+    assert!(clock.now().0 - before >= 4_000, "{} ms", clock.now().0 - before);
+}
