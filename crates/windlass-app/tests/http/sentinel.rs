@@ -116,7 +116,7 @@ fn configured(user: &User, system: std::net::SocketAddr, echo: &Echo, secrets: &
          [api.stock]\nbase_url = 'http://{system}/v1'\nauth = {{ type = 'bearer', token = 'file:{at}/api' }}\n\
          [mcp.ops]\ncommand = 'sh'\nargs = ['-c', '''{TOOLS}''']\n\
          env = {{ SECRET = 'file:{at}/env', GIVEN = '{}' }}\n\
-         [mcp.echo]\nurl = '{}/mcp'\ntrusted = true\nheaders = {{ X-Api-Key = 'file:{at}/head' }}\n\
+         [mcp.echo]\nurl = '{}/mcp'\ntrusted = true\nsampling = true\nheaders = {{ X-Api-Key = 'file:{at}/head' }}\n\
          [integrations.jenkins]\nserver = 'ops'\n[integrations.jenkins.arguments]\n\
          api_url = 'settings.api_url'\ncredentials_ref = 'credentials_ref'\ntoken = 'credentials.api_token'\n",
         given.display(),
@@ -146,6 +146,13 @@ fn leaky() -> Model {
         Turn::Call(vec![("ApiCall", json!({"service": "stock", "method": "GET", "path": "/w"}))]),
         Turn::Call(vec![echo("say"), echo("error")]),
         Turn::Call(vec![("deploy", json!({"job": "again"}))]),
+        Turn::Call(vec![echo("picture"), echo("want back"), echo("task"), echo("complete")]),
+        Turn::Call(vec![
+            ("ListMcpResources", json!({"server": "echo"})),
+            ("ReadMcpResource", json!({"server": "echo", "uri": "note://1"})),
+        ]),
+        // What people are asked is answered by nobody.
+        Turn::Call(vec![echo("asking task"), echo("ask")]),
     ])
 }
 
@@ -193,7 +200,7 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
         command.env("WINDLASS_LOG", "trace").env("OPENAI_COMPATIBLE_API_KEY", SECRETS[3]);
         crate::cli::said(command.output().unwrap())
     };
-    let said = loud(&["run", "--yes", "--stream-json", "go"]).exits(0);
+    let said = loud(&["run", "--yes", "--stream-json", "go"]).exits(3);
     let sent = std::fs::read_to_string(given).unwrap();
     assert!(sent.contains(SECRETS[2]) && sent.contains("https://ci.example.com"), "{sent}");
     assert!(sent.contains(made["credentials_ref"].as_str().unwrap()) && !sent.contains("made up"), "{sent}");
@@ -202,6 +209,20 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
     for wanted in [SECRETS[4], GIVEN[1], GIVEN[2], &encoded(GIVEN[0]), &encoded(GIVEN[3])] {
         assert!(echoed.contains(wanted), "{wanted} in {echoed}");
     }
+    // Every way to say something was gone.
+    for way in [
+        "resources/list",
+        "resources/read",
+        "tasks/get",
+        "\"picture\"",
+        "\"want back\"",
+        "\"asking task\"",
+        "\"ask\"",
+    ] {
+        assert!(echoed.contains(way), "{way} in {echoed}");
+    }
+    assert!(said.err.contains("a tool server is given a completion"), "{}", said.err);
+    assert_eq!(said.out.matches("[masked]").count() > 20, true, "{}", said.out);
     assert!(said.out.contains("[masked]"), "{said:#?}");
     let mut texts = vec![("the stream", said.out), ("the log", said.err)];
     for arguments in [&["threads", "export"][..], &["threads", "show"], &["mcp", "test"], &["doctor"]] {

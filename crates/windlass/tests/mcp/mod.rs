@@ -2,6 +2,7 @@
 
 mod away;
 mod call;
+mod echo;
 mod engine;
 mod held;
 mod input;

@@ -1,5 +1,6 @@
 //! A tool server with a sign-in beside it, on loopback, that says back all that anybody has given it or got from it: in
-//! every form, in pieces of five bytes, as results, progress, log lines and errors.
+//! every form, in pieces of five bytes, as results, pictures, files, schemas, resources, tasks, questions, completions,
+//! progress, log lines and errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -102,7 +103,7 @@ async fn token(State(world): State<World>, body: String) -> Response {
 
 async fn mcp(State(world): State<World>, headers: HeaderMap, body: Bytes) -> Response {
     let head = format!("{headers:?}");
-    world.heard.lock().unwrap().push_str(&head);
+    world.heard.lock().unwrap().push_str(&format!("{head} {}", String::from_utf8_lossy(&body)));
     let asked: Value = serde_json::from_slice(&body).unwrap();
     let method = asked["method"].as_str().unwrap_or_default();
     let has = |token: &str| {
@@ -119,20 +120,63 @@ async fn mcp(State(world): State<World>, headers: HeaderMap, body: Bytes) -> Res
     let all = everything(&world, &headers);
     let result = match method {
         "server/discover" => json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {}, "resources": {} },
             "ttlMs": 0, "cacheScope": "private", "instructions": all,
-            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "echo", "version": "1" } },
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "echo", "version": all } },
         }),
         "tools/list" => json!({
             "resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "private",
-            "tools": [{ "name": "echo", "title": "Echo", "description": all,
-                "inputSchema": { "type": "object", "properties": { "text": { "type": "string" } } },
-                "annotations": { "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false } }],
+            "tools": [{ "name": "echo", "title": "Echo", "description": all, "tags": [all],
+                "inputSchema": form(&all),
+                "annotations": { "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false } },
+                { "name": "named", "inputSchema": { "type": "object", "properties": { all.as_str(): {} } } },
+                { "name": format!("echo {all}") }],
         }),
         "tools/call" => return called(&asked, &all),
+        "resources/list" => json!({
+            "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            "resources": [{ "uri": format!("note://{all}"), "name": all, "description": all }],
+        }),
+        "resources/templates/list" => return said(500, &json!(all)),
+        "resources/read" => json!({
+            "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            "contents": [{ "uri": "note://1", "text": all }, file(&all)["resource"]],
+        }),
+        "tasks/get" => match asked["params"]["taskId"].as_str() {
+            Some("ends") => {
+                task("failed", &json!({ "error": { "code": -1, "message": all }, "statusMessage": all }))
+            }
+            _ => task(
+                "input_required",
+                &json!({ "inputRequests": { "a": question(&all) }, "statusMessage": all }),
+            ),
+        },
         _ => return said(404, &json!(all)),
     };
     said(200, &json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }))
+}
+
+/// A form that says everything.
+fn form(all: &str) -> Value {
+    json!({ "type": "object", "properties": {
+        "text": { "type": "string", "title": all, "description": all, "default": all },
+        "which": { "type": "string", "enum": ["plain", all], "description": all } } })
+}
+
+fn question(all: &str) -> Value {
+    json!({ "method": "elicitation/create", "params": { "mode": "form", "message": all, "requestedSchema": form(all) } })
+}
+
+fn file(all: &str) -> Value {
+    let data = STANDARD.encode(format!("bytes of {all}"));
+    json!({ "type": "resource", "resource": { "uri": "note://1.bin", "blob": data, "mimeType": format!("x/{all}") } })
+}
+
+fn task(status: &str, more: &Value) -> Value {
+    let mut task = json!({ "resultType": "complete", "taskId": "ends", "status": status, "pollIntervalMs": 500,
+        "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null });
+    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    task
 }
 
 /// All that it was given or has given out by now, in every form: nobody can mask what only the far side knows.
@@ -152,6 +196,12 @@ fn everything(world: &World, headers: &HeaderMap) -> String {
     all.map(said).collect::<Vec<_>>().join(" ")
 }
 
+fn wants(id: &Value, request: &Value, state: &str) -> Value {
+    let result =
+        json!({ "resultType": "input_required", "inputRequests": { "a": request }, "requestState": state });
+    json!({ "id": id, "result": result })
+}
+
 fn called(asked: &Value, all: &str) -> Response {
     let (id, way) = (&asked["id"], asked["params"]["arguments"]["text"].as_str().unwrap_or_default());
     let wrap = |mut message: Value| {
@@ -160,6 +210,23 @@ fn called(asked: &Value, all: &str) -> Response {
     };
     let last = match way {
         "error" => json!({ "id": id, "error": { "code": -32_000, "message": all } }),
+        "picture" => {
+            let data = STANDARD.encode(format!("a picture of {all}"));
+            let picture = json!({ "type": "image", "data": data, "mimeType": "image/png" });
+            json!({ "id": id, "result": { "resultType": "complete", "content": [picture, file(all)] } })
+        }
+        "complete" if asked["params"].get("inputResponses").is_none() => {
+            let message = json!({ "role": "user", "content": { "type": "text", "text": all } });
+            let params = json!({ "messages": [message], "systemPrompt": all, "maxTokens": 5 });
+            wants(id, &json!({ "method": "sampling/createMessage", "params": params }), "opaque")
+        }
+        "ask" => wants(id, &question(all), "opaque"),
+        "want back" => wants(id, &question("How many?"), all),
+        "task" | "asking task" => {
+            let begun = json!({ "resultType": "task", "taskId": if way == "task" { "ends" } else { "asks" },
+                "statusMessage": all });
+            json!({ "id": id, "result": task("working", &begun) })
+        }
         _ => {
             json!({ "id": id, "result": { "resultType": "complete", "content": [{ "type": "text", "text": all }],
             "structuredContent": { "all": all } } })

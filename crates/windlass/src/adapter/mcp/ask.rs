@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass_machine::{Answer, InterruptKind, Question, Terms};
 
+use super::mask::Masks;
 use super::task::Watched;
 use crate::port::tool::Ask;
+use crate::secret::MASKED;
 
 /// What a call waits with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,6 +109,9 @@ pub(super) fn question(
     let message = text("message").unwrap_or_default();
     let kind = match text("url") {
         Some(url) => {
+            if url.contains(MASKED) {
+                return Err("its address holds a value that may not be told".into());
+            }
             let parsed =
                 reqwest::Url::parse(url).map_err(|error| format!("`{url}` is no address: {error}"))?;
             if !matches!(parsed.scheme(), "http" | "https") {
@@ -144,12 +149,15 @@ pub(super) fn elicitation(request: &Value) -> Option<&Value> {
     (method == "elicitation/create").then(|| request.get("params")).flatten()
 }
 
-/// Inputs as JSON, to be written down.
-pub(super) fn written(requests: &BTreeMap<String, InputRequest>) -> Result<BTreeMap<String, Value>, String> {
+/// Inputs as JSON, to be written down without what the server was given.
+pub(super) fn written(
+    requests: &BTreeMap<String, InputRequest>,
+    masks: &Masks,
+) -> Result<BTreeMap<String, Value>, String> {
     let written = requests.iter().map(|(name, request)| {
         serde_json::to_value(request).map(|value| (name.clone(), value)).map_err(|error| error.to_string())
     });
-    written.collect()
+    masks.said(written.collect::<Result<_, _>>()?)
 }
 
 /// What people said, as the result of `elicitation/create`. The error says why it has to be asked again.

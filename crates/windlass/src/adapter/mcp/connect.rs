@@ -88,6 +88,7 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
     let handler = Handler {
         calls: calls.clone(),
         log: core.log.clone(),
+        masks: core.masks.clone(),
         lists_changed: lists_changed.clone(),
         sampling: core.sampling.clone(),
     };

@@ -181,7 +181,7 @@ impl Exchange<'_> {
     /// Answers what a server wants where nobody has to be asked, and asks for the rest.
     async fn answered(&self, input: InputRequiredResult) -> Result<Next, ToolOutput> {
         let requests = input.input_requests.unwrap_or_default();
-        let written = ask::written(&requests).map_err(|why| self.refused(&why))?;
+        let written = ask::written(&requests, &self.core.masks).map_err(|why| self.refused(&why))?;
         let answers = self.answered_without_people(&written).await?;
         if requests.is_empty() {
             self.core.clock.sleep_ms(SHED_PAUSE_MS).await;
@@ -335,7 +335,7 @@ impl Exchange<'_> {
             match came {
                 Came::Answer(answer) => return self.read(*answer),
                 Came::Midway(Midway::Progress(text)) => {
-                    self.context.progress.report(self.core.masks.results().text(&text));
+                    self.progressed(&text);
                 }
                 Came::Midway(Midway::Asked(elicited)) => {
                     let asked = json!(elicited.params);
@@ -361,6 +361,11 @@ impl Exchange<'_> {
         }
     }
 
+    /// Shows whoever watches what the server says in the middle of its work.
+    pub(super) fn progressed(&self, text: &str) {
+        self.context.progress.report(self.core.masks.results().text(text));
+    }
+
     fn read(&self, answer: Result<ServerResult, ServiceError>) -> Outcome {
         match answer {
             Ok(ServerResult::InputRequiredResult(input)) => Outcome::Input(input),
@@ -368,8 +373,11 @@ impl Exchange<'_> {
             Err(ServiceError::McpError(error)) if error.code == URL_ELICITATION_REQUIRED => {
                 let pages =
                     error.data.as_ref().and_then(|data| data.get("elicitations")?.as_array().cloned());
-                match pages.filter(|pages| !pages.is_empty()) {
-                    Some(pages) => Outcome::Pages(pages),
+                match pages.filter(|pages| !pages.is_empty()).map(|pages| self.core.masks.said(pages)) {
+                    Some(Ok(pages)) => Outcome::Pages(pages),
+                    Some(Err(why)) => {
+                        Outcome::NotDone(format!("{} asks for what cannot be asked: {why}", self.server()))
+                    }
                     None => Outcome::NotDone(error.message.into_owned()),
                 }
             }

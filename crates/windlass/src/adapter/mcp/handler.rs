@@ -17,12 +17,14 @@ use tokio::sync::{Notify, oneshot};
 
 use super::calls::{Calls, Elicited};
 use super::health::Log;
+use super::mask::Masks;
 use super::sampling::Sampling;
 
 /// The client's side of one connection.
 pub(super) struct Handler {
     pub calls: Arc<Calls>,
     pub log: Arc<Log>,
+    pub masks: Arc<Masks>,
     pub lists_changed: Arc<Notify>,
     pub sampling: Option<Sampling>,
 }
@@ -67,7 +69,11 @@ impl ClientHandler for Handler {
     ) -> Result<ElicitResult, ErrorData> {
         let origin = Self::origin(&context).transpose()?;
         let (answer, answered) = oneshot::channel();
-        if let Err(why) = self.calls.ask(origin, Elicited { params, answer }).await {
+        let asked = match self.masks.said(params) {
+            Ok(params) => self.calls.ask(origin, Elicited { params, answer }).await,
+            Err(why) => Err(why),
+        };
+        if let Err(why) = asked {
             self.log.push(&format!("[windlass] a question was not asked: {why}"));
             return Ok(ElicitResult::new(ElicitationAction::Cancel));
         }
@@ -89,6 +95,7 @@ impl ClientHandler for Handler {
         let refused = |why: String| ErrorData::new(ErrorCode::INVALID_REQUEST, why, None);
         let origin = Self::origin(&context).transpose()?;
         let run = self.calls.run(origin).await.map_err(refused)?;
+        let params = self.masks.said(params).map_err(refused)?;
         sampling.complete(params, run).await.map_err(refused)
     }
 

@@ -172,7 +172,9 @@ impl McpHub {
         let known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = known.iter().filter(|known| known.server == core.config.name);
         let tools = parts.flat_map(|known| known.tools.iter().map(|tool| &tool.tool));
-        core.known().listed.tools = tools.filter(|tool| core.wanted.takes(&tool.name)).cloned().collect();
+        let (tools, mask) = (tools.filter(|tool| core.wanted.takes(&tool.name)), core.masks.results());
+        // Other values may be secret by now.
+        core.known().listed.tools = tools.filter_map(|tool| tool.clone().masked(&mask).ok()).collect();
     }
 
     /// Lets go of a server, and forgets what an earlier process knew of it: one that comes under its name is another.
@@ -472,8 +474,8 @@ impl Shared {
         ServerStatus {
             name: core.config.name.clone(),
             health: core.health(),
-            protocol: info.as_ref().map(|info| info.protocol_version.to_string()),
-            software: software.map(|it| format!("{} {}", it.name, it.version)),
+            protocol: info.as_ref().map(|info| mask.text(&info.protocol_version.to_string())),
+            software: software.map(|it| mask.text(&format!("{} {}", it.name, it.version))),
             instructions: info.as_ref().and_then(|info| info.instructions.as_ref()).map(|it| mask.text(it)),
             trusted: core.config.trusted,
             required: core.config.required,

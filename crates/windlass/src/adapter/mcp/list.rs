@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use windlass_machine::Annotations;
 
 use super::health::LeftOut;
-use super::mask::Masks;
+use super::mask::{Masks, masked_json};
 use crate::secret::Mask;
 
 /// A tool as its server describes it.
@@ -29,11 +29,22 @@ pub(super) struct RemoteTool {
 }
 
 impl RemoteTool {
-    /// Without what the server was given, in the words that models and people read of it.
-    fn masked(mut self, mask: &Mask) -> Self {
-        self.description = mask.text(&self.description);
-        self.title = self.title.map(|title| mask.text(&title));
-        self
+    /// Without what the server was given. The error says why it cannot be told: the names in it go back to the server.
+    pub fn masked(self, mask: &Mask) -> Result<Self, String> {
+        if mask.text(&self.name) != self.name {
+            return Err("its name holds a value that may not be told".into());
+        }
+        let schema = masked_json(mask, self.input_schema);
+        Ok(Self {
+            title: self.title.map(|title| mask.text(&title)),
+            description: mask.text(&self.description),
+            input_schema: schema
+                .map_err(|why| format!("the schema of its arguments cannot be used: {why}"))?,
+            // It only says whether a result fits.
+            output_schema: self.output_schema.and_then(|schema| masked_json(mask, schema).ok()),
+            tag: self.tag.map(|tag| mask.text(&tag)),
+            ..self
+        })
     }
 }
 
@@ -108,7 +119,7 @@ pub(super) async fn tools(peer: &Peer<RoleClient>, masks: &Masks) -> Result<List
                 listed.left_out.push(LeftOut { tool: "…".into(), why });
                 return Ok(listed);
             }
-            match read(tool).map(|tool| tool.masked(&mask)) {
+            match read(tool, &mask) {
                 Ok(tool) if listed.tools.iter().any(|other| other.name == tool.name) => {
                     listed.left_out.push(LeftOut { tool: tool.name, why: "its name is there twice".into() });
                 }
@@ -136,25 +147,28 @@ async fn page(
     }
 }
 
-/// Reads one tool. What is missing counts as the careful answer.
-fn read(tool: &Value) -> Result<RemoteTool, LeftOut> {
-    let text = |name: &str| tool.get(name).and_then(Value::as_str).map(str::to_owned);
-    let name = text("name").filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| LeftOut { tool: "?".into(), why: "it has no name".into() })?;
-    let input_schema = input_schema(tool);
-    if let Err(why) = crate::tool::check_schema(&input_schema) {
-        return Err(LeftOut {
-            tool: name,
-            why: format!("the schema of its arguments cannot be used: {why}"),
-        });
+/// Reads one tool, masked: why it is left out quotes it. What is missing counts as the careful answer.
+fn read(tool: &Value, mask: &Mask) -> Result<RemoteTool, LeftOut> {
+    let read = described(tool).ok_or_else(|| LeftOut { tool: "?".into(), why: "it has no name".into() })?;
+    let name = mask.text(&read.name);
+    let left_out = |why: String| LeftOut { tool: name.clone(), why };
+    let read = read.masked(mask).map_err(left_out)?;
+    if let Err(why) = crate::tool::check_schema(&read.input_schema) {
+        return Err(left_out(format!("the schema of its arguments cannot be used: {why}")));
     }
-    let description = text("description").unwrap_or_default();
-    if description.len() > DESCRIPTION_MAX_BYTES {
-        let size = description.len();
+    let size = read.description.len();
+    if size > DESCRIPTION_MAX_BYTES {
         let why =
             format!("its description is {size} bytes long; at most {DESCRIPTION_MAX_BYTES} are allowed");
-        return Err(LeftOut { tool: name, why });
+        return Err(left_out(why));
     }
+    Ok(read)
+}
+
+/// A tool as its server describes it; `None`: it has no name.
+fn described(tool: &Value) -> Option<RemoteTool> {
+    let text = |name: &str| tool.get(name).and_then(Value::as_str).map(str::to_owned);
+    let name = text("name").filter(|name| !name.is_empty())?;
     let hints = tool.get("annotations");
     let hint = |name: &str| hints.and_then(|hints| hints.get(name)).and_then(Value::as_bool);
     let read_only = hint("readOnlyHint").unwrap_or(false);
@@ -166,11 +180,11 @@ fn read(tool: &Value) -> Result<RemoteTool, LeftOut> {
     };
     let title =
         text("title").or_else(|| hints.and_then(|hints| hints.get("title")?.as_str().map(str::to_owned)));
-    Ok(RemoteTool {
+    Some(RemoteTool {
         tag: tag(tool, &name),
         title,
-        description,
-        input_schema,
+        description: text("description").unwrap_or_default(),
+        input_schema: input_schema(tool),
         output_schema: tool.get("outputSchema").filter(|schema| schema.is_object()).cloned(),
         annotations,
         name,
@@ -242,7 +256,7 @@ mod tests {
     // rows: SK-C7, SK-C19
     #[test]
     fn what_a_server_says_of_a_tool_is_read_leniently() {
-        let tool = |tool: Value| read(&tool).unwrap();
+        let tool = |tool: Value| read(&tool, &Mask::new(&[])).unwrap();
         let tags = |value: Value| tool(value).tag;
         assert_eq!(tags(json!({ "name": "a", "tags": ["x", "y"] })), Some("x".into()));
         assert_eq!(
@@ -266,7 +280,8 @@ mod tests {
 
     #[test]
     fn a_missing_hint_counts_as_the_careful_answer() {
-        let hints = |value: Value| read(&json!({ "name": "a", "annotations": value })).unwrap().annotations;
+        let read = |tool: Value| read(&tool, &Mask::new(&[]));
+        let hints = |value: Value| read(json!({ "name": "a", "annotations": value })).unwrap().annotations;
         let careful = Annotations { destructive_hint: true, open_world_hint: true, ..Annotations::default() };
         assert_eq!(hints(json!({})), careful);
         assert_eq!(hints(json!({ "readOnlyHint": "yes" })), careful);
@@ -278,9 +293,10 @@ mod tests {
     fn a_schema_that_leaves_the_document_costs_the_tool() {
         let schema =
             json!({ "type": "object", "properties": { "a": { "$ref": "https://elsewhere/schema" } } });
-        let left_out = read(&json!({ "name": "a", "inputSchema": schema })).unwrap_err();
+        let read = |tool: Value| read(&tool, &Mask::new(&[]));
+        let left_out = read(json!({ "name": "a", "inputSchema": schema })).unwrap_err();
         assert_eq!(left_out.tool, "a");
         assert!(left_out.why.contains("https://elsewhere/schema"), "{left_out:?}");
-        assert_eq!(read(&json!({ "description": "?" })).unwrap_err().why, "it has no name");
+        assert_eq!(read(json!({ "description": "?" })).unwrap_err().why, "it has no name");
     }
 }

@@ -9,6 +9,9 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use reqwest::Url;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::config::{McpServer, Transport};
 use crate::port::tool::{OutputPart, ToolOutput};
@@ -109,24 +112,108 @@ impl Masks {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a model is told, without them.
+    /// What a server says, without them. The error says why it cannot be told at all.
+    pub fn said<T: Serialize + DeserializeOwned>(&self, said: T) -> Result<T, String> {
+        let said = serde_json::to_value(said).map_err(|error| error.to_string())?;
+        // The reader's own words might quote what was said.
+        serde_json::from_value(masked_json(&self.results(), said)?)
+            .map_err(|_| "a value in it may not be told".to_owned())
+    }
+
+    /// Parts of a result, without them.
+    pub fn parts(&self, parts: Vec<OutputPart>) -> Vec<OutputPart> {
+        let mask = self.results();
+        parts.into_iter().map(|part| masked_part(&mask, part)).collect()
+    }
+
+    /// What a model is told and people are asked, without them.
     pub fn output(&self, mut output: ToolOutput) -> ToolOutput {
-        let reasons = self.reasons();
-        let mask = if output.error { reasons.clone() } else { self.results() };
-        for part in &mut output.parts {
-            if let OutputPart::Text(text) = part {
-                *text = mask.text(text);
-            }
+        let (reasons, results) = (self.reasons(), self.results());
+        let mask = if output.error { &reasons } else { &results };
+        output.parts = output.parts.into_iter().map(|part| masked_part(mask, part)).collect();
+        output.lost = output.lost.map(|why| reasons.text(&why));
+        // What the server wants back is recorded until then, and without the value it would not be what it wants.
+        let asked = output.ask.iter().map(|ask| &ask.state);
+        let states = asked.chain(output.later.iter().map(|later| &later.state)).flatten();
+        if states.into_iter().any(|state| is_told(&results, state)) {
+            return ToolOutput::error(UNRECORDED);
         }
         if let Some(ask) = &mut output.ask {
-            // What people are asked; what the server wants back goes to it as it came.
-            let masked = serde_json::to_string(&ask.kind).map(|kind| self.results().text(&kind));
-            if let Ok(kind) = masked.and_then(|kind| serde_json::from_str(&kind)) {
-                ask.kind = kind;
+            match self.said(ask.kind.clone()) {
+                Ok(kind) => ask.kind = kind,
+                Err(why) => {
+                    return ToolOutput::error(format!("Tool error: what is asked cannot be asked: {why}"));
+                }
             }
         }
-        output.lost = output.lost.map(|why| reasons.text(&why));
         output
+    }
+}
+
+/// What a model reads where a call would have to be recorded with a secret, so that it cannot wait.
+const UNRECORDED: &str =
+    "Tool error: the server wants a value back that may not be recorded. It may have begun its work";
+
+/// Whether what a call waits with tells a secret.
+fn is_told(mask: &Mask, state: &str) -> bool {
+    match serde_json::from_str::<Value>(state) {
+        Ok(state) => masked_json(mask, state.clone()) != Ok(state),
+        Err(_) => mask.text(state) != state,
+    }
+}
+
+fn masked_part(mask: &Mask, part: OutputPart) -> OutputPart {
+    match part {
+        OutputPart::Text(text) => OutputPart::Text(mask.text(&text)),
+        OutputPart::Image { media_type, bytes } => {
+            OutputPart::Image { media_type: mask.text(&media_type), bytes: mask.bytes(&bytes).into() }
+        }
+        OutputPart::File { name, media_type, bytes } => OutputPart::File {
+            name: mask.text(&name),
+            media_type: mask.text(&media_type),
+            bytes: mask.bytes(&bytes).into(),
+        },
+    }
+}
+
+/// Words of the protocol and of schemas: not told by a server, even where a variable like `AUTH_MODE` is set to one.
+const NAMES: [&str; 8] =
+    ["content", "default", "description", "message", "method", "params", "properties", "required"];
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+/// JSON of a server without secrets. The error says that a name in it holds one: under another name it would be something
+/// else, to the server as well.
+pub(super) fn masked_json(mask: &Mask, value: Value) -> Result<Value, String> {
+    let is_clean = |name: &str| NAMES.contains(&name) || mask.text(name) == name;
+    match value {
+        Value::Null | Value::Bool(_) => Ok(value),
+        Value::String(text) => Ok(Value::String(mask.text(&text))),
+        Value::Number(number) => {
+            let (plain, masked) = (number.to_string(), mask.text(&number.to_string()));
+            Ok(if plain == masked { Value::Number(number) } else { Value::String(masked) })
+        }
+        Value::Array(items) => items.into_iter().map(|item| masked_json(mask, item)).collect(),
+        Value::Object(members) => {
+            let mut told = Map::new();
+            for (name, value) in members {
+                let names = value.as_array().filter(|_| name == "required").into_iter().flatten();
+                if !is_clean(&name) || !names.filter_map(Value::as_str).all(is_clean) {
+                    return Err("a name in it holds a value that may not be told".into());
+                }
+                let is_type = name == "type" && each(&value, |kind| TYPES.contains(&kind));
+                if is_type || name == "required" && each(&value, is_clean) {
+                    told.insert(name, value);
+                    continue;
+                }
+                // A default would be given back as it stands. What has members is a property of that name.
+                let default = (name == "default" && !value.is_object()).then(|| value.clone());
+                let masked = masked_json(mask, value)?;
+                if default.is_none_or(|default| default == masked) {
+                    told.insert(name, masked);
+                }
+            }
+            Ok(Value::Object(told))
+        }
     }
 }
 
@@ -136,11 +223,21 @@ fn parts(value: &str) -> impl Iterator<Item = &str> {
     [value].into_iter().chain(credentials).chain(value.lines())
 }
 
+/// Whether it is a text, or a list of texts, and each is such a one.
+fn each(value: &Value, is: impl Fn(&str) -> bool) -> bool {
+    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    items.iter().all(|item| item.as_str().is_some_and(&is))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use windlass_machine::{InterruptKind, Rest, Terms};
+
     use super::super::config::{Http, Stdio};
     use super::super::oauth::OAuth;
     use super::*;
+    use crate::port::tool::{Ask, Later};
 
     #[test]
     fn what_was_given_is_not_said_back_and_what_is_no_secret_stays_in_results() {
@@ -159,6 +256,56 @@ mod tests {
         let masks = Masks::of(&McpServer::new("a", Transport::Http(http)));
         assert_eq!(masks.results().text("SENTINEL-3, SENTINEL-4, default"), "[masked], [masked], default");
     }
+
+    #[test]
+    fn json_is_told_without_it_and_is_still_what_it_was() {
+        let secrets = ["SENTINEL-1", "default", "object", "1234567"].map(Secret::new);
+        let mask = Mask::new(&secrets);
+        let schema = json!({
+            "type": "object",
+            "required": ["default", "n"],
+            "properties": {
+                "default": { "description": "SENTINEL-1", "type": "string", "default": "is SENTINEL-1" },
+                "n": { "type": "integer", "default": 3, "enum": [1, 1_234_567] },
+            },
+        });
+        let told = json!({
+            "type": "object",
+            "required": ["default", "n"],
+            "properties": {
+                "default": { "description": "[masked]", "type": "string" },
+                "n": { "type": "integer", "default": 3, "enum": [1, "[masked]"] },
+            },
+        });
+        assert_eq!(masked_json(&mask, schema), Ok(told));
+        let named = "a name in it holds a value that may not be told";
+        for told in [json!([{ "a": { "x-sentinel-1": 1 } }]), json!({ "required": ["SENTINEL-1"] })] {
+            assert_eq!(masked_json(&mask, told), Err(named.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_a_call_waits_with_is_masked_or_not_recorded() {
+        let server = McpServer::new("sh", Transport::Stdio(Stdio::new("sh", [""; 0])));
+        let masks = Masks::of(&McpServer { secrets: Secrets(vec![Secret::new("SENTINEL-1")]), ..server });
+        let kind = |url: &str| InterruptKind::SignIn { server: "sh".into(), url: url.into(), message: None };
+        let asks = |state: &str| Ask {
+            kind: kind("https://a/SENTINEL-1"),
+            terms: Terms::default(),
+            state: Some(state.into()),
+        };
+        let asked = masks.output(ToolOutput::ask(asks(r#"{"state":"plain"}"#)));
+        assert_eq!(asked.ask.map(|ask| ask.kind), Some(kind("https://a/[masked]")));
+        let later = |state: &str| Later { after_ms: 1, state: Some(state.into()), rest: Rest::AsTheCall };
+        for state in
+            [r#"{"state":"{\"to\":\"\\u0053ENTINEL-1\"}"}"#, r#"{"SENTINEL-1":1}"#, "no JSON: SENTINEL-1"]
+        {
+            for output in [ToolOutput::ask(asks(state)), ToolOutput::later(later(state))] {
+                assert_eq!(masks.output(output), ToolOutput::error(UNRECORDED), "{state}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_given_at_the_moment_of_a_request_is_not_said_back_while_it_is_remembered() {
         let oauth = OAuth { client_secret: Some("SENTINEL-0".into()), ..OAuth::new("http://127.0.0.1/back") };

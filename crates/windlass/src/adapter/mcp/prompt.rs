@@ -2,7 +2,7 @@
 //!
 //! Models never see them unless somebody puts one into a message.
 
-use rmcp::model::{GetPromptRequestParams, GetPromptResponse, Role};
+use rmcp::model::{ContentBlock, GetPromptRequestParams, GetPromptResponse, Role};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -63,7 +63,9 @@ impl McpHub {
         let mut pages = Pages::first();
         while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_PROMPTS) {
             let page = within(&core, connection.peer.list_prompts(params)).await?;
-            found.extend(page.prompts.into_iter().map(|prompt| McpPrompt {
+            // One that cannot be told is left out.
+            let listed = page.prompts.into_iter().filter_map(|prompt| core.masks.said(prompt).ok());
+            found.extend(listed.map(|prompt| McpPrompt {
                 server: server.to_owned(),
                 name: prompt.name,
                 title: prompt.title,
@@ -92,16 +94,17 @@ impl McpHub {
                 .into_iter()
                 .map(|message| PromptMessage {
                     from_assistant: message.role == Role::Assistant,
-                    parts: serde_json::to_value(&message.content)
-                        .ok()
-                        .and_then(|content| result::part(&content))
-                        .into_iter()
-                        .collect(),
+                    parts: core.masks.parts(parts(&message.content)),
                 })
                 .collect()),
             _ => Err(McpError::WantsInput { server: server.to_owned(), prompt: name.to_owned() }),
         }
     }
+}
+
+fn parts(content: &ContentBlock) -> Vec<OutputPart> {
+    let content = serde_json::to_value(content).ok();
+    content.and_then(|content| result::part(&content)).into_iter().collect()
 }
 
 fn argument(argument: rmcp::model::PromptArgument) -> PromptArgument {

@@ -20,7 +20,7 @@ use super::hub::{McpHub, Shared};
 use super::list::Pages;
 use super::result;
 use crate::port::tool::{CallContext, OutputPart, Tool, ToolOutput};
-use crate::tool::schema_for;
+use crate::tool::{crashing_masked, schema_for};
 
 /// A resource of a server, or a family of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,7 +58,7 @@ impl McpHub {
         let connection = connected(&core).await?;
         let params = ReadResourceRequestParams::new(uri);
         let read = within(&core, connection.peer.read_resource(params)).await?;
-        Ok(parts(&serde_json::to_value(read.contents).unwrap_or_default()))
+        Ok(core.masks.parts(parts(&serde_json::to_value(read.contents).unwrap_or_default())))
     }
 }
 
@@ -85,7 +85,8 @@ pub(super) async fn within<T>(
         biased;
         answer = answer => answer.map_err(|error| match error {
             ServiceError::McpError(error) => {
-                McpError::Refused { server, code: error.code.0, message: error.message.into_owned() }
+                let message = core.masks.reasons().text(&error.message);
+                McpError::Refused { server, code: error.code.0, message }
             }
             error => {
                 core.kick.notify_one();
@@ -111,7 +112,9 @@ async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
     let mut pages = Pages::first();
     while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_RESOURCES) {
         let page = within(core, peer.list_resources(params)).await?;
-        found.extend(page.resources.into_iter().map(|it| McpResource {
+        // One that cannot be told is left out.
+        let listed = page.resources.into_iter().filter_map(|it| core.masks.said(it).ok());
+        found.extend(listed.map(|it| McpResource {
             server: server.clone(),
             uri: it.uri,
             name: it.title.unwrap_or(it.name),
@@ -125,7 +128,8 @@ async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
     while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_RESOURCES) {
         // Servers without families often do not know the question.
         let Ok(page) = within(core, peer.list_resource_templates(params)).await else { break };
-        found.extend(page.resource_templates.into_iter().map(|it| McpResource {
+        let listed = page.resource_templates.into_iter().filter_map(|it| core.masks.said(it).ok());
+        found.extend(listed.map(|it| McpResource {
             server: server.clone(),
             uri: it.uri_template,
             name: it.title.unwrap_or(it.name),
@@ -221,10 +225,11 @@ impl Tool for ListResources {
                 return ToolOutput::error(format!("Tool error: {error}. There are: {}", names(&shared)));
             }
         };
+        let listed = crashing_masked(resources(&core), || core.masks.reasons());
         let listed = tokio::select! {
             biased;
             () = context.cancel.cancelled() => return ToolOutput::error("Tool error: the call was stopped"),
-            listed = resources(&core) => listed,
+            listed = listed => listed,
         };
         match listed {
             Ok(found) => ToolOutput::text(json!({ "resources": found }).to_string()),
@@ -261,14 +266,20 @@ impl Tool for ReadResource {
                 return ToolOutput::error(format!("Tool error: {error}. There are: {}", names(&shared)));
             }
         };
+        crashing_masked(Box::pin(self.read(&core, &context, &uri)), || core.masks.reasons()).await
+    }
+}
+
+impl ReadResource {
+    async fn read(&self, core: &Arc<Core>, context: &CallContext, uri: &str) -> ToolOutput {
         let request = |responses, state| {
-            let mut params = ReadResourceRequestParams::new(uri.clone());
+            let mut params = ReadResourceRequestParams::new(uri);
             (params.input_responses, params.request_state) = (responses, state);
             ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
         };
         let class = context.class.unwrap_or_else(|| self.effect_class());
         let repeats = matches!(class, EffectClass::Pure | EffectClass::Idempotent);
-        let exchange = Exchange { core: &core, context: &context, request: &request, repeats };
+        let exchange = Exchange { core, context, request: &request, repeats };
         match exchange.made().await {
             Ok(ServerResult::ReadResourceResult(read)) => {
                 let output = match parts(&serde_json::to_value(read.contents).unwrap_or_default()) {

@@ -85,7 +85,8 @@ impl Transport<RoleClient> for SseTransport {
             }
             match serde_json::from_str(&event.data.unwrap_or_default()) {
                 Ok(message) => return Some(message),
-                Err(error) => tracing::debug!(%error, "an event is no message"),
+                // Its own words might quote what was said.
+                Err(error) => tracing::debug!(kind = ?error.classify(), "an event is no message"),
             }
         }
     }

@@ -103,13 +103,14 @@ impl Exchange<'_> {
             Err(error) => return Err(self.not_found(task, &error).await),
         };
         if let Some(message) = &found.task.status_message {
-            self.context.progress.report(message.clone());
+            self.progressed(message);
         }
         let task = Watched { answered: task.answered, ..Watched::of(&found.task) };
         match found.payload {
             TaskPayload::Working => Err(task.later(self.looks())),
             TaskPayload::InputRequired { input_requests } => {
-                let requests = ask::written(&input_requests).map_err(|why| self.refused(&why))?;
+                let requests =
+                    ask::written(&input_requests, &self.core.masks).map_err(|why| self.refused(&why))?;
                 Err(self.wanted(&connection, task, requests).await)
             }
             TaskPayload::Completed { result } => {
@@ -143,7 +144,8 @@ impl Exchange<'_> {
             ),
             error if failed_over_http(error, is_sign_in) => self.task_signs_in(&Parked::Task(task)).await,
             error => {
-                tracing::debug!(why = told_service(error), "a task could not be looked after");
+                let why = self.core.masks.reasons().text(&told_service(error));
+                tracing::debug!(why, "a task could not be looked after");
                 self.core.kick.notify_one();
                 task.after(self.away_ms())
             }
@@ -155,6 +157,7 @@ impl Exchange<'_> {
         match asked_to_sign_in(self.core, parked).await {
             Ok(ask) => ToolOutput::ask(ask),
             Err(why) => {
+                let why = self.core.masks.reasons().text(&why);
                 tracing::debug!(why, "a task waits for other credentials");
                 put_off(parked, self.away_ms())
             }
@@ -224,7 +227,8 @@ impl Exchange<'_> {
             // It does not take them: the task itself says how it stands. What people were not asked for is not made up
             // again each time.
             Some(Err(ServiceError::McpError(error))) => {
-                tracing::debug!(error = %error.message, "a task does not take its inputs");
+                let why = self.core.masks.reasons().text(&error.message);
+                tracing::debug!(why, "a task does not take its inputs");
                 let by_people = |name: &String| requests.get(name).and_then(ask::elicitation).is_some();
                 task.answered.extend(answers.into_keys().filter(|name| !by_people(name)));
                 task.after(SHORTEST_INTERVAL_MS)
