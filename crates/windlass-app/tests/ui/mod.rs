@@ -9,6 +9,7 @@ mod calls;
 mod dialogs;
 mod doubt;
 mod feel;
+mod forks;
 mod forms;
 mod hostile;
 mod library;
