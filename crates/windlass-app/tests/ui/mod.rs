@@ -26,6 +26,7 @@ mod speed;
 mod steady;
 mod talk;
 mod typing;
+mod ways;
 mod weight;
 
 use serde_json::{Value, json};
