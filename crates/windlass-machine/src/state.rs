@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::call::{Call, CallStatus, Changed, Line};
+pub use self::call::{Call, CallStatus, Changed, Doubt, Line};
 pub use self::run::{Approval, Asked, Phase, Run, Streak};
 pub(crate) use self::run::{ENGINE, POLICY, RUN_TIMEOUT};
 use crate::agent::Agent;
@@ -28,7 +28,7 @@ use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
 use crate::policy::{Failures, Mode};
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 7;
+pub const FOLD: u32 = 8;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -190,7 +190,8 @@ impl State {
             | Fact::ToolParked { call, .. }
             | Fact::ToolDeferred { call, .. }
             | Fact::ToolReconciling { call, .. }
-            | Fact::ToolUnresolved { call, .. } => self.with_run(|run| run.call_changed(*call, &event.fact)),
+            | Fact::ToolUnresolved { call, .. }
+            | Fact::ToolInDoubt { call, .. } => self.with_run(|run| run.call_changed(*call, &event.fact)),
             Fact::ToolKept { name, value, call: _ } => self.keep(name, value),
             Fact::FileChanging { change, call: _ } => self.keep_file(change),
             Fact::ResultOffloaded { call, reference, payload, summary } => {
@@ -207,7 +208,7 @@ impl State {
             Fact::InterruptClosed { interrupt, answer, by, roles } => {
                 self.close_interrupt(interrupt, answer, (by.clone(), roles.clone()));
             }
-            Fact::ToolStarted { call, effect, arguments: _ } => self.start_call(*call, effect),
+            Fact::ToolStarted { call, effect, arguments: _ } => self.start_call(event.at, *call, effect),
             Fact::ToolFinished { call, content, error, .. } => self.finish_call(*call, content, *error),
             Fact::CancelRequested { by, reason } => {
                 self.with_run(|run| run.cancel = Some((by.clone(), *reason)));
@@ -215,8 +216,8 @@ impl State {
             Fact::LimitReached { limit, figure, refused } => {
                 self.reach_limit(limit, *figure, refused.as_ref());
             }
-            // An interrupt or a result follows a doubt; origins and notes are for readers.
-            Fact::ToolInDoubt { .. } | Fact::ThreadForked { .. } | Fact::Note { .. } => {}
+            // Origins and notes are for readers.
+            Fact::ThreadForked { .. } | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
     }
@@ -369,10 +370,10 @@ impl State {
         }
     }
 
-    fn start_call(&mut self, call: CallKey, effect: &EffectId) {
+    fn start_call(&mut self, at: Timestamp, call: CallKey, effect: &EffectId) {
         // The run went on without what there was no room for; by its next step there may be.
         self.refused = None;
-        self.with_run(|run| run.tool_started(call, effect));
+        self.with_run(|run| run.tool_started(at, call, effect));
     }
 
     fn finish_call(&mut self, call: CallKey, content: &[Block], error: bool) {

@@ -42,7 +42,7 @@ pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
 pub use crate::messages::{CallState, MESSAGES_MAX, MessageStatus, StoredCall, StoredMessage};
 pub use crate::offer::{OfferedTool, OfferedToolset};
-pub use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
+pub use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
 pub use crate::port::background::BackgroundCommand;
 pub use crate::port::bus::{NoPosition, Position};
 pub use crate::prompt::{PROMPT_TEXT_MAX_BYTES, Prompt, PromptPart};

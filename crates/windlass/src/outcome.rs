@@ -3,7 +3,9 @@
 //! It is a view of the journal and is stored nowhere.
 
 use serde::Serialize;
-use windlass_machine::{InterruptId, InterruptKind, MicroUsd, Principal, RunId, Terms, ThreadId, Timestamp};
+use windlass_machine::{
+    EffectId, InterruptId, InterruptKind, MicroUsd, Principal, RunId, Seq, Terms, ThreadId, Timestamp,
+};
 
 use crate::error::EngineError;
 use crate::port::journal::{RunRow, ThreadRow};
@@ -63,6 +65,8 @@ pub struct Meta {
     pub cost_usd: Option<f64>,
     /// From start to end, or to now.
     pub duration_ms: u64,
+    /// Position of its first event in its thread's journal.
+    pub from: Seq,
     /// The text that had come, whatever the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
@@ -111,6 +115,9 @@ pub struct OpenInterrupt {
     /// What the call would do, where the tool can tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
+    /// What is known of a call that is in doubt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
     /// Since when it waits.
     pub since: Timestamp,
     /// When silence is taken for an answer.
@@ -121,6 +128,18 @@ pub struct OpenInterrupt {
     /// Who has approved so far.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<Principal>,
+}
+
+/// What is known of a call whose outcome is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// Why its outcome is unknown.
+    pub reason: String,
+    /// The effect's stable id, which the tool was given.
+    pub effect: EffectId,
+    /// When the call was begun; of several times, the last.
+    pub begun_at: Timestamp,
 }
 
 /// A thread that asks something.

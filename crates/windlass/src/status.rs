@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_machine::{
-    Event, Fact, InterruptKind, Machine, Message, Outcome as Became, Output, Phase, Run, RunId, RunStatus,
-    Seq, ThreadId, Totals,
+    Doubt, Event, Fact, InterruptKind, Machine, Message, Outcome as Became, Output, Phase, Run, RunId,
+    RunStatus, Seq, ThreadId, Totals,
 };
 
 use crate::engine::Engine;
 use crate::error::{EngineError, Fault, TryAgain};
-use crate::outcome::{ErrorInfo, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting, dollars};
+use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting, dollars};
 use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery};
 
 /// Events read from a journal at a time.
@@ -64,12 +64,18 @@ impl Engine {
                 }
                 _ => None, // tidy: nothing else has a preview
             };
+            let evidence =
+                call.filter(|_| matches!(asked.kind, InterruptKind::InDoubt { .. })).and_then(|call| {
+                    let (begun_at, Doubt { effect, reason }) = call.started_at.zip(call.doubt.clone())?;
+                    Some(Evidence { reason, effect, begun_at })
+                });
             open.push(OpenInterrupt {
                 interrupt: asked.interrupt.clone(),
                 kind: asked.kind.clone(),
                 tool,
                 arguments,
                 preview,
+                evidence,
                 since: asked.since,
                 expires_at: asked.expires_at(),
                 terms: asked.terms.clone(),
@@ -230,6 +236,7 @@ fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
         },
         cost_usd: totals.cost.map(dollars),
         duration_ms,
+        from: row.view.from,
         output: None,
         model_fallback: false,
         interrupts: Vec::new(),

@@ -89,9 +89,9 @@ impl Engine {
             let machine = self.peek(&thread.thread).await?;
             let state = machine.state();
             if let Some(waiting) = state.queue.iter().find(|waiting| waiting.queued.run == *run) {
-                let (workspace, owner) = (thread.view.workspace, thread.view.owner);
+                let (workspace, owner, title) = (thread.view.workspace, thread.view.owner, thread.view.title);
                 let view = view(state, &waiting.queued);
-                let row = RunRow { thread: thread.thread, workspace, owner, view };
+                let row = RunRow { thread: thread.thread, workspace, owner, title, view };
                 return Ok((row, Some(waiting.id.clone())));
             }
         }

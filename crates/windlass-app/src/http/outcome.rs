@@ -79,6 +79,8 @@ struct RunMeta {
     cost_usd: Option<f64>,
     /// From start to end, or to now.
     duration_ms: u64,
+    /// Position of its first event in its thread's journal.
+    from: u64,
     /// The text that had come, whatever the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
@@ -160,6 +162,7 @@ impl From<Outcome> for RunOutcome {
                 },
                 cost_usd: meta.cost_usd,
                 duration_ms: meta.duration_ms,
+                from: meta.from.0,
                 output: meta.output,
                 model_fallback: meta.model_fallback,
                 interrupts: open.collect(),

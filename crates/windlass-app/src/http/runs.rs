@@ -50,6 +50,10 @@ struct Run {
     id: String,
     /// Its thread.
     thread: String,
+    /// The thread's title, once it has one.
+    thread_title: Option<String>,
+    /// Position of its first event in its thread's journal.
+    from: u64,
     /// Whose thread it is.
     owner: String,
     /// Name of its agent.
@@ -102,6 +106,8 @@ impl From<RunRow> for Run {
         Self {
             id: view.run.to_string(),
             thread: row.thread.to_string(),
+            thread_title: row.title,
+            from: view.from.0,
             owner: row.owner.to_string(),
             agent: view.agent,
             model: view.model.to_string(),

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::Whose;
-use windlass::machine::{Input, ThreadId, Timestamp};
+use windlass::machine::{Fact, Input, Seq, ThreadId, Timestamp};
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
 use super::Shared;
@@ -107,6 +107,33 @@ impl From<ThreadRow> for Thread {
     }
 }
 
+/// A conversation, asked for by itself.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct OneThread {
+    #[serde(flatten)]
+    thread: Thread,
+    /// What it is a fork of; null where it is none.
+    forked_from: Option<Origin>,
+}
+
+/// Where a fork comes from.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Origin {
+    /// The other conversation, which may be gone by now.
+    thread: String,
+    /// Position of the last of its events that was copied.
+    until: u64,
+}
+
+/// What a thread is a fork of, which its second event says.
+async fn origin(app: &Shared, thread: &ThreadId) -> Result<Option<Origin>, Problem> {
+    let second = app.engine.events(thread, Seq(1), 1).await?;
+    Ok(second.into_iter().find_map(|recorded| match recorded.event.fact {
+        Fact::ThreadForked { from, until, .. } => Some(Origin { thread: from.to_string(), until: until.0 }),
+        _ => None, // tidy: only this event is about origins
+    }))
+}
+
 /// All that a thread's row says is written with its events.
 fn tag(row: &ThreadRow) -> ETag {
     ETag::strong(&("thread", &row.thread, row.created_at, row.head))
@@ -168,7 +195,7 @@ async fn list(
 /// One conversation
 #[utoipa::path(get, path = "/threads/{thread}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IfNoneMatch),
-    responses((status = 200, body = Thread)))]
+    responses((status = 200, body = OneThread)))]
 async fn one(
     State(app): State<Shared>,
     caller: Caller,
@@ -178,7 +205,10 @@ async fn one(
     caller.reads()?;
     let row = caller.reads_thread(&app, &thread).await?;
     let tag = tag(&row);
-    seen.answer(&tag, async { Ok(Thread::from(row)) }).await
+    seen.answer(&tag, async {
+        Ok(OneThread { forked_from: origin(&app, &thread).await?, thread: Thread::from(row) })
+    })
+    .await
 }
 
 /// What changes in a conversation.

@@ -1,4 +1,4 @@
-//! `/usage`: what runs used and cost, in total, over time, by model and by agent.
+//! `/usage`: what runs used and cost, in total, over time, by model, by agent and by user.
 
 use std::collections::BTreeMap;
 
@@ -78,6 +78,9 @@ struct UsageAnswer {
     by_model: Vec<Share>,
     /// By agent.
     by_agent: Vec<Share>,
+    /// By user, named by their ids, for administrators; absent for others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_user: Option<Vec<Share>>,
 }
 
 /// A step of the series.
@@ -89,7 +92,7 @@ struct Point {
     figures: Figures,
 }
 
-/// What one model or agent has of it.
+/// What one model, agent or user has of it.
 #[derive(Debug, Serialize, ToSchema)]
 struct Share {
     /// Its name.
@@ -215,7 +218,9 @@ async fn usage(
         bucket_ms: step_ms,
     };
     let found = app.engine.usage(&query).await?;
-    Ok(Json(answer(&found, from, until, step_ms)))
+    let mut answer = answer(&found, from, until, step_ms);
+    answer.by_user = answer.by_user.filter(|_| caller.is_admin());
+    Ok(Json(answer))
 }
 
 fn answer(found: &Usage, from: u64, until: u64, step_ms: u64) -> UsageAnswer {
@@ -223,11 +228,13 @@ fn answer(found: &Usage, from: u64, until: u64, step_ms: u64) -> UsageAnswer {
     let mut steps: BTreeMap<u64, Sums> = BTreeMap::new();
     let mut models: BTreeMap<&str, Sums> = BTreeMap::new();
     let mut agents: BTreeMap<&str, Sums> = BTreeMap::new();
+    let mut users: BTreeMap<&str, Sums> = BTreeMap::new();
     for row in &found.rows {
         totals.add(row);
         steps.entry(row.bucket.0).or_default().add(row);
         models.entry(row.model.as_str()).or_default().add(row);
         agents.entry(&row.agent).or_default().add(row);
+        users.entry(row.owner.as_str()).or_default().add(row);
     }
     let threads: BTreeMap<u64, u64> =
         found.threads_by_bucket.iter().map(|(at, count)| (at.0, *count)).collect();
@@ -247,6 +254,7 @@ fn answer(found: &Usage, from: u64, until: u64, step_ms: u64) -> UsageAnswer {
         series,
         by_model: shares(models),
         by_agent: shares(agents),
+        by_user: Some(shares(users)),
     }
 }
 

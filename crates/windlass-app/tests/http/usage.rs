@@ -57,3 +57,22 @@ async fn without_credit_nothing_is_begun_and_more_counts_at_once() {
     credit(serde_json::Value::Null).await.is(StatusCode::OK);
     assert_eq!(server.get("/api/v1/limits", &key).await.body, json!({"data": []}));
 }
+
+#[tokio::test]
+async fn administrators_are_told_whose_runs_they_are() {
+    let server = Server::start(&[]);
+    server.user.run(&["run", "--yes", crate::cli::TASK]).exits(0);
+    let boss = server.key(&[]);
+    let member = server.add_user("m@example.com", &[]);
+    let key = server.key(&["--user", &member]);
+    server.post("/api/v1/runs", &key, &json!({"message": "hello"})).await.is(StatusCode::CREATED);
+    let told = server.get("/api/v1/usage", &boss).await.is(StatusCode::OK).body;
+    let names: Vec<_> =
+        told["by_user"].as_array().unwrap().iter().map(|one| (&one["name"], &one["runs"])).collect();
+    let mut wanted = vec![(json!("local"), json!(1)), (json!(member), json!(1))];
+    wanted.sort_by_key(|(name, _)| name.to_string());
+    assert_eq!(names, wanted.iter().map(|(name, runs)| (name, runs)).collect::<Vec<_>>(), "{told:#}");
+    assert_eq!(told["totals"]["threads"], json!(2));
+    let own = server.get("/api/v1/usage", &key).await.is(StatusCode::OK).body;
+    assert_eq!((own.get("by_user"), &own["totals"]["runs"]), (None, &json!(1)));
+}

@@ -185,7 +185,7 @@ async fn a_grant_stands_in_the_settings_until_it_is_taken_back() {
     assert_eq!(file(&server, &page, "b.md").await, "first line\nsecond line\n");
     page.go("/settings/grants").await;
     page.sees("Take back").await;
-    page.press("Take the grant for Write back").await;
+    page.press("Take back the grant for Write").await;
     page.sees("No grants").await;
     page.ends().await;
 }

@@ -38,6 +38,7 @@ const EYES: &str = r"
     const all = (css) => [...document.querySelectorAll(css)].filter(shown);
     const button = (name) => all('button, a, summary, label, [role=tab], option').find((one) => !one.disabled && named(one) === name);
     const text = () => document.body.innerText;
+    const module = (path) => import(new URL(path, document.querySelector('script[type=module]').src).href);
 ";
 
 /// A browser and the driver that belongs to it. Both end with it.

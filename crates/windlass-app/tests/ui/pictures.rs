@@ -43,7 +43,7 @@ const PAGES: &[(&str, &str, &str)] = &[
 const LOOKS: &[(&str, &str, u32, u32)] =
     &[("light", "light", 1280, 860), ("dark", "dark", 1280, 860), ("phone", "light", 390, 844)];
 
-async fn take(page: &Page, name: &str) {
+pub async fn take(page: &Page, name: &str) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/screenshots");
     std::fs::create_dir_all(folder).unwrap();
     page.until("it is whole", "return document.querySelectorAll('[aria-busy=true]').length === 0").await;

@@ -110,7 +110,7 @@ async fn a_run_is_inspected_down_to_the_prompt() {
     page.run("document.querySelectorAll('.prompt details').forEach((one) => (one.open = true))", vec![])
         .await;
     page.sees("About apples.").await;
-    page.run("all('[role=tab]')[1].click()", vec![]).await;
+    page.run("all('.tabs [aria-pressed]')[1].click()", vec![]).await;
     page.sees("run.finished").await;
     page.ends().await;
 }

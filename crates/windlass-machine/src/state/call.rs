@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::run::{Approval, Asked};
 use crate::agent::EffectClass;
 use crate::event::{Answer, Fact, Rest, Verdict};
-use crate::id::{Digest, Timestamp, ToolName};
+use crate::id::{Digest, EffectId, Timestamp, ToolName};
 use crate::message::{Content, ToolResult};
 use crate::policy::Terms;
 
@@ -41,6 +41,10 @@ pub struct Call {
     pub view: u64,
     /// How often it was started.
     pub starts: u32,
+    /// When it was started last.
+    pub started_at: Option<Timestamp>,
+    /// What is known of an outcome that is not.
+    pub doubt: Option<Doubt>,
     /// How often it was started since it was last put off: what crashes and hangs have cost it.
     pub tries: u32,
     /// How often an outside reply was asked for.
@@ -73,6 +77,15 @@ pub struct Call {
     pub resumes: bool,
     /// What may be done again of what is left of it.
     pub rest: Rest,
+}
+
+/// What is known of a dispatched call whose outcome is unknown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// The effect's stable id.
+    pub effect: EffectId,
+    /// Why it is unknown.
+    pub reason: String,
 }
 
 /// How a call's arguments came to differ from what the model asked.
@@ -207,6 +220,8 @@ impl Call {
             class: EffectClass::Once,
             view: 0,
             starts: 0,
+            started_at: None,
+            doubt: None,
             tries: 0,
             asks: 0,
             deferrals: 0,

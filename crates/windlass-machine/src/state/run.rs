@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::asked::{Approval, Asked};
-use super::call::{Call, CallStatus, Changed, Line};
+use super::call::{Call, CallStatus, Changed, Doubt, Line};
 use crate::agent::{Agent, EffectClass};
 use crate::event::{CancelReason, Fact, Rest, RunOptions, StepMode, Totals};
 use crate::id::{
@@ -296,6 +296,10 @@ impl Run {
                     call.status = CallStatus::Unresolved { attempts, until, retry_at: *retry_at };
                 }
             }
+            Fact::ToolInDoubt { effect, reason, .. } => {
+                // An interrupt or a result follows in the same batch.
+                call.doubt = Some(Doubt { effect: effect.clone(), reason: reason.clone() });
+            }
             // The others are folded elsewhere.
             Fact::ThreadCreated { .. }
             | Fact::ThreadForked { .. }
@@ -322,7 +326,6 @@ impl Run {
             | Fact::FileChanging { .. }
             | Fact::ResultOffloaded { .. }
             | Fact::ToolFinished { .. }
-            | Fact::ToolInDoubt { .. }
             | Fact::WindowMoved { .. }
             | Fact::ModelSwitched { .. }
             | Fact::CancelRequested { .. }
@@ -331,9 +334,10 @@ impl Run {
         }
     }
 
-    pub(super) fn tool_started(&mut self, key: CallKey, effect: &EffectId) {
+    pub(super) fn tool_started(&mut self, at: Timestamp, key: CallKey, effect: &EffectId) {
         let Some(call) = self.call_mut(key) else { return };
         call.status = CallStatus::Started;
+        (call.started_at, call.doubt) = (Some(at), None);
         (call.starts, call.tries) = (call.starts + 1, call.tries + 1);
         let (first, class, tool) = (call.starts == 1, call.class, call.tool.clone());
         let by_people = call.approved && !call.approvals.is_empty();

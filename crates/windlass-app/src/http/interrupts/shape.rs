@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass::OpenInterrupt;
 use windlass::machine::{Content, InterruptKind, Party, Principal, ThreadId};
+use windlass::{Evidence, OpenInterrupt};
 
 use super::run_of;
 
@@ -27,7 +27,8 @@ pub struct Interrupt {
     approval: Option<String>,
     /// What the call would do, where the tool can tell.
     preview: Option<String>,
-    /// Why somebody has to look at it, in the words of the host program, or of a server that wants a page opened.
+    /// Why somebody has to look at it, in the words of the host program, or of a server that wants a page opened; why the
+    /// outcome of a call is unknown.
     reason: Option<String>,
     /// The question.
     #[schema(value_type = Option<Object>)]
@@ -41,6 +42,10 @@ pub struct Interrupt {
     url: Option<String>,
     /// The runner that the call is for.
     runner: Option<String>,
+    /// The stable id of the effect of a call that is in doubt: what its tool was given to be known again by.
+    effect: Option<String>,
+    /// When a call that is in doubt was begun, in milliseconds since the Unix epoch.
+    begun_at: Option<u64>,
     /// Since when it waits, in milliseconds since the Unix epoch.
     since: u64,
     /// When silence is taken for an answer.
@@ -93,6 +98,8 @@ impl Interrupt {
             server: None,
             url: None,
             runner: None,
+            effect: None,
+            begun_at: None,
             since: open.since.0,
             expires_at: open.expires_at.map(|at| at.0),
             counts: !voted && open.terms.may_approve(&party.principal, &party.roles),
@@ -100,6 +107,10 @@ impl Interrupt {
             approved_by: open.approved_by.iter().map(Principal::to_string).collect(),
         };
         shown.tell(open.kind);
+        if let Some(Evidence { reason, effect, begun_at }) = open.evidence {
+            (shown.reason, shown.effect) = (Some(reason), Some(effect.to_string()));
+            shown.begun_at = Some(begun_at.0);
+        }
         shown
     }
 

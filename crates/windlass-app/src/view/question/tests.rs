@@ -15,6 +15,7 @@ fn open(kind: InterruptKind) -> OpenInterrupt {
         tool: Some("Send".into()),
         arguments: Some(r#"{"to":"ann"}"#.into()),
         preview: None,
+        evidence: None,
         since: Timestamp(0),
         expires_at: None,
         terms: Terms::default(),

@@ -9,6 +9,7 @@ import { before, behind } from "../state/journal.js";
 import { attempt, done, failed } from "../state/notices.js";
 import { mayRun, me } from "../state/session.js";
 import { load } from "../state/threads.js";
+import { FilesButton } from "../view/files.js";
 import { Icon } from "../view/icon.js";
 import { ReadOnly, ShareButton } from "../view/share.js";
 import { AutoRun } from "./auto_run.js";
@@ -64,6 +65,7 @@ export function ChatPage({ id }) {
       <span class="fill"></span>
       ${own && html`<${AutoRun} thread=${id} />`}
       ${conversation.isMine.value && html`<a class="button plain" href=${`/runs?thread=${id}`} title="What happened, step by step"><${Icon} name="runs" /> <span class="wide-only">Inspect</span></a>`}
+      ${conversation.isMine.value && html`<${FilesButton} thread=${id} />`}
       ${conversation.isMine.value && mayRun.value && html`<${ShareButton} thread=${id} />`}
     </header>
     <${Transcript} conversation=${conversation} onFork=${may ? fork : undefined} onBack=${may ? back : undefined} />

@@ -198,6 +198,26 @@ export async function call(method, path, options = {}) {
 
 /** @param {string} path @param {Options} [options] */
 export const get = (path, options) => call("GET", path, options);
+/** Entries of a list that are read at once. */
+const MOST_AT_ONCE = 200;
+
+/**
+ * A list whole, however many pages it has.
+ * @param {string} path @param {Options} [options]
+ * @returns {Promise<{data: any[]}>}
+ */
+export async function all(path, options) {
+  /** @type {any[]} */
+  const data = [];
+  const sign = path.includes("?") ? "&" : "?";
+  for (let cursor = ""; ; ) {
+    const page = await get(`${path}${sign}limit=${MOST_AT_ONCE}${cursor && `&cursor=${encodeURIComponent(cursor)}`}`, options);
+    data.push(...page.data);
+    if (!page.next_cursor) return { data };
+    cursor = page.next_cursor;
+  }
+}
+
 /** @param {string} path @param {unknown} [body] @param {Options} [options] */
 export const post = (path, body = {}, options = {}) => call("POST", path, { body, once: true, ...options });
 /** @param {string} path @param {unknown} [body] @param {Options} [options] */

@@ -40,7 +40,7 @@ export function Login({ again = false }) {
       ${wrong && html`<p class="wrong" role="alert">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}
       <button type="submit" class="primary" disabled=${busy}>${registering ? "Register" : "Sign in"}</button>
       ${open && !again && html`<button type="button" class="plain" onClick=${() => setRegistering(!registering)}>${registering ? "I have an account" : "Register"}</button>`}
-      ${(options?.providers ?? []).map((/** @type {any} */ one) => html`<a class="button" href=${`/api/v1/auth/oidc/${encodeURIComponent(one.name ?? one)}`}>Sign in with ${one.title ?? one.name ?? one}</a>`)}
+      ${(options?.providers ?? []).map((/** @type {any} */ one) => html`<a class="button" href=${`/api/v1/auth/oidc/${encodeURIComponent(one.name ?? one)}`} ...${again ? { target: "_blank", rel: "noopener" } : {}}>Sign in with ${one.title ?? one.name ?? one}</a>`)}
       ${options && !options.registered && html`<p class="quiet">${again ? "Nobody has a password here yet." : "Nobody has registered yet."} Open the link that <code>windlass serve</code> printed; <code>windlass admin link</code> makes another.</p>`}
       ${options?.registration === "invite" && options.registered && html`<p class="quiet">New here? An administrator can send you an invitation.</p>`}
     </form>

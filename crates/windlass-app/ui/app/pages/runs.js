@@ -1,13 +1,18 @@
 // Runs, and one of them as its journal tells it: step by step, with what each model was shown and what it cost.
 
 import { get, query } from "../lib/api.js";
-import { html, useState } from "../lib/html.js";
+import { html, useEffect, useState } from "../lib/html.js";
 import { go, place } from "../lib/route.js";
+import { follow } from "../lib/stream.js";
 import { count, full, length, microUsd, short, when } from "../lib/words.js";
 import { attempt } from "../state/notices.js";
 import { isAdmin } from "../state/session.js";
+import { Icon } from "../view/icon.js";
 import { Missing, useLoaded } from "../view/loaded.js";
 import { Timeline } from "./timeline.js";
+
+/** Events that are read at once. */
+const EVENTS = 500;
 
 /** A model's name, which may break behind its provider. @param {string | null | undefined} name */
 const breakable = (name) => name?.replace("/", "/\u200b");
@@ -38,12 +43,13 @@ function List() {
     <header class="row"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>
       ${isAdmin.value && !thread && html`<label class="check"><input type="checkbox" checked=${all} onChange=${() => go(`/runs${query({ all: all ? null : true })}`)} /> of everybody</label>`}
       <button type="button" disabled=${chosen.length !== 2} onClick=${() => go(`/compare${query({ a: chosen[0], b: chosen[1] })}`)}>Compare two</button></header>
+    ${thread && html`<${Origin} thread=${thread} />`}
     ${page.data.length === 0
       ? html`<div class="empty"><h2>No runs yet</h2><p>Each message that you send starts a run. What happens in it is recorded before it happens, and can be read here afterwards.</p><p><a class="button primary" href="/">Begin a conversation</a></p></div>`
-      : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th><th>Model</th><th>How it ended</th><th>Began</th><th class="number">Took</th><th class="number">Steps</th><th class="number">Calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
+      : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th>${!thread && html`<th>Conversation</th>`}<th>Model</th><th>How it ended</th><th>Began</th><th class="number">Took</th><th class="number">Steps</th><th class="number">Calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
           <tbody>${page.data.map((run) => html`<tr key=${run.id}>
             <td><input type="checkbox" aria-label=${`Compare ${run.id}`} checked=${chosen.includes(run.id)} onChange=${() => choose(run.id)} /></td>
-            <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td><td>${breakable(run.model)}</td>
+            <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td>${!thread && html`<td><a href=${`/chat/${run.thread}`}>${run.thread_title || "Without a title"}</a></td>`}<td>${breakable(run.model)}</td>
             <td><span class="state" data-state=${run.status ?? "active"}>${run.status ?? "goes on"}</span></td><td><time title=${full(run.started_at)}>${when(run.started_at)}</time></td>
             <td class="number">${length(run.finished_at && run.finished_at - run.started_at)}</td><td class="number">${run.steps}</td><td class="number">${run.tool_calls}</td>
             <td class="number">${short((run.input_tokens ?? 0) + (run.output_tokens ?? 0))}</td><td class="number">${microUsd(run.cost_micro_usd)}</td></tr>`)}</tbody></table></div>`}
@@ -51,43 +57,88 @@ function List() {
   </div>`;
 }
 
-/** A run with all its events. @param {string} id */
-export async function readRun(id) {
-  const outcome = await get(`/runs/${id}`);
-  return { outcome, events: await events(outcome.meta.threadId, id) };
+/** A run with all its events. @param {string} id @param {AbortSignal} [stop] */
+export async function readRun(id, stop) {
+  const outcome = await get(`/runs/${id}`, { stop });
+  // What stands before a run in its conversation may be long, and is none of it.
+  return { outcome, ...(await readEvents(outcome.meta.threadId, id, Math.max(0, outcome.meta.from - 1), stop)) };
 }
 
-/** Events of a run, in order. @param {string} thread @param {string} run */
-async function events(thread, run) {
+/**
+ * Events of a run behind a position, up to its end or to the newest, and the position up to which that is.
+ * @param {string} thread @param {string} run @param {number} after @param {AbortSignal} [stop]
+ */
+async function readEvents(thread, run, after, stop) {
   /** @type {any[]} */
-  const all = [];
-  let after = 0;
+  const events = [];
+  let until = after;
   for (;;) {
-    const page = await get(`/threads/${thread}/events?after=${after}&limit=500`);
-    if (page.data.length === 0) return all;
-    after = page.data.at(-1).seq;
-    all.push(...page.data.filter((/** @type {any} */ event) => event.run === run));
-    if (all.some((event) => event.type === "run.finished") && page.data.at(-1).run !== run) return all;
+    const page = await get(`/threads/${thread}/events${query({ after: until, limit: EVENTS })}`, { stop });
+    const own = page.data.filter((/** @type {any} */ event) => event.run === run);
+    events.push(...own);
+    until = page.data.at(-1)?.seq ?? until;
+    if (page.data.length < EVENTS || own.some(isEnd)) return { events, until };
   }
+}
+
+/** @param {{type: string}} event */
+const isEnd = (event) => event.type === "run.finished";
+
+/** A run as it stands, and as it goes on. @param {string} id */
+function useRun(id) {
+  const read = useLoaded((stop) => readRun(id, stop), [id]);
+  const [later, setLater] = useState(/** @type {Awaited<ReturnType<typeof readRun>> | null} */ (null));
+  /** @type {Awaited<ReturnType<typeof readRun>> | null} */
+  const first = read.value;
+  useEffect(() => {
+    if (!first || first.events.some(isEnd)) return undefined;
+    const stop = new AbortController();
+    const thread = first.outcome.meta.threadId;
+    let now = first;
+    let line = Promise.resolve();
+    const look = async () => {
+      const more = await readEvents(thread, id, now.until, stop.signal);
+      if (more.events.length === 0) return;
+      now = { outcome: await get(`/runs/${id}`, { stop: stop.signal }), events: [...now.events, ...more.events], until: more.until };
+      setLater(now);
+      if (more.events.some(isEnd)) stop.abort();
+    };
+    /** Fragments change nothing here; what is recorded does. @param {import("../lib/stream.js").Update[]} updates */
+    const told = (updates) => {
+      if (updates.some((update) => update.run === id && !/delta$|snapshot$/.test(update.type))) line = line.then(look).catch(() => {});
+    };
+    follow(`/threads/${thread}/stream`, `${first.until}.0`, { told }, stop.signal).catch(() => {});
+    return () => stop.abort();
+  }, [first]);
+  return { read, run: later ?? first };
 }
 
 /** @param {{id: string}} props */
 function One({ id }) {
-  const read = useLoaded(() => readRun(id));
-  const run = read.value;
-  const [tab, setTab] = useState("steps");
+  const { read, run } = useRun(id);
+  const [view, setView] = useState("steps");
   if (!run) return html`<div class="page"><${Missing} of=${read} /></div>`;
   const { outcome } = run;
   const meta = outcome.meta;
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">Run <code>${id.slice(4)}</code></h1>
-      <span class="state" data-state=${outcome.status}>${outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>The conversation</a></header>
+      <span class="state" role="status" data-state=${outcome.status}>${outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>The conversation</a></header>
+    <${Origin} thread=${meta.threadId} />
     <dl class="cards"><div><dt>Model</dt><dd>${breakable(meta.model)}</dd></div><div><dt>Steps</dt><dd>${meta.turns}</dd></div><div><dt>Calls</dt><dd>${meta.toolCalls}</dd></div>
       <div><dt>Tokens</dt><dd>${count(meta.tokensUsed?.input)} in, ${count(meta.tokensUsed?.output)} out</dd></div><div><dt>Cost</dt><dd>${meta.costUsd == null ? "–" : `$${meta.costUsd.toFixed(4)}`}</dd></div><div><dt>Took</dt><dd>${length(meta.durationMs)}</dd></div></dl>
     ${outcome.errors.map((/** @type {any} */ error) => html`<p class="note" data-tone="error">${error.message} <code>${error.code}</code></p>`)}
-    <div class="tabs" role="tablist">${[["steps", "Steps"], ["events", `Events (${run.events.length})`]].map(([name, words]) => html`<button type="button" role="tab" aria-selected=${tab === name} onClick=${() => setTab(name)}>${words}</button>`)}</div>
-    ${tab === "steps" ? html`<${Timeline} thread=${meta.threadId} events=${run.events} />` : html`<${Raw} events=${run.events} />`}
+    <div class="tabs" role="group" aria-label="What is shown of it">${[["steps", "Steps"], ["events", `Events (${run.events.length})`]].map(([name, words]) => html`<button type="button" key=${name} aria-pressed=${view === name} onClick=${() => setView(name)}>${words}</button>`)}</div>
+    ${view === "steps" ? html`<${Timeline} thread=${meta.threadId} events=${run.events} />` : html`<${Raw} events=${run.events} />`}
   </div>`;
+}
+
+/** What a conversation is a fork of, and the way to see both beside each other. @param {{thread: string}} props */
+function Origin({ thread }) {
+  const read = useLoaded((stop) => get(`/threads/${thread}`, { stop }), [thread]);
+  const origin = read.value?.forked_from;
+  if (!origin) return null;
+  return html`<p class="row wrap"><span class="quiet"><${Icon} name="fork" size=${15} /> This conversation is a fork of <a href=${`/chat/${origin.thread}`}>another one</a>.</span>
+    <a class="button" href=${`/compare${query({ fork: thread })}`}>Compare with the parent</a></p>`;
 }
 
 /** @param {{events: any[]}} props */

@@ -1,9 +1,9 @@
 // What runs used and cost. (SK-U12)
 
-import { get, query } from "../lib/api.js";
+import { all, get, query } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { count, length, money, short } from "../lib/words.js";
-import { usageRange } from "../state/look.js";
+import { usageFrom, usageRange, usageUntil } from "../state/look.js";
 import { failed } from "../state/notices.js";
 import { isAdmin } from "../state/session.js";
 import { Missing, useLoaded } from "../view/loaded.js";
@@ -21,33 +21,39 @@ const RANGES = [
 
 /** The page. */
 export function Page() {
-  const [custom, setCustom] = useState({ from: "", until: "" });
   const [user, setUser] = useState("");
   const [people, setPeople] = useState(/** @type {any[]} */ ([]));
   const range = usageRange.value;
+  const [begins, ends] = [usageFrom.value, usageUntil.value];
   useEffect(() => {
-    if (isAdmin.value) get("/team/members?limit=200").then((page) => setPeople(page.data), () => {});
+    if (isAdmin.value) all("/team/members").then((page) => setPeople(page.data), () => {});
   }, []);
   const read = useLoaded(async (stop) => {
     const known = RANGES.find(([name]) => name === range);
     const now = Date.now();
-    const from = known ? now - known[1] : Date.parse(custom.from);
-    const until = known ? now : Date.parse(custom.until);
+    const from = known ? now - known[1] : utc(begins);
+    const until = known ? now : utc(ends);
     if (!(from < until)) return "open";
     const step = known ? known[2] : Math.max(60000, Math.ceil((until - from) / 60 / 60000) * 60000);
     return get(`/usage${query({ from, until, step_ms: step, user })}`, { stop });
-  }, [range, custom, user]);
+  }, [range, begins, ends, user]);
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">Usage</h1>
-      ${people.length > 1 && html`<select aria-label="Whose" value=${user} onChange=${(/** @type {any} */ event) => setUser(event.target.value)}><option value="">everybody's</option>${people.map((one) => html`<option value=${one.id}>${one.name || one.email || one.id}</option>`)}</select>`}
+      ${people.length > 1 && html`<select aria-label="Whose" value=${user} onChange=${(/** @type {any} */ event) => setUser(event.target.value)}><option value="">everybody's</option>${people.map((one) => html`<option value=${one.id}>${nameOf(one)}</option>`)}</select>`}
       <div class="tabs" role="group" aria-label="Range">${[...RANGES.map(([name]) => name), "custom"].map((name) => html`<button type="button" aria-pressed=${name === range} onClick=${() => (usageRange.value = name)}>${name}</button>`)}</div></header>
-    ${range === "custom" && html`<p class="row wrap"><label>From <input type="datetime-local" value=${custom.from} onChange=${(/** @type {any} */ event) => setCustom({ ...custom, from: event.target.value })} /></label><label>until <input type="datetime-local" value=${custom.until} onChange=${(/** @type {any} */ event) => setCustom({ ...custom, until: event.target.value })} /></label></p>`}
-    ${read.value === "open" ? html`<p class="empty">Choose when it begins, and a later moment when it ends.</p>` : read.value && !read.error ? html`<${Figures} answer=${read.value} />` : html`<${Missing} of=${read} />`}
+    ${range === "custom" && html`<p class="row wrap"><label>From <input name="from" type="datetime-local" value=${begins} onChange=${(/** @type {any} */ event) => (usageFrom.value = event.target.value)} /></label><label>until <input name="until" type="datetime-local" value=${ends} onChange=${(/** @type {any} */ event) => (usageUntil.value = event.target.value)} /></label><span class="quiet">both in UTC</span></p>`}
+    ${read.value === "open" ? html`<p class="empty">Choose when it begins, and a later moment when it ends.</p>` : read.value && !read.error ? html`<${Figures} answer=${read.value} people=${people} />` : html`<${Missing} of=${read} />`}
   </div>`;
 }
 
-/** @param {{answer: any}} props */
-function Figures({ answer }) {
+/** @param {any} person */
+const nameOf = (person) => person && (person.name || person.email || person.id);
+
+/** A field's time, which is one in UTC wherever its reader is. @param {string} text */
+const utc = (text) => Date.parse(`${text}Z`);
+
+/** @param {{answer: any, people: any[]}} props */
+function Figures({ answer, people }) {
   const all = answer.totals;
   const tokens = all.prompt_tokens + all.completion_tokens;
   const cost = `${all.cost_unknown > 0 ? "≥ " : ""}${money(all.cost_usd)}`;
@@ -69,7 +75,8 @@ function Figures({ answer }) {
       <${Chart} title="A run takes, s" answer=${answer} lines=${[["s", (/** @type {any} */ point) => (point.avg_duration_ms == null ? null : point.avg_duration_ms / 1000), `${length(all.avg_duration_ms)} on average`]]} />
       <${Gauge} part=${all.cache_hit_rate ?? 0} />
     </div>
-    <${Shares} title="By model" rows=${answer.by_model} /><${Shares} title="By agent" rows=${answer.by_agent} />`;
+    <${Shares} title="By model" rows=${answer.by_model} /><${Shares} title="By agent" rows=${answer.by_agent} />
+    ${answer.by_user && html`<${Shares} title="By person" rows=${answer.by_user.map((/** @type {any} */ row) => ({ ...row, name: nameOf(people.find(({ id }) => id === row.name)) ?? row.name }))} />`}`;
 }
 
 /** @param {{part: number}} props */
@@ -77,7 +84,7 @@ const Gauge = ({ part }) => html`<figure class="chart"><figcaption>Prompt tokens
 
 /** @param {{title: string, rows: any[]}} props */
 const Shares = ({ title, rows }) => html`<h2>${title}</h2><div class="table" tabindex="0"><table class="list"><thead><tr><th>Name</th><th class="number">Runs</th><th class="number">Tokens in</th><th class="number">out</th><th class="number">Cost</th></tr></thead>
-  <tbody>${rows.map((row) => html`<tr><td>${row.name ?? row.model ?? row.agent}</td><td class="number">${count(row.runs)}</td><td class="number">${short(row.prompt_tokens)}</td><td class="number">${short(row.completion_tokens)}</td><td class="number">${money(row.cost_usd)}</td></tr>`)}</tbody></table></div>`;
+  <tbody>${rows.map((row) => html`<tr><td>${row.name}</td><td class="number">${count(row.runs)}</td><td class="number">${short(row.prompt_tokens)}</td><td class="number">${short(row.completion_tokens)}</td><td class="number">${money(row.cost_usd)}</td></tr>`)}</tbody></table></div>`;
 
 const COLOURS = ["--accent", "--warn", "--quiet"];
 

@@ -1,13 +1,13 @@
 // Everything that waits for this person's word, over all conversations.
 
-import { get, post, Problem, query } from "../lib/api.js";
+import { all, post, Problem } from "../lib/api.js";
 import { computed, signal } from "../lib/html.js";
 import { go } from "../lib/route.js";
 
 /**
  * @typedef {{id: string, thread: string, run: string, kind: string, tool: string | null, arguments: string | null, approval: string | null,
  *   preview: string | null, reason: string | null, question: any, limit: any, server: string | null, url: string | null, runner: string | null,
- *   since: number, expires_at: number | null, approved_by: any[], counts: boolean}} Interrupt
+ *   effect: string | null, begun_at: number | null, since: number, expires_at: number | null, approved_by: any[], counts: boolean}} Interrupt
  */
 
 const LOOK_AGAIN_MS = 10000;
@@ -24,13 +24,8 @@ let changes = 0;
 /** Reads the inbox anew. */
 export async function load() {
   const before = changes;
-  /** @type {Interrupt[]} */
-  const open = [];
-  for (let cursor; cursor !== null; ) {
-    const page = await get(`/interrupts${query({ limit: 100, cursor })}`);
-    open.push(...page.data);
-    cursor = page.next_cursor ?? null;
-  }
+  /** @type {{data: Interrupt[]}} */
+  const { data: open } = await all("/interrupts");
   // What was answered or heard of meanwhile is not in what was read; what moved between two pages is there twice.
   if (changes === before) show([...new Map(open.map((one) => [one.id, one])).values()]);
   else await load();
@@ -61,11 +56,15 @@ function announce() {
   isFirst = false;
   if (silent) return;
   for (const open of fresh.slice(0, 3)) {
-    const notice = new Notification("Windlass waits for you", { body: summary(open), tag: open.id });
-    notice.onclick = () => {
-      window.focus();
-      go(`/chat/${open.thread}`);
-    };
+    try {
+      const notice = new Notification("Windlass waits for you", { body: summary(open), tag: open.id });
+      notice.onclick = () => {
+        window.focus();
+        go(`/chat/${open.thread}`);
+      };
+    } catch {
+      // Browsers of phones let only a service worker notify; the badge says it all the same.
+    }
   }
 }
 

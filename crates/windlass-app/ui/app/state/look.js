@@ -30,6 +30,9 @@ export const sendBy = kept("send", "enter");
 export const letters = kept("letters", "on");
 export const sidebar = kept("sidebar", "open");
 export const usageRange = kept("range", "24h");
+/** Of the range "custom", in UTC, as a field of a time has them. */
+export const usageFrom = kept("range.from", "");
+export const usageUntil = kept("range.until", "");
 
 /** Applies it to the page. */
 export function begin() {

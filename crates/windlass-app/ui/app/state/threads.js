@@ -1,6 +1,6 @@
 // The list of conversations: newest activity first, searched, a page at a time.
 
-import { get, patch, query, remove } from "../lib/api.js";
+import { get, isAborted, patch, query, remove } from "../lib/api.js";
 import { batch, signal } from "../lib/html.js";
 import { failed } from "./notices.js";
 
@@ -17,6 +17,8 @@ export const loading = signal(false);
 /** @type {import("../../vendor/signals.js").Signal<string | null>} */
 const cursor = signal(null);
 export const hasMore = signal(false);
+/** Whether the list could not be read, so that an empty one says nothing. */
+export const isUnread = signal(false);
 /** @type {AbortController | null} */
 let request = null;
 
@@ -33,7 +35,9 @@ export async function load(more = false) {
       { stop: own.signal },
     );
     show(page, more ? threads.value : []);
+    isUnread.value = false;
   } catch (error) {
+    if (!isAborted(error)) isUnread.value = true;
     failed(error);
   } finally {
     if (request === own) loading.value = false;
@@ -53,6 +57,16 @@ function show(page, before) {
 function merged(before, page) {
   const ids = new Set(page.map((thread) => thread.id));
   return [...before.filter((thread) => !ids.has(thread.id)), ...page];
+}
+
+/**
+ * What is loaded, with its beginning as it is now: what was newer than the last of it and is not there any more is gone.
+ * @param {Thread[]} before @param {Thread[]} first
+ */
+function refreshed(before, first) {
+  const ids = new Set(first.map((thread) => thread.id));
+  const last = first.at(-1)?.updated_at ?? 0;
+  return [...first, ...before.filter((thread) => !ids.has(thread.id) && thread.updated_at <= last)];
 }
 
 /** Takes over what is known of one. @param {Partial<Thread> & {id: string}} change */
@@ -82,13 +96,15 @@ export async function forget(id) {
  */
 export function keep() {
   const timer = setInterval(() => {
-    if (document.hidden || loading.value || search.value || threads.value.length > PAGE) return;
+    if (document.hidden || loading.value || search.value) return;
     const before = threads.value;
     get(`/threads${query({ limit: PAGE })}`).then(
       (page) => {
         // What was searched, loaded or deleted meanwhile counts more than what was read.
         if (loading.value || search.value || threads.value !== before) return;
-        show(page, []);
+        isUnread.value = false;
+        if (before.length <= PAGE) show(page, []);
+        else threads.value = refreshed(before, page.data);
       },
       () => {},
     );

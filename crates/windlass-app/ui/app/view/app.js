@@ -2,9 +2,8 @@
 
 import { online } from "../lib/api.js";
 import { html, useEffect, useRef } from "../lib/html.js";
-import { go, place } from "../lib/route.js";
+import { arrivals, go, place } from "../lib/route.js";
 import { sidebar } from "../state/look.js";
-import { dismiss, notices } from "../state/notices.js";
 import { find, interrupted, known, me } from "../state/session.js";
 import * as inbox from "../state/inbox.js";
 import * as threads from "../state/threads.js";
@@ -12,7 +11,9 @@ import { ChatPage } from "../chat/page.js";
 import { Begin } from "../chat/begin.js";
 import { Later } from "./later.js";
 import { Login } from "../pages/login.js";
+import { dialogs } from "./dialog.js";
 import { Help, useShortcuts } from "./help.js";
+import { Notices } from "./notices.js";
 import { Sidebar } from "./sidebar.js";
 
 /** Pages that are loaded when somebody goes there. */
@@ -25,10 +26,13 @@ const PAGES = {
   settings: () => import("../pages/settings.js"),
 };
 
+/** How they are called. @type {Record<keyof typeof PAGES, string>} */
+const NAMES = { inbox: "Inbox", runs: "Runs", compare: "Two runs", library: "Library", usage: "Usage", settings: "Settings" };
+
 /** The whole page. */
 export function App() {
-  if (!known.value) return html`<div class="splash" aria-busy="true"><span class="spinner"></span></div>`;
-  return html`<${Notices} />${me.value ? html`<${Signed} />` : html`<${Login} />`}`;
+  if (!known.value) return html`<div class="splash" aria-busy="true"><p>Windlass <span class="spinner"></span></p></div>`;
+  return html`<${Notices} here=${dialogs.value.length === 0} />${me.value ? html`<${Signed} />` : html`<${Login} />`}`;
 }
 
 function Signed() {
@@ -39,9 +43,10 @@ function Signed() {
     return () => stops.forEach((stop) => stop());
   }, []);
   const waiting = inbox.mine.value.length;
-  useEffect(() => {
-    document.title = waiting > 0 ? `(${waiting}) Windlass` : "Windlass";
-  }, [waiting]);
+  const title = `${waiting > 0 ? `(${waiting}) ` : ""}${nameOf(place.value.parts)} · Windlass`;
+  useEffect(() => void (document.title = title), [title]);
+  const times = arrivals.value;
+  useEffect(() => (times > 0 ? arrive() : undefined), [times]);
   return html`
     <a class="skip" href="#main">Skip to the page</a>
     <div class="shell" data-sidebar=${sidebar.value}>
@@ -54,6 +59,38 @@ function Signed() {
     <${Help} />
     ${interrupted.value && html`<${Again} />`}
   `;
+}
+
+/** How a place is called, in the browser's own list of pages. @param {string[]} parts */
+function nameOf([first, second]) {
+  if (first === undefined) return "New conversation";
+  if (first === "chat") return threads.threads.value.find((thread) => thread.id === second)?.title || "Conversation";
+  const name = NAMES[/** @type {keyof typeof PAGES} */ (first)];
+  if (!name) return "No such page";
+  if (first === "runs") return second ? `Run ${second.slice(4)}` : name;
+  return second ? `${name}: ${second}` : name;
+}
+
+/** Begins at the top of what has come, and lets a screen reader read its name; who is at work in it already stays there. */
+function arrive() {
+  const main = document.getElementById("main");
+  if (!main) return undefined;
+  main.scrollTop = 0;
+  const look = () => {
+    const head = main.querySelector("h1");
+    if (!head) return false;
+    const active = document.activeElement;
+    if (!main.contains(active) && !document.querySelector("dialog[open]")) {
+      head.tabIndex = -1;
+      head.focus({ preventScroll: true });
+    }
+    return true;
+  };
+  if (look()) return undefined;
+  // A page may come later than its address.
+  const watcher = new MutationObserver(() => look() && watcher.disconnect());
+  watcher.observe(main, { childList: true, subtree: true });
+  return () => watcher.disconnect();
 }
 
 /** Signing in again, in front of everything else: nothing of the page can be reached meanwhile. */
@@ -79,15 +116,4 @@ function Place() {
   if (first === "chat" && second) return html`<${ChatPage} key=${second} id=${second} />`;
   const load = PAGES[/** @type {keyof typeof PAGES} */ (first)];
   return load ? html`<${Later} key=${first} load=${load} />` : html`<div class="page"><h1>There is no such page</h1><p><a href="/">Begin a conversation</a></p></div>`;
-}
-
-function Notices() {
-  return html`<div class="notices" role="status" aria-live="polite">
-    ${notices.value.map(
-      (notice) => html`<div class="notice" data-kind=${notice.kind} key=${notice.id}>
-        <div><strong>${notice.title}</strong>${notice.hint && html`<p>${notice.hint}</p>`}</div>
-        <button type="button" class="plain" aria-label="Dismiss" onClick=${() => dismiss(notice.id)}>×</button>
-      </div>`,
-    )}
-  </div>`;
 }

@@ -1,13 +1,14 @@
 // Something that waits for a person: what is asked with all that belongs to it, and the answers that fit.
 
-import { isRaw, parse, visible, written } from "../lib/exact.js";
+import { visible } from "../lib/exact.js";
 import { html, useState } from "../lib/html.js";
-import { full, length, tidyJson } from "../lib/words.js";
+import { count, full, length, microUsd, tidyJson } from "../lib/words.js";
 import { answer, summary } from "../state/inbox.js";
 import { attempt } from "../state/notices.js";
 import { Arguments } from "./arguments.js";
 import { Diff, isDiff } from "./diff.js";
-import { Fields, valuesOf } from "./fields.js";
+import { Edit } from "./edit.js";
+import { Fields, like, valuesOf } from "./fields.js";
 import { Icon } from "./icon.js";
 
 /** @param {{open: import("../state/inbox.js").Interrupt, isFirst?: boolean, onAnswered?: () => void, where?: boolean}} props */
@@ -40,7 +41,7 @@ function Approval({ open, give, busy, isFirst }) {
   const args = tidyJson(open.arguments ?? "{}");
   const preview = visible(open.preview ?? "");
   const key = (/** @type {string} */ name) => (isFirst ? name : undefined);
-  if (mode === "edit") return html`<${Edit} args=${args} busy=${busy} onCancel=${() => setMode("")} onSave=${(/** @type {object} */ values) => give({ kind: "edit", arguments: values })} />`;
+  if (mode === "edit") return html`<${Edit} tool=${open.tool} args=${args} busy=${busy} onCancel=${() => setMode("")} onSave=${(/** @type {object} */ values) => give({ kind: "edit", arguments: values })} />`;
   return html`
     ${open.reason && html`<p>${open.reason}</p>`}
     ${preview && (isDiff(preview) ? html`<${Diff} text=${preview} />` : html`<pre tabindex="0">${preview}</pre>`)}
@@ -62,60 +63,6 @@ function Approval({ open, give, busy, isFirst }) {
 
 /** Once: a reference that is another function each time is called at each drawing. @param {HTMLElement | null} own */
 const focused = (own) => own?.focus();
-
-/** @param {{args: string, busy: boolean, onCancel: () => void, onSave: (values: object) => void}} props */
-function Edit({ args, busy, onCancel, onSave }) {
-  const [wrong, setWrong] = useState("");
-  const [now, setNow] = useState(args);
-  /** @type {Record<string, any>} */
-  let values = {};
-  try {
-    values = parse(now);
-  } catch {
-    // What is no object is edited as text.
-  }
-  // A field would show a text as it looks, and not as it is.
-  const [asText, setAsText] = useState(Object.keys(values).length === 0 || /\\u[0-9a-f]{4}/.test(args));
-  const schema = { type: "object", properties: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, like(value)])) };
-  /** Hands on what the form says, if that are arguments. @param {any} form @param {(next: object) => void} then */
-  const read = (form, then) => {
-    try {
-      const next = asText ? parse(form.elements.text.value) : { ...values, ...valuesOf(form, schema, values) };
-      if (typeof next !== "object" || next === null || Array.isArray(next) || isRaw(next)) throw new Error("the arguments are an object: {…}");
-      setWrong("");
-      then(next);
-    } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      setWrong(asText ? `This is no JSON: ${why}` : why);
-    }
-  };
-  /** @param {any} event */
-  const save = (event) => {
-    event.preventDefault();
-    read(event.target, onSave);
-  };
-  /** @param {any} event */
-  const turn = (event) =>
-    read(event.target.form, (next) => {
-      setNow(written(next));
-      setAsText(!asText);
-    });
-  return html`<form onSubmit=${save}>
-    ${asText ? html`<textarea class="code" name="text" rows=${Math.min(24, now.split("\n").length + 1)} aria-label="Arguments as JSON" defaultValue=${now} spellcheck="false"></textarea>` : html`<${Fields} schema=${schema} values=${values} />`}
-    ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-    <div class="row wrap"><button type="submit" class="primary" disabled=${busy}>Use these</button><button type="button" onClick=${onCancel}>Back</button>
-      <button type="button" class="plain" onClick=${turn}>${asText ? "As a form" : "As JSON"}</button></div>
-  </form>`;
-}
-
-/** The schema of a value that is there. @param {any} value @returns {any} */
-function like(value) {
-  if (typeof value === "boolean") return { type: "boolean" };
-  if (isRaw(value)) return { type: /^-?\d+$/.test(value.rawJSON) ? "integer" : "number" };
-  if (typeof value === "number") return { type: Number.isInteger(value) ? "integer" : "number" };
-  if (typeof value === "string") return { type: "string", ...(/[\r\n]/.test(value) || value.length > 80 ? { format: "multiline" } : {}) };
-  return {};
-}
 
 /** How far a grant goes. @param {{open: any, busy: boolean, onCancel: () => void, onGive: (grant: object) => void}} props */
 function Grant({ busy, onCancel, onGive }) {
@@ -142,21 +89,24 @@ function Question({ open, give, busy }) {
   const question = open.question ?? {};
   const [wrong, setWrong] = useState("");
   const schema = question.schema ?? (question.params ? { type: "object", properties: Object.fromEntries(Object.entries(question.params).map(([name, value]) => [name, like(value)])) } : null);
-  /** @param {any} event */
-  const reply = (event) => {
-    event.preventDefault();
+  /** An option does not take away what was written beside it. @param {HTMLFormElement} form @param {string} [option] */
+  const reply = (form, option) => {
+    if (!form.reportValidity()) return;
     try {
-      const values = schema ? valuesOf(event.target, schema, question.schema ? undefined : question.params) : undefined;
-      const text = event.target.elements.own?.value.trim();
-      give({ kind: "reply", ...(values ? { values } : {}), ...(text ? { text } : {}) });
+      const values = schema ? valuesOf(form, schema, question.schema ? undefined : question.params) : undefined;
+      const text = /** @type {any} */ (form.elements.namedItem("own"))?.value.trim();
+      give({ kind: "reply", ...(option === undefined ? {} : { selected: option }), ...(values ? { values } : {}), ...(text ? { text } : {}) });
     } catch (error) {
       setWrong(error instanceof Error ? error.message : String(error));
     }
   };
-  return html`<form onSubmit=${reply}>
+  return html`<form onSubmit=${(/** @type {any} */ event) => {
+    event.preventDefault();
+    reply(event.target);
+  }}>
     ${question.checkpoint && html`<p class="quiet">${question.checkpoint}</p>`}
-    ${question.options?.length > 0 && html`<div class="row wrap">${question.options.map((/** @type {string} */ option) => html`<button type="button" disabled=${busy} onClick=${() => give({ kind: "reply", selected: option })}>${option}</button>`)}</div>`}
-    ${schema && html`<${Fields} schema=${schema} values=${question.params ?? {}} />`}
+    ${question.options?.length > 0 && html`<div class="row wrap">${question.options.map((/** @type {string} */ option) => html`<button type="button" disabled=${busy} onClick=${(/** @type {any} */ event) => reply(event.target.form, option)}>${option}</button>`)}</div>`}
+    ${schema && html`<${Fields} schema=${schema} values=${question.params ?? {}} changes=${!question.schema} />`}
     ${question.free_input && html`<textarea name="own" rows="2" aria-label="In your own words" placeholder="In your own words"></textarea>`}
     ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
     <div class="row">
@@ -170,7 +120,7 @@ function Question({ open, give, busy }) {
 const SignIn = ({ open, give, busy }) => html`
   <p>${open.reason || `The server ${open.server} wants you to sign in first. It opens in another window; the run goes on afterwards.`}</p>
   <p class="quiet address">${open.url}</p>
-  <div class="row">${/^https?:/.test(open.url ?? "") && html`<a class="button primary" href=${open.url} target="_blank" rel="noopener noreferrer">Sign in at ${hostOf(open.url)}</a>`}
+  <div class="row wrap">${/^https?:/.test(open.url ?? "") && html`<a class="button primary" href=${open.url} target="_blank" rel="noopener noreferrer">Sign in at ${hostOf(open.url)}</a>`}
     <button type="button" disabled=${busy} onClick=${() => give({ kind: "reply" })}>I have</button>
     <button type="button" disabled=${busy} onClick=${() => give({ kind: "deny" })}>Decline</button></div>`;
 
@@ -186,7 +136,12 @@ function hostOf(url) {
 /** The evidence, and what people know. @param {Props} props */
 function InDoubt({ open, give, busy }) {
   const [mode, setMode] = useState("");
-  return html`<p>The call was begun ${length(Date.now() - open.since)} ago, and how it ended is not known. Look whether its effect is there before you say.</p>
+  return html`<p>It was begun, and how it ended is not known. Look whether its effect is there before you say.</p>
+    <dl class="facts">
+      ${open.begun_at && html`<div><dt>Begun</dt><dd><time>${full(open.begun_at)}</time>, ${length(Date.now() - open.begun_at)} ago</dd></div>`}
+      ${open.reason && html`<div><dt>Why nobody knows</dt><dd>${visible(open.reason)}</dd></div>`}
+      ${open.effect && html`<div><dt>What its tool knows it by</dt><dd><code class="long">${open.effect}</code></dd></div>`}
+    </dl>
     <details open><summary>Arguments</summary><pre tabindex="0">${tidyJson(open.arguments ?? "{}")}</pre></details>
     ${mode === "done"
       ? html`<form class="row" onSubmit=${(/** @type {any} */ event) => {
@@ -201,11 +156,16 @@ function InDoubt({ open, give, busy }) {
 /** @param {Props} props */
 function Limit({ open, give, busy }) {
   const limit = open.limit ?? {};
-  return html`<p>${limit.used} of ${limit.figure} are used.</p>
+  // Money is counted in millionths of a dollar; people count in dollars.
+  const isMoney = limit.limit === "max_cost" || limit.limit?.split("/")[3] === "usd";
+  const part = isMoney ? 1e6 : 1;
+  const said = isMoney ? microUsd : count;
+  const least = limit.used + 1 || 1;
+  return html`<p>${said(limit.used)} of ${said(limit.figure)} are used.</p>
     <form class="row wrap" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
-      give({ kind: "raise", to: Number(event.target.elements.to.value) });
-    }}><label>Raise it to <input name="to" type="number" min=${limit.used + 1 || 1} required defaultValue=${Math.max(limit.figure * 2, limit.used + 1) || 1} /></label>
+      give({ kind: "raise", to: Math.round(Number(event.target.elements.to.value) * part) });
+    }}><label>Raise it to <input name="to" type="number" min=${least / part} step=${isMoney ? "any" : 1} required defaultValue=${Math.max(limit.figure * 2, least) / part || 1} />${isMoney && " US dollars"}</label>
       <button type="submit" class="primary" disabled=${busy}>Go on</button>
       <button type="button" disabled=${busy} onClick=${() => give({ kind: "stop" })}>Stop the run</button></form>`;
 }

@@ -1,13 +1,19 @@
 // What a page reads when it opens, and reads again when something was changed.
 
-import { get } from "../lib/api.js";
+import { all, get } from "../lib/api.js";
 import { html, useEffect } from "../lib/html.js";
 import { failed } from "../state/notices.js";
 import { Missing, useLoaded } from "./loaded.js";
 
 /** What an address answers: `data` is null until then. @param {string} path */
-export function useData(path) {
-  const loaded = useLoaded((stop) => get(path, { stop }), [path]);
+export const useData = (path) => useRead(get, path);
+
+/** The same of a list, with all of its pages. @param {string} path */
+export const useAll = (path) => useRead(all, path);
+
+/** @param {(path: string, options: {stop: AbortSignal}) => Promise<any>} read @param {string} path */
+function useRead(read, path) {
+  const loaded = useLoaded((stop) => read(path, { stop }), [path]);
   const isStale = loaded.error !== null && loaded.value !== null;
   useEffect(() => {
     if (isStale) failed(loaded.error);

@@ -1,6 +1,10 @@
 // A dialog of the browser's own: it keeps the focus inside and closes with Escape.
 
-import { html, useEffect, useRef } from "../lib/html.js";
+import { html, signal, useEffect, useRef } from "../lib/html.js";
+import { Notices } from "./notices.js";
+
+/** The dialogs that are open, the one on top last. */
+export const dialogs = signal(/** @type {HTMLDialogElement[]} */ ([]));
 
 /** @param {{title: string, onClose: () => void, children?: any, wide?: boolean}} props */
 export function Dialog({ title, onClose, children, wide }) {
@@ -9,14 +13,21 @@ export function Dialog({ title, onClose, children, wide }) {
   const beside = useRef(false);
   useEffect(() => {
     const dialog = own.current;
-    dialog?.showModal();
-    return () => dialog?.close();
+    if (!dialog) return undefined;
+    dialog.showModal();
+    dialogs.value = [...dialogs.value, dialog];
+    return () => {
+      dialogs.value = dialogs.value.filter((one) => one !== dialog);
+      dialog.close();
+    };
   }, []);
+  const isOnTop = dialogs.value.at(-1) === own.current && own.current !== null;
   return html`<dialog ref=${own} class=${wide ? "wide" : ""} aria-label=${title} onCancel=${(/** @type {Event} */ event) => {
     event.preventDefault();
     onClose();
   }} onPointerDown=${(/** @type {PointerEvent} */ event) => (beside.current = event.target === own.current)} onClick=${(/** @type {MouseEvent} */ event) => event.target === own.current && beside.current && onClose()}>
     <div class="dialog-body"><h2>${title}</h2>${children}</div>
+    <${Notices} here=${isOnTop} />
   </dialog>`;
 }
 

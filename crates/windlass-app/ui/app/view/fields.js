@@ -15,43 +15,112 @@ function choices(schema) {
   return null;
 }
 
-/** @param {{schema: any, values?: Record<string, any>}} props */
-export const Fields = ({ schema, values = {} }) => html`<div class="fields">
-  ${Object.entries(schema.properties ?? {}).map(([name, own]) => html`<${Field} key=${name} name=${name} schema=${own} value=${values[name] ?? /** @type {any} */ (own).default} required=${schema.required?.includes(name) ?? false} />`)}
+/** Whether two values are the same JSON. @param {any} one @param {any} other */
+const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+
+/**
+ * The schema of a value that is there, where nothing else says what it may be. What is `guessed` has to have a value.
+ * @param {any} value
+ * @returns {any}
+ */
+export function like(value) {
+  if (typeof value === "boolean") return { type: "boolean", guessed: true };
+  if (isRaw(value)) return { type: /^-?\d+$/.test(value.rawJSON) ? "integer" : "number", guessed: true };
+  if (typeof value === "number") return { type: Number.isInteger(value) ? "integer" : "number", guessed: true };
+  if (typeof value === "string") return { type: "string", guessed: true, ...(isLong(value) ? { format: "multiline" } : {}) };
+  return { guessed: true };
+}
+
+/** @param {string} text */
+const isLong = (text) => /[\r\n]/.test(text) || text.length > 80;
+
+/**
+ * What arguments that are there may be changed to: as the tool says it, where they are what it says.
+ * @param {any} schema of the tool; null where nobody knows it
+ * @param {Record<string, any>} values
+ */
+export function schemaOver(schema, values) {
+  const known = schema?.properties ?? {};
+  const names = new Set([...Object.keys(known), ...Object.keys(values)]);
+  /** @param {string} name */
+  const one = (name) => {
+    const [own, value] = [known[name], values[name]];
+    if (own === undefined || typeof own !== "object") return like(value);
+    if (value !== undefined && !fits(own, value)) return { ...like(value), title: own.title, description: own.description };
+    // A field of a date or an address is no place for what was written by somebody else in another way.
+    return { ...own, format: typeof value === "string" && isLong(value) ? "multiline" : undefined };
+  };
+  return { type: "object", required: schema?.required ?? [], properties: Object.fromEntries([...names].map((name) => [name, one(name)])) };
+}
+
+/** Whether the field of a schema can show a value. @param {any} schema @param {any} value */
+function fits(schema, value) {
+  if (choices(schema)) return true;
+  switch (typeOf(schema)) {
+    case "boolean":
+      return typeof value === "boolean";
+    case "integer":
+    case "number":
+      return typeof value === "number" || isRaw(value);
+    case "string":
+      return typeof value === "string";
+    case "array":
+      return choices(schema.items) === null || Array.isArray(value);
+    default:
+      return true;
+  }
+}
+
+/** @param {{schema: any, values?: Record<string, any>, changes?: boolean}} props `changes`: of values that are there; a text of them may be empty */
+export const Fields = ({ schema, values = {}, changes = false }) => html`<div class="fields">
+  ${Object.entries(schema.properties ?? {}).map(([name, own]) => html`<${Field} key=${name} name=${name} schema=${own} value=${values[name] ?? /** @type {any} */ (own).default} needed=${schema.required?.includes(name) ?? false} changes=${changes} />`)}
 </div>`;
 
-/** @param {{name: string, schema: any, value: any, required: boolean}} props */
-function Field({ name, schema, value, required }) {
+/** @param {{name: string, schema: any, value: any, needed: boolean, changes: boolean}} props */
+function Field({ name, schema, value, needed, changes }) {
   const id = useId();
   const type = typeOf(schema);
   const label = schema.title ?? name;
+  const isText = type === "string" || (type === undefined && typeof value === "string");
+  const required = needed && !(isText && changes && !choices(schema));
   const own = { id, name: `v.${name}`, required, "aria-describedby": schema.description ? `${id}-d` : undefined };
   const some = choices(schema);
   const many = type === "array" ? choices(schema.items) : null;
   let input;
-  if (type === "boolean") return html`<label class="check"><input type="checkbox" ...${{ ...own, required: false }} defaultChecked=${Boolean(value)} /> ${label}${describe(id, schema)}</label>`;
-  if (many) input = html`<select multiple size=${Math.min(6, many.length)} ...${own}>${many.map((one) => html`<option value=${JSON.stringify(one.value)} selected=${value?.includes(one.value)}>${one.name}</option>`)}</select>`;
-  else if (some) input = html`<select ...${own}>${!required && html`<option value="">–</option>`}${some.map((one) => html`<option value=${JSON.stringify(one.value)} selected=${one.value === value}>${one.name}</option>`)}</select>`;
-  else if (type === "integer" || type === "number") input = html`<input type="number" step=${type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} defaultValue=${isRaw(value) ? value.rawJSON : value ?? ""} ...${own} />`;
-  else if (type === "string" || type === undefined && typeof value === "string") {
+  if (type === "boolean" && !some) return html`<label class="check"><input type="checkbox" ...${{ ...own, required: false }} defaultChecked=${Boolean(value)} /> ${label}${describe(id, schema)}</label>`;
+  if (many) input = html`<select multiple size=${Math.min(6, many.length)} ...${own}>${many.map((one) => html`<option value=${JSON.stringify(one.value)} selected=${Array.isArray(value) && value.some((now) => same(now, one.value))}>${one.name}</option>`)}</select>`;
+  else if (some) {
+    const isOther = value !== undefined && !some.some((one) => same(one.value, value));
+    input = html`<select ...${own}>${!needed && html`<option value="">–</option>`}${isOther && html`<option value=${JSON.stringify(value)} selected>${written(value)}, which is none of them</option>`}${some.map((one) => html`<option value=${JSON.stringify(one.value)} selected=${same(one.value, value)}>${one.name}</option>`)}</select>`;
+  } else if (type === "integer" || type === "number") input = html`<input type="number" step=${type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} defaultValue=${isRaw(value) ? value.rawJSON : value ?? ""} ...${own} />`;
+  else if (isText) {
     const kind = { email: "email", uri: "url", date: "date", "date-time": "datetime-local" }[/** @type {string} */ (schema.format)];
-    input = schema.format === "multiline" || schema.maxLength > 200 ? html`<textarea rows="4" defaultValue=${value ?? ""} maxlength=${schema.maxLength} ...${own}></textarea>` : html`<input type=${kind ?? "text"} defaultValue=${value ?? ""} minlength=${schema.minLength} maxlength=${schema.maxLength} pattern=${schema.pattern} ...${own} />`;
+    input = schema.format === "multiline" || schema.maxLength > 200 ? html`<textarea rows="4" defaultValue=${value ?? ""} maxlength=${schema.maxLength} ...${own}></textarea>` : html`<input type=${kind ?? "text"} defaultValue=${value ?? ""} minlength=${schema.minLength} maxlength=${schema.maxLength} ...${own} />`;
   } else input = html`<textarea class="code" rows="3" defaultValue=${value === undefined ? "" : written(value)} placeholder="JSON" ...${own}></textarea>`;
-  return html`<div class="field"><label for=${id}>${label}${required && html`<span aria-hidden="true"> *</span>`}</label>${input}${describe(id, schema)}</div>`;
+  return html`<div class="field"><label for=${id}>${label}${needed && html`<span aria-hidden="true"> *</span>`}</label>${input}${describe(id, schema)}</div>`;
 }
 
 /** @param {string} id @param {any} schema */
 const describe = (id, schema) => schema.description && html`<small id=${`${id}-d`}>${schema.description}</small>`;
 
-/** Whether nobody has changed what a field began with; the browser writes line breaks its own way. @param {any} field */
-const isUntouched = (field) => (field.type === "checkbox" ? field.checked === field.defaultChecked : field.value === String(field.defaultValue ?? "").replace(/\r\n?/g, "\n"));
+/**
+ * Whether nobody has changed what a field began with; the browser writes line breaks its own way.
+ * @param {any} field @param {any} schema @param {any} value what it began with
+ */
+function isUntouched(field, schema, value) {
+  if (field.type === "checkbox") return field.checked === field.defaultChecked;
+  if (!(field instanceof HTMLSelectElement)) return field.value === String(field.defaultValue ?? "").replace(/\r\n?/g, "\n");
+  if (!field.multiple) return field.value === (value === undefined ? "" : JSON.stringify(value));
+  const could = (choices(schema.items) ?? []).filter((one) => Array.isArray(value) && value.some((now) => same(now, one.value)));
+  return same([...field.selectedOptions].map((one) => one.value), could.map((one) => JSON.stringify(one.value)));
+}
 
 /**
  * What a form says, by its schema. Fails with words where something is no value.
  * @param {HTMLFormElement} form
  * @param {any} schema
- * @param {Record<string, any>} [begun] values that the form began with: what was not changed stays as it is there, and an
- *   empty field is an empty text, or no value
+ * @param {Record<string, any>} [begun] values that the form began with: what was not changed stays as it is there, also
+ *   where nothing was there
  */
 export function valuesOf(form, schema, begun) {
   /** @type {Record<string, any>} */
@@ -59,26 +128,53 @@ export function valuesOf(form, schema, begun) {
   for (const [name, own] of Object.entries(schema.properties ?? {})) {
     const field = /** @type {any} */ (form.elements.namedItem(`v.${name}`));
     if (!field) continue;
-    const type = typeOf(own);
-    const isText = type === "string" || (type === undefined && !field.classList?.contains("code"));
-    if (begun && name in begun && isUntouched(field)) values[name] = begun[name];
-    else if (begun && field.value === "" && !isText) throw new Error(`“${name}” is empty; write a value.`);
-    else if (begun && isText) values[name] = field.value;
-    else if (type === "boolean") values[name] = field.checked;
-    else if (field instanceof HTMLSelectElement && field.multiple) values[name] = [...field.selectedOptions].map((one) => JSON.parse(one.value));
-    else if (field instanceof HTMLSelectElement) field.value !== "" && (values[name] = JSON.parse(field.value));
-    else if (field.value === "" && !(schema.required ?? []).includes(name)) continue;
-    else if (type === "integer" || type === "number") values[name] = number(field.value);
-    else if (isText) values[name] = field.type === "datetime-local" ? new Date(field.value).toISOString() : field.value;
+    const needed = (schema.required ?? []).includes(name);
+    if (begun && name in begun && isUntouched(field, own, begun[name])) values[name] = begun[name];
+    else if (begun && !(name in begun) && !needed && isUntouched(field, own, /** @type {any} */ (own).default)) continue;
     else {
-      try {
-        values[name] = parse(field.value);
-      } catch {
-        throw new Error(`“${name}” is no JSON.`);
-      }
+      const value = valueOf(field, name, own, { needed, changes: begun !== undefined });
+      if (value !== undefined) values[name] = value;
     }
   }
   return values;
+}
+
+/**
+ * What a field says; nothing, where it is empty and may be.
+ * @param {any} field @param {string} name @param {any} schema @param {{needed: boolean, changes: boolean}} how
+ */
+function valueOf(field, name, schema, { needed, changes }) {
+  const type = typeOf(schema);
+  if (field.type === "checkbox") return field.checked;
+  if (field instanceof HTMLSelectElement && field.multiple) return [...field.selectedOptions].map((one) => JSON.parse(one.value));
+  if (field instanceof HTMLSelectElement) return field.value === "" ? undefined : JSON.parse(field.value);
+  const isText = type === "string" || (type === undefined && !field.classList.contains("code"));
+  if (field.value === "" && !needed && !schema.guessed) return undefined;
+  if (isText) return text(field, name, schema);
+  if (field.value === "" && changes) throw new Error(`“${name}” is empty; write a value.`);
+  if (type === "integer" || type === "number") return number(field.value);
+  try {
+    return parse(field.value);
+  } catch {
+    throw new Error(`“${name}” is no JSON.`);
+  }
+}
+
+/** A text as it was typed, where it is one that is asked for. @param {any} field @param {string} name @param {any} schema */
+function text(field, name, schema) {
+  if (field.type === "datetime-local" && field.value !== "") return new Date(field.value).toISOString();
+  // Not the browser's own check: there a pattern is that of the whole text, and in JSON Schema that of any part of it.
+  if (schema.pattern && !pattern(schema.pattern).test(field.value)) throw new Error(`“${name}” has to match ${schema.pattern}`);
+  return field.value;
+}
+
+/** @param {string} source What cannot be read as one asks for nothing; the server looks at it too. */
+function pattern(source) {
+  try {
+    return new RegExp(source, "u");
+  } catch {
+    return /(?:)/;
+  }
 }
 
 /** A number as it was typed. @param {string} text */

@@ -29,11 +29,13 @@ export function useShortcuts() {
       // A key that is held acts once, and what lies above the page has the keys for itself.
       if (event.repeat || event.defaultPrevented || document.querySelector("dialog[open]")) return undefined;
       const command = event.ctrlKey || event.metaKey;
-      if (command && event.key.toLowerCase() === "k") return act(event, () => focus("search"));
+      if (command && event.key.toLowerCase() === "k") return act(event, search);
       if (command && event.key === "b") return act(event, () => (sidebar.value = sidebar.value === "open" ? "closed" : "open"));
-      if (event.target instanceof HTMLElement && event.target.closest("input, textarea, select, [contenteditable]")) return undefined;
-      if (command || event.altKey) return undefined;
-      if (event.key === "Escape") return escaped(event);
+      const field = event.target instanceof HTMLElement ? event.target.closest("input, textarea, select, [contenteditable]") : null;
+      const plain = !command && !event.altKey && !event.isComposing;
+      // Whoever writes on while a run goes on stops it from there; in other fields the key belongs to the field.
+      if (plain && event.key === "Escape" && (!field || field === press("composer"))) return escaped(event);
+      if (field || !plain) return undefined;
       if (letters.value === "off") return undefined;
       if (event.key === "?") return act(event, () => (open.value = true));
       if (event.key === "/") return act(event, () => focus("composer"));
@@ -70,6 +72,12 @@ const focus = (name) => {
   const element = press(name);
   if (element instanceof HTMLElement) element.focus();
 };
+
+/** Goes to the field of the search, which may have to come first. */
+function search() {
+  sidebar.value = "open";
+  requestAnimationFrame(() => requestAnimationFrame(() => focus("search")));
+}
 
 /** The list, under `?`. */
 export function Help() {

@@ -7,7 +7,7 @@ import { mine } from "../state/inbox.js";
 import { sidebar } from "../state/look.js";
 import { attempt } from "../state/notices.js";
 import { mayRun, me } from "../state/session.js";
-import { forget, hasMore, load, loading, rename, search, threads } from "../state/threads.js";
+import { forget, hasMore, isUnread, load, loading, rename, search, threads } from "../state/threads.js";
 import { Confirm } from "./dialog.js";
 import { showHelp } from "./help.js";
 import { Icon } from "./icon.js";
@@ -85,7 +85,7 @@ function History({ current, onGo }) {
   const none = search.value ? `Nothing is called “${search.value}”.` : "Conversations that you begin stand here.";
   return html`<div class="history" aria-busy=${loading.value}>
     ${rows}
-    ${rows.length === 0 && !loading.value && html`<p class="empty">${none}</p>`}
+    ${rows.length === 0 && !loading.value && (isUnread.value ? html`<p class="empty">They could not be read. <button type="button" onClick=${() => load()}>Try again</button></p>` : html`<p class="empty">${none}</p>`)}
     <div ref=${end} class="end">${hasMore.value && html`<button type="button" class="plain" onClick=${() => load(true)}>More</button>`}</div>
   </div>`;
 }

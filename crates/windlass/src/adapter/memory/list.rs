@@ -81,6 +81,7 @@ impl State {
                 thread: id.clone(),
                 workspace: thread.view.workspace.clone(),
                 owner: thread.view.owner.clone(),
+                title: thread.view.title.clone(),
                 view: view.clone(),
             })
         })

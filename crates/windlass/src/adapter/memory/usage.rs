@@ -23,7 +23,7 @@ impl State {
         let mut all = BTreeSet::new();
         for row in self.run_rows().filter(wanted) {
             let bucket = query.from.plus_ms(row.view.started_at.since(query.from) / part_ms * part_ms);
-            let key = (bucket, row.view.model.clone(), row.view.agent.clone());
+            let key = (bucket, row.view.model.clone(), row.view.agent.clone(), row.owner.clone());
             let (sum, seen) = rows.entry(key).or_insert_with(|| (nothing(&row, bucket), BTreeSet::new()));
             add(sum, &row);
             seen.insert(row.thread.clone());
@@ -45,6 +45,7 @@ fn nothing(row: &RunRow, bucket: Timestamp) -> UsageRow {
         bucket,
         model: row.view.model.clone(),
         agent: row.view.agent.clone(),
+        owner: row.owner.clone(),
         runs: 0,
         threads: 0,
         input: 0,

@@ -130,6 +130,7 @@ struct RunColumns {
     thread: String,
     workspace: String,
     owner: String,
+    title: Option<String>,
     run: String,
     agent: String,
     model: String,
@@ -147,6 +148,7 @@ impl FromRow<'_, SqliteRow> for RunColumns {
             workspace: row.try_get("workspace")?,
             owner: row.try_get("owner")?,
             run: row.try_get("run")?,
+            title: row.try_get("title")?,
             agent: row.try_get("agent")?,
             model: row.try_get("model")?,
             status: row.try_get("status")?,
@@ -180,11 +182,11 @@ impl RunColumns {
             totals,
         };
         let (workspace, owner) = (self.workspace, Principal::from(self.owner));
-        Ok(RunRow { thread: self.thread.into(), workspace, owner, view })
+        Ok(RunRow { thread: self.thread.into(), workspace, owner, title: self.title, view })
     }
 }
 
-const RUN_COLUMNS: &str = "thread, runs.workspace AS workspace, runs.owner AS owner, run, agent, model, \
+const RUN_COLUMNS: &str = "thread, runs.workspace AS workspace, runs.owner AS owner, title, run, agent, model, \
     runs.status AS status, from_seq, started_at, finished_at, totals";
 
 /// A run by its id; of several (a fork copies them) the one that stood first.

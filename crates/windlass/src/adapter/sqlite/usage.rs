@@ -43,19 +43,20 @@ impl FromRow<'_, SqliteRow> for UsageColumns {
             bucket: time(row.try_get(0)?),
             model: ModelName::from(row.try_get::<String, _>(1)?),
             agent: row.try_get(2)?,
-            runs: figure(3)?,
-            threads: figure(4)?,
-            ended: figure(5)?,
-            duration_ms: figure(6)?,
-            input: figure(7)?,
-            output: figure(8)?,
-            cached: figure(9)?,
-            cost: MicroUsd(figure(10)?),
-            approved: figure(11)?,
-            denied: figure(12)?,
-            ttft_ms: figure(13)?,
-            ttft_runs: figure(14)?,
-            cost_unknown: figure(15)?,
+            owner: Principal::from(row.try_get::<String, _>(3)?),
+            runs: figure(4)?,
+            threads: figure(5)?,
+            ended: figure(6)?,
+            duration_ms: figure(7)?,
+            input: figure(8)?,
+            output: figure(9)?,
+            cached: figure(10)?,
+            cost: MicroUsd(figure(11)?),
+            approved: figure(12)?,
+            denied: figure(13)?,
+            ttft_ms: figure(14)?,
+            ttft_runs: figure(15)?,
+            cost_unknown: figure(16)?,
         }))
     }
 }
@@ -73,9 +74,9 @@ pub(super) async fn usage(pool: &SqlitePool, query: &UsageQuery) -> Result<Usage
     );
     let figures = FIGURES.join(", ");
     let rows = format!(
-        "SELECT {BUCKET}, model, agent, count(*), count(DISTINCT number), count(finished_at), \
+        "SELECT {BUCKET}, model, agent, owner, count(*), count(DISTINCT number), count(finished_at), \
          sum(CASE WHEN finished_at IS NULL THEN 0 ELSE max(finished_at - started_at, 0) END), {figures} \
-         {of} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+         {of} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
     );
     let threads = format!("SELECT {BUCKET}, count(DISTINCT number) {of} GROUP BY 1 ORDER BY 1");
     let all = format!("SELECT ?3, count(DISTINCT number) {of}");

@@ -103,6 +103,8 @@ pub struct RunRow {
     pub workspace: String,
     /// Whose thread it is.
     pub owner: Principal,
+    /// Its thread's title.
+    pub title: Option<String>,
     /// Its columns.
     #[serde(flatten)]
     pub view: RunView,

@@ -45,7 +45,7 @@ impl UsageQuery {
 /// What runs used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// By part of the time, then model, then agent. A part without runs has no row.
+    /// By part of the time, then model, then agent, then owner. A part without runs has no row.
     pub rows: Vec<UsageRow>,
     /// Threads with runs, by the beginning of the part of the time: a thread counts once in each.
     pub threads_by_bucket: Vec<(Timestamp, u64)>,
@@ -53,7 +53,7 @@ pub struct Usage {
     pub threads: u64,
 }
 
-/// What the runs of one agent with one model used, of those that began in one part of the time.
+/// What the runs of one agent with one model used for one owner, of those that began in one part of the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UsageRow {
     /// When the part begins.
@@ -62,6 +62,8 @@ pub struct UsageRow {
     pub model: ModelName,
     /// Name of the agent.
     pub agent: String,
+    /// Whose threads they are in.
+    pub owner: Principal,
     /// Runs.
     pub runs: u64,
     /// Threads with such runs. One with several models or agents counts in several rows.

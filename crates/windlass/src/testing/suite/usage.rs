@@ -48,12 +48,13 @@ async fn put(journal: &dyn Journal, thread: &str, (owner, workspace): (&str, &st
     journal.append(batch).await.unwrap();
 }
 
-/// The sum of so many of the runs above.
+/// The sum of so many of the runs above, in Alice's threads.
 fn sum(bucket: u64, model: &str, agent: &str, (runs, threads): (u64, u64)) -> UsageRow {
     UsageRow {
         bucket: Timestamp(bucket),
         model: ModelName::from(model),
         agent: agent.to_owned(),
+        owner: Principal::from("alice"),
         runs,
         threads,
         input: 1_000 * runs,
@@ -116,14 +117,17 @@ pub(super) async fn usage_is_filtered_and_bounded(subject: JournalSubject) {
     put(journal, "t3", ("bob", "one"), vec![run("r4", 30)]).await;
     let alice = UsageQuery { owner: Some(Principal::from("alice")), ..query(0, 100, 0) };
     let one = |query: &UsageQuery| UsageQuery { workspace: Some("one".to_owned()), ..query.clone() };
-    for (query, runs, threads) in
-        [(query(0, 100, 0), 4, 3), (one(&query(0, 100, 0)), 2, 2), (one(&alice), 1, 1), (alice, 3, 2)]
-    {
-        let wanted = Usage {
-            rows: vec![sum(0, "demo/a", "one", (runs, threads))],
-            threads_by_bucket: vec![(Timestamp(0), threads)],
-            threads,
-        };
+    let everybody = query(0, 100, 0);
+    let of_bob = UsageRow { owner: Principal::from("bob"), ..sum(0, "demo/a", "one", (1, 1)) };
+    for (query, of_alice, bob, threads) in [
+        (one(&everybody), (1, 1), true, 2),
+        (everybody, (3, 2), true, 3),
+        (one(&alice), (1, 1), false, 1),
+        (alice, (3, 2), false, 2),
+    ] {
+        let rows = [sum(0, "demo/a", "one", of_alice)].into_iter().chain(bob.then(|| of_bob.clone()));
+        let wanted =
+            Usage { rows: rows.collect(), threads_by_bucket: vec![(Timestamp(0), threads)], threads };
         assert_eq!(journal.usage(&query).await.unwrap(), wanted, "{query:?}");
     }
     assert_eq!(journal.usage(&query(50, 40, 1)).await.unwrap(), Usage::default());

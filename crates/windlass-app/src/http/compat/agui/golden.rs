@@ -96,6 +96,7 @@ impl Stage {
             tool: text(&asked["tool"]),
             arguments: text(&asked["arguments"]),
             preview: text(&asked["preview"]),
+            evidence: None,
             since: Timestamp(1),
             expires_at: asked["expires_at"].as_u64().map(Timestamp),
             terms: Default::default(),

@@ -1,5 +1,6 @@
 // Arguments of a call, as a form made of the tool's schema or as JSON.
 
+import { isRaw, parse, written } from "../../lib/exact.js";
 import { html, useState } from "../../lib/html.js";
 import { Fields, valuesOf } from "../../view/fields.js";
 
@@ -14,8 +15,8 @@ export function ArgumentsForm({ schema, busy, action, onSay, onClose, children }
   const [wrong, setWrong] = useState("");
   /** What the form says now. @param {HTMLFormElement} form */
   const read = (form) => {
-    const said = asText ? JSON.parse(/** @type {any} */ (form.elements.namedItem("text")).value || "{}") : valuesOf(form, schema);
-    if (typeof said !== "object" || said === null || Array.isArray(said)) throw new Error("the arguments are an object: {…}");
+    const said = asText ? parse(/** @type {any} */ (form.elements.namedItem("text")).value || "{}") : valuesOf(form, schema);
+    if (typeof said !== "object" || said === null || Array.isArray(said) || isRaw(said)) throw new Error("the arguments are an object: {…}");
     return said;
   };
   /** @param {HTMLFormElement} form @param {(values: Record<string, any>) => void} then */
@@ -34,7 +35,7 @@ export function ArgumentsForm({ schema, busy, action, onSay, onClose, children }
     say(event.target, onSay);
   }}>
     ${asText
-      ? html`<textarea class="code" name="text" rows="6" aria-label="Arguments as JSON" spellcheck="false" value=${JSON.stringify(values, null, 2)}></textarea>`
+      ? html`<textarea class="code" name="text" rows="6" aria-label="Arguments as JSON" spellcheck="false" defaultValue=${written(values)}></textarea>`
       : html`<${Fields} schema=${schema} values=${values} />`}
     ${children}
     ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}

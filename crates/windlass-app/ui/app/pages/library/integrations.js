@@ -1,6 +1,7 @@
 // Systems that the workspace is connected with: where they are, and whether they take the credentials.
 
-import { patch, post, remove } from "../../lib/api.js";
+import { patch, post, remove, told } from "../../lib/api.js";
+import { parse } from "../../lib/exact.js";
 import { html, useState } from "../../lib/html.js";
 import { full } from "../../lib/words.js";
 import { attempt, done, warn } from "../../state/notices.js";
@@ -12,18 +13,25 @@ import { Confirm, Dialog } from "../../view/dialog.js";
 export function Page() {
   const { data, load, loaded } = useData("/integrations");
   const [adding, setAdding] = useState(false);
+  const [wrong, setWrong] = useState(/** @type {{title: string, hint: string} | null} */ (null));
   const [forgetting, setForgetting] = useState(/** @type {any} */ (null));
   if (!data) return html`<${Wait} of=${[loaded]} />`;
   /** @param {any} event */
-  const add = (event) => {
+  const add = async (event) => {
     event.preventDefault();
     const { provider, name, metadata, credentials } = event.target.elements;
-    attempt(async () => {
-      const read = (/** @type {any} */ field) => (field.value.trim() ? JSON.parse(field.value) : undefined);
-      await post("/integrations", { provider: provider.value, name: name.value, metadata: read(metadata), credentials: read(credentials) });
-      setAdding(false);
+    setWrong(null);
+    try {
+      await post("/integrations", { provider: provider.value, name: name.value, metadata: read(metadata, "What is known of it"), credentials: read(credentials, "Credentials") });
+      end();
       load();
-    });
+    } catch (error) {
+      setWrong(told(error));
+    }
+  };
+  const end = () => {
+    setAdding(false);
+    setWrong(null);
   };
   /** @param {any} one */
   const check = (one) =>
@@ -38,10 +46,21 @@ export function Page() {
         <button type="button" onClick=${() => attempt(() => patch(`/integrations/${one.id}`, { status: one.status === "active" ? "disabled" : "active" }).then(load))}>${one.status === "active" ? "Switch off" : "Switch on"}</button>
         <button type="button" class="danger" onClick=${() => setForgetting(one)}>Forget</button>`}</div>`)}
     ${isAdmin.value && html`<p><button type="button" class="primary" onClick=${() => setAdding(true)}>Connect a system</button></p>`}
-    ${adding && html`<${Dialog} title="Connect a system" onClose=${() => setAdding(false)}><form class="stack" onSubmit=${add}>
+    ${adding && html`<${Dialog} title="Connect a system" onClose=${end}><form class="stack" onSubmit=${add}>
       <label>System <input name="provider" required placeholder="jenkins" /></label><label>Name <input name="name" required placeholder="The build server" /></label>
       <label>What is known of it, as JSON <textarea class="code" name="metadata" rows="3" placeholder='{"api_url": "https://…"}'></textarea></label>
       <label>Credentials, as JSON <textarea class="code" name="credentials" rows="3" autocomplete="off" placeholder='{"username": "…", "token": "…"}'></textarea></label>
-      <div class="row end"><button type="button" onClick=${() => setAdding(false)}>Cancel</button><button type="submit" class="primary">Connect</button></div></form></${Dialog}>`}
+      ${wrong && html`<p class="wrong" role="alert">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}
+      <div class="row end"><button type="button" onClick=${end}>Cancel</button><button type="submit" class="primary">Connect</button></div></form></${Dialog}>`}
     ${forgetting && html`<${Confirm} title=${`Forget ${forgetting.name}?`} text="Its credentials are deleted; tools that need it stop working." action="Forget" onClose=${() => setForgetting(null)} onDo=${() => attempt(() => remove(`/integrations/${forgetting.id}`).then(load))} />`}`;
+}
+
+/** JSON that somebody typed; nothing, where they typed nothing. @param {any} field @param {string} label */
+function read(field, label) {
+  if (!field.value.trim()) return undefined;
+  try {
+    return parse(field.value);
+  } catch (error) {
+    throw new Error(`“${label}” is no JSON: ${error instanceof Error ? error.message : error}`);
+  }
 }

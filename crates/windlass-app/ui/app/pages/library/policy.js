@@ -3,9 +3,9 @@
 import { get, post } from "../../lib/api.js";
 import { html, useEffect, useState } from "../../lib/html.js";
 import { plural } from "../../lib/words.js";
-import { attempt, failed } from "../../state/notices.js";
+import { attempt } from "../../state/notices.js";
 import { isOperator, mayRun } from "../../state/session.js";
-import { Wait } from "../../view/data.js";
+import { Missing, useLoaded } from "../../view/loaded.js";
 import { Ask } from "./policy_ask.js";
 import { Rule } from "./rule.js";
 
@@ -25,12 +25,10 @@ when = [{ argument = "/file_path", matches = "[.]env$" }]
 
 /** The section. */
 export function Page() {
-  const [files, setFiles] = useState(/** @type {any[] | null} */ (isOperator.value ? null : []));
+  const read = useLoaded((stop) => (isOperator.value ? get("/policy", { stop }) : Promise.resolve({ files: [] })));
   const [text, setText] = useState(/** @type {string | null} */ (null));
-  useEffect(() => {
-    if (isOperator.value) get("/policy").then((policy) => setFiles(policy.files), failed);
-  }, []);
-  if (!files) return html`<${Wait} />`;
+  if (!read.value) return html`<${Missing} of=${read} />`;
+  const { files } = read.value;
   return html`
     <p class="quiet">Rules say which calls run, which are asked about and which are denied. Of several that fit a call the strictest counts; where none fits, calls that only read run, and the others ask, as far as nobody has chosen otherwise.</p>
     ${isOperator.value && html`<${Files} files=${files} onEdit=${setText} />`}

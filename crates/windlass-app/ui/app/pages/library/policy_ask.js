@@ -1,10 +1,10 @@
 // Asking the gate about a call that nobody makes.
 
-import { get, post, told } from "../../lib/api.js";
+import { all, post, told } from "../../lib/api.js";
 import { html, useEffect, useState } from "../../lib/html.js";
 import { failed } from "../../state/notices.js";
 import { isAdmin, me } from "../../state/session.js";
-import { useData, Wait } from "../../view/data.js";
+import { useAll, Wait } from "../../view/data.js";
 import { ArgumentsForm } from "./arguments.js";
 
 /** @type {Record<string, [string, string]>} */
@@ -19,14 +19,14 @@ const REASONS = {
 
 /** @param {{text: string | null}} props `text`: rules that were written on the page, which can be tried before they count */
 export function Ask({ text }) {
-  const { data, loaded } = useData("/tools?limit=200");
+  const { data, loaded } = useAll("/tools");
   const [people, setPeople] = useState(/** @type {any[]} */ ([]));
   const [call, setCall] = useState({ tool: "", user: me.value?.id ?? "", byText: false });
   const [busy, setBusy] = useState(false);
   const [said, setSaid] = useState(/** @type {any} */ (null));
   const [wrong, setWrong] = useState(/** @type {{title: string, hint: string} | null} */ (null));
   useEffect(() => {
-    if (isAdmin.value) get("/team/members?limit=200").then((page) => setPeople(page.data.filter((/** @type {any} */ one) => one.active)), failed);
+    if (isAdmin.value) all("/team/members").then((page) => setPeople(page.data.filter((/** @type {any} */ one) => one.active)), failed);
   }, []);
   if (!data) return html`<${Wait} of=${[loaded]} />`;
   const tool = data.data.find((/** @type {any} */ one) => one.name === call.tool) ?? data.data[0];

@@ -4,7 +4,7 @@ import { html, useState } from "../../lib/html.js";
 import { place } from "../../lib/route.js";
 import { count, plural } from "../../lib/words.js";
 import { mayRun } from "../../state/session.js";
-import { useData, Wait } from "../../view/data.js";
+import { useAll, Wait } from "../../view/data.js";
 import { Trial } from "./trial.js";
 
 /** What may be done again when a call's outcome was lost. @type {Record<string, string>} */
@@ -18,7 +18,7 @@ const CLASSES = {
 
 /** The section. */
 export function Page() {
-  const { data, loaded } = useData("/tools?limit=200");
+  const { data, loaded } = useAll("/tools");
   const [text, setText] = useState("");
   if (!data) return html`<${Wait} of=${[loaded]} />`;
   const named = place.value.query.get("tool");

@@ -2,13 +2,13 @@
 
 import { html } from "../../lib/html.js";
 import { plural } from "../../lib/words.js";
-import { useData, Wait } from "../../view/data.js";
+import { useAll, useData, Wait } from "../../view/data.js";
 import { changes, Kind } from "./tools.js";
 
 /** The section. */
 export function Page() {
   const { data: sets, loaded: first } = useData("/toolsets");
-  const { data: tools, loaded: second } = useData("/tools?limit=200");
+  const { data: tools, loaded: second } = useAll("/tools");
   if (!sets || !tools) return html`<${Wait} of=${[first, second]} />`;
   const known = new Map(tools.data.map((/** @type {any} */ tool) => [tool.name, tool]));
   const grouped = new Set(sets.data.flatMap((/** @type {any} */ set) => set.tools));

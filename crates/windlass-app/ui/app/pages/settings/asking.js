@@ -1,27 +1,28 @@
 // Which calls run without asking, in all conversations of a person.
 
-import { get, put, remove } from "../../lib/api.js";
+import { all, put, remove } from "../../lib/api.js";
 import { AUTO_RUN } from "../../chat/auto_run.js";
 import { html, useEffect, useState } from "../../lib/html.js";
-import { attempt, failed } from "../../state/notices.js";
+import { attempt } from "../../state/notices.js";
 import { useData, Wait } from "../../view/data.js";
 
 /** The section. */
 export function Page() {
-  const [mode, setMode] = useState(/** @type {any} */ (null));
+  const first = useData("/auto-run");
+  const [chosen, setChosen] = useState(/** @type {any} */ (null));
+  const mode = chosen ?? first.data;
   const { data, load, loaded } = useData("/allowlist");
   const [tools, setTools] = useState(/** @type {any[]} */ ([]));
   useEffect(() => {
-    get("/auto-run").then(setMode, failed);
-    get("/tools?limit=200").then((page) => setTools(page.data), () => {});
+    all("/tools").then((page) => setTools(page.data), () => {});
   }, []);
   /** @param {string} name */
   const choose = async (name) => {
     const now = await attempt(() => put("/auto-run", { auto_run: name }));
     // Drawn anew in any case: what was refused is not what counts.
-    setMode(now ?? { ...mode });
+    setChosen(now ?? { ...mode });
   };
-  if (!mode || !data) return html`<${Wait} of=${[loaded]} />`;
+  if (!mode || !data) return html`<${Wait} of=${[first.loaded, loaded]} />`;
   /** @type {string[]} */
   const names = data.data;
   return html`<fieldset class="choices"><legend>Before a call that changes something, in all conversations of mine</legend>

@@ -5,12 +5,12 @@ import { html } from "../../lib/html.js";
 import { full } from "../../lib/words.js";
 import { attempt, done, failed } from "../../state/notices.js";
 import { mayRun } from "../../state/session.js";
-import { useData, Wait } from "../../view/data.js";
+import { useAll, Wait } from "../../view/data.js";
 import { linkOf } from "../../view/share.js";
 
 /** The section. */
 export function Page() {
-  const { data, load, loaded } = useData("/shares?limit=200");
+  const { data, load, loaded } = useAll("/shares");
   if (!data) return html`<${Wait} of=${[loaded]} />`;
   if (data.data.length === 0) {
     return html`<div class="empty"><h2>Nothing is shared</h2><p>“Share” above a conversation gives it a link that everybody in your workspace can read it by. It stands here until you take it back.</p></div>`;

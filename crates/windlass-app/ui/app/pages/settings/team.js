@@ -5,7 +5,7 @@ import { html, useState } from "../../lib/html.js";
 import { full, money } from "../../lib/words.js";
 import { attempt, done, failed } from "../../state/notices.js";
 import { me } from "../../state/session.js";
-import { useData, Wait } from "../../view/data.js";
+import { useAll, Wait } from "../../view/data.js";
 import { Confirm, Dialog } from "../../view/dialog.js";
 import { Icon } from "../../view/icon.js";
 
@@ -18,8 +18,8 @@ const ROLES = [
 
 /** The section. */
 export function Page() {
-  const { data, load, loaded } = useData("/team/members?limit=200");
-  const invites = useData("/team/invites");
+  const { data, load, loaded } = useAll("/team/members");
+  const invites = useAll("/team/invites");
   /** What is done, and with whom. */
   const [doing, setDoing] = useState(/** @type {{what: "" | "add" | "credit" | "leave" | "link", of: any}} */ ({ what: "", of: null }));
   const end = () => setDoing({ what: "", of: null });

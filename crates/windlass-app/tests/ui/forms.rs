@@ -1,0 +1,146 @@
+//! Forms for what a run asks: made of the tool's own schema, with what is wrong said, and nothing lost on the way.
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::{asked, choose, otherwise, scripted, write};
+use crate::cli::model::Turn;
+
+/// What is asked, changed on its way to the page; what is answered stays in `window.said`.
+async fn altered(page: &Page, change: &str) {
+    page.go("/inbox").await;
+    page.sees("Open the conversation").await;
+    let answer = format!(
+        "if (url.includes('/answer')) {{ window.said = JSON.parse(options.body).answer; return Response.json({{ interrupt: '', state: 'open' }}); }}
+         if (url.includes('/tools/')) return window.tool ? Response.json(window.tool) : real();
+         if (!url.includes('/interrupts?')) return real();
+         const page = await (await real()).json();
+         for (const one of page.data) {{ {change} }}
+         return Response.json(page)"
+    );
+    otherwise(page, &answer).await;
+    page.run("return module('state/inbox.js').then((inbox) => inbox.load())", vec![]).await;
+}
+
+async fn said(page: &Page) -> Value {
+    let said = page.until("an answer", "return window.said").await;
+    page.run("window.said = undefined", vec![]).await;
+    said
+}
+
+/// Waits for a call whose tool says this of its arguments, and opens the form for them.
+async fn editing(schema: Value, arguments: Value) -> (crate::http::Server, Page) {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")])]);
+    let page = asked(&server).await;
+    altered(&page, &format!("one.preview = null; one.arguments = JSON.stringify({arguments});")).await;
+    page.run("window.tool = { input_schema: arguments[0] }", vec![schema]).await;
+    page.press("Edit…").await;
+    page.sees("Use these").await;
+    (server, page)
+}
+
+fn schema() -> Value {
+    json!({"type": "object", "required": ["path", "text"], "properties": {
+        "path": {"type": "string", "description": "Where it is written."},
+        "text": {"type": "string"},
+        "speed": {"type": "string", "enum": ["fast", "slow"]},
+        "times": {"type": "integer", "minimum": 1, "maximum": 9, "default": 3},
+        "deep": {"type": "boolean", "default": true},
+        "note": {"type": "string"},
+        "rows": {"type": "array", "items": {"enum": ["a", "b", "c"]}},
+    }})
+}
+
+#[tokio::test]
+async fn a_call_is_edited_in_a_form_of_the_tools_own_schema() {
+    let arguments =
+        json!({"path": "a.md", "text": "", "speed": "slow", "note": "of old", "rows": ["a"], "else": 1});
+    let (_server, page) = editing(schema(), arguments).await;
+    page.sees("Where it is written.").await;
+    let looks = "const of = (name) => document.querySelector(`[name='v.${name}']`);\
+        return [of('speed').tagName, of('times').max, of('deep').checked, of('text').required, of('else').type]";
+    assert_eq!(page.run(looks, vec![]).await, json!(["SELECT", "9", true, false, "number"]));
+    // What nobody touched is as it was, and what was not there is not there.
+    page.press("Use these").await;
+    let before =
+        json!({"path": "a.md", "text": "", "speed": "slow", "note": "of old", "rows": ["a"], "else": 1});
+    assert_eq!(said(&page).await, json!({"kind": "edit", "arguments": before}));
+    choose(&page, "[name='v.speed']", "\"fast\"").await;
+    page.write("[name='v.times']", "5").await;
+    page.element("[name='v.deep']").await.click().await.unwrap();
+    page.run("const note = all('[name=\"v.note\"]')[0]; note.value = ''; all('[name=\"v.rows\"] option')[2].selected = true", vec![]).await;
+    page.press("Use these").await;
+    let now = json!({"path": "a.md", "text": "", "speed": "fast", "times": 5, "deep": false, "rows": ["a", "c"], "else": 1});
+    assert_eq!(said(&page).await, json!({"kind": "edit", "arguments": now}));
+    page.write("[name='v.times']", "12").await;
+    page.press("Use these").await;
+    assert_eq!(page.run("return [document.querySelector('[name=\"v.times\"]').validity.rangeOverflow, window.said ?? null]", vec![]).await, json!([true, null]));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_nobody_knows_is_edited_by_what_is_there() {
+    let (_server, page) =
+        editing(json!({}), json!({"path": "a.md", "times": 3, "deep": true, "big": [1]})).await;
+    page.write("[name='v.times']", "4").await;
+    page.press("Use these").await;
+    let now = json!({"path": "a.md", "times": 4, "deep": true, "big": [1]});
+    assert_eq!(said(&page).await, json!({"kind": "edit", "arguments": now}));
+    page.write("[name='v.times']", "").await;
+    page.run("document.querySelector('[name=\"v.times\"]').value = ''", vec![]).await;
+    page.press("Use these").await;
+    page.sees("“times” is empty; write a value.").await;
+    page.ends().await;
+}
+
+/// A run that asks something, in the inbox.
+async fn asking(question: Value, change: &str) -> (crate::http::Server, Page) {
+    let server = scripted(vec![Turn::Call(vec![("request_human_approval", question)])]);
+    let page = Page::signed_in(&server).await;
+    page.say("Ask me.").await;
+    page.sees("Shall it be sent?").await;
+    altered(&page, change).await;
+    (server, page)
+}
+
+#[tokio::test]
+async fn a_pattern_is_that_of_any_part_and_what_does_not_match_is_said() {
+    let question = json!({"checkpoint": "c", "summary": "Shall it be sent?", "options": ["yes"]});
+    let change = "one.question = { summary: 'Which order?', schema: { type: 'object', required: ['order'], properties: { order: { type: 'string', pattern: '[0-9]{3}' } } } };";
+    let (_server, page) = asking(question, change).await;
+    page.write("[name='v.order']", "no number").await;
+    page.press("Answer").await;
+    page.sees("“order” has to match [0-9]{3}").await;
+    page.write("[name='v.order']", "order 123 of May").await;
+    page.press("Answer").await;
+    assert_eq!(said(&page).await, json!({"kind": "reply", "values": {"order": "order 123 of May"}}));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn an_option_takes_what_was_written_beside_it_along() {
+    let question = json!({"checkpoint": "c", "summary": "Shall it be sent?", "params": {"amount": 12},
+        "options": ["now", "later"], "allow_free_input": true});
+    let (_server, page) = asking(question, "").await;
+    page.write("[name='v.amount']", "15").await;
+    page.write("[name=own]", "with my regards").await;
+    page.press("later").await;
+    let wanted =
+        json!({"kind": "reply", "selected": "later", "values": {"amount": 15}, "text": "with my regards"});
+    assert_eq!(said(&page).await, wanted);
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_limit_of_money_is_asked_in_dollars() {
+    let question = json!({"checkpoint": "c", "summary": "Shall it be sent?"});
+    let change = "one.kind = 'limit'; one.limit = { limit: 'max_cost', figure: 2500000, used: 2600000, next: 'retry' };";
+    let (_server, page) = asking(question, change).await;
+    page.sees("$2.60 of $2.50 are used.").await;
+    page.sees("US dollars").await;
+    page.until("twice of it", "return document.querySelector('[name=to]').value === '5'").await;
+    page.write("[name=to]", "7.25").await;
+    page.press("Go on").await;
+    assert_eq!(said(&page).await, json!({"kind": "raise", "to": 7_250_000}));
+    page.ends().await;
+}

@@ -1,0 +1,171 @@
+//! Lists and dialogs that hold more, or go wrong: all rows are there, and what went wrong can be seen where one looks.
+
+use serde_json::json;
+
+use super::page::Page;
+use super::{otherwise, scripted};
+use crate::cli::model::Turn;
+use crate::http::Server;
+
+/// Splits a list of the API into pages of one entry each, whatever is asked for.
+const IN_PARTS: &str = "if (!url.includes(window.list) || (options?.method ?? 'GET') !== 'GET') return real();
+    const asked = new URL(url, location.href).searchParams;
+    const at = Number(asked.get('cursor') ?? 0);
+    return Response.json({ data: window.rows.slice(at, at + 1), next_cursor: at + 1 < window.rows.length ? String(at + 1) : null })";
+
+#[tokio::test]
+async fn a_list_is_read_to_its_end() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    let tool = |name: &str| {
+        json!({"name": name, "title": name, "description": "Does it.", "input_schema": {}, "annotations": {}, "trusted": true,
+            "effect_class": "pure", "server": null, "toolset": null, "loadable": false, "modes": [], "tokens": 1, "tags": []})
+    };
+    let member = |id: &str| json!({"id": id, "name": id, "email": null, "role": "member", "active": true, "credit_usd": null});
+    let grant = |tool: &str| json!({"id": tool, "tool": tool, "server": null, "arguments": [], "remaining": 1, "expires_at": null, "user": "local", "by": "local"});
+    let share = |title: &str| json!({"thread": title, "title": title, "at": 1});
+    let cases = [
+        ("/tools?", "/library/tools", [tool("first_one"), tool("second_one"), tool("third_one")]),
+        ("/tools?", "/library/toolsets", [tool("first_one"), tool("second_one"), tool("third_one")]),
+        (
+            "/team/members?",
+            "/settings/team",
+            [member("first_one"), member("second_one"), member("third_one")],
+        ),
+        ("/grants?", "/settings/grants", [grant("first_one"), grant("second_one"), grant("third_one")]),
+        ("/shares?", "/settings/shared", [share("first_one"), share("second_one"), share("third_one")]),
+    ];
+    for (list, path, rows) in cases {
+        page.go("/settings/look").await;
+        page.sees("Density").await;
+        page.run(
+            "Object.assign(window, { list: arguments[0], rows: arguments[1] })",
+            vec![list.into(), json!(rows)],
+        )
+        .await;
+        otherwise(&page, IN_PARTS).await;
+        let there = "return module('lib/route.js').then((route) => route.go(arguments[0]))";
+        page.run(there, vec![path.into()]).await;
+        for name in ["first_one", "second_one", "third_one"] {
+            page.until_of(
+                &format!("{name} in {path}"),
+                "return document.querySelector('main').textContent.includes(arguments[0])",
+                vec![name.into()],
+            )
+            .await;
+        }
+    }
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn arguments_that_are_no_json_stay_to_be_mended() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/library/tools?tool=Write").await;
+    page.press("Try a call").await;
+    page.write(".trial [name='v.file_path']", "a.md").await;
+    page.write(".trial [name='v.content']", "x").await;
+    page.press("As JSON").await;
+    let field = ".trial [aria-label='Arguments as JSON']";
+    page.write(field, "{\"file_path\": \"b.md\", ").await;
+    page.press("Call it").await;
+    page.sees("This is no JSON").await;
+    let typed = "return document.querySelector(arguments[0]).value";
+    assert_eq!(page.run(typed, vec![field.into()]).await, "{\"file_path\": \"b.md\", ");
+    page.ends().await;
+}
+
+/// Whether a message can be seen, heard and pressed: it is in the dialog, and nothing lies over it.
+const HEARD: &str = "const one = all('.notice').find((one) => one.innerText.includes(arguments[0])); if (!one) return false;
+    const box = one.getBoundingClientRect(); const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+    return one.contains(top) && one.closest('dialog[open]') !== null && one.closest('[role=status][aria-label]') !== null";
+
+#[tokio::test]
+async fn what_goes_wrong_in_a_dialog_is_said_in_it() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let page = Page::signed_in(&server).await;
+    let refuse = "if (['PUT', 'POST'].includes(options?.method)) return Response.json({ status: 409, detail: 'not at this moment' }, { status: 409, headers: { 'content-type': 'application/problem+json' } }); return real()";
+    page.go("/settings/team").await;
+    page.press("Add somebody with a password").await;
+    page.write("dialog [name=email]", "ann@example.com").await;
+    page.write("dialog [name=password]", "long enough for it").await;
+    otherwise(&page, refuse).await;
+    page.run("all('dialog form')[0].requestSubmit()", vec![]).await;
+    page.until_of("the problem", HEARD, vec!["not at this moment".into()]).await;
+    page.press("Cancel").await;
+    let beside = "return all('.notice').length === 1 && all('.notice')[0].closest('dialog') === null";
+    page.until("it stays when the dialog goes", beside).await;
+    otherwise(&page, "return real()").await;
+    page.go("/").await;
+    page.say("Speak.").await;
+    page.sees("It is said.").await;
+    page.press("Share").await;
+    page.sees("Only you and the workspace's administrators").await;
+    otherwise(&page, refuse).await;
+    page.press("Make a link").await;
+    page.until_of("the problem", HEARD, vec!["not at this moment".into()]).await;
+    page.ends_but_for(&["Problem"]).await;
+}
+
+#[tokio::test]
+async fn a_system_is_connected_and_json_that_is_none_is_named() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/library/integrations").await;
+    page.press("Connect a system").await;
+    page.write("dialog [name=provider]", "jenkins").await;
+    page.write("dialog [name=name]", "Ours").await;
+    page.write("dialog [name=metadata]", "{\"api_url\": \"https://example.com\"}").await;
+    page.write("dialog [name=credentials]", "{\"username\": ").await;
+    page.run("all('dialog form')[0].requestSubmit()", vec![]).await;
+    page.until(
+        "it is named",
+        "return all('dialog [role=alert]')[0]?.innerText.startsWith('“Credentials” is no JSON')",
+    )
+    .await;
+    page.write("dialog [name=credentials]", "{\"username\": \"u\", \"api_token\": \"t\"}").await;
+    page.run("all('dialog form')[0].requestSubmit()", vec![]).await;
+    page.sees("credentials are sealed").await;
+    page.ends().await;
+}
+
+/// What the first request of a page answers where it fails once.
+const FAILS_ONCE: &str = "if (!url.includes(window.list) || window.failed) return real(); window.failed = true;
+    return Response.json({ status: 500, detail: 'something broke' }, { status: 500, headers: { 'content-type': 'application/problem+json' } })";
+
+#[tokio::test]
+async fn a_page_whose_first_request_fails_says_so_and_tries_again() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    for (list, path, words) in [
+        ("/policy", "/library/policy", "What would the gate say"),
+        ("/auto-run", "/settings/asking", "Allow list"),
+    ] {
+        page.go("/settings/look").await;
+        page.sees("Density").await;
+        page.run("window.list = arguments[0]", vec![list.into()]).await;
+        otherwise(&page, FAILS_ONCE).await;
+        let there = "return module('lib/route.js').then((route) => route.go(arguments[0]))";
+        page.run(there, vec![path.into()]).await;
+        page.sees("It could not be loaded").await;
+        page.press("Try again").await;
+        page.sees(words).await;
+    }
+    page.ends_but_for(&["Problem"]).await;
+}
+
+#[tokio::test]
+async fn a_list_of_conversations_that_could_not_be_read_is_not_called_empty() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.sees("Conversations that you begin stand here").await;
+    page.run("window.list = '/threads?'", vec![]).await;
+    otherwise(&page, FAILS_ONCE).await;
+    page.run("return module('state/threads.js').then((threads) => threads.load())", vec![]).await;
+    page.sees("They could not be read.").await;
+    page.misses("Conversations that you begin stand here").await;
+    page.press("Try again").await;
+    page.sees("Conversations that you begin stand here").await;
+    page.ends_but_for(&["Problem"]).await;
+}

@@ -1,0 +1,99 @@
+//! Ways through the page: by keys, by links and by the browser's own back, with a name for each place.
+
+use serde_json::json;
+use thirtyfour::prelude::*;
+
+use super::page::Page;
+use super::{asked, scripted, write};
+use crate::cli::model::Turn;
+use crate::http::Server;
+
+/// Whether the name of what is shown has the focus.
+const ON_NAME: &str = "return document.activeElement.tagName === 'H1' && document.activeElement.innerText === arguments[0] && document.querySelector('main').scrollTop === 0";
+
+#[tokio::test]
+async fn the_skip_link_leads_into_the_page() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/usage").await;
+    page.sees("Usage").await;
+    page.run("document.activeElement.blur(); document.body.tabIndex = -1; document.body.focus()", vec![])
+        .await;
+    page.types(Key::Tab + "").await;
+    page.until("the link", "return named(document.activeElement) === 'Skip to the page'").await;
+    page.types(Key::Enter + "").await;
+    page.until("the page has the focus", "return document.activeElement.id === 'main'").await;
+    page.types(Key::Tab + "").await;
+    page.until(
+        "what comes next is in it",
+        "return document.activeElement.id !== 'main' && document.activeElement.closest('main')",
+    )
+    .await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn escape_stops_the_run_from_where_somebody_writes() {
+    let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
+    let server = scripted(vec![Turn::Slowly(std::time::Duration::from_secs(60), deltas)]);
+    let page = Page::signed_in(&server).await;
+    page.say("Begin.").await;
+    page.sees("It begins.").await;
+    page.write("[data-key=composer]", "And another thing").await;
+    page.types(Key::Escape + "").await;
+    page.until("it has stopped", "return all('[data-key=stop]').length === 0").await;
+    let kept = "return document.querySelector('[data-key=composer]').value";
+    assert_eq!(page.run(kept, vec![]).await, "And another thing");
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn the_search_is_reached_by_its_key_where_the_sidebar_is_closed() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.press("Show or hide the sidebar").await;
+    page.until("it is closed", "return all('[data-key=search]').length === 0").await;
+    let keys = page.driver.action_chain().key_down(Key::Control).send_keys("k").key_up(Key::Control);
+    keys.perform().await.unwrap();
+    page.until("the search", "return document.activeElement.dataset.key === 'search'").await;
+    page.types("apples").await;
+    page.until("what is typed", "return document.activeElement.value === 'apples'").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn each_place_has_a_name_and_begins_at_its_top() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")])]);
+    let page = asked(&server).await;
+    page.until("a conversation's", "return document.title === '(1) Write it. · Windlass'").await;
+    page.press("Library").await;
+    page.until_of("its name", ON_NAME, vec!["Library".into()]).await;
+    page.until("in the title", "return document.title === '(1) Library · Windlass'").await;
+    page.press("Agents and models").await;
+    page.sees("Definition").await;
+    page.until("the part too", "return document.title === '(1) Library: agents · Windlass'").await;
+    let low = json!({"width": 1280, "height": 300, "deviceScaleFactor": 1, "mobile": false});
+    page.devtools("Emulation.setDeviceMetricsOverride", low).await;
+    let down = "const main = document.querySelector('main'); main.scrollTop = 200; return main.scrollTop > 0";
+    page.until("further down", down).await;
+    page.run("document.activeElement.blur()", vec![]).await;
+    page.types("gu").await;
+    page.until_of("another's", ON_NAME, vec!["Usage".into()]).await;
+    page.driver.back().await.unwrap();
+    page.sees("Definition").await;
+    page.until("back", "return document.title === '(1) Library: agents · Windlass'").await;
+    // Whoever writes at once is not led away from it.
+    page.press("New conversation").await;
+    page.until("the field", "return matchMedia('(hover: hover)').matches ? document.activeElement.dataset.key === 'composer' : document.activeElement.tagName === 'H1'").await;
+    page.until("its title", "return document.title === '(1) New conversation · Windlass'").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn an_address_that_is_cut_in_the_middle_of_a_sign_is_no_blank_page() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/chat/%E0%A4").await;
+    page.sees("This conversation is not here").await;
+    page.ends_but_for(&["404", "400"]).await;
+}

@@ -1,0 +1,61 @@
+// The arguments of a call that waits, changed before it runs: in a form made of the tool's schema, or as JSON.
+
+import { isRaw, parse, written } from "../lib/exact.js";
+import { get } from "../lib/api.js";
+import { html, useState } from "../lib/html.js";
+import { Fields, schemaOver, valuesOf } from "./fields.js";
+import { useLoaded } from "./loaded.js";
+
+/** @param {{tool: string | null, args: string, busy: boolean, onCancel: () => void, onSave: (values: object) => void}} props */
+export function Edit({ tool, args, busy, onCancel, onSave }) {
+  // A tool of a single run, or one that is gone, has no description here: then what is there tells what it may be.
+  const read = useLoaded((stop) => (tool ? get(`/tools/${encodeURIComponent(tool)}`, { stop }).catch(() => ({})) : Promise.resolve({})), [tool]);
+  if (!read.value) return html`<div aria-busy="true"><span class="spinner"></span></div>`;
+  return html`<${Form} known=${read.value.input_schema ?? null} args=${args} busy=${busy} onCancel=${onCancel} onSave=${onSave} />`;
+}
+
+/** @param {{known: any, args: string, busy: boolean, onCancel: () => void, onSave: (values: object) => void}} props */
+function Form({ known, args, busy, onCancel, onSave }) {
+  const [wrong, setWrong] = useState("");
+  const [now, setNow] = useState(args);
+  /** @type {Record<string, any>} */
+  let values = {};
+  try {
+    values = parse(now);
+  } catch {
+    // What is no object is edited as text.
+  }
+  const isObject = typeof values === "object" && values !== null && !Array.isArray(values) && !isRaw(values);
+  const schema = schemaOver(known, isObject ? values : {});
+  // A field would show a text as it looks, and not as it is.
+  const [asText, setAsText] = useState(!isObject || Object.keys(schema.properties).length === 0 || /\\u[0-9a-f]{4}/.test(args));
+  /** Hands on what the form says, if that are arguments. @param {any} form @param {(next: object) => void} then */
+  const read = (form, then) => {
+    try {
+      const next = asText ? parse(form.elements.text.value) : valuesOf(form, schema, values);
+      if (typeof next !== "object" || next === null || Array.isArray(next) || isRaw(next)) throw new Error("the arguments are an object: {…}");
+      setWrong("");
+      then(next);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      setWrong(asText ? `This is no JSON: ${why}` : why);
+    }
+  };
+  /** @param {any} event */
+  const save = (event) => {
+    event.preventDefault();
+    read(event.target, onSave);
+  };
+  /** @param {any} event */
+  const turn = (event) =>
+    read(event.target.form, (next) => {
+      setNow(written(next));
+      setAsText(!asText);
+    });
+  return html`<form class="edit" onSubmit=${save}>
+    ${asText ? html`<textarea class="code" name="text" rows=${Math.min(24, now.split("\n").length + 1)} aria-label="Arguments as JSON" defaultValue=${now} spellcheck="false"></textarea>` : html`<${Fields} schema=${schema} values=${values} changes />`}
+    ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
+    <div class="row wrap"><button type="submit" class="primary" disabled=${busy}>Use these</button><button type="button" onClick=${onCancel}>Back</button>
+      <button type="button" class="plain" onClick=${turn}>${asText ? "As a form" : "As JSON"}</button></div>
+  </form>`;
+}

@@ -1,0 +1,16 @@
+// What is said to a person beside the page. While a dialog is open, nothing outside of it can be seen or heard: then it
+// is said in there.
+
+import { html } from "../lib/html.js";
+import { dismiss, notices } from "../state/notices.js";
+
+/** @param {{here?: boolean}} props `here`: whether it is said in this place now */
+export const Notices = ({ here = true }) => html`<div class="notices" role="status" aria-live="polite" aria-label="Messages">
+  ${here &&
+  notices.value.map(
+    (notice) => html`<div class="notice" data-kind=${notice.kind} key=${notice.id}>
+      <div><strong>${notice.title}</strong>${notice.hint && html`<p>${notice.hint}</p>`}</div>
+      <button type="button" class="plain" aria-label="Dismiss" onClick=${() => dismiss(notice.id)}>×</button>
+    </div>`,
+  )}
+</div>`;
