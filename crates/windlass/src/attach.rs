@@ -1,14 +1,17 @@
-//! Files that people attach to a message, as the blocks of it.
+//! Files that people attach to a message, as the blocks of it; and the pictures of a thread, to be shown.
 //!
 //! What a file is, is told by its bytes, not by its name: a model is sent a picture only where there is one.
 
 use bytes::Bytes;
-use windlass_machine::{BlobRef, Block, Digest, estimate_tokens};
+use windlass_machine::{BlobRef, Block, Digest, ThreadId, estimate_tokens};
 
 use crate::drive::IMAGE_TOKENS;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::tool::image_type;
+
+/// Bytes of a picture that is shown at most; models see none that are as large.
+const PICTURE_MAX_BYTES: usize = 20 * 1024 * 1024;
 
 impl Engine {
     /// Keeps a file's bytes and makes a block of them: an image where they are one that models see, a text where they
@@ -26,6 +29,22 @@ impl Engine {
         };
         let blob = self.keep(media_type, tokens, bytes).await?;
         Ok(Block::File { name: name.to_owned(), blob })
+    }
+
+    /// A picture that a thread's journal names, with its media type, told by its own bytes. `None` for everything else:
+    /// what the thread does not name, what is no picture that models see, and what is larger than
+    /// 20 MiB.
+    pub async fn picture(
+        &self,
+        thread: &ThreadId,
+        digest: &Digest,
+    ) -> Result<Option<(&'static str, Bytes)>, EngineError> {
+        if !self.deps.journal.names_blob(thread, digest).await? {
+            return Ok(None);
+        }
+        let bytes = self.blob(digest).await?;
+        let is_shown = bytes.len() <= PICTURE_MAX_BYTES;
+        Ok(image_type(&bytes).filter(|_| is_shown).map(|media_type| (media_type, bytes)))
     }
 
     async fn keep(&self, media_type: &str, tokens: u64, bytes: Bytes) -> Result<BlobRef, EngineError> {

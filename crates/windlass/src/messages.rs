@@ -8,8 +8,8 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 use windlass_machine::{
-    Block, CallKey, Content, EffectId, Fact, InputId, InterruptId, MicroUsd, ModelName, Outcome, Principal,
-    Role, RunId, Seq, StopReason, ThreadId, Timestamp, ToolName, Usage,
+    Block, CallKey, Content, EffectId, Fact, InputId, InterruptId, MicroUsd, Mode, ModelName, Outcome,
+    Principal, Role, RunId, Seq, StopReason, ThreadId, Timestamp, ToolName, Usage,
 };
 
 use self::fold::Fold;
@@ -44,9 +44,12 @@ pub struct StoredMessage {
     /// Who sent it, for a message to the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Principal>,
-    /// The model that said it.
+    /// The model that said it; for a message to the agent, the one that its run began with or is to begin with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelName>,
+    /// For a message to the agent, what its run may do at all; of one that waits, as it is wished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// Why the model stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopReason>,
@@ -56,11 +59,21 @@ pub struct StoredMessage {
     /// Cost of the reply, where the price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<MicroUsd>,
+    /// Of a reply, from sending to the first fragment, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft_ms: Option<u64>,
+    /// Of a reply, from sending to the end, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
     /// What became of it.
     pub status: MessageStatus,
     /// Where its calls stand, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<StoredCall>,
+    /// What happened to its run after it that no message says: a limit reached, another model, an end that was a failure
+    /// or a cancellation.
+    #[serde(skip)]
+    pub after: Vec<Recorded>,
 }
 
 /// What became of a message.

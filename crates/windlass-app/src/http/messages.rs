@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::{Block, Content, Role, Seq, ThreadId};
+use windlass::machine::{Block, Content, Mode, Role, Seq, ThreadId};
 use windlass::{MessageStatus, StoredMessage};
 
 use super::Shared;
@@ -45,8 +45,12 @@ struct Message {
     id: Option<String>,
     /// Who sent it, for a message to the agent.
     by: Option<String>,
-    /// The model that said it.
+    /// The model that said it; for a message to the agent, the one that its run began with or is to begin with.
     model: Option<String>,
+    /// For a message to the agent, what its run may do at all: `agent`, `ask` or `plan`; of one that waits, as it is
+    /// wished.
+    #[schema(value_type = Option<String>)]
+    mode: Option<Mode>,
     /// Why the model stopped.
     #[schema(value_type = Option<Value>)]
     stop: Option<Value>,
@@ -55,11 +59,19 @@ struct Message {
     usage: Option<Value>,
     /// Cost of the reply in millionths of a US dollar, where the price is known.
     cost_micro_usd: Option<u64>,
+    /// Of a reply, from sending to the first fragment, in milliseconds.
+    ttft_ms: Option<u64>,
+    /// Of a reply, from sending to the end, in milliseconds.
+    duration_ms: Option<u64>,
     /// What became of it.
     status: Became,
     /// Where its calls stand, in order.
     #[schema(value_type = Vec<Object>)]
     calls: Vec<Value>,
+    /// What happened to its run after it that no message says, as `/events` has it: `limit.reached`, `model.switched`,
+    /// and the `run.finished` of a run that failed or was cancelled.
+    #[schema(value_type = Vec<Object>)]
+    after: Vec<Value>,
 }
 
 /// Who speaks.
@@ -120,10 +132,12 @@ fn json(value: impl Serialize) -> Result<Value, Problem> {
     serde_json::to_value(value).map_err(Problem::internal)
 }
 
-impl TryFrom<StoredMessage> for Message {
-    type Error = Problem;
-
-    fn try_from(stored: StoredMessage) -> Result<Self, Problem> {
+impl Message {
+    async fn of(app: &Shared, stored: StoredMessage) -> Result<Self, Problem> {
+        let mut after = Vec::with_capacity(stored.after.len());
+        for recorded in &stored.after {
+            after.push(app.engine.event_json(recorded).await?);
+        }
         Ok(Self {
             seq: stored.seq.0,
             at: stored.at.0,
@@ -133,11 +147,15 @@ impl TryFrom<StoredMessage> for Message {
             id: stored.id.map(|id| id.to_string()),
             by: stored.by.map(|by| by.to_string()),
             model: stored.model.map(|model| model.to_string()),
+            mode: stored.mode,
             stop: stored.stop.map(json).transpose()?,
             usage: stored.usage.map(json).transpose()?,
             cost_micro_usd: stored.cost.map(|cost| cost.0),
+            ttft_ms: stored.ttft_ms,
+            duration_ms: stored.duration_ms,
             status: stored.status.into(),
             calls: stored.calls.into_iter().map(json).collect::<Result<_, _>>()?,
+            after,
         })
     }
 }
@@ -187,7 +205,7 @@ async fn list(
     let mut data = Vec::with_capacity(stored.len());
     for mut message in stored {
         put_back(&app, &mut message.blocks, &mut left).await?;
-        data.push(Message::try_from(message)?);
+        data.push(Message::of(&app, message).await?);
     }
     Ok(Json(Page::until(data, next.as_ref())))
 }

@@ -36,6 +36,7 @@ pub mod origin;
 pub mod outcome;
 pub mod page;
 pub mod peer;
+mod pictures;
 mod policy;
 pub mod problem;
 mod queue;
@@ -172,6 +173,7 @@ fn keyed() -> OpenApiRouter<Shared> {
         .merge(commands::routes())
         .merge(share::routes())
         .merge(messages::routes())
+        .merge(pictures::routes())
         .merge(queue::routes())
         .merge(runs::routes())
         .merge(interrupts::routes())

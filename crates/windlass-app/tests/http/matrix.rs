@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use windlass::adapter::clock::SystemClock;
+use windlass::machine::Digest;
 use windlass::port::clock::Clock;
 
+use super::pictures::DOT;
 use super::{Answer, Server, answer};
 use crate::cli::User;
 
@@ -119,6 +121,7 @@ post   /threads/{thread}/files/restore          member ann's {"at": 4000000000, 
 post   /threads/{thread}/fork                   member ann's {"at": 0}
 get    /threads/{thread}/messages               any    ann's
 post   /threads/{thread}/messages               member ann's {"message": "x", "when_busy": "reject"}
+get    /threads/{thread}/pictures/{digest}      any    ann's
 get    /threads/{thread}/auto-run               any    ann's
 put    /threads/{thread}/auto-run               member ann's {"auto_run": "ask"}
 delete /threads/{thread}/auto-run               member ann's
@@ -234,7 +237,9 @@ impl World {
         let upload = server.request(Method::PUT, "/api/v1/files/data.csv").bearer_auth(ann);
         answer(upload.body("city,people\nRome,3\n")).await.is(StatusCode::CREATED);
         // The folder of the conversation is empty; the agent looks and asks before it writes.
-        let sent = json!({"message": "Remember insights.md"});
+        let picture = server.request(Method::PUT, "/api/v1/files/dot.png").bearer_auth(ann);
+        answer(picture.body(DOT)).await.is(StatusCode::CREATED);
+        let sent = json!({"message": "Remember insights.md", "attachments": [{"upload": "dot.png"}]});
         let run = server.post("/api/v1/runs", ann, &sent).await.is(StatusCode::CREATED).body;
         let (thread, run) = (run["thread"].as_str().unwrap(), run["run"].as_str().unwrap());
         let grant =
@@ -259,6 +264,7 @@ impl World {
             ("tool", "Read".to_owned()),
             ("toolset", "planning".to_owned()),
             ("seq", "1".to_owned()),
+            ("digest", Digest::of(DOT).to_string()),
         ]);
     }
 
@@ -370,6 +376,7 @@ const OF_READERS: &[&str] = &[
     "/threads/{thread}",
     "/threads/{thread}/events",
     "/threads/{thread}/messages",
+    "/threads/{thread}/pictures/{digest}",
     "/threads/{thread}/share",
     "/threads/{thread}/stream",
     "/threads/{thread}/updates",

@@ -24,6 +24,7 @@ pub mod mcp;
 mod metrics;
 mod oidc;
 mod operate;
+pub mod pictures;
 mod policy;
 mod queue;
 mod raw;

@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use windlass_machine::{
-    Block, CallKey, Event, Fact, InputId, Message, ModelName, Output, Queued, Role, Seq, StopReason,
-    ToolResult, Verdict,
+    Agent, Block, CallKey, Event, Fact, InputId, Message, Mode, ModelName, Output, Queued, Role, RunStatus,
+    Seq, StopReason, ToolResult, Verdict,
 };
 
 use super::{CallState, MessageStatus, StoredCall, StoredMessage};
@@ -23,6 +23,8 @@ pub(super) struct Fold {
     /// Whether a run has just begun: the one before it can no longer be taken back, and all its calls are over.
     begins: bool,
     model: Option<ModelName>,
+    /// What the run began with.
+    chosen: (Option<ModelName>, Option<Mode>),
     /// Results of the calls of the last reply, while some are open.
     results: Vec<Option<ToolResult>>,
 }
@@ -30,7 +32,8 @@ pub(super) struct Fold {
 impl Fold {
     pub(super) fn new(before: Option<Seq>, limit: usize) -> Self {
         let (seq, messages, queue) = (Seq::default(), VecDeque::new(), Vec::new());
-        Self { before, limit, seq, messages, queue, begins: false, model: None, results: Vec::new() }
+        let (begins, model, chosen, results) = (false, None, (None, None), Vec::new());
+        Self { before, limit, seq, messages, queue, begins, model, chosen, results }
     }
 
     /// Whether no later event can change the page.
@@ -54,20 +57,26 @@ impl Fold {
         self.messages.drain(..beyond);
     }
 
-    pub(super) fn see(&mut self, Recorded { seq, event }: &Recorded) {
+    pub(super) fn see(&mut self, recorded: &Recorded) {
+        let Recorded { seq, event } = recorded;
         self.seq = *seq;
         self.begins = matches!(event.fact, Fact::RunStarted { .. });
         match &event.fact {
-            Fact::RunStarted { .. } => self.trim(),
+            Fact::RunStarted { agent, options, .. } => {
+                self.chosen = (first_model(agent), Some(options.mode()));
+                self.trim();
+            }
             Fact::MessageReceived { id, message, by } => {
                 let said = self.message(event, message, MessageStatus::Complete);
-                self.push(StoredMessage { id: Some(id.clone()), by: Some(by.clone()), ..said });
+                let (model, mode) = self.chosen.clone();
+                self.push(StoredMessage { id: Some(id.clone()), by: Some(by.clone()), model, mode, ..said });
             }
             Fact::MessageQueued { id, queued } => {
-                let Queued { message, by, run, .. } = &**queued;
+                let Queued { message, by, run, agent, options, .. } = &**queued;
                 let said = self.message(event, message, MessageStatus::Queued);
                 let (id, by, run) = (Some(id.clone()), Some(by.clone()), Some(run.clone()));
-                self.queue.push(StoredMessage { id, by, run, ..said });
+                let (model, mode) = (first_model(agent), options.mode);
+                self.queue.push(StoredMessage { id, by, run, model, mode, ..said });
             }
             Fact::MessageEdited { id, message, .. } => {
                 let waits = |waiting: &&mut StoredMessage| waiting.id.as_ref() == Some(id);
@@ -78,13 +87,20 @@ impl Fold {
             Fact::MessageTaken { id } => {
                 if let Some(waiting) = self.unqueue(id) {
                     let (at, run, status) = (event.at, event.run.clone(), MessageStatus::Complete);
-                    self.push(StoredMessage { seq: *seq, at, run, status, ..waiting });
+                    let (model, mode) = self.chosen.clone();
+                    self.push(StoredMessage { seq: *seq, at, run, status, model, mode, ..waiting });
                 }
             }
             Fact::MessageWithdrawn { id, .. } => drop(self.unqueue(id)),
             Fact::StepStarted { model, .. } => self.model = Some(model.clone()),
             Fact::StepReplied { .. } => self.replied(event),
-            Fact::RunFinished { output, fallback, .. } => self.finished(event, output, *fallback),
+            Fact::RunFinished { status, output, fallback, .. } => {
+                self.finished(event, output, *fallback);
+                if *status != RunStatus::Done {
+                    self.remark(recorded);
+                }
+            }
+            Fact::LimitReached { .. } | Fact::ModelSwitched { .. } => self.remark(recorded),
             Fact::RunWithdrawn { .. } => {
                 for message in self.messages.iter_mut().filter(|message| message.run == event.run) {
                     message.status = MessageStatus::Withdrawn;
@@ -116,11 +132,15 @@ impl Fold {
             id: None,
             by: None,
             model: None,
+            mode: None,
             stop: None,
             usage: None,
             cost: None,
+            ttft_ms: None,
+            duration_ms: None,
             status,
             calls: Vec::new(),
+            after: Vec::new(),
         }
     }
 
@@ -136,7 +156,10 @@ impl Fold {
     }
 
     fn replied(&mut self, event: &Event) {
-        let Fact::StepReplied { attempt, message, stop, usage, cost, .. } = &event.fact else { return };
+        let Fact::StepReplied { attempt, message, stop, usage, cost, ttft_ms, duration_ms, .. } = &event.fact
+        else {
+            return;
+        };
         if !message.is_worth_keeping() {
             return;
         }
@@ -164,6 +187,8 @@ impl Fold {
             stop: Some(stop.clone()),
             usage: Some(*usage),
             cost: *cost,
+            ttft_ms: *ttft_ms,
+            duration_ms: Some(*duration_ms),
             calls,
             ..said
         });
@@ -178,6 +203,14 @@ impl Fold {
             let model = self.model.clone().filter(|_| !fallback);
             let said = StoredMessage { model, ..self.message(event, &said, status) };
             self.push(said);
+        }
+    }
+
+    /// What no message says stands with the last one of its run.
+    fn remark(&mut self, recorded: &Recorded) {
+        let last = self.messages.iter_mut().rev().find(|message| message.run == recorded.event.run);
+        if let Some(last) = last {
+            last.after.push(recorded.clone());
         }
     }
 
@@ -232,6 +265,10 @@ impl Fold {
             self.push(said);
         }
     }
+}
+
+fn first_model(agent: &Agent) -> Option<ModelName> {
+    agent.models.first().cloned()
 }
 
 /// What a client sees of a message.

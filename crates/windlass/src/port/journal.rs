@@ -11,7 +11,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use windlass_machine::{BlobRef, Event, Input, InputId, Reject, RunId, Seq, ThreadId, UnreadableEvent};
+use windlass_machine::{
+    BlobRef, Digest, Event, Input, InputId, Reject, RunId, Seq, ThreadId, UnreadableEvent,
+};
 
 pub use self::list::{RunQuery, RunRow, RunView, ThreadQuery, ThreadRow, ThreadStatus, ThreadView};
 pub use self::usage::{Usage, UsageQuery, UsageRow};
@@ -52,6 +54,9 @@ pub trait Journal: Send + Sync {
         before: Seq,
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError>;
+
+    /// Whether a thread's events, or inputs left for it, name a blob. Whoever may read the thread may read that.
+    async fn names_blob(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError>;
 
     /// The newest snapshot, where there is one.
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError>;

@@ -3,7 +3,8 @@
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
 use windlass::machine::{
-    AutoRun, Block, EffectClass, FailureClass, Message, Outcome, Principal, Role, Seq, ThreadId, WhenBusy,
+    AutoRun, Block, EffectClass, Fact, FailureClass, Message, Mode, Outcome, Principal, Role, Seq, ThreadId,
+    WhenBusy,
 };
 use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels};
@@ -18,6 +19,10 @@ fn script() -> ScriptedModels {
             (Role::User, "fail") => Line::Fail(
                 "half a".into(),
                 windlass::port::model::ModelError::new(FailureClass::Auth, "no key"),
+            ),
+            (Role::User, "refuse") => Line::Fail(
+                String::new(),
+                windlass::port::model::ModelError::new(FailureClass::Auth, "no key at all"),
             ),
             (Role::User, "call") => Line::Call(
                 "calling".into(),
@@ -133,6 +138,63 @@ async fn messages_say_what_became_of_them() {
 }
 
 #[tokio::test]
+async fn a_run_that_did_not_end_well_says_so_with_its_last_message() {
+    let engine = engine().await;
+    let thread = ThreadId::from("t1");
+    engine.run(to("long")).await.unwrap();
+    engine.run(to("fail")).await.unwrap();
+    engine.run(to("refuse")).await.unwrap();
+    let called = engine.run(to("call")).await.unwrap();
+    engine.cancel(&called.run_id, "ann".into()).await.unwrap();
+    engine.wait(&called.run_id).await.unwrap();
+    let all = engine.messages(&thread, None, 100).await.unwrap();
+    let said = |message: &StoredMessage| {
+        let ends = message.after.iter().map(|recorded| match &recorded.event.fact {
+            Fact::RunFinished { status, error, .. } => {
+                format!(" {status:?} {}", error.as_ref().map_or("", |error| &error.message))
+            }
+            other => panic!("{other:?}"),
+        });
+        format!("{:?}{}", message.role, ends.collect::<String>())
+    };
+    let said: Vec<String> = all.iter().map(said).collect();
+    let expected = [
+        "User",
+        "Assistant",
+        "User",
+        "Assistant Failed no key",
+        "User Failed no key at all",
+        "User",
+        "Assistant",
+        "Tool Cancelled ",
+    ];
+    assert_eq!(said, expected);
+    for limit in 1..all.len() {
+        let newest = engine.messages(&thread, None, limit).await.unwrap();
+        assert_eq!(newest, all[all.len() - limit..], "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn messages_say_what_their_run_began_with_and_replies_how_long_they_took() {
+    let engine = engine().await;
+    let mut task = to("long");
+    task.options.mode = Some(Mode::Plan);
+    engine.run(task).await.unwrap();
+    engine.run(to("again")).await.unwrap();
+    let all = engine.messages(&"t1".into(), None, 100).await.unwrap();
+    let chosen =
+        |message: &StoredMessage| (message.model.clone().map(|model| model.to_string()), message.mode);
+    let model = Some("test/scripted".to_owned());
+    let expected = [(model.clone(), Some(Mode::Plan)), (model, None)];
+    assert_eq!(all.iter().map(chosen).collect::<Vec<_>>(), [expected.clone(), expected].concat());
+    let took: Vec<bool> = all.iter().map(|message| message.duration_ms.is_some()).collect();
+    assert_eq!(took, [false, true, false, true]);
+    assert!(all.iter().all(|message| message.duration_ms.is_some() || message.ttft_ms.is_none()));
+    assert!(all[1].ttft_ms.is_some(), "{:?}", all[1]);
+}
+
+#[tokio::test]
 async fn a_run_that_is_taken_back_is_shown_as_such() {
     let engine = engine().await;
     engine.run(to("first")).await.unwrap();
@@ -181,4 +243,24 @@ async fn an_export_has_every_event_and_its_texts() {
     let error = missing.next().await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "thread `t2` does not exist in this store");
     assert!(missing.next().await.is_none());
+}
+
+#[tokio::test]
+async fn pictures_are_shown_up_to_a_size() {
+    let engine = engine().await;
+    let mut sizes = Vec::new();
+    for size in [20 * 1024 * 1024, 20 * 1024 * 1024 + 1] {
+        let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+        bytes.resize(size, 0);
+        let block = engine.attach("large.png", "", bytes.into()).await.unwrap();
+        let Block::Image { blob } = &block else { panic!("{block:?}") };
+        let digest = blob.digest;
+        assert_eq!(engine.picture(&"t1".into(), &digest).await.unwrap(), None, "nobody has named it yet");
+        let mut task = to("look");
+        task.message.blocks.push(block);
+        engine.run(task).await.unwrap();
+        let found = engine.picture(&"t1".into(), &digest).await.unwrap();
+        sizes.push(found.map(|(media_type, bytes)| (media_type, bytes.len())));
+    }
+    assert_eq!(sizes, [Some(("image/png", 20 * 1024 * 1024)), None]);
 }

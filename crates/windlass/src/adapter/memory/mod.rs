@@ -185,6 +185,10 @@ impl Journal for MemoryStore {
         decoded(thread, state.bodies(thread, Seq(last - count), count as usize))
     }
 
+    async fn names_blob(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError> {
+        Ok(self.readable()?.names_blob(thread, digest))
+    }
+
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
         Ok(self.readable()?.snapshot(thread))
     }

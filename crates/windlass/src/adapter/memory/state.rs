@@ -207,6 +207,12 @@ impl State {
         numbered.skip(usize::try_from(after.0).unwrap_or(usize::MAX)).take(limit).collect()
     }
 
+    /// Whether an event of a thread names a blob, as a blob's reference is written.
+    pub fn names_blob(&self, id: &ThreadId, digest: &Digest) -> bool {
+        let name = format!("\"digest\":\"{digest}\",\"media_type\":");
+        self.known(id).is_some_and(|thread| thread.events.iter().any(|body| body.contains(&name)))
+    }
+
     /// Puts a text in the place of an event.
     pub fn overwrite_event(&mut self, id: &ThreadId, seq: Seq, body: &str) -> Result<(), StoreError> {
         let missing = || StoreError::NotFound { what: format!("event {seq} of thread `{id}`") };

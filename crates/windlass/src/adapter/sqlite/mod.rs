@@ -213,6 +213,10 @@ impl Journal for SqliteStore {
         read::events_back(&self.readers, thread, before, limit).await
     }
 
+    async fn names_blob(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError> {
+        read::names_blob(&self.readers, thread, digest).await
+    }
+
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
         read::snapshot(&self.readers, thread).await
     }

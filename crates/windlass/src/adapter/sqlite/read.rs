@@ -3,7 +3,7 @@
 //! Nothing here writes.
 
 use sqlx::SqlitePool;
-use windlass_machine::{Event, InputId, Seq, ThreadId, Timestamp};
+use windlass_machine::{Digest, Event, InputId, Seq, ThreadId, Timestamp};
 
 use super::fault::{damaged, store_error};
 use super::write::{OUTCOME_KEPT_MS, posted};
@@ -87,6 +87,22 @@ fn decoded(thread: &ThreadId, after: Seq, rows: Vec<(i64, String)>) -> Result<Ve
         events.push(Recorded { seq, event });
     }
     Ok(events)
+}
+
+/// Whether a thread names a blob.
+pub(super) async fn names_blob(
+    pool: &SqlitePool,
+    thread: &ThreadId,
+    digest: &Digest,
+) -> Result<bool, StoreError> {
+    const NAMES: &str = "SELECT EXISTS (SELECT 1 FROM threads JOIN uses USING (number) \
+        WHERE thread = ?1 AND deleted = 0 AND digest = ?2)";
+    sqlx::query_scalar(NAMES)
+        .bind(thread.as_str())
+        .bind(digest.as_bytes().as_slice())
+        .fetch_one(pool)
+        .await
+        .map_err(store_error)
 }
 
 /// The thread's snapshot.

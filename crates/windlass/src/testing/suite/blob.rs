@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_machine::{BlobRef, Digest, ThreadId};
+use windlass_machine::{BlobRef, Digest, Event, Fact, ThreadId, Timestamp};
 
 use super::sample::{batch, claimed};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
@@ -21,6 +21,7 @@ pub async fn blob_suite<F: Future<Output = (Arc<dyn Blobs>, Arc<dyn Journal>)>>(
     other_bytes_are_refused(&*blobs).await;
     an_append_brings_its_blobs(&*blobs, &*journal).await;
     a_refused_append_brings_none(&*blobs, &*journal).await;
+    a_thread_names_the_blobs_of_its_own_events(&*journal).await;
 }
 
 fn sample(size_bytes: usize, seed: u8) -> (BlobRef, Bytes) {
@@ -72,4 +73,33 @@ async fn a_refused_append_brings_none(blobs: &dyn Blobs, journal: &dyn Journal) 
     let error = journal.append(refused).await.unwrap_err();
     assert!(matches!(error, AppendError::Fenced { .. }), "{error:?}");
     assert_eq!(blobs.get(&blob.digest).await.unwrap(), None);
+}
+
+async fn a_thread_names_the_blobs_of_its_own_events(journal: &dyn Journal) {
+    let [names, quotes, none] = ["names", "quotes", "never made"].map(ThreadId::from);
+    let (blob, bytes) = sample(20_000, 13);
+    let said = |data: serde_json::Value| {
+        let fact = Fact::Note { name: "suite".to_owned(), data };
+        Event { at: Timestamp(1_000), run: None, fact }
+    };
+    let mut batch = batch(&names, claimed(journal, &names).await, &[]);
+    batch.events = vec![said(serde_json::json!({ "picture": blob }))].into();
+    batch.blobs = vec![(blob.clone(), bytes)];
+    journal.append(batch).await.unwrap();
+    // A text that looks like a name is none.
+    let quoted = serde_json::to_string(&blob).unwrap();
+    let mut batch = super::sample::batch(&quotes, claimed(journal, &quotes).await, &[]);
+    batch.events = vec![said(serde_json::json!({ "text": quoted, "digest": blob.digest }))].into();
+    journal.append(batch).await.unwrap();
+    let other = Digest::of(b"something else");
+    for (thread, digest, expected) in [
+        (&names, &blob.digest, true),
+        (&names, &other, false),
+        (&quotes, &blob.digest, false),
+        (&none, &blob.digest, false),
+    ] {
+        assert_eq!(journal.names_blob(thread, digest).await.unwrap(), expected, "{thread} {digest}");
+    }
+    journal.delete(&names).await.unwrap();
+    assert!(!journal.names_blob(&names, &blob.digest).await.unwrap(), "a thread that is gone names nothing");
 }
