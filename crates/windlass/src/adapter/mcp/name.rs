@@ -65,6 +65,9 @@ impl Names {
 
     /// Forgets names of tools that a server no longer has, the oldest first, where there are very many.
     pub fn tidy<'a>(&mut self, server: &str, listed: impl IntoIterator<Item = &'a str>) {
+        if self.given.len() <= MAX_UNLISTED {
+            return;
+        }
         let listed: HashSet<&str> = listed.into_iter().collect();
         let is_unlisted = |key: &(String, String)| key.0 == server && !listed.contains(key.1.as_str());
         let unlisted = self.given.iter().filter(|(key, _)| is_unlisted(key));
