@@ -3,12 +3,15 @@
 //! What the API answers is shown elsewhere; here counts what can be seen, pressed and typed.
 
 mod access;
+mod again;
 mod answers;
 mod asks;
 mod calls;
+mod choice;
 mod dialogs;
 mod feel;
 mod hostile;
+mod images;
 mod library;
 mod page;
 mod pictures;
@@ -23,6 +26,7 @@ mod speed;
 mod steady;
 mod talk;
 mod typing;
+mod waits;
 mod weight;
 
 use serde_json::{Value, json};
