@@ -24,6 +24,8 @@ pub enum Turn {
     Call(Vec<(&'static str, Value)>),
     /// Fragments as the wire has them, so far apart. Whoever comes late catches up.
     Slowly(Duration, Vec<Value>),
+    /// An error in these words, which trying again does not change.
+    Refuse(&'static str),
 }
 
 impl Turn {
@@ -48,6 +50,11 @@ impl Model {
             }
         });
         Self { url }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// A command that asks this model.
@@ -83,9 +90,15 @@ fn serve(stream: &TcpStream, turns: &[Turn]) -> std::io::Result<()> {
         let request: Value = serde_json::from_slice(&body).unwrap();
         let messages = request["messages"].as_array().unwrap();
         let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
-        let frames = frames(turns.get(turn).unwrap_or(&Turn::Say("Done.")), turn);
+        let turn_of = turns.get(turn).unwrap_or(&Turn::Say("Done."));
+        let frames = frames(turn_of, turn);
         let length: usize = frames.all.iter().map(String::len).sum();
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
+        let head = match turn_of {
+            Turn::Refuse(_) => "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\n",
+            Turn::Say(_) | Turn::Call(_) | Turn::Slowly(..) => {
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+            }
+        };
         let mut out = stream;
         out.write_all(format!("{head}content-length: {length}\r\n\r\n").as_bytes())?;
         frames.play(&mut out)?;
@@ -115,6 +128,10 @@ impl Frames {
 fn frames(turn: &Turn, number: usize) -> Frames {
     let mut apart = Duration::ZERO;
     let (deltas, reason) = match turn {
+        Turn::Refuse(why) => {
+            let error = json!({"error": {"message": why, "type": "requests", "code": "invalid_api_key"}});
+            return Frames { apart, all: vec![error.to_string()] };
+        }
         Turn::Say(text) => (vec![json!({ "role": "assistant", "content": text })], "stop"),
         Turn::Slowly(wait, deltas) => {
             apart = *wait;

@@ -92,6 +92,50 @@ async fn a_thought_is_open_while_it_goes_on_and_then_folds_under_its_time() {
     page.ends().await;
 }
 
+/// How long each thought of an entry took, live and once its reply is there. A fragment comes every 100 ms.
+const THOUGHTS: &str = "return import('/ui/-/app/state/entry.js').then(({ Entry }) => {
+    let now = 1000;
+    const clock = Date.now;
+    Date.now = () => now;
+    const entry = Entry.ofStep({ type: 'step.started', seq: 4, run: 'r', step: 1, at: now });
+    for (const [part, type, text] of arguments[0]) {
+        entry.grow({ type: `${type}.delta`, part, text });
+        now += 100;
+    }
+    const live = entry.thoughts().map((one) => one.until && one.until - one.from);
+    const block = ([, type, text]) => ({ kind: type === 'message' ? 'text' : type, text });
+    entry.reply({ seq: 5, message: { blocks: arguments[1].map(block) } });
+    Date.now = clock;
+    return [live, entry.thoughts().map((one) => [one.text, one.until - one.from])];
+})";
+
+// rows: SK-U3
+#[tokio::test]
+async fn each_thought_of_an_answer_has_its_own_time() {
+    let server = crate::http::Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    let heard = json!([
+        [0, "reasoning", "long "],
+        [0, "reasoning", "and "],
+        [0, "reasoning", "long"],
+        [1, "message", "first"],
+        [2, "reasoning", "short"],
+        [3, "message", "then"],
+        [4, "reasoning", "last"],
+    ]);
+    let whole = json!([
+        [0, "reasoning", "long and long"],
+        [1, "message", "first"],
+        [2, "reasoning", "short"],
+        [3, "message", "then"],
+        [4, "reasoning", "last"],
+    ]);
+    let times = page.run(THOUGHTS, vec![heard, whole]).await;
+    let wanted = json!([[300, 100, 0], [["long and long", 300], ["short", 100], ["last", 100]]]);
+    assert_eq!(times, wanted);
+    page.ends().await;
+}
+
 // rows: SK-U9
 #[tokio::test]
 async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards() {
@@ -118,13 +162,20 @@ async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards()
     page.until("how long it took", took).await;
     page.driver.refresh().await.unwrap();
     page.until("after a reload", both).await;
+    page.until("how long it took, after a reload", took).await;
+    page.sees("first word after").await;
     page.ends().await;
 }
 
 // rows: SK-U10
 #[tokio::test]
 async fn an_answer_is_copied_as_text_and_as_markdown() {
-    let server = scripted(vec![Turn::Say("Some **words** and `code`.")]);
+    let server = scripted(vec![
+        Turn::Say("Some **words** and `code`."),
+        Turn::Say(
+            "So:\n\n```python\ndef __init__(self):\n    # no heading\n    x = a**b**c\n```\n\n- *one* `__x__`\n- two",
+        ),
+    ]);
     let page = Page::signed_in(&server).await;
     page.devtools(
         "Browser.grantPermissions",
@@ -141,6 +192,19 @@ async fn an_answer_is_copied_as_text_and_as_markdown() {
         page.sees("Copied").await;
         assert_eq!(page.run("return navigator.clipboard.readText()", vec![]).await, copied);
     }
+    page.say("Write code.").await;
+    page.sees("no heading").await;
+    let copy = "const own = [...document.querySelectorAll('.entry.assistant')].at(-1);\
+        const copy = [...own.querySelectorAll('.actions button')].find((one) => one.innerText === 'Copy text');\
+        if (copy) copy.click(); return Boolean(copy)";
+    page.until("it is copied", copy).await;
+    let copied = "So:\n\ndef __init__(self):\n    # no heading\n    x = a**b**c\n\n- one __x__\n- two";
+    page.until_of(
+        "the code as it is",
+        "return navigator.clipboard.readText().then((text) => (window.copied = text)) && window.copied === arguments[0]",
+        vec![copied.into()],
+    )
+    .await;
     page.ends().await;
 }
 

@@ -143,6 +143,11 @@ async fn a_question_is_answered_by_an_option() {
         scripted(vec![Turn::Call(vec![("request_human_approval", asks)]), Turn::Say("All is settled.")]);
     let page = Page::signed_in(&server).await;
     page.say("Ask me.").await;
+    // It wants an answer, and no approval.
+    let waits = "return all('.call .standing')[0]?.innerText === 'waits for an answer'";
+    page.until("what it waits for", waits).await;
+    page.driver.refresh().await.unwrap();
+    page.until("what it waits for, after a reload", waits).await;
     page.press("later").await;
     page.sees("All is settled.").await;
     page.element("details.call summary").await.click().await.unwrap();

@@ -3,9 +3,11 @@
 //! What the API answers is shown elsewhere; here counts what can be seen, pressed and typed.
 
 mod access;
+mod again;
 mod answers;
 mod asks;
 mod calls;
+mod choice;
 mod dialogs;
 mod doubt;
 mod feel;
@@ -13,6 +15,7 @@ mod filled;
 mod forks;
 mod forms;
 mod hostile;
+mod images;
 mod library;
 mod lists;
 mod page;
@@ -28,6 +31,7 @@ mod speed;
 mod steady;
 mod talk;
 mod typing;
+mod waits;
 mod ways;
 mod weight;
 

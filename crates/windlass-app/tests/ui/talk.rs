@@ -68,6 +68,33 @@ async fn a_stopped_answer_keeps_what_was_said() {
     page.driver.refresh().await.unwrap();
     page.sees("Stopped").await;
     assert_eq!(ended(&page).await, after);
+    // It is gone on from in a conversation of its own, like any other answer.
+    let thread = page.thread().await;
+    page.press("Fork").await;
+    page.until(
+        "another conversation",
+        &format!("return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{thread}'"),
+    )
+    .await;
+    assert_eq!(ended(&page).await, after);
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn the_words_that_stand_for_no_answer_are_forked_like_one() {
+    let server = scripted((0..20).map(|_| Turn::Say("")).collect());
+    let page = Page::signed_in(&server).await;
+    page.say("Say nothing.").await;
+    page.until("the engine's own words", "return all('.entry[data-status=fallback]').length === 1").await;
+    let thread = page.thread().await;
+    page.driver.refresh().await.unwrap();
+    page.press("Fork").await;
+    page.until(
+        "another conversation",
+        &format!("return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{thread}'"),
+    )
+    .await;
+    page.until("it has them", "return all('.entry[data-status=fallback]').length === 1").await;
     page.ends().await;
 }
 

@@ -7,4 +7,5 @@ export class Marked {
     renderer?: Record<string, (this: any, token: any) => string>;
   });
   parse(text: string): string;
+  lexer(text: string): any[];
 }

@@ -10,7 +10,7 @@ import { Result } from "./result.js";
 /** Where a call stands: its picture and its word. (SK-A11) @type {Record<string, [string, string]>} */
 const STANDINGS = {
   waiting: ["clock", "waits its turn"],
-  asking: ["warn", "waits for approval"],
+  asking: ["warn", "waits for a word"],
   approved: ["check", "approved"],
   running: ["tool", "runs"],
   sleeping: ["clock", "goes on later"],
@@ -19,6 +19,17 @@ const STANDINGS = {
   failed: ["cross", "failed"],
   denied: ["cross", "denied"],
   cancelled: ["cross", "cancelled"],
+};
+
+/** What a call waits for that asks, by the kind of what is asked. @type {Record<string, string>} */
+const ASKS = {
+  approval: "waits for approval",
+  hook: "waits for approval",
+  question: "waits for an answer",
+  sign_in: "waits until somebody has signed in",
+  in_doubt: "waits for word whether it was done",
+  limit: "waits for word about a limit",
+  handoff: "waits for somebody else to carry it out",
 };
 
 /** @param {{call: import("../state/entry.js").Call, at: number, conversation: import("../state/conversation.js").Conversation}} props */
@@ -30,7 +41,8 @@ export function CallCard({ call, at, conversation }) {
   const asked = open.find((one) => one.id === call.interrupt);
   const [chosen, choose] = useState(/** @type {boolean | null} */ (null));
   const isOpen = asked !== undefined || (chosen ?? (standing === "running" && call.progress !== ""));
-  const told = standing === "sleeping" && call.until ? `goes on at ${full(call.until)}` : words;
+  const waits = standing === "asking" ? ASKS[asked?.kind ?? call.asks] : undefined;
+  const told = standing === "sleeping" && call.until ? `goes on at ${full(call.until)}` : (waits ?? words);
   return html`<details class="call" data-standing=${standing} open=${isOpen} onToggle=${(/** @type {any} */ event) => event.target.open !== isOpen && choose(event.target.open)}>
     <summary>
       <span class="mark" aria-hidden="true">${standing === "running" ? html`<span class="spinner"></span>` : html`<${Icon} name=${icon} size=${16} />`}</span>
@@ -42,7 +54,7 @@ export function CallCard({ call, at, conversation }) {
         ? html`<${Ask} key=${asked.id} open=${asked} isFirst=${asked === open[0]} onAnswered=${() => conversation.ask()} />`
         : html`<h3>Arguments</h3><${Arguments} text=${call.args} />`}
       ${call.progress && standing === "running" && html`<h3>So far</h3><pre tabindex="0">${call.progress}</pre>`}
-      ${call.result && html`<h3>${call.error ? "Error" : "Result"}</h3><${Result} blocks=${call.result} error=${call.error} />`}
+      ${call.result && html`<h3>${call.error ? "Error" : "Result"}</h3><${Result} thread=${conversation.id} blocks=${call.result} error=${call.error} />`}
       <p class="quiet">${full(call.at || at)}${call.rule && ` · judged by ${call.rule}`}</p>
     </div>`}
   </details>`;

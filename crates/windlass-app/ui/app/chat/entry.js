@@ -1,11 +1,13 @@
 // One entry of a conversation.
 
 import { html, useState } from "../lib/html.js";
-import { full, length, microUsd } from "../lib/words.js";
+import { plain } from "../lib/plain.js";
+import { full, length, microUsd, plural } from "../lib/words.js";
 import { attempt, done, failed } from "../state/notices.js";
 import { Icon } from "../view/icon.js";
 import { Markdown } from "../view/markdown.js";
 import { CallCard } from "./call.js";
+import { Media } from "./picture.js";
 import { RollbackLine } from "./rollback.js";
 import { Thought } from "./thought.js";
 
@@ -20,8 +22,8 @@ export function EntryView({ entry, onFork, onBack, conversation }) {
   const rollback = conversation.rollback.value;
   const rolled = rollback !== null && entry.seq >= rollback.seq;
   return html`${rolled && entry.seq === rollback.seq && html`<${RollbackLine} rollback=${rollback} onCancel=${() => (conversation.rollback.value = null)} />`}
-    ${entry.role === "note" && html`<p class="note" data-tone=${entry.tone} data-rolled=${rolled} role=${entry.tone === "error" ? "alert" : undefined}>${entry.text}</p>`}
-    ${entry.role === "user" && html`<${Said} entry=${entry} rolled=${rolled} onFork=${onFork} onBack=${onBack} />`}
+    ${entry.role === "note" && html`<p class="note" data-tone=${entry.tone} data-rolled=${rolled}>${entry.text}</p>`}
+    ${entry.role === "user" && html`<${Said} entry=${entry} thread=${conversation.id} rolled=${rolled} onFork=${onFork} onBack=${onBack} />`}
     ${entry.role === "assistant" && html`<${Answered} entry=${entry} rolled=${rolled} onFork=${onFork} conversation=${conversation} />`}`;
 }
 
@@ -32,7 +34,7 @@ function Answered({ entry, rolled, onFork, conversation }) {
   return html`<article class="entry assistant" data-status=${entry.status} data-rolled=${rolled} aria-label="The agent">
     ${entry.parts.map((part, at) => {
       if (!part) return null;
-      if (part.type === "reasoning") return html`<${Thought} key=${at} entry=${entry} text=${part.text} live=${live && at === entry.parts.length - 1} />`;
+      if (part.type === "reasoning") return html`<${Thought} key=${at} part=${part} live=${live && at === entry.parts.length - 1} />`;
       if (part.type === "text") return html`<${Markdown} key=${at} text=${part.text} live=${live} />`;
       return html`<${CallCard} key=${part.call.id || at} call=${part.call} at=${entry.at} conversation=${conversation} />`;
     })}
@@ -44,8 +46,8 @@ function Answered({ entry, rolled, onFork, conversation }) {
   </article>`;
 }
 
-/** @param {Props & {rolled: boolean}} props */
-function Said({ entry, rolled, onFork, onBack }) {
+/** @param {Props & {thread: string, rolled: boolean}} props */
+function Said({ entry, thread, rolled, onFork, onBack }) {
   const [editing, setEditing] = useState(false);
   const [busy, setBusy] = useState(false);
   if (editing && onFork) {
@@ -58,11 +60,12 @@ function Said({ entry, rolled, onFork, onBack }) {
       attempt(() => onFork(entry, text).then(() => setEditing(false))).finally(() => setBusy(false));
     }}><textarea name="text" rows="4" aria-label="The message" defaultValue=${entry.text}></textarea>
       <p class="quiet">A new conversation begins here with what you write; this one stays as it is.</p>
+      ${entry.media.length > 0 && html`<p class="quiet">${plural(entry.media.length, "file")} of this message stay${entry.media.length === 1 ? "s" : ""} behind: attach ${entry.media.length === 1 ? "it" : "them"} there anew, if needed.</p>`}
       <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary" disabled=${busy}>Send</button></div></form></article>`;
   }
   return html`<article class="entry user" data-status=${entry.status} data-rolled=${rolled} aria-label="You">
     <div class="said">${entry.text}
-      ${entry.media.length > 0 && html`<ul class="chips">${entry.media.map((one) => html`<li>${one.name ?? one.blob?.media_type ?? "a picture"}</li>`)}</ul>`}
+      ${entry.media.length > 0 && html`<ul class="chips">${entry.media.map((one) => html`<li data-kind=${one.kind}><${Media} thread=${thread} block=${one} /></li>`)}</ul>`}
     </div>
     <div class="actions"><time title=${full(entry.at)}>${new Date(entry.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}</time>
       <${Copy} text=${entry.text} label="Copy" />
@@ -84,19 +87,11 @@ function Actions({ entry, onFork }) {
   if (!entry.totals && (!text || !entry.calls().next().done)) return null;
   const figures = [entry.model, entry.durationMs === null ? "" : length(entry.durationMs), entry.costMicro ? microUsd(entry.costMicro) : ""].filter(Boolean).join(" · ");
   return html`<div class="actions">
-    ${text && html`<${Copy} text=${plain(text)} label="Copy text" /><${Copy} text=${text} label="Copy Markdown" />`}
-    ${onFork && entry.status === "complete" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" disabled=${busy} onClick=${fork}><${Icon} name="fork" size=${14} /> Fork</button>`}
+    ${text && html`<${Copy} text=${() => plain(text)} label="Copy text" /><${Copy} text=${text} label="Copy Markdown" />`}
+    ${onFork && entry.status !== "withdrawn" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" disabled=${busy} onClick=${fork}><${Icon} name="fork" size=${14} /> Fork</button>`}
     ${figures && html`<span class="quiet" title=${full(entry.at)}>${figures}</span>`}
   </div>`;
 }
 
-/** Markdown without its marks. @param {string} text */
-const plain = (text) =>
-  text
-    .replace(/^```.*$/gm, "")
-    .replace(/^#{1,6} /gm, "")
-    .replace(/(\*\*|__|`)(.+?)\1/g, "$2")
-    .replace(/\[([^\]]+)\]\(([^)]+)\)/g, "$1 ($2)");
-
-/** @param {{text: string, label: string}} props */
-const Copy = ({ text, label }) => html`<button type="button" class="plain" onClick=${() => navigator.clipboard.writeText(text).then(() => done("Copied"), failed)}>${label}</button>`;
+/** @param {{text: string | (() => string), label: string}} props */
+const Copy = ({ text, label }) => html`<button type="button" class="plain" onClick=${() => navigator.clipboard.writeText(typeof text === "string" ? text : text()).then(() => done("Copied"), failed)}>${label}</button>`;

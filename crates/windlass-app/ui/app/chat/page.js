@@ -17,6 +17,7 @@ import { BatchBar } from "./batch.js";
 import { Composer } from "./composer.js";
 import { Footer } from "./footer.js";
 import { Queue } from "./queue.js";
+import { Told } from "./told.js";
 import { Transcript } from "./transcript.js";
 
 /** @param {{id: string}} props */
@@ -50,7 +51,8 @@ export function ChatPage({ id }) {
     // A message that cannot be sent waits in the field of the conversation that was made for it.
     if (text !== undefined) {
       keepDraft(made.id, text);
-      await post(`/threads/${made.id}/messages`, { message: text }).then(() => keepDraft(made.id, ""), failed);
+      const { model, mode } = entry;
+      await post(`/threads/${made.id}/messages`, { message: text, ...(model ? { model } : {}), ...(mode ? { mode } : {}) }).then(() => keepDraft(made.id, ""), failed);
     }
     load();
     go(`/chat/${made.id}`);
@@ -59,6 +61,7 @@ export function ChatPage({ id }) {
   const back = useCallback((/** @type {import("../state/entry.js").Entry} */ entry) => attempt(() => conversation.rollBack(entry)), [conversation]);
   const may = own && mayRun.value;
   return html`<div class="chat">
+    <${Told} conversation=${conversation} />
     <header class="row">
       <h1 class="title">${conversation.title.value || "Conversation"}</h1>
       ${!conversation.connected.value && conversation.ready.value && html`<span class="quiet" role="status">connecting…</span>`}
@@ -73,7 +76,7 @@ export function ChatPage({ id }) {
       <${BatchBar} conversation=${conversation} />
       <${Queue} conversation=${conversation} />
       ${may
-        ? html`<${Composer} name=${id} busy=${conversation.isActive.value} onSend=${send} onStop=${() => attempt(() => conversation.cancel())} autofocus />`
+        ? html`<${Composer} name=${id} busy=${conversation.isActive.value} was=${conversation.chosen.value} more=${conversation.more} onSend=${send} onStop=${() => attempt(() => conversation.cancel())} autofocus />`
         : conversation.ready.value && html`<${ReadOnly} thread=${id} own=${own} />`}
       <${Footer} conversation=${conversation} />
     </div>

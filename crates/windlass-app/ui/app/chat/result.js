@@ -3,24 +3,21 @@
 
 import { html, useMemo, useState } from "../lib/html.js";
 import { framed } from "../lib/markdown.js";
-import { size } from "../lib/words.js";
 import { wordsOf } from "../state/entry.js";
 import { Diff, isDiff } from "../view/diff.js";
 import { Markdown } from "../view/markdown.js";
 import { Tree } from "../view/tree.js";
+import { Media } from "./picture.js";
 
 /** Characters of a text that are shown before somebody asks for more. */
 const SHOWN = 4000;
 
-/** @param {{blocks: any[], error: boolean}} props */
-export const Result = ({ blocks, error }) => html`<div class="result" data-error=${error}>${blocks.map((block, at) => html`<${One} key=${at} block=${block} />`)}</div>`;
+/** @param {{thread: string, blocks: any[], error: boolean}} props */
+export const Result = ({ thread, blocks, error }) => html`<div class="result" data-error=${error}>${blocks.map((block, at) => html`<${One} key=${at} thread=${thread} block=${block} />`)}</div>`;
 
-/** @param {{block: any}} props */
-function One({ block }) {
-  if (block.kind === "image" || block.kind === "file") {
-    const { media_type: type, size_bytes: bytes } = block.blob ?? {};
-    return html`<p class="quiet">${block.name ?? (block.kind === "image" ? "A picture" : "A file")}: ${type}, ${size(bytes ?? 0)}</p>`;
-  }
+/** @param {{thread: string, block: any}} props */
+function One({ thread, block }) {
+  if (block.kind === "image" || block.kind === "file") return html`<p><${Media} thread=${thread} block=${block} /></p>`;
   return html`<${Text} text=${wordsOf(block.text)} />`;
 }
 

@@ -10,15 +10,16 @@ const TAIL = 2000;
 /** A shorter time is that of a history that was read, not of a thought. */
 const LEAST_MS = 100;
 
-/** @param {{entry: import("../state/entry.js").Entry, text: string, live: boolean}} props */
-export function Thought({ entry, text, live }) {
+/** @param {{part: import("../state/entry.js").Thought, live: boolean}} props */
+export function Thought({ part, live }) {
+  const { text } = part;
   const [open, setOpen] = useState(/** @type {boolean | null} */ (null));
   const [all, setAll] = useState(false);
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   useLayoutEffect(() => {
     if (live && own.current) own.current.scrollTop = own.current.scrollHeight;
   }, [text, live]);
-  const ms = entry.thoughtFrom ? entry.thoughtUntil - entry.thoughtFrom : 0;
+  const ms = part.until - part.from;
   const head = live ? "Thinking…" : ms > LEAST_MS ? `Thought for ${length(ms)}` : "Thought";
   const isOpen = open ?? live;
   const isLong = !live && text.length > LONG;

@@ -61,8 +61,8 @@ export function Transcript({ conversation, onFork, onBack }) {
   const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: "instant" });
   const live = conversation.live.value !== null;
   const waits = conversation.isActive.value && !live && conversation.open.value.length === 0;
-  return html`<div class="transcript" ref=${scroller} onScroll=${scrolled} tabindex="0" aria-label="Conversation">
-    <div class="inside" role="log" aria-live="polite" aria-relevant="additions" aria-busy=${!conversation.ready.value || live}>
+  return html`<div class="transcript" ref=${scroller} onScroll=${scrolled} role="region" tabindex="0" aria-label="Conversation">
+    <div class="inside" aria-busy=${!conversation.ready.value || live}>
       <div ref=${top} class="end">${conversation.hasOlder.value && html`<span class="spinner"></span>`}</div>
       ${!conversation.ready.value && html`<div class="loading" aria-busy="true"><span class="spinner"></span></div>`}
       <${Blocks} entries=${entries} prepended=${prepended} conversation=${conversation} watch=${watch} scroller=${scroller} onFork=${onFork} onBack=${onBack} />

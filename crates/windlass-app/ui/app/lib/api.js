@@ -2,7 +2,7 @@
 
 import { signal } from "./html.js";
 
-const BASE = "/api/v1";
+export const BASE = "/api/v1";
 /** Tries after the first one, and the waits between them in milliseconds. (ZE-X11) */
 const RETRIES = 3;
 const FIRST_WAIT_MS = 1000;

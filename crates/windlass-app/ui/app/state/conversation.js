@@ -7,8 +7,10 @@ import { batch, computed, signal } from "../lib/html.js";
 import { follow } from "../lib/stream.js";
 import { Call, Entry, textOf } from "./entry.js";
 import { NOTHING, plus, pulse } from "./figures.js";
+import { draftOf, keepDraft } from "./drafts.js";
 import * as inbox from "./inbox.js";
 import { before, underWay } from "./journal.js";
+import { warn } from "./notices.js";
 import { isAdmin, me } from "./session.js";
 import { note as noteThread } from "./threads.js";
 
@@ -54,6 +56,14 @@ export class Conversation {
     this.queue = signal([]);
     /** What was sent and is not heard of yet. @type {import("../../vendor/signals.js").Signal<{key: string, id: string, text: string}[]>} */
     this.sending = signal([]);
+    /** What the last message chose: the model, and what its run may do. @type {import("../../vendor/signals.js").Signal<{model: string, mode: string}>} */
+    this.chosen = signal({ model: "", mode: "" });
+    /** Text that is to be taken into the field for messages. */
+    this.more = signal("");
+    /** What has just happened, in a sentence, for those who do not see the page. */
+    this.news = signal("");
+    /** Whether what is asked has been read once. */
+    this.asks = signal(false);
     this.title = signal("");
     this.status = signal("");
     this.owner = signal("");
@@ -119,8 +129,10 @@ export class Conversation {
     const page = await get(`/threads/${this.id}/messages${query({ limit: FIRST_PAGE })}`, { stop });
     this.owner.value = thread.owner;
     const going = ["", "idle"].includes(thread.status) ? null : await underWay(this.id, thread.head, this.isMine.value, stop);
+    const chosen = await this.lastChosen(page.data);
     batch(() => {
       this.title.value = thread.title ?? "";
+      this.chosen.value = chosen;
       this.status.value = thread.status;
       this.hasOlder.value = Boolean(page.next_cursor);
       this.cursor = page.next_cursor;
@@ -142,6 +154,14 @@ export class Conversation {
     return thread.head;
   }
 
+  /** What the last message chose, that waits or was taken. @param {any[]} messages */
+  async lastChosen(messages) {
+    const of = (/** @type {string} */ field) => messages.findLast((message) => message.role === "user" && message[field])?.[field];
+    // A run of many steps has its message further up.
+    const runs = of("model") || !this.isMine.value ? [] : (await get(`/runs${query({ thread: this.id, limit: 1 })}`, { stop: this.stop.signal })).data;
+    return { model: of("model") ?? runs[0]?.model ?? "", mode: of("mode") ?? "" };
+  }
+
   /** Leaves it; the run goes on without this page. */
   end() {
     this.stop.abort();
@@ -156,7 +176,9 @@ export class Conversation {
     try {
       const page = await get(`/threads/${this.id}/messages${query({ limit: PAGE, cursor: this.cursor })}`, { stop: this.stop.signal });
       batch(() => {
+        const { last } = this.figures.value;
         const older = this.read(page.data);
+        this.figures.value = { ...this.figures.value, last: last ?? this.figures.value.last };
         this.entries.value = [...older, ...this.entries.value];
         this.prepended += older.length;
         this.cursor = page.next_cursor;
@@ -179,17 +201,20 @@ export class Conversation {
           if (block.kind !== "tool_result") continue;
           asked.get(`${message.run}/${block.call_id}`)?.finish({ content: block.content, error: block.error });
         }
-        continue;
-      }
-      if (message.role === "user" && message.status === "queued") {
+      } else if (message.role === "user" && message.status === "queued") {
         this.wait({ id: message.id, queued: { message, by: message.by, place: "after_run" } }, message);
-        continue;
+      } else {
+        const entry = Entry.ofMessage(message);
+        this.know(entry);
+        for (const call of entry.calls()) asked.set(`${entry.run}/${call.id}`, call);
+        this.figures.value = plus(this.figures.value, entry);
+        entries.push(entry);
       }
-      const entry = Entry.ofMessage(message);
-      this.know(entry);
-      for (const call of entry.calls()) asked.set(`${entry.run}/${call.id}`, call);
-      this.figures.value = plus(this.figures.value, entry);
-      entries.push(entry);
+      // How a run ended, and what else happened in it, is said behind its last message.
+      for (const event of message.after ?? []) {
+        const note = Entry.remark(event);
+        if (note) entries.push(note);
+      }
     }
     return entries;
   }
@@ -239,6 +264,8 @@ export class Conversation {
         break;
       case "run.started":
         this.run.value = { id: update.run, since: update.at };
+        this.news.value = "";
+        this.chosen.value = { model: update.agent?.models?.[0] ?? "", mode: update.options?.mode ?? "agent" };
         break;
       case "message.received":
         this.said(update.id, update, update.message, update.by);
@@ -296,10 +323,8 @@ export class Conversation {
         this.add(Entry.note(`n${Date.now()}`, "warning", `The run was interrupted and goes on later: ${update.why}`));
         break;
       case "limit.reached":
-        this.add(Entry.note(`n${update.seq}`, "warning", `The limit \`${update.limit}\` (${update.figure}) is reached.`, update));
-        break;
       case "model.switched":
-        this.add(Entry.note(`n${update.seq}`, "info", `From here on: ${update.model}`, update));
+        this.remark(update);
         break;
       case "interrupt.opened": {
         const call = update.call && this.callOf({ run: update.run, ...update.call });
@@ -343,7 +368,7 @@ export class Conversation {
   said(id, update, message, by) {
     this.sending.value = this.sending.value.filter((one) => one.id !== id);
     if (this.entries.value.some((one) => one.role === "user" && one.id === id)) return;
-    this.add(Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "user", blocks: message.blocks, id, by, status: "complete", calls: [] }));
+    this.add(Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "user", blocks: message.blocks, id, by, status: "complete", calls: [], ...this.chosen.value }));
   }
 
   /** @param {any} update @param {{seq: number, at: number}} when */
@@ -365,8 +390,15 @@ export class Conversation {
     if (words && words !== last?.text) {
       this.add(Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "assistant", blocks: [{ kind: "text", text: words }], status: "fallback", calls: [] }));
     }
-    if (update.status === "failed") this.add(Entry.note(`n${update.seq}`, "error", update.error?.message ?? "The run failed.", update));
-    if (update.status === "cancelled") this.add(Entry.note(`n${update.seq}`, "info", "Stopped.", update));
+    this.remark(update);
+    const how = update.status === "failed" ? `The run has failed: ${update.error?.message ?? ""}` : update.status === "cancelled" ? "The run was stopped." : "The agent has answered.";
+    this.news.value = how;
+  }
+
+  /** @param {any} update */
+  remark(update) {
+    const note = Entry.remark(update);
+    if (note) this.add(note);
   }
 
   /** @param {Entry} entry */
@@ -381,7 +413,10 @@ export class Conversation {
     // What is being read may be older than what is to be seen.
     this.askAgain = this.asked !== undefined;
     this.asked ??= get(`/interrupts${query({ thread: this.id, limit: 100 })}`, { stop: this.stop.signal })
-      .then((page) => inbox.replace(this.id, page.data), () => {})
+      .then((page) => {
+        inbox.replace(this.id, page.data);
+        this.asks.value = true;
+      }, () => {})
       .finally(() => {
         this.asked = undefined;
         if (this.askAgain) this.ask();
@@ -424,6 +459,13 @@ export class Conversation {
   /** @param {string} id @param {string} text */
   editQueued(id, text) {
     return patch(`/threads/${this.id}/queue/${id}`, { message: text });
+  }
+
+  /** Keeps what a message was being changed into when it left the queue. @param {string} text */
+  rescue(text) {
+    keepDraft(this.id, [draftOf(this.id).text, text].filter(Boolean).join("\n"));
+    this.more.value = [this.more.value, text].filter(Boolean).join("\n");
+    if (!this.stop.signal.aborted) warn("The message is not in the queue any more. What you had changed it into stands in the field below.");
   }
 
   /** @param {string} id */

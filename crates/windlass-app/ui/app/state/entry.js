@@ -34,6 +34,8 @@ export class Call {
     this.error = Boolean(known.error);
     this.durationMs = known.duration_ms ?? 0;
     this.interrupt = known.interrupt ?? "";
+    /** The kind of what it asks, where that was heard. */
+    this.asks = "";
     this.effect = known.effect ?? "";
     this.progress = "";
     this.until = 0;
@@ -59,7 +61,7 @@ export class Call {
     if (update.at) this.at = update.at;
     switch (update.type) {
       case "interrupt.opened":
-        return this.change({ state: "asking", interrupt: update.interrupt });
+        return this.change({ state: "asking", interrupt: update.interrupt, asks: typeof update.kind === "string" ? update.kind : (Object.keys(update.kind ?? {})[0] ?? "") });
       case "interrupt.closed":
         return this.state === "asking" ? this.change({ state: update.answer.answer === "approve" ? "approved" : "waiting" }) : undefined;
       case "call.judged":
@@ -102,7 +104,10 @@ export class Call {
   }
 }
 
-/** @typedef {{type: "text", text: string} | {type: "reasoning", text: string} | {type: "call", call: Call}} Part */
+/**
+ * @typedef {{type: "text", text: string} | Thought | {type: "call", call: Call}} Part
+ * @typedef {{type: "reasoning", text: string, from: number, until: number}} Thought `from`, `until`: when it was heard to begin and to end; 0 where it was not
+ */
 
 /** An entry: what somebody said, a step of the agent, or a note beside them. */
 export class Entry {
@@ -117,7 +122,9 @@ export class Entry {
     this.step = known.step;
     this.id = known.id ?? "";
     this.by = known.by ?? "";
+    /** Of a message to the agent, what its run began with. */
     this.model = known.model ?? "";
+    this.mode = known.mode ?? "";
     /** @type {"live" | "complete" | "partial" | "fallback" | "withdrawn"} */
     this.status = known.status ?? "complete";
     /** Position of the `step.started` that its fragments name. */
@@ -131,9 +138,6 @@ export class Entry {
     this.durationMs = known.duration_ms ?? null;
     /** @type {any} */
     this.totals = null;
-    /** When its reasoning began and ended. */
-    this.thoughtFrom = 0;
-    this.thoughtUntil = 0;
     /** When its step was heard to begin, and its first fragment was; 0 where this page came later. */
     this.heardAt = 0;
     this.firstAt = 0;
@@ -169,6 +173,22 @@ export class Entry {
     return entry;
   }
 
+  /** What is said of an event beside the messages; null of most. @param {any} update */
+  static remark(update) {
+    const note = (/** @type {string} */ tone, /** @type {string} */ text) => Entry.note(`n${update.seq}`, tone, text, update);
+    switch (update.type) {
+      case "limit.reached":
+        return note("warning", `The limit \`${update.limit}\` (${update.figure}) is reached.`);
+      case "model.switched":
+        return note("info", `From here on: ${update.model}`);
+      case "run.finished":
+        if (update.status === "failed") return note("error", update.error?.message ?? "The run failed.");
+        return update.status === "cancelled" ? note("info", "Stopped.") : null;
+      default:
+        return null;
+    }
+  }
+
   /** @param {any} change */
   set(change) {
     Object.assign(this, change);
@@ -179,6 +199,11 @@ export class Entry {
     for (const part of this.parts) if (part?.type === "call") yield part.call;
   }
 
+  /** @returns {Thought[]} */
+  thoughts() {
+    return this.parts.flatMap((part) => (part?.type === "reasoning" ? [part] : []));
+  }
+
   get text() {
     return this.parts.flatMap((part) => (part?.type === "text" ? [part.text] : [])).join("\n\n");
   }
@@ -186,13 +211,19 @@ export class Entry {
   /** @param {any[]} blocks @param {any[]} calls */
   read(blocks, calls) {
     const known = new Map(this.callsById());
+    // The thoughts of a reply are those that were heard, in the same order.
+    const heard = this.thoughts();
     let index = 0;
     this.parts = [];
     this.media = blocks.filter((block) => block.kind === "image" || block.kind === "file");
     for (const block of blocks) {
-      if (block.kind === "text" || block.kind === "reasoning") {
+      if (block.kind === "text") {
         const text = wordsOf(block.text);
-        if (text) this.parts.push({ type: block.kind, text });
+        if (text) this.parts.push({ type: "text", text });
+      } else if (block.kind === "reasoning") {
+        const text = wordsOf(block.text);
+        const { from, until } = heard.shift() ?? { from: 0, until: 0 };
+        if (text) this.parts.push({ type: "reasoning", text, from, until });
       } else if (block.kind === "tool_call") {
         const stored = calls.find((call) => call.id === block.id) ?? { step: this.step, index, id: block.id };
         const args = wordsOf(stored.arguments ?? block.asked);
@@ -211,7 +242,7 @@ export class Entry {
   /** A try at the step begins; what an earlier one said does not count. @param {any} update */
   begin(update) {
     if (this.status === "complete") return;
-    const fresh = { parts: [], trouble: "", thoughtFrom: 0, thoughtUntil: 0, firstAt: 0, size: 0, sizeBefore: 0 };
+    const fresh = { parts: [], trouble: "", firstAt: 0, size: 0, sizeBefore: 0 };
     this.set({ ...fresh, begun: update.seq, at: update.at ?? this.at, model: update.model ?? this.model, status: "live" });
   }
 
@@ -222,10 +253,10 @@ export class Entry {
     if (update.type === "message.snapshot") {
       this.parts = [];
       this.size = 0;
-      // What is still being thought began with the step; how long a thought took that is over, nobody knows here.
-      this.thoughtFrom = update.parts.at(-1)?.type === "reasoning" ? this.at : 0;
-      this.thoughtUntil = 0;
       for (const part of update.parts) this.put(part.part, part.type, part.text ?? "", part.name, part.arguments ?? "");
+      // What is still being thought as the first began with the step; how long the others took, nobody knows here.
+      const last = this.parts.at(-1);
+      for (const thought of this.thoughts()) Object.assign(thought, { from: thought === last && this.parts.length === 1 ? this.at : 0, until: 0 });
       this.sizeBefore = this.size;
     } else {
       const type = { "message.delta": "text", "reasoning.delta": "reasoning", "call.delta": "call" }[/** @type {string} */ (update.type)];
@@ -237,22 +268,22 @@ export class Entry {
   /** @param {number} at @param {string} type @param {string} text @param {string | undefined} name @param {string} args */
   put(at, type, text, name, args) {
     this.size += text.length + args.length;
-    if (type === "reasoning") this.thoughtFrom ||= Date.now();
-    else if (this.thoughtFrom) this.thoughtUntil ||= Date.now();
     const known = this.parts[at];
+    // A thought ends with the first word of what follows it.
+    for (const thought of this.thoughts()) if (thought !== known && thought.from) thought.until ||= Date.now();
     if (type === "call") {
       if (known?.type === "call") {
         known.call.change({ args: known.call.args + args, tool: known.call.tool || name || "" });
       } else this.parts[at] = { type: "call", call: new Call(this.run, { step: this.step, index: at }, name ?? "", args) };
     } else if (known && known.type !== "call") this.parts[at] = { ...known, text: known.text + text };
-    else this.parts[at] = { type: type === "reasoning" ? "reasoning" : "text", text };
+    else this.parts[at] = type === "reasoning" ? { type, text, from: Date.now(), until: 0 } : { type: "text", text };
   }
 
   /** The whole reply. @param {any} update */
   reply(update) {
     this.status = "complete";
     this.seq = update.seq;
-    if (this.thoughtFrom) this.thoughtUntil ||= Date.now();
+    for (const thought of this.thoughts()) if (thought.from) thought.until ||= Date.now();
     this.read(update.message.blocks, []);
     const cancelled = update.stop === "cancelled";
     this.set({

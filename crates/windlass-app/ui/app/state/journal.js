@@ -64,9 +64,9 @@ export async function before(thread, seq) {
   throw new Error("Nothing stands before this message; begin a new conversation instead.");
 }
 
-/** The place in the journal where the run of an answer has ended. @param {string} thread @param {number} seq */
+/** The place in the journal where the run of an answer has ended; what is said at its very end stands there. @param {string} thread @param {number} seq */
 export async function behind(thread, seq) {
-  for (let from = seq; ; ) {
+  for (let from = seq - 1; ; ) {
     const page = await get(`/threads/${thread}/events${query({ after: from, limit: EVENTS })}`);
     const end = page.data.find((/** @type {any} */ event) => event.type === "run.finished");
     if (end) return end.seq;

@@ -1,0 +1,72 @@
+//! What a conversation says of itself when it is read again: how its runs ended, and how long they took.
+
+use super::page::Page;
+use super::{scripted, write};
+use crate::cli::model::Turn;
+
+/// The notes beside the messages, with their tones.
+const NOTES: &str = "return all('.note').map((one) => `${one.dataset.tone}: ${one.innerText}`)";
+
+#[tokio::test]
+async fn a_run_that_failed_without_a_word_says_why_after_a_reload() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Refuse("no such key here")]);
+    let page = Page::signed_in(&server).await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    page.say("Two.").await;
+    page.until("it says why", "return all('.note[data-tone=error]').length === 1").await;
+    let live = page.run(NOTES, vec![]).await;
+    let last = live.as_array().unwrap().last().unwrap().as_str().unwrap().to_owned();
+    assert!(last.starts_with("error: ") && last.len() > 20, "{live}");
+    page.driver.refresh().await.unwrap();
+    page.sees("Two.").await;
+    page.until("it says why again", "return all('.note[data-tone=error]').length === 1").await;
+    let again = page.run(NOTES, vec![]).await;
+    assert_eq!(again.as_array().unwrap().last().unwrap(), &last, "{live} {again}");
+    let below = "const own = all('.note[data-tone=error]')[0].getBoundingClientRect().top;\
+        return own > all('.entry.user')[1].getBoundingClientRect().bottom";
+    assert_eq!(page.run(below, vec![]).await, true, "it stands under the question");
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_run_that_was_stopped_while_it_asked_says_so_after_a_reload() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("Never.")]);
+    let page = super::asked(&server).await;
+    page.press("Stop").await;
+    page.sees("Stopped.").await;
+    page.driver.refresh().await.unwrap();
+    page.sees("Write it.").await;
+    page.sees("Stopped.").await;
+    page.until("once", "return all('.note').length === 1").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn what_happens_is_told_to_those_who_do_not_see_it_and_nothing_else() {
+    let server = scripted(vec![
+        Turn::Say("First answer."),
+        Turn::Call(vec![write("a.md")]),
+        Turn::Say("It is written."),
+        Turn::Refuse("no such key here"),
+    ]);
+    let page = Page::signed_in(&server).await;
+    let told = "return document.querySelector('[data-key=told]').innerText.includes(arguments[0])";
+    let says = async |words: &str| page.until_of(words, told, vec![words.into()]).await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    page.say("Two.").await;
+    says("The agent asks: May Write run?").await;
+    page.press("Approve").await;
+    page.sees("It is written.").await;
+    says("The agent has answered.").await;
+    page.say("Three.").await;
+    says("The run has failed").await;
+    page.driver.refresh().await.unwrap();
+    page.sees("Three.").await;
+    let silent = "return document.querySelector('[data-key=told]').innerText === '' && document.querySelector('.transcript [role=log], .transcript [aria-live]') === null";
+    page.until("what was there is not told", silent).await;
+    let region = "const own = document.querySelector('.transcript'); return own.getAttribute('role') === 'region' && own.getAttribute('aria-label') !== ''";
+    page.until("it has a name", region).await;
+    page.ends().await;
+}
