@@ -134,8 +134,8 @@ impl Masks {
         output.lost = output.lost.map(|why| reasons.text(&why));
         // What the server wants back is recorded until then, and without the value it would not be what it wants.
         let asked = output.ask.iter().map(|ask| &ask.state);
-        let states = asked.chain(output.later.iter().map(|later| &later.state)).flatten();
-        if states.into_iter().any(|state| is_told(&results, state)) {
+        let mut states = asked.chain(output.later.iter().map(|later| &later.state)).flatten();
+        if states.any(|state| is_told(&results, state)) {
             return ToolOutput::error(UNRECORDED);
         }
         if let Some(ask) = &mut output.ask {

@@ -225,7 +225,7 @@ impl Tool for ListResources {
                 return ToolOutput::error(format!("Tool error: {error}. There are: {}", names(&shared)));
             }
         };
-        let listed = crashing_masked(resources(&core), || core.masks.reasons());
+        let listed = crashing_masked(Box::pin(resources(&core)), || core.masks.reasons());
         let listed = tokio::select! {
             biased;
             () = context.cancel.cancelled() => return ToolOutput::error("Tool error: the call was stopped"),
