@@ -57,7 +57,7 @@ async fn commands_are_seen_and_ended_over_http_on_the_command_line_and_with_the_
     ann.delete(&format!("{path}/{one}")).await.is(StatusCode::NO_CONTENT);
     assert_eq!(alive(&sleeper(1)), 0);
     ann.delete(&format!("{path}/{one}")).await.is_problem(404, "not_found");
-    assert_eq!(each(&list().await, "id"), [two.as_str(), three.as_str()]);
+    assert_eq!(each(&list().await, "id"), [*two, *three]);
 
     // Another process sees them once they are written down, which is done each second.
     let told = loop {

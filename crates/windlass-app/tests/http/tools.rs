@@ -89,7 +89,7 @@ async fn tools_say_how_they_get_to_a_model_and_in_which_modes() {
     let sets = server.get("/api/v1/toolsets", &key).await.is(StatusCode::OK).body;
     let names: Vec<_> =
         sets["data"].as_array().unwrap().iter().map(|set| set["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["notebooks", "planning", "time"]);
+    assert_eq!(names, ["notebooks", "planning", "time", "web"]);
     let time = server.get("/api/v1/toolsets/time", &key).await.is(StatusCode::OK).body;
     assert_eq!(
         (&time["tools"], &time["loadable"]),

@@ -264,6 +264,10 @@ impl Transform for CleanForModels {
                 description.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
             *description = paragraphs.join("\n\n");
         }
+        // What an argument is where it is missing is the tool's to say: these are what nobody would doubt.
+        if schema.get("default").is_some_and(|it| [json!(null), json!(false), json!([])].contains(it)) {
+            schema.remove("default");
+        }
         // `uint64` and the like are schemars' own words, and some providers refuse unknown formats.
         let is_number_format = schema
             .get("format")

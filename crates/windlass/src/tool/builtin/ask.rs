@@ -52,10 +52,9 @@ pub fn request_human_approval(expires_in_ms: Option<u64>) -> RequestHumanApprova
     RequestHumanApproval { spec, expires_in_ms }
 }
 
-const DESCRIPTION: &str = "Asks a person to confirm the parameters of an action before you take it, or to review a result \
-and choose what comes next. Needs `checkpoint` and `summary`. The result says whether it was approved, with changed \
-parameters (`overrides`), the chosen option (`selected`) or their own words (`free_input`). Not for what tools ask by \
-themselves.";
+const DESCRIPTION: &str = "Asks a person to confirm the parameters of an action, or to choose what comes next. Needs \
+`checkpoint` and `summary`. The result says whether it was approved, with changed parameters (`overrides`), the choice \
+(`selected`) or their own words (`free_input`). Not for what tools ask by themselves.";
 
 #[async_trait]
 impl Tool for RequestHumanApproval {

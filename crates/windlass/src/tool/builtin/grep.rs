@@ -20,24 +20,24 @@ use crate::tool::{FunctionTool, WorkingFolder};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GrepArguments {
-    /// In Rust's syntax: no look-around, no back-references.
+    /// In Rust's syntax.
     pattern: String,
     /// A file or directory; the working folder unless told.
     path: Option<String>,
-    /// Only paths that match, such as `*.rs` or `src/**/*.rs`.
+    /// Such as `*.rs` or `src/**/*.rs`.
     glob: Option<String>,
-    /// Shows the files that match, their lines, or how many lines of each.
+    /// The files that match, their lines, or how many lines of each.
     #[serde(default)]
     output_mode: OutputMode,
-    /// Lines around each match, for `content`.
+    /// Lines around each match.
     #[schemars(range(max = 100))]
     context: Option<usize>,
     #[serde(default)]
     case_insensitive: bool,
-    /// Lines shown at most; 250 unless told.
+    /// Lines at most, 250 unless told.
     #[schemars(range(min = 1, max = 10000))]
     head_limit: Option<usize>,
-    /// Lets matches span lines, and `.` match a line end.
+    /// Lets matches span lines.
     #[serde(default)]
     multiline: bool,
 }
@@ -59,8 +59,8 @@ pub fn grep() -> FunctionTool {
     .annotations(read_only())
 }
 
-const DESCRIPTION: &str = "Searches files for a regular expression: hidden ones too, but not `.git`, binary files and \
-links. `.gitignore` is not consulted: leave out what was built by `path` or `glob`.";
+const DESCRIPTION: &str = "Searches files for a regular expression, hidden ones too; not `.git`, binary files and links. \
+`.gitignore` is not consulted.";
 
 const DEFAULT_HEAD: usize = 250;
 const MAX_HEAD: usize = 10_000;

@@ -20,10 +20,10 @@ use crate::tool::{FolderError, FolderPath, FunctionTool, WorkingFolder, image_ty
 struct ReadArguments {
     /// Relative to the working folder, or absolute inside it.
     file_path: String,
-    /// The first line to show, counted from 1; of a PDF, the first page.
+    /// The first line, counted from 1; of a PDF, the first page.
     #[schemars(range(min = 1))]
     offset: Option<u64>,
-    /// How many lines, 2,000 unless told; of a PDF, how many pages, 20 unless told.
+    /// How many lines, 2,000 unless told; of a PDF, pages, 20 unless told.
     #[schemars(range(min = 1))]
     limit: Option<u64>,
 }
@@ -37,8 +37,8 @@ pub fn read() -> FunctionTool {
 }
 
 const DESCRIPTION: &str = "Reads a file. Text comes with line numbers as in `cat -n`, lines cut after 2,000 characters; \
-use offset and limit for what is left, and always for a file over 50 MB. A PDF comes as the text of its pages; a PNG, \
-JPEG, GIF or WebP up to 5 MB as a picture. Not for directories: use Glob.";
+use offset and limit for what is left, and always over 50 MB. A PDF comes as text, a PNG, JPEG, GIF or WebP up to 5 MB as \
+a picture. Not for directories: use Glob.";
 
 const DEFAULT_LINES: u64 = 2000;
 const MAX_LINE_CHARS: usize = 2000;

@@ -182,8 +182,8 @@ fn load_spec(shelf: &Shelf) -> ToolSpec {
     let sets: Vec<(&str, &str)> = shelf.toolsets().collect();
     let names: Vec<&str> = sets.iter().map(|(name, _)| *name).collect();
     let mut description =
-        "Loads a toolset, whose tools can then be called from the next step on, for the rest of the \
-        conversation. Load one before you say that you cannot do something."
+        "Loads a toolset: its tools can be called from the next step on. Load one before you say that you cannot do \
+         something."
             .to_owned();
     for (name, text) in sets.iter().filter(|(_, text)| !text.is_empty() && sets.len() <= DESCRIBED) {
         description += &format!("\n- {name}: {}", first_line(text, DESCRIPTION_CHARS));
@@ -194,7 +194,7 @@ fn load_spec(shelf: &Shelf) -> ToolSpec {
             "toolset": {"type": "string", "enum": names},
             "include_write_tools": {
                 "type": "boolean",
-                "description": "Whether to load the tools that change something as well.",
+                "description": "Those that change something as well.",
             },
         },
         "required": ["toolset", "include_write_tools"],
@@ -205,8 +205,8 @@ fn load_spec(shelf: &Shelf) -> ToolSpec {
 
 fn search_spec(shelf: &Shelf) -> ToolSpec {
     let description = format!(
-        "Finds tools among {} that are not shown to you, by what their names and descriptions say, and loads those that \
-         fit best: they can be called from the next step on.",
+        "Finds tools among {} that are not shown, by names and descriptions, and loads those that fit best: they can be \
+         called from the next step on.",
         shelf.tools.len()
     );
     let input_schema = json!({
@@ -216,7 +216,7 @@ fn search_spec(shelf: &Shelf) -> ToolSpec {
             "limit": {"type": "integer", "minimum": 1, "maximum": FOUND_MAX, "description": "How many; 5 unless told."},
             "include_write_tools": {
                 "type": "boolean",
-                "description": "Whether to load tools that change something as well.",
+                "description": "Those that change something as well.",
             },
         },
         "required": ["query"],
