@@ -45,7 +45,7 @@ async fn a_card_shows_the_call_its_standing_its_approval_and_its_result() {
     assert_eq!(page.run(STANDINGS, vec![]).await, json!(["done", "failed", "denied"]));
     page.run("document.querySelectorAll('.call').forEach((one) => (one.open = true))", vec![]).await;
     page.until("arguments by name", "return [...document.querySelectorAll('.call dl dt')].map((one) => one.innerText).join() === 'file_path,content,file_path,file_path,content'").await;
-    page.until("names beside values", "const found = all('.call dl.arguments'); return found.length === 3 && found.every((one) => getComputedStyle(one).gridTemplateColumns.split(' ').length === 2)").await;
+    page.until("names beside values", "const found = all('.call dl'); return found.length === 3 && found.every((one) => getComputedStyle(one).gridTemplateColumns.split(' ').length === 2)").await;
     page.until("an error is one", "return all('.call[data-standing=failed] h3').some((one) => one.innerText === 'Error') && all('.result[data-error=true]').length === 2").await;
     // Read again from the journal, they stand as they stood.
     page.driver.refresh().await.unwrap();

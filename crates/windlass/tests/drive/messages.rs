@@ -166,7 +166,7 @@ async fn a_run_that_did_not_end_well_says_so_with_its_last_message() {
         "User Failed no key at all",
         "User",
         "Assistant",
-        "Tool Cancelled ",
+        "Tool Cancelled Run was cancelled by client",
     ];
     assert_eq!(said, expected);
     for limit in 1..all.len() {
