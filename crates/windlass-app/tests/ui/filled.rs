@@ -191,15 +191,20 @@ async fn signing_in_again_elsewhere_leaves_the_page_where_it_is() {
 #[tokio::test]
 async fn a_long_list_of_conversations_is_kept_fresh_too() {
     let (_server, page) = busy().await;
+    // Nothing is sent here meanwhile, which would read the list anew.
+    page.go("/usage").await;
+    page.sees("Approval rate").await;
     let script = "return module('state/threads.js').then(async ({ threads, load }) => {
         const [one] = threads.value;
         threads.value = [...Array(40).keys()].map((at) => ({ ...one, id: `thr_${at}`, title: `Title ${at}`, updated_at: 1000 - at }));
     })";
     let answer = "if (!url.includes('/threads?')) return real();
         const page = await (await real()).json();
+        window.looked = true;
         return Response.json({ data: [{ ...page.data[0], id: 'thr_30', title: 'The newest now', updated_at: 2000 }, ...[...Array(24).keys()].filter((at) => at !== 3).map((at) => ({ ...page.data[0], id: `thr_${at}`, title: `Title ${at}`, updated_at: 1000 - at }))], next_cursor: 'c' })";
     otherwise(&page, answer).await;
     page.run(script, vec![]).await;
+    page.until("a look", "return window.looked").await;
     page.until("it is looked at again", "return all('.history .title')[0]?.innerText === 'The newest now'")
         .await;
     let titles = page

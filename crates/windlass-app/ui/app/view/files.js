@@ -44,7 +44,7 @@ function List({ thread, path, rows, onEnter }) {
   if (rows.length === 0) {
     return path.length > 0
       ? html`<p class="empty">Nothing is in it.</p>`
-      : html`<div class="empty"><h2>No files yet</h2><p>What you attach to a message, and what the agent writes, stands here to be downloaded. Files of a folder of the command line stay on its machine.</p></div>`;
+      : html`<div class="empty"><h2>No files yet</h2><p>What the agent writes stands here, to be looked through and downloaded; what you attach to a message stays with the message. A conversation that was begun on the command line keeps its files in the folder there.</p></div>`;
   }
   const folders = rows.filter((row) => row.kind === "directory");
   const sorted = [...folders, ...rows.filter((row) => row.kind !== "directory")];
