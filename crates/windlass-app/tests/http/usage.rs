@@ -69,7 +69,7 @@ async fn administrators_are_told_whose_runs_they_are() {
     let told = server.get("/api/v1/usage", &boss).await.is(StatusCode::OK).body;
     let names: Vec<_> =
         told["by_user"].as_array().unwrap().iter().map(|one| (&one["name"], &one["runs"])).collect();
-    let mut wanted = vec![(json!("local"), json!(1)), (json!(member), json!(1))];
+    let mut wanted = [(json!("local"), json!(1)), (json!(member), json!(1))];
     wanted.sort_by_key(|(name, _)| name.to_string());
     assert_eq!(names, wanted.iter().map(|(name, runs)| (name, runs)).collect::<Vec<_>>(), "{told:#}");
     assert_eq!(told["totals"]["threads"], json!(2));
