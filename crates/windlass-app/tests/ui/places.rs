@@ -1,12 +1,13 @@
 //! The other places: the sidebar, runs, usage and settings.
 
+use reqwest::{Method, StatusCode};
 use serde_json::json;
 use thirtyfour::prelude::*;
 
 use super::page::Page;
 use super::scripted;
 use crate::cli::model::Turn;
-use crate::http::Server;
+use crate::http::{Server, answer};
 
 const FIRST: &str = ".history .thread";
 
@@ -49,6 +50,26 @@ async fn a_conversation_is_renamed() {
     page.until("above it too", "return all('h1.title')[0].innerText === 'Of apples'").await;
     page.driver.refresh().await.unwrap();
     page.until("after a reload", "return all('.history .title')[0].innerText === 'Of apples'").await;
+    page.ends().await;
+}
+
+// rows: SK-U11
+#[tokio::test]
+async fn a_title_that_comes_while_it_is_looked_at_is_written_out() {
+    let server = talker();
+    let page = talked(&server).await;
+    page.element(".history .thread .title[data-fresh=false]").await;
+    let key = server.key(&[]);
+    let thread = server.get("/api/v1/threads", &key).await.body["data"][0]["id"].as_str().unwrap().to_owned();
+    let named = server.request(Method::PATCH, &format!("/api/v1/threads/{thread}")).bearer_auth(&key);
+    answer(named.json(&json!({"title": "Of pears"}))).await.is(StatusCode::OK);
+    page.until(
+        "it is written",
+        "return all('.history .title[data-fresh=true]')[0]?.innerText === 'Of pears'",
+    )
+    .await;
+    let moves = "return getComputedStyle(all('.history .title')[0]).animationName === 'written'";
+    page.until("and moves", moves).await;
     page.ends().await;
 }
 

@@ -90,10 +90,12 @@ async fn what_people_say_is_counted_in_the_figures() {
     assert_eq!(ended, [(Status::Done, 1, 2), (Status::Failed, 0, 3), (Status::Done, 3, 0)]);
     let all = UsageQuery { until: Timestamp(u64::MAX), ..UsageQuery::default() };
     let usage = engine.usage(&all).await.unwrap();
-    let [row] = &*usage.rows else { panic!("{usage:?}") };
-    assert_eq!((row.runs, row.ended, row.threads, usage.threads), (3, 3, 3, 3));
-    assert_eq!((row.approved, row.denied, row.ttft_runs), (4, 5, 2));
-    assert_eq!((row.input, row.output), (5 * 10, 5 * 5));
+    // A row for each person.
+    let [ann, bob] = &*usage.rows else { panic!("{usage:?}") };
+    assert_eq!((ann.owner.as_str(), ann.runs, ann.ended, ann.threads), ("ann", 2, 2, 2));
+    assert_eq!((bob.owner.as_str(), bob.runs, usage.threads), ("bob", 1, 3));
+    assert_eq!((ann.approved, ann.denied, ann.ttft_runs), (1, 5, 1));
+    assert_eq!((ann.input + bob.input, ann.output + bob.output), (5 * 10, 5 * 5));
     let of_bob = UsageQuery { owner: Some(Principal::from("bob")), ..all };
     let usage = engine.usage(&of_bob).await.unwrap();
     assert_eq!((usage.rows[0].approved, usage.rows[0].denied), (3, 0));

@@ -93,6 +93,12 @@ function History({ current, onGo }) {
 /** Once: a reference that is another function each time is called at each drawing. @param {HTMLInputElement | null} own */
 const selected = (own) => own?.select();
 
+/** A title; one that comes while it is looked at is written out. @param {{text: string}} props */
+function Title({ text }) {
+  const first = useRef(text);
+  return html`<span key=${text} class="title" data-fresh=${text !== first.current}>${text}</span>`;
+}
+
 /** @param {{thread: import("../state/threads.js").Thread, current: boolean, onGo: () => void}} props */
 function Row({ thread, current, onGo }) {
   const [mode, setMode] = useState(/** @type {"" | "name" | "forget"} */ (""));
@@ -110,7 +116,7 @@ function Row({ thread, current, onGo }) {
   const busy = thread.status === "running";
   return html`<div class="thread" data-current=${current}>
     <a href=${`/chat/${thread.id}`} aria-current=${current ? "page" : undefined} onClick=${onGo}>
-      <span class="title">${thread.title || "Without a title"}</span>
+      <${Title} text=${thread.title || "Without a title"} />
       ${thread.interrupts > 0 ? html`<span class="dot asks" title="Waits for somebody"></span>` : busy ? html`<span class="dot busy" title="At work"></span>` : html`<time>${when(thread.updated_at)}</time>`}
     </a>
     <details class="menu"><summary aria-label=${`What can be done with ${thread.title ?? "it"}`}><${Icon} name="more" size=${15} /></summary>
