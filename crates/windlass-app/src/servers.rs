@@ -40,6 +40,12 @@ use crate::config::Settings;
 use crate::trouble::Trouble;
 use crate::vault::Vault;
 
+/// The servers that administrators have added to a store, by name; without what they are where the vault no longer opens it.
+pub async fn added_to(store: &Path, records: &dyn Records) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
+    let kept = added::list(records, &Vault::open(store)?).await?;
+    Ok(kept.into_iter().map(|kept| (kept.name, kept.draft)).collect())
+}
+
 /// How long a test of servers waits: longer than any of them may take to answer.
 pub const TEST_MS: u64 = 60_000;
 /// How long a start waits for servers that it does not require. Their tools come when they answer.

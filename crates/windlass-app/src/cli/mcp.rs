@@ -15,7 +15,7 @@ use windlass::adapter::mcp::{Health, McpServer, ServerStatus, Transport};
 use super::{ListFlags, ModelFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place};
-use crate::servers::{self, Back, Page, Servers, Which};
+use crate::servers::{self, Back, Draft, Page, Servers, Which};
 use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `mcp`.
@@ -53,16 +53,18 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List(ListFlags { json, place }) => {
             let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
-            let servers = &ground.settings.mcp;
-            for (name, server) in servers {
-                list(
-                    console,
-                    &server.without_secrets(name, Page::USUAL)?,
-                    server.enabled.unwrap_or(true),
-                    *json,
-                );
+            let place = ground.open_store().await?;
+            let (ground, records) = (&place.ground, place.engine.records());
+            let configured = &ground.settings.mcp;
+            for (name, server) in configured {
+                let read = server.without_secrets(name, Page::USUAL)?;
+                list(console, &Shown::of(&read, server.enabled.unwrap_or(true)), *json);
             }
-            if servers.is_empty() {
+            let added = servers::added_to(&ground.store(), &**records).await?;
+            for (name, draft) in &added {
+                list(console, &Shown::added(name, draft.as_ref()), *json);
+            }
+            if configured.is_empty() && added.is_empty() {
                 console.note("no servers are configured");
                 console.hint("`windlass mcp add --help` says how one is added");
             }
@@ -109,19 +111,45 @@ fn way(server: &McpServer) -> String {
     }
 }
 
-fn list(console: &Console, server: &McpServer, enabled: bool, json: bool) {
+/// A server as it is listed.
+struct Shown<'a> {
+    name: &'a str,
+    way: String,
+    enabled: bool,
+    trusted: bool,
+    required: bool,
+    /// Whether it was added to the store, and stands in no file.
+    added: bool,
+}
+
+impl<'a> Shown<'a> {
+    fn of(server: &'a McpServer, enabled: bool) -> Self {
+        let (trusted, required) = (server.trusted, server.required);
+        Self { name: &server.name, way: way(server), enabled, trusted, required, added: false }
+    }
+
+    fn added(name: &'a str, draft: Option<&Draft>) -> Self {
+        let way = draft.and_then(|draft| draft.url.clone().or_else(|| draft.command.clone()));
+        let way = way.unwrap_or_else(|| "sealed with a key that is not here".into());
+        let trusted = draft.is_some_and(|draft| draft.trusted);
+        Self { name, way, enabled: true, trusted, required: false, added: true }
+    }
+}
+
+fn list(console: &Console, server: &Shown<'_>, json: bool) {
     if json {
-        let line = json!({ "name": server.name, "way": way(server), "enabled": enabled,
-            "trusted": server.trusted, "required": server.required });
+        let line = json!({ "name": server.name, "way": server.way, "enabled": server.enabled,
+            "trusted": server.trusted, "required": server.required, "added": server.added });
         return console.out_json(&line.to_string());
     }
-    let mut words = vec![way(server)];
-    words.extend(
-        [(!enabled, "switched off"), (server.trusted, "trusted"), (server.required, "required")]
-            .into_iter()
-            .filter(|(holds, _)| *holds)
-            .map(|(_, word)| word.to_owned()),
-    );
+    let marks = [
+        (!server.enabled, "switched off"),
+        (server.trusted, "trusted"),
+        (server.required, "required"),
+        (server.added, "added over HTTP"),
+    ];
+    let words = marks.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word);
+    let words: Vec<&str> = [server.way.as_str()].into_iter().chain(words).collect();
     console.out_line(&format!("{}  {}", server.name, shown_line(&words.join(", "))));
 }
 

@@ -100,6 +100,7 @@ fn a_folder_that_nobody_trusts_names_no_host_and_no_secret() {
         address.port()
     );
     std::fs::write(user.folder().join("windlass.toml"), file).unwrap();
+    user.configure("[toolsets.web]\nshown = 'all'\n");
     let fetch = ("WebFetch", json!({"url": format!("http://{address}/x")}));
     let model = Model::start(vec![
         Turn::Call(vec![("ApiCall", json!({"service": "a", "method": "GET", "path": "/"}))]),

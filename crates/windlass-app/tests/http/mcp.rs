@@ -244,6 +244,10 @@ async fn servers_are_added_and_taken_out_by_those_who_run_the_store() {
     assert_eq!((&made["source"], &made["trusted"]), (&json!("added"), &json!(false)));
     let found = state(&server, &boss, "far", "connected").await;
     assert!(!found.to_string().contains("SENTINEL"), "{found:#}");
+    let listed = server.user.run(&["mcp", "list"]).exits(0).out;
+    let added = format!("far  {}/mcp, added over HTTP\n", far.base);
+    assert!(listed.starts_with("kept  https://docs.example.com/mcp, switched off\n"), "{listed}");
+    assert!(listed.ends_with(&added) && !listed.contains("SENTINEL"), "{listed}");
     server.post(PATH, &boss, &draft).await.is_problem(409, "duplicate");
     for (wrong, code) in [
         (json!({"name": "a__b", "url": "https://a.example.com"}), (422, "invalid")),

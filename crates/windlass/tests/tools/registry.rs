@@ -143,15 +143,11 @@ fn a_file_tool_as_the_model_sees_it() {
         "properties": {
             "file_path": {
                 "type": "string",
-                "description": "The file: relative to the working folder, or an absolute path inside it.",
+                "description": "Relative to the working folder, or absolute inside it.",
             },
-            "old_string": {
-                "type": "string",
-                "description": "The exact text to replace, without Read's line numbers. Must occur exactly \
-                    once, unless `replace_all` is set.",
-            },
-            "new_string": {"type": "string", "description": "The text to put in its place; must differ."},
-            "replace_all": {"type": "boolean", "description": "Replaces every occurrence.", "default": false},
+            "old_string": {"type": "string", "description": "Without Read's line numbers."},
+            "new_string": {"type": "string", "description": "What to put in its place; must differ."},
+            "replace_all": {"type": "boolean"},
         },
         "required": ["file_path", "old_string", "new_string"],
         "additionalProperties": false,
