@@ -37,6 +37,21 @@ async fn a_call_is_shown_whole_and_approved() {
 }
 
 #[tokio::test]
+async fn what_a_call_waits_for_is_asked_once() {
+    let server = writer();
+    let page = asked(&server).await;
+    let thread = page.thread().await;
+    // What waits is known before the conversation is.
+    page.go("/inbox").await;
+    page.sees("May Write run?").await;
+    page.press("Open the conversation").await;
+    page.until("the card", "return all('.call .ask').length === 1").await;
+    assert_eq!(page.thread().await, thread);
+    assert_eq!(page.number_of(".ask").await, 1);
+    page.ends().await;
+}
+
+#[tokio::test]
 async fn arguments_are_edited_before_the_call_runs() {
     let server = writer();
     let page = asked(&server).await;

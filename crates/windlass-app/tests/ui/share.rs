@@ -66,7 +66,7 @@ async fn what_waits_in_a_shared_conversation_is_its_owners_to_answer() {
     let page = signed_in_as(&server, "ann@example.com").await;
     page.sees("What shall be done").await;
     page.go(&format!("/chat/{thread}")).await;
-    page.sees("waits for approval").await;
+    page.sees("waits for a word").await;
     assert_eq!(page.number_of(".ask").await, 0);
     own.press("Approve").await;
     page.sees("All is settled.").await;

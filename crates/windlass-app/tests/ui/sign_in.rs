@@ -122,7 +122,7 @@ async fn a_grant_names_the_server_of_its_tool_and_is_taken_back() {
     let chat = page.thread().await;
     page.go("/settings/grants").await;
     page.sees("of far").await;
-    page.press("Take the grant for once back").await;
+    page.press("Take back the grant for once").await;
     page.sees("No grants").await;
     page.go(&format!("/chat/{chat}")).await;
     page.sees("Twice.").await;

@@ -5,6 +5,9 @@ import { Ask } from "../view/ask.js";
 
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
 export function Interrupts({ conversation }) {
+  // What cards show is known once the messages are, and changes with them.
+  const known = conversation.ready.value && conversation.entries.value;
+  if (!known) return null;
   const [first] = conversation.open.value;
   const open = conversation.open.value.filter((one) => !conversation.asking.has(one.id));
   return html`<div class="asks">${open.map((one) => html`<${Ask} key=${one.id} open=${one} isFirst=${one === first} onAnswered=${() => conversation.ask()} />`)}</div>`;
