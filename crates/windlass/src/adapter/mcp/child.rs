@@ -4,6 +4,7 @@
 //! It speaks the wire by the library's framing, whose lines are bounded at 16 MiB. It never restarts anything.
 
 use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -19,7 +20,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use super::config;
-use super::health::{LOG_MAX_LINE_BYTES, Log};
+use super::health::{LOG_MAX_LINE_BYTES, LOG_MAX_LINES, Log};
 use crate::port::clock::Clock;
 
 /// What of this process's environment a server gets: what programs need to find themselves, nothing that may be secret.
@@ -237,22 +238,30 @@ async fn spawned(mut command: Command) -> io::Result<Child> {
     child.await.map_err(|_| ended())?
 }
 
+/// Bytes of what a server says for people that are read at a time: what a pipe holds.
+const CHUNK_BYTES: usize = 64 * 1024;
+
 /// Reads what a server says for people until it ends. A line without an end is cut, so that nothing grows.
 async fn keep_last_words(mut errors: ChildStderr, log: Arc<Log>, end: Arc<End>) {
-    let (mut chunk, mut line) = ([0_u8; 4096], Vec::new());
+    let (mut chunk, mut line) = (vec![0_u8; CHUNK_BYTES], Vec::new());
     loop {
         let read = match errors.read(&mut chunk).await {
             Ok(0) | Err(_) => break,
             Ok(read) => read,
         };
+        // Of a flood only what is kept of it costs more than reading it.
+        let mut newest = VecDeque::new();
         for byte in &chunk[..read] {
             if *byte == b'\n' {
-                log.push(&String::from_utf8_lossy(&line));
-                line.clear();
+                if newest.len() == LOG_MAX_LINES {
+                    newest.pop_front();
+                }
+                newest.push_back(std::mem::take(&mut line));
             } else if line.len() < LOG_MAX_LINE_BYTES {
                 line.push(*byte);
             }
         }
+        newest.iter().for_each(|line| log.push(&String::from_utf8_lossy(line)));
     }
     if !line.is_empty() {
         log.push(&String::from_utf8_lossy(&line));

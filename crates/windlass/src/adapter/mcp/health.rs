@@ -99,7 +99,7 @@ pub(super) struct Log {
 }
 
 /// Lines that are kept: a start with its stack trace fits.
-const LOG_MAX_LINES: usize = 500;
+pub(super) const LOG_MAX_LINES: usize = 500;
 /// What lines of this program about a server begin with.
 const OUR_OWN: &str = "[windlass] ";
 /// Bytes that are kept of a line; a longer one is cut.
