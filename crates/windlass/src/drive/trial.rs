@@ -91,12 +91,9 @@ impl Deps {
                 return Ok(Tried::Asks { by, yours, preview });
             }
             Verdict::Ask => {
-                if let Consent::AsShown(shown) = &trial.consent {
-                    let foreseen = self.trial_context(thread, context.run.clone(), &trial);
-                    let preview = preview(self, &registered, (foreseen, &trial)).await;
-                    if preview.as_ref() != Some(shown) {
-                        return Ok(Tried::Asks { by, yours, preview });
-                    }
+                let foreseen = self.trial_context(thread, context.run.clone(), &trial);
+                if let Some(preview) = self.otherwise(&registered, (foreseen, &trial)).await {
+                    return Ok(Tried::Asks { by, yours, preview });
                 }
             }
             Verdict::Allow => {
@@ -109,6 +106,17 @@ impl Deps {
         }
         let by = if verdict == Verdict::Ask { format!("{by}, approved") } else { by };
         Ok(Tried::Ran(self.carried(&registered, context, trial, by).await))
+    }
+
+    /// What a call would do by now, where that is not what its caller has approved.
+    async fn otherwise(
+        &self,
+        registered: &Registered,
+        (context, trial): (CallContext, &Trial),
+    ) -> Option<Option<String>> {
+        let Consent::AsShown(shown) = &trial.consent else { return None };
+        let now = preview(self, registered, (context, trial)).await;
+        (now.as_ref() != Some(shown)).then_some(now)
     }
 
     /// What the gate would say of a call that nobody makes.

@@ -199,7 +199,8 @@ async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
 async fn a_task_of_a_server_that_is_out_is_lost_and_one_of_a_process_that_ends_is_not() {
     let stage = stage(Vec::new()).await;
     let lost = "lost: the server `stage` was switched off or taken out in the middle of it";
-    let out: [(fn(&McpHub, McpServer), bool); 3] = [
+    type Way = fn(&McpHub, McpServer);
+    let out: [(Way, bool); 3] = [
         (|hub, server| hub.put(McpServer { enabled: false, ..server }).unwrap(), true),
         (|hub, _| hub.remove("stage").unwrap(), true),
         (|_, _| {}, false),
