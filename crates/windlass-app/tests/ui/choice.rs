@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::page::Page;
-use super::{choose, otherwise, scripted};
+use super::typing::{cut_off, said};
+use super::{choose, scripted};
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 use crate::http::Server;
@@ -149,20 +150,13 @@ async fn files_are_dropped_anywhere_and_pasted_and_what_is_too_much_is_named() {
 #[tokio::test]
 async fn a_message_that_may_have_arrived_is_carried_out_once_over_a_reload() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
-    let page = Page::signed_in(&server).await;
-    page.say("One.").await;
-    page.sees("First answer.").await;
-    otherwise(&page, "const answer = await real(); if (url.endsWith('/messages')) throw new TypeError('cut'); return answer").await;
-    page.say("Two.").await;
-    page.sees("The server is not reached").await;
+    let page = cut_off(&server).await;
     page.driver.refresh().await.unwrap();
     page.until("it is still there", "return all('[data-key=composer]')[0]?.value === 'Two.'").await;
     page.press("Send").await;
     let taken = "return all('[data-key=composer]')[0].value === '' && !Object.keys(sessionStorage).some((name) => name.startsWith('windlass.draft.'))";
     page.until("it is taken", taken).await;
     page.sees("Second answer.").await;
-    let messages = page.asks(&format!("/threads/{}/messages?limit=50", page.thread().await)).await;
-    let said = messages["data"].as_array().unwrap().iter().filter(|row| row["role"] == "user").count();
-    assert_eq!(said, 2, "{messages:#}");
+    assert_eq!(said(&page).await, 2);
     page.ends_but_for(&["Unreachable"]).await;
 }

@@ -6,6 +6,7 @@ use thirtyfour::prelude::*;
 use super::page::Page;
 use super::{asked, otherwise, scripted, write};
 use crate::cli::model::Turn;
+use crate::http::Server;
 
 #[tokio::test]
 async fn answers_that_are_being_typed_outlive_a_look_at_the_inbox() {
@@ -65,24 +66,33 @@ async fn an_edited_message_is_kept_until_a_conversation_has_it() {
     page.ends_but_for(&["Problem"]).await;
 }
 
-#[tokio::test]
-async fn a_message_that_is_sent_again_is_carried_out_once() {
-    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
-    let page = Page::signed_in(&server).await;
+/// A conversation whose second message the server has taken, while the line broke before the page knew.
+pub async fn cut_off(server: &Server) -> Page {
+    let page = Page::signed_in(server).await;
     page.say("One.").await;
     page.sees("First answer.").await;
-    // The line breaks whenever the server has taken the message.
     otherwise(&page, "const answer = await real(); if (url.endsWith('/messages')) throw new TypeError('cut'); return answer").await;
     page.say("Two.").await;
     page.sees("The server is not reached").await;
+    page
+}
+
+/// The messages of people in the conversation that is shown, as the server has them.
+pub async fn said(page: &Page) -> usize {
+    let path = format!("/threads/{}/messages?limit=50", page.thread().await);
+    let messages = page.asks(&path).await;
+    messages["data"].as_array().unwrap().iter().filter(|row| row["role"] == "user").count()
+}
+
+#[tokio::test]
+async fn a_message_that_is_sent_again_is_carried_out_once() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = cut_off(&server).await;
     assert_eq!(draft(&page).await, "Two.");
     otherwise(&page, "return real()").await;
     page.press("Send").await;
     page.until("it is taken", "return all('[data-key=composer]')[0].value === ''").await;
-    let path = format!("/threads/{}/messages?limit=50", page.thread().await);
-    let messages = page.asks(&path).await;
-    let said = messages["data"].as_array().unwrap().iter().filter(|row| row["role"] == "user").count();
-    assert_eq!(said, 2, "{messages:#}");
+    assert_eq!(said(&page).await, 2);
     page.ends_but_for(&["Unreachable"]).await;
 }
 
