@@ -189,6 +189,9 @@ pub enum Fact {
         ttft_ms: Option<u64>,
         /// From sending to the end, in milliseconds.
         duration_ms: u64,
+        /// How long each of its thoughts took to come, in order, in milliseconds.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        thoughts_ms: Vec<u64>,
     },
     /// The model call failed.
     #[serde(rename = "step.failed")]

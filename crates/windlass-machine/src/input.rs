@@ -340,6 +340,8 @@ pub struct ModelReplied {
     pub ttft_ms: Option<u64>,
     /// From sending to the end, in milliseconds.
     pub duration_ms: u64,
+    /// How long each of its thoughts took to come, in order, in milliseconds; none of a model that does not stream them.
+    pub thoughts_ms: Vec<u64>,
     /// The policy now, with the reply's calls looked up.
     pub view: View,
 }

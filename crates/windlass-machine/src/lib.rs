@@ -73,6 +73,7 @@
 //!                     cost: None,
 //!                     request: machine.request_digest(),
 //!                     ttft_ms: None,
+//!                     thoughts_ms: Vec::new(),
 //!                     duration_ms: 700,
 //!                     view: View::default(),
 //!                 })));

@@ -184,6 +184,7 @@ pub fn reply(attempt: Attempt, blocks: Vec<Block>, stop: StopReason, view: View)
         request: Digest::default(),
         ttft_ms: (attempt.step > 1).then_some(u64::from(attempt.step)),
         duration_ms: 7,
+        thoughts_ms: Vec::new(),
         view,
     }))
 }

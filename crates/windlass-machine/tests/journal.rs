@@ -235,6 +235,7 @@ fn step_facts() -> Vec<Fact> {
         request: digest(),
         ttft_ms: Some(120),
         duration_ms: 900,
+        thoughts_ms: vec![300, 20],
     };
     vec![
         started(StepMode::Plain),

@@ -76,6 +76,7 @@ fn batch(thread: &ThreadId, expected: Seq, epoch: windlass::port::journal::Epoch
         cost: None,
         request: Digest::of(b"request"),
         ttft_ms: Some(310),
+        thoughts_ms: Vec::new(),
         duration_ms: 1200,
     };
     let started = Fact::ToolStarted {

@@ -3,7 +3,7 @@
 //! What a file is, is told by its bytes, not by its name: a model is sent a picture only where there is one.
 
 use bytes::Bytes;
-use windlass_machine::{BlobRef, Block, Digest, ThreadId, estimate_tokens};
+use windlass_machine::{BlobRef, Block, Digest, Seq, ThreadId, estimate_tokens};
 
 use crate::drive::IMAGE_TOKENS;
 use crate::engine::Engine;
@@ -29,6 +29,22 @@ impl Engine {
         };
         let blob = self.keep(media_type, tokens, bytes).await?;
         Ok(Block::File { name: name.to_owned(), blob })
+    }
+
+    /// The pictures and files of a message of a thread, by the message's position, to go with another message. Empty
+    /// where no message stands at that position.
+    ///
+    /// Their bytes are kept anew, as [`Engine::attach`] keeps them: the thread may be deleted meanwhile.
+    pub async fn attached(&self, thread: &ThreadId, message: Seq) -> Result<Vec<Block>, EngineError> {
+        let newest = self.messages(thread, Some(Seq(message.0.saturating_add(1))), 1).await?;
+        let said = newest.into_iter().filter(|said| said.seq == message);
+        let mut files = Vec::new();
+        for block in said.flat_map(|said| said.blocks) {
+            let (Block::Image { blob } | Block::File { blob, .. }) = &block else { continue };
+            self.deps.blobs.put(blob, self.blob(&blob.digest).await?).await?;
+            files.push(block);
+        }
+        Ok(files)
     }
 
     /// A picture that a thread's journal names, with its media type, told by its own bytes. `None` for everything else:

@@ -40,7 +40,9 @@ pub use crate::drive::watch::Update;
 pub use crate::engine::{Engine, Started};
 pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
 pub use crate::gate::{GrantDraft, Whose};
-pub use crate::messages::{CallState, MESSAGES_MAX, MessageStatus, StoredCall, StoredMessage};
+pub use crate::messages::{
+    AnswerWord, Answered, CallState, MESSAGES_MAX, MessageStatus, StoredCall, StoredMessage,
+};
 pub use crate::offer::{OfferedTool, OfferedToolset};
 pub use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
 pub use crate::port::background::BackgroundCommand;

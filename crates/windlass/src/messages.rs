@@ -8,8 +8,8 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 use windlass_machine::{
-    Block, CallKey, Content, EffectId, Fact, InputId, InterruptId, MicroUsd, Mode, ModelName, Outcome,
-    Principal, Role, RunId, Seq, StopReason, ThreadId, Timestamp, ToolName, Usage,
+    Answer, Block, CallKey, Content, EffectId, Fact, InputId, InterruptId, MicroUsd, Mode, ModelName,
+    Outcome, Principal, Role, RunId, Seq, StopReason, ThreadId, Timestamp, ToolName, Usage,
 };
 
 use self::fold::Fold;
@@ -65,6 +65,9 @@ pub struct StoredMessage {
     /// Of a reply, from sending to the end, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// Of a reply, how long each of its thoughts took to come, in order, in milliseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub thoughts_ms: Vec<u64>,
     /// What became of it.
     pub status: MessageStatus,
     /// Where its calls stand, in order.
@@ -107,6 +110,18 @@ pub struct StoredCall {
     /// The arguments that are sent, where they are not those that the model asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Content>,
+    /// What decided about it: a rule's name, `mode`, or `annotations`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// What people were shown that it would do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Content>,
+    /// What somebody said to it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered: Option<Answered>,
+    /// When it is started again, while it sleeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
     /// The effect's stable id, once it was dispatched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectId>,
@@ -123,6 +138,53 @@ pub struct StoredCall {
     pub duration_ms: u64,
 }
 
+/// What somebody said to a call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answered {
+    /// Who.
+    pub by: Principal,
+    /// When.
+    pub at: Timestamp,
+    /// What, in a word.
+    pub word: AnswerWord,
+}
+
+/// An answer to a call, in a word; what was said beside it stands in the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerWord {
+    /// It may run.
+    Approved,
+    /// It may run with other arguments.
+    Edited,
+    /// It may not run.
+    Denied,
+    /// What its tool asked for.
+    Replied,
+    /// It was in doubt, and was done.
+    Done,
+    /// It was in doubt, and was not done.
+    Retried,
+    /// It was in doubt, and counts as failed.
+    Failed,
+}
+
+impl AnswerWord {
+    fn of(answer: &Answer) -> Option<Self> {
+        match answer {
+            Answer::Approve => Some(Self::Approved),
+            Answer::Edit { .. } => Some(Self::Edited),
+            Answer::Deny { .. } => Some(Self::Denied),
+            Answer::Reply(_) => Some(Self::Replied),
+            Answer::Done { .. } => Some(Self::Done),
+            Answer::Retry => Some(Self::Retried),
+            Answer::Fail { .. } => Some(Self::Failed),
+            // Of limits, and what nobody said.
+            Answer::Raise { .. } | Answer::Stop | Answer::Withdrawn => None,
+        }
+    }
+}
+
 /// Where a tool call stands, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -133,6 +195,8 @@ pub enum CallState {
     Asking,
     /// It was dispatched.
     Running,
+    /// It goes on at a time.
+    Sleeping,
     /// It was dispatched, and its outcome is unknown.
     InDoubt,
     /// It has its result.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_machine::{Party, Rule, ThreadId, ToolName, Verdict};
+use windlass_machine::{Party, Rule, Run, ThreadId, ToolName, Verdict};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -132,8 +132,13 @@ impl Engine {
     }
 
     /// What the rules say of something that a server wants for a run, such as a completion, under a name that rules may
-    /// use. Where none speaks of it, it is allowed.
-    pub async fn wish(&self, wanted: &ToolName, server: &str, run: &RunRow) -> Result<Standing, EngineError> {
-        self.deps.wish((wanted, server), run).await
+    /// use. Where none speaks of it, it is allowed. The run comes as its row and its fold have it.
+    pub async fn wish(
+        &self,
+        wanted: &ToolName,
+        server: &str,
+        (row, run): (&RunRow, &Run),
+    ) -> Result<Standing, EngineError> {
+        self.deps.wish((wanted, server), (row, run)).await
     }
 }

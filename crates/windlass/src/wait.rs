@@ -91,7 +91,7 @@ impl Engine {
             if let Some(waiting) = state.queue.iter().find(|waiting| waiting.queued.run == *run) {
                 let (workspace, owner, title) = (thread.view.workspace, thread.view.owner, thread.view.title);
                 let view = view(state, &waiting.queued);
-                let row = RunRow { thread: thread.thread, workspace, owner, title, view };
+                let row = RunRow { thread: thread.thread, workspace, owner, title, asking: false, view };
                 return Ok((row, Some(waiting.id.clone())));
             }
         }

@@ -44,6 +44,7 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
         request: reply.request,
         ttft_ms: reply.ttft_ms,
         duration_ms: reply.duration_ms,
+        thoughts_ms: reply.thoughts_ms.clone(),
     });
     if asks {
         let mut line = Overlay::new(run, &message);
@@ -211,6 +212,7 @@ pub(super) fn stopped(
                 request: Digest::default(),
                 ttft_ms: None,
                 duration_ms: d.now.since(run.step_at),
+                thoughts_ms: Vec::new(),
             });
         }
         Some(_) | None => d.record(Fact::StepFailed {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use windlass_machine::{
     Arguments, Attempt, Block, CallView, Content, Digest, FailureClass, Input, ModelFailed, ModelReplied,
-    ModelRequest, RunId, Seq, ThreadId, ToolSpec, View,
+    ModelRequest, RunId, Seq, ThreadId, ToolName, ToolSpec, View,
 };
 
 use super::fill::NewBlobs;
@@ -20,6 +20,7 @@ use super::spend::Bounds;
 use super::tools::Offered;
 use super::{Deps, Letter, trace};
 use crate::port::bus::Signal;
+use crate::port::clock::Clock;
 use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
 use crate::tool::panic_text;
@@ -55,6 +56,8 @@ pub(super) struct ModelWork {
     /// Position of the `step.started` that this generation belongs to.
     pub seq: Seq,
     pub request: ModelRequest,
+    /// Names of the run's own tools.
+    pub own_tools: Vec<ToolName>,
     pub digest: Digest,
     /// What budgets ask of it.
     pub bounds: Bounds,
@@ -93,7 +96,8 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
         () = work.cancel.cancelled() => None,
         ended = converse(&place, &work, &mut heard, started) => Some(ended),
     };
-    let duration_ms = place.deps.clock.monotonic_ms().saturating_sub(started);
+    let ended_ms = place.deps.clock.monotonic_ms();
+    let duration_ms = ended_ms.saturating_sub(started);
     let mut blobs = NewBlobs::default();
     let partial = match heard.text.is_empty() {
         true => None,
@@ -118,6 +122,7 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
                     request: work.digest,
                     ttft_ms: heard.ttft_ms,
                     duration_ms,
+                    thoughts_ms: std::mem::take(&mut heard.thoughts).ended(ended_ms),
                     view,
                 })),
                 Err(error) => failed(attempt, unstored(&error), partial),
@@ -175,8 +180,47 @@ struct Heard {
     bytes: usize,
     fragments: u64,
     ttft_ms: Option<u64>,
+    thoughts: Thoughts,
     /// The tools that the model was shown.
     shown: Arc<[ToolSpec]>,
+}
+
+/// How long thoughts take to come: from their first fragment to the first of what follows.
+#[derive(Default)]
+struct Thoughts {
+    /// By part, in the order in which they began.
+    ended_ms: Vec<(u32, u64)>,
+    /// The one that is under way, and since when.
+    open: Option<(u32, u64)>,
+}
+
+impl Thoughts {
+    fn heard(&mut self, delta: &Delta, clock: &dyn Clock) {
+        let thinks_of = match delta {
+            Delta::Reasoning { part, .. } => Some(*part),
+            Delta::Text { .. } | Delta::Call { .. } => None,
+        };
+        if self.open.map(|(part, _)| part) == thinks_of {
+            return;
+        }
+        let now = clock.monotonic_ms();
+        self.end(now);
+        self.open = thinks_of.map(|part| (part, now));
+    }
+
+    fn end(&mut self, now: u64) {
+        let Some((part, since)) = self.open.take() else { return };
+        let ms = now.saturating_sub(since);
+        match self.ended_ms.iter_mut().find(|(known, _)| *known == part) {
+            Some((_, sum)) => *sum += ms,
+            None => self.ended_ms.push((part, ms)),
+        }
+    }
+
+    fn ended(mut self, now: u64) -> Vec<u64> {
+        self.end(now);
+        self.ended_ms.into_iter().map(|(_, ms)| ms).collect()
+    }
 }
 
 async fn converse(
@@ -201,7 +245,7 @@ async fn converse(
     let mut request = work.request.clone();
     // A reply is no longer than what was set aside for it.
     request.settings.max_output_tokens = request.settings.max_output_tokens.or(work.bounds.output_tokens);
-    let call = deps.fill(request, &place.run).await;
+    let call = deps.fill(request, (&place.run, &work.own_tools)).await;
     let call = call.map_err(|error| unstored(&error))?;
     heard.shown = call.tools.clone();
     let mut stream = model.stream(call);
@@ -212,6 +256,7 @@ async fn converse(
                     heard.ttft_ms = Some(deps.clock.monotonic_ms().saturating_sub(started));
                 }
                 heard.fragments += 1;
+                heard.thoughts.heard(&delta, &*deps.clock);
                 heard.bytes += size(&delta);
                 if heard.bytes > REPLY_MAX_BYTES {
                     let text = format!("the reply is longer than {REPLY_MAX_BYTES} bytes");

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use windlass_machine::{
-    BlobRef, Block, Content, Digest, INLINE_MAX_BYTES, ModelRequest, RESULT_MAX_PARTS, RunId, ToolSpec,
-    estimate_tokens, shorten_result,
+    BlobRef, Block, Content, Digest, INLINE_MAX_BYTES, ModelRequest, RESULT_MAX_PARTS, RunId, ToolName,
+    ToolSpec, estimate_tokens, shorten_result,
 };
 
 use super::Deps;
@@ -260,13 +260,17 @@ impl Deps {
         Ok(specs)
     }
 
-    /// A run's request with the bytes that it names.
-    pub(crate) async fn fill(&self, request: ModelRequest, run: &RunId) -> Result<ModelCall, StoreError> {
+    /// A run's request with the bytes that it names. `own` are the names of the run's own tools.
+    pub(crate) async fn fill(
+        &self,
+        request: ModelRequest,
+        (run, own): (&RunId, &[ToolName]),
+    ) -> Result<ModelCall, StoreError> {
         let mut tools = self.catalogue(request.tools.as_ref()).await?;
         if let Some(loaded) = &request.loaded {
             let loaded = Loaded::read(Some(&self.text_of(loaded).await?), run);
-            let own: HashSet<_> = tools.iter().map(|spec| &spec.name).collect();
-            let more = loaded.specs.iter().filter(|spec| !own.contains(&spec.name));
+            let pinned: HashSet<_> = tools.iter().map(|spec| &spec.name).collect();
+            let more = loaded.shown(own).filter(|spec| !pinned.contains(&spec.name));
             tools = tools.iter().chain(more).cloned().collect();
         }
         // What an administrator has taken out since is shown no more.

@@ -104,8 +104,15 @@ impl InFlight {
                     let (None, Some(request)) = (&self.model, machine.request()) else { continue };
                     let digest = machine.request_digest();
                     let bounds = bounds(deps, &machine.state().workspace, run, &request);
-                    let work =
-                        ModelWork { attempt, seq: step, request, digest, bounds, cancel: cancel.clone() };
+                    let work = ModelWork {
+                        attempt,
+                        seq: step,
+                        request,
+                        own_tools: run.options.own_tools.clone(),
+                        digest,
+                        bounds,
+                        cancel: cancel.clone(),
+                    };
                     self.model =
                         Some(ModelFlight { attempt, cancel, reply: call_model(place, work).boxed() });
                 }

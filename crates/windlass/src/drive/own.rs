@@ -181,6 +181,10 @@ impl Deps {
             return BTreeSet::new();
         }
         let registry = &self.tools_of((&state.workspace, thread), run).registry;
+        // Where a run was given its tools, what is not there is nowhere.
+        if self.own_tools.runs().contains_key(&run.id) {
+            return BTreeSet::new();
+        }
         // A disabled tool is nowhere.
         let is_gone = |name: &&ToolName| registry.get(name.as_str()).is_none() && !registry.is_disabled(name);
         let mut gone: BTreeSet<ToolName> = run.options.own_tools.iter().filter(is_gone).cloned().collect();
@@ -192,8 +196,9 @@ impl Deps {
                 None => None,
             };
             let loaded = Loaded::read(loaded.as_deref(), &run.id);
-            // What the run was to do without from its start, no process has.
-            gone.retain(|name| shown.iter().any(|spec| spec.name == *name) || loaded.has(name));
+            let has_loaded = |name: &ToolName| loaded.alone().is_some_and(|part| part.has(name));
+            // What the run was to do without from its start, no process has: it may be what others have loaded.
+            gone.retain(|name| shown.iter().any(|spec| spec.name == *name) || has_loaded(name));
         }
         gone
     }

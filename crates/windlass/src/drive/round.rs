@@ -371,7 +371,10 @@ impl Actor {
         if matches!(event.fact, Fact::StepStarted { .. }) {
             self.step_seq = state.seq;
         }
-        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. }, Some(run)) = (&event.fact, &state.run) {
+        // What it has used so far is told while it goes on, and while it waits, which may be for months.
+        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. } | Fact::StepReplied { .. }, Some(run)) =
+            (&event.fact, &state.run)
+        {
             row::put_run(&mut round.runs, row::run_view(run));
         }
     }

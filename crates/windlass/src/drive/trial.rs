@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Annotations, CallKey, EffectId, HookVerdict, InterruptKind, Party, RESULT_MAX_PARTS, RunId, Subject,
-    Surface, ThreadId, ToolName, Trust, Verdict, shorten_result,
+    Annotations, CallKey, Digest, EffectClass, EffectId, HookVerdict, InterruptKind, Party, RESULT_MAX_PARTS,
+    Run, RunId, Subject, Surface, ThreadId, ToolName, Trust, Verdict, shorten_result,
 };
 
 use super::Deps;
@@ -32,8 +32,8 @@ use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};
 /// The only call of a trial.
 const CALL: CallKey = CallKey { step: 1, index: 0 };
 
-/// Characters of a preview that are shown.
-const PREVIEW_MAX_CHARS: usize = 64 * 1024;
+/// Bytes of a preview that are shown.
+const PREVIEW_MAX_BYTES: usize = 64 * 1024;
 
 impl Deps {
     /// Makes a trial call. The thread's id is a fresh one, and stands for no thread.
@@ -81,7 +81,7 @@ impl Deps {
             (verdict, HookVerdict::Allow) => (verdict, said.by.clone(), None),
         };
         let class = offered.registry.adjusted(&registered, conduct.class);
-        let context = CallContext { class: Some(class), ..self.trial_context(thread, run, &trial) };
+        let context = self.trial_context(thread, run, (&trial, class));
         let approvals = [(trial.by.principal.clone(), trial.by.roles.clone())];
         let yours = said.terms.are_met_by(&approvals);
         match verdict {
@@ -91,7 +91,7 @@ impl Deps {
                 return Ok(Tried::Asks { by, yours, preview });
             }
             Verdict::Ask => {
-                let foreseen = self.trial_context(thread, context.run.clone(), &trial);
+                let foreseen = self.trial_context(thread, context.run.clone(), (&trial, class));
                 if let Some(preview) = self.otherwise(&registered, (foreseen, &trial)).await {
                     return Ok(Tried::Asks { by, yours, preview });
                 }
@@ -154,9 +154,9 @@ impl Deps {
     pub(crate) async fn wish(
         &self,
         (wanted, server): (&ToolName, &str),
-        run: &RunRow,
+        (row, run): (&RunRow, &Run),
     ) -> Result<Standing, EngineError> {
-        let policy = self.policy_for(&run.owner, &run.thread).await?;
+        let policy = self.policy_for(&run.by, &row.thread).await?;
         let view = policy.view(Vec::new());
         let said = view.policy.judge(&Subject {
             tool: wanted,
@@ -166,11 +166,12 @@ impl Deps {
             annotations: Annotations { read_only_hint: true, ..Annotations::default() },
             trust: Trust::Trusted,
             arguments: None,
-            principal: &run.owner,
+            // As the gate has the run's calls.
+            principal: &run.by,
             roles: &view.roles,
-            agent: "default",
-            surface: Surface::Headless,
-            workspace: &run.workspace,
+            agent: &run.agent.name,
+            surface: run.options.surface,
+            workspace: &row.workspace,
             now: self.clock.now(),
         });
         Ok(Standing { verdict: said.verdict, by: said.by, yours: false })
@@ -225,14 +226,19 @@ impl Deps {
         }
     }
 
-    fn trial_context(&self, thread: &ThreadId, run: RunId, trial: &Trial) -> CallContext {
+    fn trial_context(
+        &self,
+        thread: &ThreadId,
+        run: RunId,
+        (trial, class): (&Trial, EffectClass),
+    ) -> CallContext {
         CallContext {
             effect_id: EffectId::derive(thread, &run, CALL),
             thread: thread.clone(),
             workspace: trial.by.workspace.as_str().into(),
             run,
             call: CALL,
-            class: None,
+            class: Some(class),
             cancel: CancellationToken::new(),
             folder: trial.folder.clone(),
             now: self.clock.now(),
@@ -362,6 +368,12 @@ async fn preview(
     let patience =
         Patience { timeout_ms: trial.timeout_ms, progressed, cancel: &cancel, signal, clock: &*deps.clock };
     let told = attend(async move { tool.preview(context, arguments).await }, patience).await.flatten();
-    let text = told.unwrap_or_else(|why| format!("It cannot be told what the call would do: {why}"));
-    Some(text.chars().take(PREVIEW_MAX_CHARS).collect())
+    let mut text = told.unwrap_or_else(|why| format!("It cannot be told what the call would do: {why}"));
+    if text.len() > PREVIEW_MAX_BYTES {
+        // With the digest of all of it, so that whoever agrees to what is shown agrees to that.
+        let (digest, all) = (Digest::of(text.as_bytes()), text.len());
+        text.truncate(text.floor_char_boundary(PREVIEW_MAX_BYTES));
+        text.push_str(&format!("\n[… {} bytes more; the digest of the whole is {digest}]", all - text.len()));
+    }
+    Some(text)
 }

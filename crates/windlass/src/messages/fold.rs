@@ -9,7 +9,7 @@ use windlass_machine::{
     Seq, StopReason, ToolResult, Verdict,
 };
 
-use super::{CallState, MessageStatus, StoredCall, StoredMessage};
+use super::{AnswerWord, Answered, CallState, MessageStatus, StoredCall, StoredMessage};
 use crate::port::journal::Recorded;
 
 /// The messages of a journal as far as it was read.
@@ -110,12 +110,17 @@ impl Fold {
             Fact::CallJudged { call, .. }
             | Fact::CallEdited { call, .. }
             | Fact::InterruptOpened { call: Some(call), .. }
+            | Fact::CallPreviewed { call, .. }
             | Fact::ToolStarted { call, .. }
+            | Fact::ToolDeferred { call, .. }
             | Fact::ToolInDoubt { call, .. } => self.call_changed(*call, &event.fact),
-            Fact::InterruptClosed { interrupt, .. } => {
+            Fact::InterruptClosed { interrupt, answer, by, .. } => {
+                let word = AnswerWord::of(answer);
+                let answered = word.map(|word| Answered { by: by.clone(), at: event.at, word });
                 let calls = self.messages.iter_mut().rev().flat_map(|message| &mut message.calls);
                 for call in calls.filter(|call| call.interrupt.as_ref() == Some(interrupt)) {
                     (call.interrupt, call.state) = (None, CallState::Waiting);
+                    call.answered = answered.clone().or(call.answered.take());
                 }
             }
             _ => {} // tidy: the other kinds change no message
@@ -138,6 +143,7 @@ impl Fold {
             cost: None,
             ttft_ms: None,
             duration_ms: None,
+            thoughts_ms: Vec::new(),
             status,
             calls: Vec::new(),
             after: Vec::new(),
@@ -156,7 +162,9 @@ impl Fold {
     }
 
     fn replied(&mut self, event: &Event) {
-        let Fact::StepReplied { attempt, message, stop, usage, cost, ttft_ms, duration_ms, .. } = &event.fact
+        let Fact::StepReplied {
+            attempt, message, stop, usage, cost, ttft_ms, duration_ms, thoughts_ms, ..
+        } = &event.fact
         else {
             return;
         };
@@ -173,6 +181,10 @@ impl Fold {
                 tool: call.name.clone(),
                 state: CallState::Waiting,
                 arguments: None,
+                rule: None,
+                preview: None,
+                answered: None,
+                until: None,
                 effect: None,
                 interrupt: None,
                 outcome: None,
@@ -189,6 +201,7 @@ impl Fold {
             cost: *cost,
             ttft_ms: *ttft_ms,
             duration_ms: Some(*duration_ms),
+            thoughts_ms: thoughts_ms.clone(),
             calls,
             ..said
         });
@@ -223,7 +236,8 @@ impl Fold {
     fn call_changed(&mut self, key: CallKey, fact: &Fact) {
         let Some(call) = self.call(key) else { return };
         match fact {
-            Fact::CallJudged { arguments, verdict, .. } => {
+            Fact::CallJudged { arguments, verdict, rule, .. } => {
+                (call.rule, call.until) = (Some(rule.clone()), None);
                 if let Some(arguments) = arguments {
                     call.arguments = Some(arguments.clone());
                 }
@@ -231,12 +245,19 @@ impl Fold {
                     call.state = CallState::Waiting;
                 }
             }
-            Fact::CallEdited { arguments, .. } => call.arguments = Some(arguments.clone()),
-            Fact::InterruptOpened { interrupt, .. } => {
-                (call.interrupt, call.state) = (Some(interrupt.clone()), CallState::Asking);
+            // What was shown before is of the arguments of before.
+            Fact::CallEdited { arguments, .. } => {
+                (call.arguments, call.preview) = (Some(arguments.clone()), None);
             }
+            Fact::InterruptOpened { interrupt, .. } => {
+                (call.interrupt, call.state, call.until) = (Some(interrupt.clone()), CallState::Asking, None);
+            }
+            Fact::CallPreviewed { preview, .. } => call.preview = Some(preview.clone()),
             Fact::ToolStarted { effect, .. } => {
-                (call.effect, call.state) = (Some(effect.clone()), CallState::Running);
+                (call.effect, call.state, call.until) = (Some(effect.clone()), CallState::Running, None);
+            }
+            Fact::ToolDeferred { until, .. } => {
+                (call.until, call.state) = (Some(*until), CallState::Sleeping);
             }
             Fact::ToolInDoubt { .. } => call.state = CallState::InDoubt,
             _ => {} // tidy: the caller names them all
@@ -248,6 +269,7 @@ impl Fold {
         let Fact::ToolFinished { outcome, content, error, duration_ms, .. } = &event.fact else { return };
         let Some(call) = self.call(key) else { return };
         (call.state, call.interrupt, call.outcome) = (CallState::Done, None, Some(*outcome));
+        call.until = None;
         (call.error, call.duration_ms) = (*error, *duration_ms);
         let result = ToolResult {
             call_id: call.id.clone(),

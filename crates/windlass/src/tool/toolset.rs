@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_machine::{Glob, RunId, ToolName, ToolSpec, estimate_tokens};
 
 pub(crate) use self::loaded::Loaded;
+use self::loaded::Part;
 use self::search::Index;
 pub(crate) use self::tools::{NAMES as SHELF_NAMES, shelf_tools};
 use super::Registry;
@@ -140,11 +141,34 @@ impl Shelf {
         !self.own.is_empty()
     }
 
-    /// Adds a tool to what a thread has loaded, for this run alone if it is one run's alone.
-    fn load(&self, loaded: &mut Loaded, spec: &ToolSpec, run: &RunId) {
-        loaded.add(spec);
-        if self.own.contains(&spec.name) {
-            loaded.of_run(run).tools.insert(spec.name.clone());
+    /// The part of what a thread has loaded that a tool belongs to: this run's alone if the tool is one run's alone.
+    fn part<'a>(&self, loaded: &'a mut Loaded, name: &ToolName, run: &RunId) -> &'a mut Part {
+        if self.own.contains(name) { loaded.of_run(run) } else { &mut loaded.shared }
+    }
+
+    /// Whether a tool is loaded.
+    fn has_loaded(&self, loaded: &Loaded, name: &ToolName) -> bool {
+        match self.own.contains(name) {
+            true => loaded.alone().is_some_and(|part| part.has(name)),
+            false => loaded.shared.has(name),
+        }
+    }
+
+    /// Whether all of a toolset is loaded, and whether with the tools that write: where something of it is one run's
+    /// alone, as far as that run has loaded it.
+    fn has_loaded_set(&self, loaded: &Loaded, name: &str) -> Option<bool> {
+        let has_own = self.of_toolset(name, true).any(|spec| self.own.contains(&spec.name));
+        let part = if has_own { loaded.alone() } else { Some(&loaded.shared) };
+        part.and_then(|part| part.toolset(name))
+    }
+
+    /// Loads a toolset.
+    fn load(&self, loaded: &mut Loaded, (name, writes): (&str, bool), run: &RunId) {
+        for spec in self.of_toolset(name, true) {
+            self.part(loaded, &spec.name, run).note(name, writes);
+        }
+        for spec in self.of_toolset(name, writes) {
+            self.part(loaded, &spec.name, run).add(spec);
         }
     }
 

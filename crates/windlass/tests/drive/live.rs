@@ -4,17 +4,18 @@
 
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use windlass::adapter::clock::ManualClock;
 use windlass::machine::{
-    Answer, AutoRun, Block, EffectClass, Fact, FailureClass, InterruptKind, MicroUsd, Principal, RunStatus,
-    Seq, StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
+    Answer, AutoRun, Block, EffectClass, Fact, FailureClass, InterruptKind, MicroUsd, ModelName, Principal,
+    RunStatus, Seq, StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
 };
 use windlass::port::journal::{RunQuery, StoreError, ThreadStatus};
-use windlass::port::model::{Delta, Reply};
+use windlass::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, ModelInfo, Models, Reply};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::Registry;
-use windlass::{Status, Task, Update};
+use windlass::{Engine, Status, Task, Update};
 
 use super::{Counter, memory, party, registry, task};
 
@@ -281,6 +282,54 @@ async fn the_end_of_a_run_is_recorded_once_with_its_figures() {
     };
     assert_eq!(ends.collect::<Vec<_>>(), [(Some(outcome.run_id), RunStatus::Done, totals)]);
     assert_eq!(outcome.meta.duration_ms, 1_400);
+}
+
+/// A model that says a fragment every 100 ms of its clock.
+#[derive(Clone)]
+struct Slow(Arc<ManualClock>, Arc<ModelInfo>);
+
+impl Models for Slow {
+    fn resolve(&self, _name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Model for Slow {
+    fn info(&self) -> &ModelInfo {
+        &self.1
+    }
+
+    fn stream(&self, _call: ModelCall) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let thought = |part, text: &str| Delta::Reasoning { part, text: text.into() };
+        let said = |part, text: &str| Delta::Text { part, text: text.into() };
+        let fragments =
+            [thought(0, "long "), thought(0, "and "), thought(1, "next"), thought(0, "long"), said(2, "so ")];
+        let more = [said(2, "far"), thought(3, "last")];
+        let reasoning = |text: &str| Block::Reasoning { text: text.into(), native: None };
+        let blocks =
+            vec![reasoning("long and long"), reasoning("next"), Block::text("so far"), reasoning("last")];
+        let whole = Reply { blocks, stop: StopReason::End, usage: Usage::default(), model: None };
+        let told = fragments.into_iter().chain(more).map(ModelEvent::Delta);
+        let clock = self.0.clone();
+        futures::stream::iter(told.chain([ModelEvent::Finished(Box::new(whole))]))
+            .map(move |event| {
+                clock.advance_ms(100);
+                Ok(event)
+            })
+            .boxed()
+    }
+}
+
+// rows: SK-U3
+#[tokio::test]
+async fn a_reply_says_how_long_each_of_its_thoughts_took() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let models = Slow(clock.clone(), Arc::default());
+    let engine = Engine::builder().models(Arc::new(models)).clock(clock).build().await.unwrap();
+    let outcome = engine.run(task("go")).await.unwrap();
+    let messages = engine.messages(&outcome.meta.thread_id, None, 10).await.unwrap();
+    assert_eq!(messages[1].thoughts_ms, [300, 100, 100]);
+    assert_eq!((messages[1].ttft_ms, messages[1].duration_ms), (Some(100), Some(800)));
 }
 
 // rows: SK-ST4, ZE-P8, SK-ST3

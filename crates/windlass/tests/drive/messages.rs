@@ -8,7 +8,7 @@ use windlass::machine::{
 };
 use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels};
-use windlass::{CallState, Engine, MessageStatus, Status, StoredMessage, Task};
+use windlass::{AnswerWord, CallState, Engine, MessageStatus, Status, StoredCall, StoredMessage, Task};
 
 use super::{Counter, memory, party, registry, task};
 
@@ -117,6 +117,10 @@ async fn messages_say_what_became_of_them() {
         (Some(Outcome::Returned), false, true)
     );
     assert_eq!((written.state, written.interrupt.as_ref()), (CallState::Done, None));
+    let said = |call: &StoredCall| call.answered.clone().map(|answered| (answered.word, answered.by));
+    assert_eq!(said(denied), Some((AnswerWord::Denied, "ann".into())));
+    assert_eq!(said(written), Some((AnswerWord::Approved, "ann".into())));
+    assert_eq!((denied.rule.as_deref(), written.rule.as_deref()), (Some("annotations"), Some("annotations")));
     assert_eq!((all[8].by.as_ref(), all[8].id.as_ref()), (Some(&"cy".into()), Some(&"m9".into())));
     assert_eq!(all[9].model.as_ref().map(|model| model.as_str()), Some("test/scripted"));
     assert_eq!((all[9].usage.and_then(|usage| usage.output), all[9].cost.is_some()), (Some(5), true));

@@ -75,6 +75,8 @@ async fn what_people_say_is_counted_in_the_figures() {
     for (task, answers) in tasks.into_iter().zip(["add", "ddd", "aaa"]) {
         let thread = task.thread.clone().unwrap();
         let waits = engine.run(task).await.unwrap();
+        let row = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().remove(0);
+        assert_eq!((row.view.totals.steps, row.view.totals.usage.input), (1, Some(10)), "while it waits");
         let answer = |(interrupt, answer)| match answer {
             'a' => given(interrupt, Answer::Approve),
             _ => given(interrupt, Answer::Deny { reason: None }),

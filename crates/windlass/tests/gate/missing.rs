@@ -274,3 +274,38 @@ fn a_call_of_a_tool_that_was_loaded_or_is_to_be_waits_for_a_process_that_has_it(
         assert_eq!(own.starts(), 2);
     }
 }
+
+#[test]
+fn a_run_that_can_only_talk_waits_for_nothing_that_its_conversation_has_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let tool: Arc<dyn Tool> = Arc::new(OfServer(Own::default().tool(EffectClass::Pure)));
+    let built = |models: &ScriptedModels| {
+        let tools = Registry::new().add(tool.clone()).unwrap();
+        built_on(models, folder.path(), &clock).tools(tools)
+    };
+    let run = runtime().block_on(async {
+        let models = ScriptedModels::new(|call| match (call.tools.is_empty(), results(call)) {
+            // It dies before its model has said anything.
+            (true, _) => Line::Hang(String::new()),
+            (false, 0) => Line::tool("load_toolset", r#"{"toolset":"crm","include_write_tools":true}"#),
+            (false, _) => Line::Say("loaded".into()),
+        });
+        let engine = built(&models).build().await.unwrap();
+        let loaded = engine.run(task_in("t", "go")).await.unwrap();
+        assert_eq!(loaded.data.as_deref(), Some("loaded"));
+        let talk = Task { tools: RunTools::Nothing, ..task_in("t", "talk") };
+        engine.start(talk).await.unwrap().run
+    });
+    runtime().block_on(async {
+        let models = ScriptedModels::new(|call| match results(call) {
+            1 => Line::tool("own", r#"{"text":"a"}"#),
+            _ => Line::Say(told(call)),
+        });
+        let engine = built(&models).build().await.unwrap();
+        pass(&clock, async || status(&engine).await == ThreadStatus::Idle).await;
+        let outcome = engine.status(&run).await.unwrap();
+        let told = r#"{"error":"Unknown tool: own"}"#;
+        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some(told)));
+    });
+}

@@ -111,8 +111,10 @@ impl Tool for Weather {
     fn previews(&self) -> bool {
         true
     }
-    async fn preview(&self, _: CallContext, _: Value) -> Result<String, String> {
-        Ok(format!("weather {}", self.0.load(Ordering::SeqCst)))
+    async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {
+        let class = context.class.ok_or("nobody has said what class the call is of")?;
+        let before = if arguments["text"] == "long" { "x".repeat(100_000) } else { format!("{class:?} ") };
+        Ok(format!("{before}weather {}", self.0.load(Ordering::SeqCst)))
     }
     async fn call(&self, _: CallContext, _: Value) -> ToolOutput {
         ToolOutput::text("done")
@@ -135,7 +137,23 @@ async fn what_was_approved_is_what_runs_in_a_trial() {
     let Tried::Asks { preview: Some(now), yours: true, .. } = call(Consent::AsShown(preview)).await else {
         panic!()
     };
-    assert_eq!(now, "weather 1");
+    assert_eq!(now, "Once weather 1");
+    assert_eq!(told(&call(Consent::AsShown(now)).await), "ran by annotations, approved: done");
+}
+
+#[tokio::test]
+async fn what_was_approved_is_what_runs_in_a_trial_also_beyond_what_is_shown_of_it() {
+    let weather = weather();
+    let engine = builder(Registry::new().add(weather.clone()).unwrap()).build().await.unwrap();
+    let call = async |consent: Consent| engine.try_tool(trial("weather", "long", consent)).await.unwrap();
+    let Tried::Asks { preview: Some(preview), .. } = call(Consent::NotYet).await else { panic!() };
+    let (shown, mark) = preview.split_once('\n').unwrap();
+    assert_eq!(shown, "x".repeat(64 * 1024));
+    assert!(mark.starts_with("[… 34473 bytes more; the digest of the whole is "), "{mark}");
+    weather.0.fetch_add(1, Ordering::SeqCst);
+    let Tried::Asks { preview: Some(now), yours: true, .. } = call(Consent::AsShown(preview)).await else {
+        panic!()
+    };
     assert_eq!(told(&call(Consent::AsShown(now)).await), "ran by annotations, approved: done");
 }
 

@@ -436,6 +436,7 @@ fn last_request(name: &str) -> ModelRequest {
         cost: None,
         request: Digest::default(),
         ttft_ms: None,
+        thoughts_ms: Vec::new(),
         duration_ms: 1,
         view: View::default(),
     };

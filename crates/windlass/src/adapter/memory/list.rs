@@ -59,6 +59,8 @@ impl State {
                 && query.owner.as_ref().is_none_or(|owner| row.owner == *owner)
                 && query.thread.as_ref().is_none_or(|thread| row.thread == *thread)
                 && query.active.is_none_or(|active| row.view.status.is_none() == active)
+                && query.ended.is_none_or(|ended| row.view.status == Some(ended))
+                && (!query.asking || row.asking)
                 && query.from.is_none_or(|from| row.view.started_at >= from)
                 && query.until.is_none_or(|until| row.view.started_at < until)
                 && is_after(row)
@@ -82,6 +84,7 @@ impl State {
                 workspace: thread.view.workspace.clone(),
                 owner: thread.view.owner.clone(),
                 title: thread.view.title.clone(),
+                asking: view.status.is_none() && thread.view.interrupts > 0,
                 view: view.clone(),
             })
         })

@@ -207,10 +207,13 @@ impl State {
         numbered.skip(usize::try_from(after.0).unwrap_or(usize::MAX)).take(limit).collect()
     }
 
-    /// Whether an event of a thread names a blob, as a blob's reference is written.
+    /// Whether an event of a thread, or an input left for it, names a blob, as a blob's reference is written.
     pub fn names_blob(&self, id: &ThreadId, digest: &Digest) -> bool {
         let name = format!("\"digest\":\"{digest}\",\"media_type\":");
-        self.known(id).is_some_and(|thread| thread.events.iter().any(|body| body.contains(&name)))
+        let Some(thread) = self.known(id) else { return false };
+        let left = thread.inbox.values().map(|row| &row.input);
+        thread.events.iter().any(|body| body.contains(&name))
+            || left.map(serde_json::to_string).any(|body| body.is_ok_and(|body| body.contains(&name)))
     }
 
     /// Puts a text in the place of an event.

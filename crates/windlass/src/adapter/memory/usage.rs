@@ -16,6 +16,7 @@ impl State {
         let wanted = |row: &RunRow| {
             query.workspace.as_ref().is_none_or(|workspace| row.workspace == *workspace)
                 && query.owner.as_ref().is_none_or(|owner| row.owner == *owner)
+                && query.thread.as_ref().is_none_or(|thread| row.thread == *thread)
                 && (query.from..query.until).contains(&row.view.started_at)
         };
         let mut rows: BTreeMap<_, (UsageRow, BTreeSet<ThreadId>)> = BTreeMap::new();

@@ -8,7 +8,7 @@ use windlass_machine::{ModelName, Principal, RunId, RunStatus, Seq, ThreadId, To
 
 use super::fault::{damaged, store_error};
 use super::read::{stored, time};
-use super::write::thread_status_code;
+use super::write::{run_status_code, thread_status_code};
 use crate::port::journal::{
     RunQuery, RunRow, RunView, StoreError, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
 };
@@ -131,6 +131,7 @@ struct RunColumns {
     workspace: String,
     owner: String,
     title: Option<String>,
+    asking: bool,
     run: String,
     agent: String,
     model: String,
@@ -149,6 +150,7 @@ impl FromRow<'_, SqliteRow> for RunColumns {
             owner: row.try_get("owner")?,
             run: row.try_get("run")?,
             title: row.try_get("title")?,
+            asking: row.try_get("asking")?,
             agent: row.try_get("agent")?,
             model: row.try_get("model")?,
             status: row.try_get("status")?,
@@ -182,18 +184,18 @@ impl RunColumns {
             totals,
         };
         let (workspace, owner) = (self.workspace, Principal::from(self.owner));
-        Ok(RunRow { thread: self.thread.into(), workspace, owner, title: self.title, view })
+        let (title, asking) = (self.title, self.asking);
+        Ok(RunRow { thread: self.thread.into(), workspace, owner, title, asking, view })
     }
 }
 
 const RUN_COLUMNS: &str = "thread, runs.workspace AS workspace, runs.owner AS owner, title, run, agent, model, \
-    runs.status AS status, from_seq, started_at, finished_at, totals";
+    runs.status IS NULL AND interrupts > 0 AS asking, runs.status AS status, from_seq, started_at, finished_at, \
+    totals";
 
-/// A run by its id; of several (a fork copies them) the one that stood first.
+/// A run by its id.
 pub(super) async fn run(pool: &SqlitePool, run: &RunId) -> Result<Option<RunRow>, StoreError> {
-    let text = format!(
-        "SELECT {RUN_COLUMNS} FROM runs JOIN threads USING (number) WHERE run = ?1 ORDER BY number LIMIT 1"
-    );
+    let text = format!("SELECT {RUN_COLUMNS} FROM runs JOIN threads USING (number) WHERE run = ?1");
     let row: Option<RunColumns> = sqlx::query_as(AssertSqlSafe(text))
         .bind(run.as_str())
         .fetch_optional(pool)
@@ -222,7 +224,8 @@ pub(super) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunR
         "SELECT {RUN_COLUMNS} FROM runs INDEXED BY {index} CROSS JOIN threads USING (number) \
          WHERE {condition} AND {after} AND (?3 IS NULL OR thread = ?3) AND (?4 IS NULL OR runs.owner = ?4) \
          AND (?5 IS NULL OR runs.workspace = ?5) AND (?6 IS NULL OR (runs.status IS NULL) = ?6) \
-         AND started_at >= ?7 AND started_at < ?8 ORDER BY {order} LIMIT ?9"
+         AND started_at >= ?7 AND started_at < ?8 AND (?10 IS NULL OR runs.status = ?10) \
+         AND (?11 = 0 OR (runs.status IS NULL AND interrupts > 0)) ORDER BY {order} LIMIT ?9"
     );
     let end = (i64::MAX, query.thread.is_none().then_some(""));
     let (at, run) = query.before.as_ref().map_or(end, |(at, run)| (whole(at.0), Some(run.as_str())));
@@ -237,6 +240,8 @@ pub(super) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunR
         .bind(query.from.map_or(0, |at| whole(at.0)))
         .bind(query.until.map_or(i64::MAX, |at| whole(at.0)))
         .bind(stored(query.rows()))
+        .bind(query.ended.map(run_status_code))
+        .bind(query.asking)
         .fetch_all(pool)
         .await
         .map_err(store_error)?;

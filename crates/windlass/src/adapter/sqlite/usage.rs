@@ -4,7 +4,7 @@
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow, Row, SqlitePool};
-use windlass_machine::{MicroUsd, ModelName, Principal, Timestamp};
+use windlass_machine::{MicroUsd, ModelName, Principal, ThreadId, Timestamp};
 
 use super::fault::store_error;
 use super::list::whole;
@@ -64,12 +64,16 @@ impl FromRow<'_, SqliteRow> for UsageColumns {
 /// What runs used.
 pub(super) async fn usage(pool: &SqlitePool, query: &UsageQuery) -> Result<Usage, StoreError> {
     let part_ms = query.part_ms()?;
-    let (index, owner) = match &query.owner {
-        Some(_) => ("runs_by_owner", "owner = ?4"),
-        None => ("runs_by_start", "?4 IS NULL"),
+    let (index, which) = match (&query.thread, &query.owner) {
+        (Some(_), _) => (
+            "runs_by_thread",
+            "number = (SELECT number FROM threads WHERE thread = ?6 AND deleted = 0) AND (?4 IS NULL OR owner = ?4)",
+        ),
+        (None, Some(_)) => ("runs_by_owner", "owner = ?4 AND ?6 IS NULL"),
+        (None, None) => ("runs_by_start", "?4 IS NULL AND ?6 IS NULL"),
     };
     let of = format!(
-        "FROM runs INDEXED BY {index} WHERE {owner} AND (?5 IS NULL OR workspace = ?5) \
+        "FROM runs INDEXED BY {index} WHERE {which} AND (?5 IS NULL OR workspace = ?5) \
          AND started_at >= ?1 AND started_at < ?2"
     );
     let figures = FIGURES.join(", ");
@@ -91,6 +95,7 @@ pub(super) async fn usage(pool: &SqlitePool, query: &UsageQuery) -> Result<Usage
                 .bind(whole(part_ms))
                 .bind(query.owner.as_ref().map(Principal::as_str))
                 .bind(query.workspace.as_deref())
+                .bind(query.thread.as_ref().map(ThreadId::as_str))
                 .fetch_all(&mut *transaction)
                 .await
                 .map_err(store_error)?

@@ -105,6 +105,8 @@ pub struct RunRow {
     pub owner: Principal,
     /// Its thread's title.
     pub title: Option<String>,
+    /// Whether it is active, and somebody's reply is waited for.
+    pub asking: bool,
     /// Its columns.
     #[serde(flatten)]
     pub view: RunView,
@@ -147,6 +149,10 @@ pub struct RunQuery {
     pub thread: Option<ThreadId>,
     /// Only those that are active, or only those that have ended.
     pub active: Option<bool>,
+    /// Only those that ended so.
+    pub ended: Option<RunStatus>,
+    /// Only active ones with open interrupts.
+    pub asking: bool,
     /// Only those that began at this time or after it.
     pub from: Option<Timestamp>,
     /// Only those that began before this time.

@@ -3,7 +3,7 @@
 //! Sums of the runs' own totals; what a figure means is said there.
 
 use serde::Serialize;
-use windlass_machine::{MicroUsd, ModelName, Principal, Timestamp};
+use windlass_machine::{MicroUsd, ModelName, Principal, ThreadId, Timestamp};
 
 use super::StoreError;
 
@@ -17,6 +17,8 @@ pub struct UsageQuery {
     pub workspace: Option<String>,
     /// Only those in threads of this owner.
     pub owner: Option<Principal>,
+    /// Only those in this thread.
+    pub thread: Option<ThreadId>,
     /// Only those that began at this time or after it.
     pub from: Timestamp,
     /// Only those that began before this time.

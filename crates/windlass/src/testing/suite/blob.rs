@@ -6,8 +6,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_machine::{BlobRef, Digest, Event, Fact, ThreadId, Timestamp};
+use windlass_machine::{BlobRef, Block, Digest, Event, Fact, Input, Message, Role, ThreadId, Timestamp};
 
+use super::inbox::message;
 use super::sample::{batch, claimed};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::journal::{AppendError, Journal, StoreError};
@@ -21,7 +22,7 @@ pub async fn blob_suite<F: Future<Output = (Arc<dyn Blobs>, Arc<dyn Journal>)>>(
     other_bytes_are_refused(&*blobs).await;
     an_append_brings_its_blobs(&*blobs, &*journal).await;
     a_refused_append_brings_none(&*blobs, &*journal).await;
-    a_thread_names_the_blobs_of_its_own_events(&*journal).await;
+    a_thread_names_the_blobs_of_its_own_events_and_inputs(&*journal).await;
 }
 
 fn sample(size_bytes: usize, seed: u8) -> (BlobRef, Bytes) {
@@ -75,8 +76,8 @@ async fn a_refused_append_brings_none(blobs: &dyn Blobs, journal: &dyn Journal) 
     assert_eq!(blobs.get(&blob.digest).await.unwrap(), None);
 }
 
-async fn a_thread_names_the_blobs_of_its_own_events(journal: &dyn Journal) {
-    let [names, quotes, none] = ["names", "quotes", "never made"].map(ThreadId::from);
+async fn a_thread_names_the_blobs_of_its_own_events_and_inputs(journal: &dyn Journal) {
+    let [names, quotes, left, none] = ["names", "quotes", "left", "never made"].map(ThreadId::from);
     let (blob, bytes) = sample(20_000, 13);
     let said = |data: serde_json::Value| {
         let fact = Fact::Note { name: "suite".to_owned(), data };
@@ -91,11 +92,19 @@ async fn a_thread_names_the_blobs_of_its_own_events(journal: &dyn Journal) {
     let mut batch = super::sample::batch(&quotes, claimed(journal, &quotes).await, &[]);
     batch.events = vec![said(serde_json::json!({ "text": quoted, "digest": blob.digest }))].into();
     journal.append(batch).await.unwrap();
+    // An input that nobody has taken yet.
+    let mut input = message("picture");
+    if let Input::Message(new) = &mut input {
+        new.message = Message { role: Role::User, blocks: vec![Block::Image { blob: blob.clone() }] }.into();
+    }
+    journal.post(&left, &"picture".into(), &input).await.unwrap();
     let other = Digest::of(b"something else");
     for (thread, digest, expected) in [
         (&names, &blob.digest, true),
         (&names, &other, false),
         (&quotes, &blob.digest, false),
+        (&left, &blob.digest, true),
+        (&left, &other, false),
         (&none, &blob.digest, false),
     ] {
         assert_eq!(journal.names_blob(thread, digest).await.unwrap(), expected, "{thread} {digest}");

@@ -112,7 +112,7 @@ pub(super) async fn only_a_message_makes_a_thread(subject: JournalSubject) {
     assert_eq!(journal.unattended().await.unwrap(), [thread()]);
 }
 
-fn message(id: &str) -> Input {
+pub(super) fn message(id: &str) -> Input {
     let agent = Agent {
         name: "default".to_owned(),
         models: vec!["demo/script".into()],

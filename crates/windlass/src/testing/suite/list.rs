@@ -219,8 +219,9 @@ pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {
             let (status, finished_at) =
                 if ended { (Some(RunStatus::Done), Some(Timestamp(50))) } else { (None, None) };
             batch.runs = vec![RunView { status, finished_at, ..run(id, from, started_at) }];
+            let interrupts = u32::from(owner == "bob");
             let (owner, workspace) = (Principal::from(owner), workspace.to_owned());
-            batch.thread_view = ThreadView { owner, workspace, ..view(ThreadStatus::Idle) };
+            batch.thread_view = ThreadView { owner, workspace, interrupts, ..view(ThreadStatus::Idle) };
             at.seq = journal.append(batch).await.unwrap();
         }
     }
@@ -244,6 +245,11 @@ pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {
         (active(true, one(of("bob"))), "r6"),
         (active(false, t1()), "r9 r1"),
         (active(false, of("bob")), "r5"),
+        (RunQuery { ended: Some(RunStatus::Done), ..all() }, "r4 r9 r3 r5 r1"),
+        (RunQuery { ended: Some(RunStatus::Failed), ..all() }, ""),
+        (RunQuery { asking: true, ..all() }, "r6"),
+        (RunQuery { asking: true, ..active(true, of("alice")) }, ""),
+        (RunQuery { asking: true, ..RunQuery::of(&"t3".into(), 0) }, "r6"),
         (between(15, 30, all()), "r9 r3 r2 r5"),
         (between(20, 41, of("alice")), "r4 r9 r3 r2"),
         (between(11, 21, t1()), "r2 r9"),
@@ -262,7 +268,9 @@ pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {
         }
     }
     let row = journal.run(&"r6".into()).await.unwrap().expect("run `r6`");
-    assert_eq!((&*row.workspace, row.owner.as_str()), ("one", "bob"));
+    assert_eq!((&*row.workspace, row.owner.as_str(), row.asking), ("one", "bob", true));
+    let row = journal.run(&"r5".into()).await.unwrap().expect("run `r5`");
+    assert!(!row.asking, "what has ended asks nothing");
 }
 
 pub(super) async fn unattended_threads_are_found(subject: JournalSubject) {

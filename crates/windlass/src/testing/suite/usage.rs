@@ -130,6 +130,18 @@ pub(super) async fn usage_is_filtered_and_bounded(subject: JournalSubject) {
             Usage { rows: rows.collect(), threads_by_bucket: vec![(Timestamp(0), threads)], threads };
         assert_eq!(journal.usage(&query).await.unwrap(), wanted, "{query:?}");
     }
+    for (thread, owner, runs) in
+        [("t2", None, 2), ("t1", None, 1), ("t2", Some("alice"), 2), ("t2", Some("bob"), 0), ("t9", None, 0)]
+    {
+        let owner = owner.map(Principal::from);
+        let of = UsageQuery { thread: Some(ThreadId::from(thread)), owner, ..query(0, 100, 0) };
+        let told = journal.usage(&of).await.unwrap();
+        assert_eq!(told.rows.iter().map(|row| row.runs).sum::<u64>(), runs, "{of:?}");
+        assert_eq!(told.threads, runs.min(1), "{of:?}");
+    }
+    journal.delete(&ThreadId::from("t2")).await.unwrap();
+    let deleted = UsageQuery { thread: Some(ThreadId::from("t2")), ..query(0, 100, 0) };
+    assert_eq!(journal.usage(&deleted).await.unwrap(), Usage::default());
     assert_eq!(journal.usage(&query(50, 40, 1)).await.unwrap(), Usage::default());
     let refused = journal.usage(&query(0, u64::MAX, 60_000)).await;
     assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");

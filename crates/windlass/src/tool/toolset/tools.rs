@@ -82,16 +82,10 @@ impl Tool for LoadToolset {
         };
         let mut loaded = Loaded::read(context.kept.as_deref(), &context.run);
         let before = loaded.clone();
-        let had = loaded.toolset(&toolset);
+        let had = self.shelf.has_loaded_set(&loaded, &toolset);
         // What was loaded with its write tools keeps them. (SK-C4)
-        let writes = writes || had.unwrap_or_default();
-        loaded.note(&toolset, writes);
-        for spec in self.shelf.of_toolset(&toolset, writes) {
-            self.shelf.load(&mut loaded, spec, &context.run);
-            if self.shelf.own.contains(&spec.name) {
-                loaded.of_run(&context.run).toolsets.insert(toolset.clone());
-            }
-        }
+        let writes = writes || loaded.toolset(&toolset).unwrap_or_default();
+        self.shelf.load(&mut loaded, (&toolset, writes), &context.run);
         let how = if writes { "read and write" } else { "read-only" };
         let text = match had {
             Some(had) if had == writes => format!("Toolset '{toolset}' is already loaded ({how})."),
@@ -123,9 +117,9 @@ impl Tool for ToolSearch {
         let before = loaded.clone();
         let mut lines = Vec::with_capacity(found.len());
         for shelved in found.into_iter().filter_map(|name| self.shelf.get(name.as_str())) {
-            let held_back = !shelved.reads && !writes && !loaded.has(&shelved.spec.name);
+            let held_back = !shelved.reads && !writes && !self.shelf.has_loaded(&loaded, &shelved.spec.name);
             if !held_back {
-                self.shelf.load(&mut loaded, &shelved.spec, &context.run);
+                self.shelf.part(&mut loaded, &shelved.spec.name, &context.run).add(&shelved.spec);
             }
             let note = if held_back { " (not loaded: it may change things)" } else { "" };
             let description = first_line(&shelved.spec.description, SHOWN_CHARS);

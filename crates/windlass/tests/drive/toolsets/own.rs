@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
-use windlass::machine::estimate_tokens;
+use windlass::machine::{Answer, estimate_tokens};
 use windlass::port::tool::{CallContext, Tool, ToolOutput};
 use windlass::tool::builtin::builtin_toolsets;
-use windlass::tool::{FunctionTool, Registry};
-use windlass::{RunTools, Task};
+use windlass::tool::{FunctionTool, Registry, Shown};
+use windlass::{RunTools, Status, Task};
 
-use super::{Caller, Far, Source, k8s, make, many, usual};
-use crate::drive::{Text, memory, task};
+use super::{Caller, Far, Source, k8s, make, many, usual, with};
+use crate::drive::{Text, memory, party, task};
 
 /// A run in the thread `t` that has these tools beside the engine's.
 fn beside(calls: &Value, own: impl IntoIterator<Item = Far>) -> Task {
@@ -83,4 +83,92 @@ async fn a_few_tools_of_a_runs_own_server_are_shown_and_none_takes_the_place_of_
     let said = engine.run(beside(&calls, k8s().into_iter().chain([evil]))).await.unwrap().data.unwrap();
     assert!(said.contains("Toolset 'cluster' loaded (read-only)"), "{said}");
     assert_eq!(caller.shown(), ["load_toolset local", "load_toolset local k8s_get k8s_logs"]);
+}
+
+fn load(toolset: &str, writes: bool) -> Value {
+    json!(["load_toolset", {"toolset": toolset, "include_write_tools": writes}])
+}
+
+#[tokio::test]
+async fn a_runs_own_tool_is_never_shown_as_another_that_was_loaded_and_unloads_nothing() {
+    let caller = Caller::default();
+    let source = Source::of([Far::new("crm", "find", "Finds a customer", true)]);
+    let engine = memory(&caller.models(), Registry::new()).tool_source(source).shown_tokens(0);
+    let engine = engine.build().await.unwrap();
+    make(&engine, json!([load("crm", false)])).await;
+    assert_eq!(caller.shown(), ["load_toolset", "load_toolset find"]);
+    let own = [Far::new("mine", "find", "Finds a file", true)];
+    let calls = json!([["find", {}], load("mine", false), ["find", {}]]);
+    let said = engine.run(beside(&calls, own)).await.unwrap().data.unwrap();
+    let said: Vec<_> = said.split(" | ").collect();
+    assert!(said[0].contains("`find` belongs to the toolset `mine`, which is not loaded"), "{said:?}");
+    assert!(said[2].ends_with("find was called"), "{said:?}");
+    let (first, then) = ("load_toolset local", "load_toolset local find");
+    assert_eq!(caller.shown(), [first, first, then, then]);
+    make(&engine, json!([])).await;
+    assert_eq!(caller.shown(), ["load_toolset find"], "what the conversation has loaded stays loaded");
+}
+
+// rows: SK-C4
+#[tokio::test]
+async fn a_toolset_that_a_run_adds_to_stays_loaded_as_far_as_it_was() {
+    let (source, caller) = (Source::of(k8s()), Caller::default());
+    let engine =
+        with(memory(&caller.models(), Registry::new()), &source, Shown::Nothing).build().await.unwrap();
+    make(&engine, json!([load("k8s", true)])).await;
+    let own = [Far::new("mine", "k8s_scale", "Tells what would be scaled", true)];
+    let calls = json!([["k8s_scale", {}], load("k8s", false), ["k8s_scale", {}]]);
+    let said = engine.run(beside(&calls, own)).await.unwrap().data.unwrap();
+    let said: Vec<_> = said.split(" | ").collect();
+    assert!(said[0].contains("`k8s_scale` belongs to the toolset `k8s`"), "{said:?}");
+    assert_eq!(
+        said[1..],
+        ["Toolset 'k8s' loaded (read and write). You can now use k8s tools.", "k8s_scale was called"]
+    );
+    caller.shown();
+    let said = make(&engine, json!([load("k8s", false)])).await;
+    assert!(said.ends_with("Toolset 'k8s' is already loaded (read and write)."), "{said}");
+    let all = "load_toolset k8s_delete k8s_get k8s_logs";
+    assert_eq!(caller.shown(), [all, all]);
+}
+
+#[tokio::test]
+async fn a_run_that_can_only_talk_is_not_shown_what_its_conversation_has_loaded_and_waits_for_nothing() {
+    let (source, caller) = (Source::of(k8s()), Caller::default());
+    let engine =
+        with(memory(&caller.models(), Registry::new()), &source, Shown::Nothing).build().await.unwrap();
+    make(&engine, json!([load("k8s", false)])).await;
+    caller.shown();
+    let calls = json!([["k8s_get", {}]]).to_string();
+    let talk = Task { thread: Some("t".into()), tools: RunTools::Nothing, ..task(&calls) };
+    let outcome = engine.run(talk).await.unwrap();
+    assert_eq!(outcome.status, Status::Done, "{outcome:?}");
+    assert_eq!(outcome.data.as_deref(), Some(r#"told: {"error":"Unknown tool: k8s_get"}"#));
+    assert_eq!(caller.shown(), ["", ""]);
+    let said = make(&engine, json!([["k8s_get", {}]])).await;
+    assert_eq!(said, "told: k8s_get was called");
+}
+
+#[tokio::test]
+async fn a_run_that_has_its_own_tools_waits_for_none_that_loads_tools() {
+    let (source, caller) = (Source::of(many(2, 100)), Caller::default());
+    let engine = memory(&caller.models(), usual()).tool_source(source.clone()).build().await.unwrap();
+    let asks = json!(["request_human_approval", {"checkpoint": "c", "summary": "s"}]);
+    let calls = json!([asks, ["tool_search", {"query": "pod"}], ["k8s_get", {}]]);
+    let waits = engine.run(beside(&calls, k8s())).await.unwrap();
+    let shown = caller.shown();
+    let words: Vec<_> = shown[0].split(' ').collect();
+    assert!(words.contains(&"load_toolset") && words.contains(&"tool_search"), "{shown:?}");
+    while engine.drives(&waits.meta.thread_id) {
+        tokio::task::yield_now().await;
+    }
+    // So few are left meanwhile that nothing has to be loaded any more.
+    source.set(Vec::new());
+    let asked = &waits.meta.interrupts[0].interrupt;
+    let answer = Answer::Reply(Box::default());
+    engine.answer(&waits.meta.thread_id, asked, answer, party("ann")).await.unwrap();
+    let outcome = engine.wait(&waits.run_id).await.unwrap();
+    assert_eq!(outcome.status, Status::Done, "{outcome:?}");
+    let said = outcome.data.unwrap();
+    assert!(said.ends_with(r#"{"error":"Unknown tool: tool_search"} | k8s_get was called"#), "{said}");
 }
