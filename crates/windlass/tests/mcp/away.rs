@@ -283,6 +283,10 @@ async fn what_says_who_asks_goes_in_clear_to_nobody_who_is_not_inside() {
     let far = Http { headers: headers.clone(), named: false, ..Http::new("http://far.example.com/mcp") };
     let refused = start(far, &[]).await.err().unwrap().to_string();
     assert!(refused.contains("credentials are not sent to `far.example.com` in clear"), "{refused}");
+    // So does a key in the address.
+    let far = Http { named: false, ..Http::new("http://far.example.com/mcp?api_key=K") };
+    let refused = start(far, &[]).await.err().unwrap().to_string();
+    assert!(refused.contains("credentials are not sent to `far.example.com` in clear"), "{refused}");
     let near = Http { headers, named: false, ..Http::new(&stage.url) };
     start(near, &["127.0.0.1"]).await.unwrap().ready("far").await.unwrap();
 }

@@ -292,6 +292,7 @@ async fn what_a_call_waits_with_is_recorded_without_it() {
     // What has to go back as it is, is not recorded.
     let state = said("state").await;
     assert!(state.ask.is_none() && untold(&state).contains("may not be recorded"), "{state:?}");
+    assert!(state.lost.is_some(), "how far the server has come, nobody knows: {state:?}");
     for way in ["named", "request", "page", "pages that are named"] {
         let refused = said(way).await;
         assert!(refused.error && refused.ask.is_none(), "{way}: {refused:?}");
@@ -359,6 +360,9 @@ async fn a_task_says_nothing_of_it() {
     // By this name alone it could be looked after.
     let named = call(&say, json!({ "text": SECRET })).await;
     assert!(named.later.is_none() && untold(&named).contains("may not be recorded"), "{named:?}");
+    // It is at work: the model is not to call again, and the server is told to stop.
+    assert!(named.lost.is_some() && named.parts.is_empty(), "{named:?}");
+    assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], SECRET);
 }
 
 fn completion(given: &str) -> Value {

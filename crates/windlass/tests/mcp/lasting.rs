@@ -6,22 +6,27 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use serde_json::json;
 use tokio::sync::Notify;
 use windlass::adapter::clock::ManualClock;
-use windlass::adapter::mcp::{HeadersFor, HeadersProvider, Http, McpHub, McpServer, Transport};
+use windlass::adapter::mcp::{HeadersFor, HeadersProvider, Http, McpHub, McpServer, Timeouts, Transport};
 use windlass::machine::Timestamp;
 use windlass::port::clock::Clock as _;
 
 use super::away::{on, while_passes, while_time_passes};
-use super::stage::{Asked, Said, Stage, Step, modern, tool};
+use super::stage::{Asked, Said, Stage, Step, legacy, modern, tool};
 use super::{call, find, shown, trusted};
 
 /// What a server says to a list being read again that it does not say.
 type Refusal = fn(&Asked) -> Said;
 
-const REFUSALS: [(&str, Refusal); 4] = [
+const REFUSALS: [(&str, Refusal); 7] = [
     ("an error", |asked| asked.error(-32603, "Internal error")),
     ("too many requests", |_| Said::Status(429)),
     ("a gateway's word", |_| Said::Status(503)),
     ("401", |_| Said::Status(401)),
+    ("a gateway's refusal", |_| Said::Status(403)),
+    ("a gateway's page", |_| {
+        Said::With(200, vec![("content-type", "text/html".to_owned())], json!("<p>one moment</p>"))
+    }),
+    ("a result that is no list", |asked| asked.result(json!({ "resultType": "complete", "tools": "none" }))),
 ];
 
 /// A server whose list may be taken as it is for 10 s, and whose calls end when they are let go.
@@ -113,6 +118,88 @@ async fn a_call_at_work_outlives_headers_that_cannot_be_had() {
     assert_eq!(at_work.await.unwrap(), "ok: done");
 }
 
+/// Waits until a server is away, or is not.
+async fn until_ready(hub: &McpHub, is_ready: bool) {
+    while hub.server("stage").unwrap().health.is_ready() != is_ready {
+        tokio::task::yield_now().await;
+    }
+}
+
+// rows: LM-B3
+#[tokio::test]
+async fn a_server_that_was_found_away_is_not_back_before_it_has_answered() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+    let go = Arc::new(Notify::new());
+    let says = |list: Option<Refusal>| {
+        let held = go.clone();
+        move |asked: &Asked| script(asked, list, &held)
+    };
+    let stage = Stage::start(says(None)).await;
+    let provider = Arc::new(Headers::default());
+    let http = Http { headers_provider: Some(provider.clone()), ..Http::new(&stage.url) };
+    let timeouts = Timeouts { request_ms: 20_000, ..Timeouts::default() };
+    let hub = McpHub::new(on(&clock));
+    hub.start(vec![McpServer { timeouts, ..McpServer::new("stage", Transport::Http(http)) }]).await.unwrap();
+    hub.ready("stage").await.unwrap();
+    let once = find(&hub, "once");
+    let at_work = tokio::spawn(async move { shown(&call(&once, json!({})).await) });
+    stage.until("tools/call", 1).await;
+    let (unserved, hangs): (Refusal, Refusal) =
+        (|_| Said::Status(503), |_| Said::Stream(vec![Step::Until(Arc::default())]));
+    stage.says(says(Some(unserved)));
+    while_time_passes(&clock, until_ready(&hub, false)).await;
+    // It says nothing at all.
+    stage.says(says(Some(hangs)));
+    let asked = stage.asked("tools/list").len();
+    while_time_passes(&clock, stage.until("tools/list", asked + 3)).await;
+    assert!(!hub.server("stage").unwrap().health.is_ready());
+    // It is not even asked.
+    provider.fails.store(true, Ordering::SeqCst);
+    let failed = async {
+        while provider.failed.load(Ordering::SeqCst) < 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    while_time_passes(&clock, failed).await;
+    assert!(!hub.server("stage").unwrap().health.is_ready());
+    stage.says(says(None));
+    provider.fails.store(false, Ordering::SeqCst);
+    while_time_passes(&clock, until_ready(&hub, true)).await;
+    go.notify_one();
+    assert_eq!(at_work.await.unwrap(), "ok: done");
+}
+
+#[tokio::test]
+async fn a_held_call_that_has_ended_does_not_hide_a_server_that_hangs() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
+    let question = json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {
+        "message": "Sure?", "requestedSchema": { "type": "object", "properties": {} } } });
+    let ends = Arc::new(Notify::new());
+    let end = ends.clone();
+    let stage = Stage::start(move |asked| match asked.rpc() {
+        "tools/list" => asked.result(json!({ "ttlMs": 10_000, "tools": [tool("once", json!({}))] })),
+        // It does not wait for the answer to what it asks.
+        "tools/call" => {
+            let asks = Step::Event(question.clone());
+            Said::Stream(vec![asks, Step::Until(end.clone()), asked.event("done")])
+        }
+        _ => legacy(asked, &json!([])).unwrap_or(Said::Status(202)),
+    })
+    .await;
+    let hub = McpHub::new(on(&clock));
+    hub.start(vec![trusted("stage", &stage.url)]).await.unwrap();
+    hub.ready("stage").await.unwrap();
+    let asks = call(&find(&hub, "once"), json!({})).await;
+    assert_eq!(shown(&asks), "asks: The server `stage` asks: Sure?");
+    ends.notify_one();
+    stage.says(|asked| match asked.rpc() {
+        "tools/list" => Said::Stream(vec![Step::Until(Arc::default())]),
+        _ => legacy(asked, &json!([])).unwrap_or(Said::Status(202)),
+    });
+    // Nobody waits a day for the answer to the question.
+    while_passes(&clock, 500, stage.until("initialize", 2)).await;
+}
+
 /// A server that says when its list changes, over streams that last as a test says.
 async fn telling(streams: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Stage {
     Stage::start(move |asked| match asked.rpc() {
@@ -147,10 +234,14 @@ async fn changes_are_heard_of_after_the_stream_of_them_has_ended() {
     let waited_ms = clock.now().0 - 1_000_000;
     assert!((15_000..60_000).contains(&waited_ms), "half to all of 1, 2, 4, 8 and 16 s: {waited_ms}");
     // A server that refuses is not asked again.
-    let stage = telling(|asked| asked.error(-32601, "Method not found")).await;
-    hub.put(trusted("stage", &stage.url)).unwrap();
-    while_time_passes(&clock, stage.until("tools/list", 4)).await;
-    assert_eq!(stage.asked("subscriptions/listen").len(), 1);
+    let refusals: [Refusal; 3] =
+        [|asked| asked.error(-32601, "Method not found"), |_| Said::Status(404), |_| Said::Status(405)];
+    for refusal in refusals {
+        let stage = telling(refusal).await;
+        hub.put(trusted("stage", &stage.url)).unwrap();
+        while_time_passes(&clock, stage.until("tools/list", 4)).await;
+        assert_eq!(stage.asked("subscriptions/listen").len(), 1);
+    }
 }
 
 #[tokio::test]

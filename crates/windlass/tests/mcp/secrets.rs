@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use windlass::adapter::mcp::{HeadersFor, HeadersProvider, Http, McpServer, Transport};
 use windlass::port::tool::{CallContext, ProgressSender};
 
@@ -33,6 +34,38 @@ impl HeadersProvider for Tokens {
         }
         Ok(vec![("x-session".into(), format!("Custom {token}"))])
     }
+}
+
+// rows: LM-P2
+#[tokio::test]
+async fn progress_is_cut_before_it_waits_and_no_beginning_of_a_secret_is_left() {
+    const SECRET: &str = "sentinel-cut/7b+42e";
+    let go = Arc::new(Notify::new());
+    let held = go.clone();
+    let stage = Stage::start(move |asked| {
+        modern(asked, &json!([tool("once", json!({}))])).unwrap_or_else(|| {
+            // The bound lies within the secret.
+            let said = format!("{}{SECRET}{}", "x".repeat(4 * 1024 - 12), "y".repeat(100_000));
+            let token = &asked.params()["_meta"]["progressToken"];
+            let progress = json!({ "progressToken": token, "progress": 1, "total": 2, "message": said });
+            let note = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress });
+            Said::Stream(vec![Step::Event(note), Step::Until(held.clone()), asked.event("done")])
+        })
+    })
+    .await;
+    let headers = vec![("x-api-key".to_owned(), SECRET.to_owned())];
+    let http = Http { headers, ..Http::new(&stage.url) };
+    let hub = hub(McpServer::new("stage", Transport::Http(http))).await;
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let hears = heard.clone();
+    let progress = ProgressSender::new(move |text| {
+        hears.lock().unwrap().push(text);
+        go.notify_one();
+    });
+    let done = called(&find(&hub, "once"), CallContext { progress, ..context() }, json!({})).await;
+    assert_eq!(shown(&done), "ok: done");
+    let wanted = format!("{}[masked] (50 %)", "x".repeat(4 * 1024 - 12));
+    assert_eq!(*heard.lock().unwrap(), [wanted]);
 }
 
 /// The forms in which a secret comes back.

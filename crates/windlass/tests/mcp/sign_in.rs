@@ -274,6 +274,8 @@ impl TokenStore for SharedTokens {
     }
 
     async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String> {
+        // What every process adds to is changed by one at a time.
+        assert!(!name.ends_with("/clients") || self.lock.try_lock().is_err(), "{name}");
         self.kept.save(name, value).await
     }
 
@@ -317,6 +319,43 @@ async fn processes_on_one_store_refresh_a_token_once_and_see_it() {
         assert_eq!(said.unwrap(), "ok: in");
     }
     assert_eq!(guarded.refreshed.load(Ordering::SeqCst), 2);
+    first.sign_out("guarded").await.unwrap();
+    assert_eq!(tokens.load("mcp/guarded/clients").await.unwrap().as_deref(), Some(b"[]".as_slice()));
+}
+
+#[tokio::test]
+async fn a_wish_to_reconnect_that_came_to_nothing_ends_no_later_connection() {
+    let go = Arc::new(tokio::sync::Notify::new());
+    let held = go.clone();
+    let guarded = Guarded::start_with(move |asked| {
+        modern(asked, &json!([tool("once", json!({}))])).unwrap_or_else(|| {
+            match asked.params()["arguments"]["text"].as_str() {
+                Some("fails") => Said::Status(500),
+                _ => Said::Stream(vec![Step::Until(held.clone()), asked.event("in")]),
+            }
+        })
+    })
+    .await;
+    let hub = guarded.hub(&Arc::new(MemoryTokens::default())).await;
+    assert!(matches!(hub.server("guarded").unwrap().health, Health::NeedsSignIn { .. }));
+    // Somebody wants it to be tried again, and nobody has signed in yet.
+    let before = guarded.stage.asked("server/discover").len();
+    hub.restart("guarded").unwrap();
+    guarded.stage.until("server/discover", before + 1).await;
+    hub.settled(20_000).await;
+    assert!(matches!(hub.server("guarded").unwrap().health, Health::NeedsSignIn { .. }));
+    guarded.sign_in(&hub).await;
+    hub.ready("guarded").await.unwrap();
+    let once = find(&hub, "once");
+    let calls = once.clone();
+    let at_work = tokio::spawn(async move { shown(&call(&calls, json!({})).await) });
+    guarded.stage.until("tools/call", 1).await;
+    // A call that fails has the server looked at again.
+    let listed = guarded.stage.asked("tools/list").len();
+    assert!(shown(&call(&once, json!({ "text": "fails" })).await).starts_with("lost: "));
+    guarded.stage.until("tools/list", listed + 1).await;
+    go.notify_one();
+    assert_eq!(at_work.await.unwrap(), "ok: in");
 }
 
 #[tokio::test]

@@ -191,7 +191,7 @@ async fn answer(to: &mut tokio::net::tcp::OwnedWriteHalf, said: Said) -> std::io
     let body = body.map(|body| body.to_string()).unwrap_or_default();
     let mut head =
         format!("HTTP/1.1 {status} Said\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
-    if !body.is_empty() {
+    if !body.is_empty() && headers.iter().all(|(name, _)| *name != "content-type") {
         head.push_str("content-type: application/json\r\n");
     }
     for (name, value) in headers {

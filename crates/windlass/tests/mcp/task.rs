@@ -25,8 +25,8 @@ async fn stage(looks: Vec<Value>) -> Stage {
         }
         "tasks/get" => match looks.lock().unwrap().next() {
             Some(Value::String(error)) => asked.error(-32602, &error),
+            Some(Value::Null) | None => asked.error(-32603, "nothing more was planned"),
             Some(found) => asked.result(found),
-            None => asked.error(-32603, "nothing more was planned"),
         },
         "tasks/update" | "tasks/cancel" => asked.result(json!({ "resultType": "complete" })),
         _ => modern(asked, &json!([tool("build", json!({}))])).unwrap_or(Said::Status(404)),
@@ -43,6 +43,12 @@ fn task(status: &str, more: Value) -> Value {
 
 fn put_off(output: &ToolOutput) -> &Later {
     output.later.as_ref().unwrap_or_else(|| panic!("it was not put off: {}", shown(output)))
+}
+
+/// The task that a call looks after.
+fn watched(output: &ToolOutput) -> String {
+    let state: Value = serde_json::from_str(put_off(output).state.as_deref().unwrap()).unwrap();
+    state["id"].as_str().unwrap().to_owned()
 }
 
 /// Goes on with a call whose time has come.
@@ -94,13 +100,29 @@ async fn a_task_is_looked_after_in_other_processes_and_asks_people() {
 }
 
 #[tokio::test]
+async fn what_a_call_waits_with_goes_to_no_other_server_that_has_come_to_its_name() {
+    let (first, other) = (stage(Vec::new()).await, stage(Vec::new()).await);
+    let hub = hub_of(&first).await;
+    let begun = call(&find(&hub, "build"), json!({})).await;
+    hub.remove("stage").unwrap();
+    hub.put(trusted("other", &other.url)).unwrap();
+    hub.ready("other").await.unwrap();
+    let build = find(&hub, "build");
+    let said = shown(&looked(&build, &begun, 1).await);
+    assert_eq!(said, "lost: the call was waiting for another server than the server `other`");
+    build.let_go(put_off(&begun).state.as_deref().unwrap()).await;
+    assert_eq!((other.asked("tasks/get").len(), other.asked("tasks/cancel").len()), (0, 0));
+}
+
+#[tokio::test]
 async fn every_end_of_a_task_is_told() {
     let ends = [
         (
             task("failed", json!({ "error": { "code": -1, "message": "no disk" } })),
             "error: Tool error: the server's task has failed: no disk",
         ),
-        (task("cancelled", json!({})), "error: Tool error: the server has given its task up"),
+        // How far it had come by then, nobody knows.
+        (task("cancelled", json!({})), "lost: the server has given its task up"),
         (
             task(
                 "completed",
@@ -157,7 +179,45 @@ async fn a_server_that_fails_to_tell_of_a_task_has_not_forgotten_it() {
     let build = find(&hub, "build");
     let begun = call(&build, json!({})).await;
     let failed = looked(&build, &begun, 1).await;
-    assert_eq!((put_off(&failed).after_ms, &put_off(&failed).state), (30_000, &put_off(&begun).state));
+    assert_eq!((put_off(&failed).after_ms, watched(&failed)), (30_000, "t-1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_look_that_fails_after_many_good_ones_is_soon_made_again() {
+    let mut looks = vec![Value::Null; 120];
+    looks.push(task("working", json!({ "pollIntervalMs": 2_000 })));
+    let stage = stage(looks).await;
+    let hub = hub_of(&stage).await;
+    let build = find(&hub, "build");
+    let mut output = call(&build, json!({})).await;
+    let begun = put_off(&output).state.clone();
+    let mut pauses = Vec::new();
+    for failed in 0..120 {
+        output = looked(&build, &output, 2_500 + failed).await;
+        pauses.push(put_off(&output).after_ms);
+    }
+    assert_eq!(pauses, [vec![30_000; 100], vec![300_000; 20]].concat());
+    // The server was there again: the next time that it is not is a first one.
+    output = looked(&build, &output, 2_620).await;
+    assert_eq!((put_off(&output).after_ms, &put_off(&output).state), (300_000, &begun));
+    output = looked(&build, &output, 2_621).await;
+    assert_eq!(put_off(&output).after_ms, 30_000);
+}
+
+#[tokio::test]
+async fn a_task_that_wants_what_it_does_not_get_is_stopped_and_its_outcome_is_not_guessed() {
+    let form = |name: &str| json!({ "method": "elicitation/create", "params": { "mode": "url", "message": "m", "url": name } });
+    let completion = json!({ "method": "sampling/createMessage", "params": { "maxTokens": 5, "messages": [
+        { "role": "user", "content": { "type": "text", "text": "?" } }] } });
+    for wish in [form("javascript:alert(1)"), completion] {
+        let stage = stage(vec![task("input_required", json!({ "inputRequests": { "a": wish } }))]).await;
+        let hub = hub_of(&stage).await;
+        let build = find(&hub, "build");
+        let begun = call(&build, json!({})).await;
+        let said = shown(&looked(&build, &begun, 1).await);
+        assert!(said.starts_with("lost: the server `stage`: it"), "{said}");
+        assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], "t-1");
+    }
 }
 
 #[tokio::test]
@@ -172,8 +232,7 @@ async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
     let begun = call(&build, json!({})).await;
     stage.says(|_: &Asked| Said::Status(503));
     let away = looked(&build, &begun, 1).await;
-    assert_eq!(put_off(&away).after_ms, 30_000);
-    assert_eq!(put_off(&away).state, put_off(&begun).state);
+    assert_eq!((put_off(&away).after_ms, watched(&away)), (30_000, "t-1".to_owned()));
     // It may be away for months: the call may be put off 10,000 times.
     assert_eq!(put_off(&looked(&build, &begun, 9_000).await).after_ms, 3_600_000);
     // One that is stopped in the middle is cancelled at the server.

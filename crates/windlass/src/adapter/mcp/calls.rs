@@ -13,7 +13,7 @@ use windlass_machine::RunId;
 
 /// What a server says in the middle of a call.
 pub(super) enum Midway {
-    /// It is at work.
+    /// It is at work: a short text without what the server was given.
     Progress(String),
     /// It asks somebody something, and waits.
     Asked(Box<Elicited>),
@@ -186,7 +186,7 @@ impl InFlight {
         }
     }
 
-    /// Whether its answer is there already, or that none will come.
+    /// Whether its answer is there already. Where none will come, the connection is over, and what it held is given up.
     pub fn has_ended(&self) -> bool {
         self.request.as_ref().is_none_or(|request| !request.rx.is_empty())
     }

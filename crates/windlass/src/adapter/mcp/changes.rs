@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use rmcp::model::{ErrorCode, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient, ServiceError, Subscription};
 
-use super::connect::Connection;
+use super::connect::{Connection, failed_over_http, is_unknown_there};
 use super::core::pause_ms;
 use crate::port::clock::Clock;
 
@@ -93,4 +93,5 @@ impl Changes {
 /// Whether a server will not tell, however often it is asked.
 fn is_refusal(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(error) if error.code != ErrorCode::INTERNAL_ERROR)
+        || failed_over_http(error, is_unknown_there)
 }

@@ -229,10 +229,33 @@ pub(super) fn is_unserved(error: &HttpFailure) -> bool {
     status(error).is_some_and(|status| (500..600).contains(&status))
 }
 
+/// Whether a failure says that there is nothing of the kind at the address.
+pub(super) fn is_unknown_there(error: &HttpFailure) -> bool {
+    matches!(status(error), Some(404 | 405 | 501))
+}
+
+/// Whether somebody has answered a request, whatever was said.
+pub(super) fn is_answered(error: &ServiceError) -> bool {
+    matches!(error, ServiceError::McpError(_) | ServiceError::UnexpectedResponse)
+        || failed_over_http(error, |error| match error {
+            StreamableHttpError::Client(error) => error.status().is_some(),
+            StreamableHttpError::HttpStatus(_)
+            | StreamableHttpError::UnexpectedServerResponse(_)
+            | StreamableHttpError::UnexpectedContentType(_)
+            | StreamableHttpError::ResponseBodyTooLarge { .. }
+            | StreamableHttpError::Deserialize(_) => true,
+            _ => false,
+        })
+}
+
 fn status(error: &HttpFailure) -> Option<u16> {
     match error {
         StreamableHttpError::HttpStatus(error) => Some(error.status),
         StreamableHttpError::Client(error) => error.status().map(|status| status.as_u16()),
+        // What the library makes of most refusals.
+        StreamableHttpError::UnexpectedServerResponse(said) => {
+            said.strip_prefix("HTTP ")?.split(' ').next()?.parse().ok()
+        }
         _ => None,
     }
 }

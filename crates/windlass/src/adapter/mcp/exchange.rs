@@ -130,7 +130,9 @@ impl Exchange<'_> {
                     }
                     result => return Ok(result),
                 },
-                Outcome::Ask(parameters, parked) => return Err(self.asked(&parameters, None, &parked)),
+                Outcome::Ask(parameters, parked) => {
+                    return Err(self.asked_midway(&parameters, &parked).await);
+                }
                 Outcome::SignIn => return Err(self.refuses(&next).await),
                 Outcome::Pages(pages) => return Err(self.page(pages)),
                 Outcome::Unreached(_) if next.goes_on() => return Err(next.put_off(self.away_ms())),
@@ -182,18 +184,19 @@ impl Exchange<'_> {
     async fn answered(&self, input: InputRequiredResult) -> Result<Next, ToolOutput> {
         let requests = input.input_requests.unwrap_or_default();
         let written = ask::written(&requests, &self.core.masks).map_err(|why| self.refused(&why))?;
-        let answers = self.answered_without_people(&written).await?;
+        let answers = self.answered_without_people(&written).await;
+        let answers = answers.map_err(|why| self.refused(&why))?;
         if requests.is_empty() {
             self.core.clock.sleep_ms(SHED_PAUSE_MS).await;
         }
         self.input(input.request_state, written, answers)
     }
 
-    /// What of a server's wishes nobody has to be asked for.
+    /// What of a server's wishes nobody has to be asked for. The error is what it does not get.
     pub(super) async fn answered_without_people(
         &self,
         requests: &BTreeMap<String, Value>,
-    ) -> Result<InputResponses, ToolOutput> {
+    ) -> Result<InputResponses, String> {
         let mut answers = InputResponses::new();
         for (name, request) in requests {
             let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
@@ -201,20 +204,18 @@ impl Exchange<'_> {
                 ("elicitation/create", _) => {}
                 ("sampling/createMessage", Some(sampling)) => {
                     let params = request.get("params").cloned().unwrap_or_default();
-                    let params =
-                        serde_json::from_value(params).map_err(|error| self.refused(&error.to_string()))?;
-                    let completed = sampling.complete(params, self.context.run.clone()).await;
-                    let completed = completed.map_err(|why| self.refused(&why))?;
+                    let params = serde_json::from_value(params).map_err(|error| error.to_string())?;
+                    let completed = sampling.complete(params, self.context.run.clone()).await?;
                     answers.insert(name.clone(), json!(completed));
                 }
-                _ => return Err(self.refused(&format!("`{method}`, which was not offered"))),
+                _ => return Err(format!("`{method}`, which was not offered")),
             }
         }
         Ok(answers)
     }
 
     /// A wish of the server that is not met.
-    pub(super) fn refused(&self, why: &str) -> ToolOutput {
+    fn refused(&self, why: &str) -> ToolOutput {
         ToolOutput::error(format!(
             "Tool error: {} wants something that it does not get: {why}",
             self.server()
@@ -228,6 +229,17 @@ impl Exchange<'_> {
                 "Tool error: {} asks for what cannot be asked: {why}",
                 self.server()
             )),
+        }
+    }
+
+    /// Asks people in the middle of a call that the server is at work on. What cannot be asked gives it up.
+    pub(super) async fn asked_midway(&self, parameters: &Value, parked: &Parked) -> ToolOutput {
+        match ask::question(&self.core.config.name, parameters, None, parked) {
+            Ok(ask) => ToolOutput::ask(ask),
+            Err(why) => {
+                let why = format!("it asks for what cannot be asked: {why}");
+                self.given_up(&parked.written(), &why).await
+            }
         }
     }
 
@@ -361,9 +373,9 @@ impl Exchange<'_> {
         }
     }
 
-    /// Shows whoever watches what the server says in the middle of its work.
+    /// Shows whoever watches what the server says in the middle of its work, which was masked when it came.
     pub(super) fn progressed(&self, text: &str) {
-        self.context.progress.report(self.core.masks.results().text(text));
+        self.context.progress.report(text);
     }
 
     fn read(&self, answer: Result<ServerResult, ServiceError>) -> Outcome {

@@ -109,7 +109,8 @@ impl ClientHandler for Handler {
             Some(_) | None => format!("{}", params.progress),
         };
         let text = match params.message {
-            Some(message) => format!("{message} ({figure})"),
+            // Before it waits to be read: a server may say more than anybody sees, and often.
+            Some(message) => format!("{} ({figure})", self.masks.beginning(&message, PROGRESS_MAX_BYTES)),
             None => figure,
         };
         self.calls.progress(&params.progress_token, text);
@@ -127,3 +128,6 @@ impl ClientHandler for Handler {
         self.lists_changed.notify_one();
     }
 }
+
+/// What a server may say of its progress at once: the driver shows no more either.
+pub(super) const PROGRESS_MAX_BYTES: usize = 4 * 1024;

@@ -19,7 +19,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 
 use super::config::{self, HeadersFor, HeadersProvider};
-use super::mask::Masks;
+use super::mask::{Masks, is_secret_name};
 use super::oauth::SignIn;
 use crate::outbound::{Host, Outbound, Ports, Reach, Refusal, Resolver};
 
@@ -47,7 +47,10 @@ pub(super) fn way_to(
     let way = Outbound::with_resolver(rules, resolver).map_err(|error| error.to_string())?;
     way.reach().judge(&url, url.port().filter(|_| http.named)).map_err(|refusal| refusal.to_string())?;
     // What goes along with each request says who asks, whatever the names of the headers are.
-    let says_who = !http.headers.is_empty() || http.headers_provider.is_some() || http.oauth.is_some();
+    let says_who = !http.headers.is_empty()
+        || http.headers_provider.is_some()
+        || http.oauth.is_some()
+        || url.query_pairs().any(|(name, _)| is_secret_name(&name));
     if says_who && url.scheme() == "http" && !way.reach().is_inside(&url) {
         return Err(Refusal::Clear { host: host.to_owned() }.to_string());
     }

@@ -179,8 +179,12 @@ impl McpHub {
 
     /// Lets go of a server, and forgets what an earlier process knew of it: one that comes under its name is another.
     pub fn remove(&self, name: &str) -> Result<(), McpError> {
+        // Nobody puts a list together meanwhile, who would give the names of its tools once more.
+        let made = self.shared.made.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = self.shared.servers().remove(name);
         let entry = entry.ok_or_else(|| McpError::Unknown(name.to_owned()))?;
+        self.shared.names().forget(name);
+        drop(made);
         let mut known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|known| known.server != name);
         drop(known);

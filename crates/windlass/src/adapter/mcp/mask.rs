@@ -51,6 +51,12 @@ const GIVEN_MAX: usize = 64;
 /// What the name of a header, a variable or a parameter has in it whose value is secret.
 const SECRET_NAMES: [&str; 8] = ["auth", "key", "token", "secret", "cookie", "passw", "credential", "dsn"];
 
+/// Whether the name of a header, a variable or a parameter says that its value is secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|word| name.contains(word))
+}
+
 impl Masks {
     pub fn of(server: &McpServer) -> Self {
         let (mut all, mut secret) = (server.secrets.0.clone(), server.secrets.0.clone());
@@ -63,8 +69,7 @@ impl Masks {
             }
         };
         for (name, value) in &named {
-            let name = name.to_ascii_lowercase();
-            let is_secret = SECRET_NAMES.iter().any(|word| name.contains(word));
+            let is_secret = is_secret_name(name);
             for part in parts(value) {
                 let part = Secret::new(part);
                 all.push(part.clone());
@@ -126,33 +131,43 @@ impl Masks {
         parts.into_iter().map(|part| masked_part(&mask, part)).collect()
     }
 
-    /// What a model is told and people are asked, without them.
+    /// The beginning of a text, without them; what one begins with where the text was cut goes as well.
+    pub fn beginning(&self, text: &str, max_bytes: usize) -> String {
+        let (mask, end) = (self.results(), text.floor_char_boundary(max_bytes));
+        if end == text.len() {
+            return mask.text(text);
+        }
+        String::from_utf8_lossy(&mask.cut_bytes(&text.as_bytes()[..end])).into_owned()
+    }
+
+    /// What a model is told, without them.
     pub fn output(&self, mut output: ToolOutput) -> ToolOutput {
         let (reasons, results) = (self.reasons(), self.results());
         let mask = if output.error { &reasons } else { &results };
         output.parts = output.parts.into_iter().map(|part| masked_part(mask, part)).collect();
         output.lost = output.lost.map(|why| reasons.text(&why));
+        output
+    }
+
+    /// The same for a call that may have to wait. The error says why it cannot.
+    pub fn waiting(&self, output: ToolOutput) -> Result<ToolOutput, String> {
+        let (mut output, results) = (self.output(output), self.results());
         // What the server wants back is recorded until then, and without the value it would not be what it wants.
         let asked = output.ask.iter().map(|ask| &ask.state);
         let mut states = asked.chain(output.later.iter().map(|later| &later.state)).flatten();
         if states.any(|state| is_told(&results, state)) {
-            return ToolOutput::error(UNRECORDED);
+            return Err(UNRECORDED.into());
         }
         if let Some(ask) = &mut output.ask {
-            match self.said(ask.kind.clone()) {
-                Ok(kind) => ask.kind = kind,
-                Err(why) => {
-                    return ToolOutput::error(format!("Tool error: what is asked cannot be asked: {why}"));
-                }
-            }
+            let kind = self.said(ask.kind.clone());
+            ask.kind = kind.map_err(|why| format!("what is asked cannot be asked: {why}"))?;
         }
-        output
+        Ok(output)
     }
 }
 
-/// What a model reads where a call would have to be recorded with a secret, so that it cannot wait.
-const UNRECORDED: &str =
-    "Tool error: the server wants a value back that may not be recorded. It may have begun its work";
+/// Why a call cannot wait that would have to be recorded with a secret.
+const UNRECORDED: &str = "the server wants a value back that may not be recorded";
 
 /// Whether what a call waits with tells a secret.
 fn is_told(mask: &Mask, state: &str) -> bool {
@@ -294,14 +309,14 @@ mod tests {
             terms: Terms::default(),
             state: Some(state.into()),
         };
-        let asked = masks.output(ToolOutput::ask(asks(r#"{"state":"plain"}"#)));
+        let asked = masks.waiting(ToolOutput::ask(asks(r#"{"state":"plain"}"#))).unwrap();
         assert_eq!(asked.ask.map(|ask| ask.kind), Some(kind("https://a/[masked]")));
         let later = |state: &str| Later { after_ms: 1, state: Some(state.into()), rest: Rest::AsTheCall };
         for state in
             [r#"{"state":"{\"to\":\"\\u0053ENTINEL-1\"}"}"#, r#"{"SENTINEL-1":1}"#, "no JSON: SENTINEL-1"]
         {
             for output in [ToolOutput::ask(asks(state)), ToolOutput::later(later(state))] {
-                assert_eq!(masks.output(output), ToolOutput::error(UNRECORDED), "{state}");
+                assert_eq!(masks.waiting(output), Err(UNRECORDED.to_owned()), "{state}");
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The names under which models know servers' tools: valid for every provider, and each given once.
 //!
 //! A tool keeps its own name where that is free, and is `server__tool` where the engine, or a server that was asked
-//! earlier, has the name. A name once given stays with its tool as long as the hub lives, whoever comes later.
+//! earlier, has the name. A name once given stays with its tool, whoever comes later and also while its server no longer
+//! lists it; it is free again when the server is taken out, or has dropped very many tools since.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -18,13 +19,13 @@ pub(super) struct Names {
     /// By server and the server's own name.
     given: HashMap<(String, String), Given>,
     taken: BTreeSet<String>,
-    /// Counts the names that were given.
+    /// Counts the names that were given, and the lists that were read.
     count: u64,
 }
 
 struct Given {
     name: String,
-    /// Which one it was.
+    /// When it was given, or its tool was listed last.
     number: u64,
 }
 
@@ -63,12 +64,18 @@ impl Names {
         self.given.insert(key, Given { name, number: self.count });
     }
 
-    /// Forgets names of tools that a server no longer has, the oldest first, where there are very many.
+    /// Forgets names of tools that a server no longer has, where there are very many: those first that it dropped first.
     pub fn tidy<'a>(&mut self, server: &str, listed: impl IntoIterator<Item = &'a str>) {
+        let listed: HashSet<&str> = listed.into_iter().collect();
+        self.count += 1;
+        for tool in &listed {
+            if let Some(given) = self.given.get_mut(&(server.to_owned(), (*tool).to_owned())) {
+                given.number = self.count;
+            }
+        }
         if self.given.len() <= MAX_UNLISTED {
             return;
         }
-        let listed: HashSet<&str> = listed.into_iter().collect();
         let is_unlisted = |key: &(String, String)| key.0 == server && !listed.contains(key.1.as_str());
         let unlisted = self.given.iter().filter(|(key, _)| is_unlisted(key));
         let mut unlisted: Vec<_> = unlisted.map(|(key, given)| (given.number, key.clone())).collect();
@@ -81,6 +88,18 @@ impl Names {
                 self.taken.remove(&given.name);
             }
         }
+    }
+
+    /// Forgets all names of a server's tools.
+    pub fn forget(&mut self, server: &str) {
+        let taken = &mut self.taken;
+        self.given.retain(|(of, _), given| {
+            let stays = of != server;
+            if !stays {
+                taken.remove(&given.name);
+            }
+            stays
+        });
     }
 
     /// The name that a tool has been given.
@@ -162,5 +181,31 @@ mod tests {
         let kept = |server, tool: &str| names.given(server, tool).is_some();
         assert!(kept("other", "list") && kept("odd", "t0") && kept("odd", &all[all.len() - 101]));
         assert!(!kept("odd", "t1"));
+    }
+
+    #[test]
+    fn the_tools_that_were_dropped_first_lose_their_names_first() {
+        let mut names = Names::default();
+        // Named before all others, and there until the end.
+        names.of("odd", "lasts", Prefix::OnClash);
+        let all: Vec<String> = (0..=MAX_UNLISTED).map(|n| format!("t{n:0>4}")).collect();
+        all.iter().for_each(|tool| drop(names.of("odd", tool, Prefix::OnClash)));
+        names.tidy("odd", ["lasts"].into_iter().chain(all[1..].iter().map(String::as_str)));
+        assert!(names.given("odd", "t0000").is_some(), "there are not too many yet");
+        names.tidy("odd", ["lasts"]);
+        assert_eq!((names.given("odd", "t0000"), names.given.len()), (None, MAX_UNLISTED + 1));
+        names.tidy("odd", [""; 0]);
+        assert!(names.given("odd", "lasts").is_some() && names.given("odd", "t0001").is_none());
+    }
+
+    #[test]
+    fn names_of_a_server_that_is_taken_out_are_free() {
+        let mut names = Names::reserving(["mine".to_owned()]);
+        assert_eq!(names.of("one", "list", Prefix::OnClash), "list");
+        assert_eq!(names.of("two", "list", Prefix::OnClash), "two__list");
+        names.forget("one");
+        assert_eq!(names.of("three", "list", Prefix::OnClash), "list");
+        let taken = ["list", "mine", "two__list"].map(str::to_owned);
+        assert_eq!((names.given.len(), names.taken), (2, BTreeSet::from(taken)));
     }
 }

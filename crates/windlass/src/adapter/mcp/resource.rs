@@ -289,7 +289,7 @@ impl ReadResource {
                 core.masks.output(output)
             }
             Ok(_) => ToolOutput::error("Tool error: the server's answer is no resource"),
-            Err(output) => core.masks.output(output),
+            Err(output) => exchange.masked(output).await,
         }
     }
 }

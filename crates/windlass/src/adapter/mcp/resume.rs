@@ -28,8 +28,29 @@ pub(super) enum Resumed {
     TaskReady { task: Watched, requests: BTreeMap<String, Value>, answers: InputResponses },
 }
 
+/// The server that a call waits for, beside what it waits with: by then its tool's name may be another server's.
+const FROM: &str = "from";
+
+/// Names the server in what a call waits with.
+fn from_here(core: &Core, state: &mut Option<String>) {
+    let Some(text) = state else { return };
+    if let Ok(Value::Object(mut parked)) = serde_json::from_str(text) {
+        parked.insert(FROM.to_owned(), core.config.name.as_str().into());
+        *text = Value::Object(parked).to_string();
+    }
+}
+
+/// Whether what a call waits with is of this server, as far as it says.
+fn is_from_here(core: &Core, state: &str) -> bool {
+    let from = serde_json::from_str::<Value>(state).ok().and_then(|parked| parked.get(FROM).cloned());
+    from.is_none_or(|from| from == core.config.name.as_str())
+}
+
 /// Stops what a call has left at work at its server: nobody comes back for it.
 pub(super) async fn let_go(core: &Core, state: &str) {
+    if !is_from_here(core, state) {
+        return;
+    }
     let Ok(parked) = serde_json::from_str::<Parked>(state) else { return };
     match parked {
         Parked::Task(task) | Parked::TaskInput { task, .. } | Parked::TaskReady { task, .. } => {
@@ -45,6 +66,42 @@ pub(super) async fn let_go(core: &Core, state: &str) {
 }
 
 impl Exchange<'_> {
+    /// A result, or what a call waits for, without what the server was given. One that cannot wait is given up.
+    pub(super) async fn masked(&self, output: ToolOutput) -> ToolOutput {
+        let asked = output.ask.as_ref().map(|ask| &ask.state);
+        let state = asked.or(output.later.as_ref().map(|later| &later.state)).cloned().flatten();
+        match self.core.masks.waiting(output) {
+            Ok(mut output) => {
+                let asked = output.ask.iter_mut().map(|ask| &mut ask.state);
+                let later = output.later.iter_mut().map(|later| &mut later.state);
+                asked.chain(later).for_each(|state| from_here(self.core, state));
+                output
+            }
+            Err(why) => self.given_up(&state.unwrap_or_default(), &why).await,
+        }
+    }
+
+    /// Gives a call up that cannot go on, and stops what it has left at work. Unless nothing was done, nobody knows how
+    /// that has ended. (Promise 2)
+    pub(super) async fn given_up(&self, state: &str, why: &str) -> ToolOutput {
+        tokio::select! {
+            () = Box::pin(let_go(self.core, state)) => {}
+            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => {}
+        }
+        match serde_json::from_str::<Parked>(state) {
+            Ok(Parked::SignIn | Parked::Pages { .. }) => ToolOutput::error(format!("Tool error: {why}")),
+            Ok(
+                Parked::Input { .. }
+                | Parked::Held { .. }
+                | Parked::Ready { .. }
+                | Parked::Task(_)
+                | Parked::TaskInput { .. }
+                | Parked::TaskReady { .. },
+            )
+            | Err(_) => ToolOutput::lost(format!("{}: {why}", self.server())),
+        }
+    }
+
     /// Where the call goes on. The error is what is asked first, or the result.
     pub(super) fn resumed(&self) -> Result<Resumed, ToolOutput> {
         let (state, answer) = match (&self.context.reply, &self.context.resumed) {
@@ -52,6 +109,12 @@ impl Exchange<'_> {
             (None, Some(resumed)) => (&resumed.state, None),
             (None, None) => return Ok(Resumed::First),
         };
+        if state.as_deref().is_some_and(|state| !is_from_here(self.core, state)) {
+            return Err(ToolOutput::lost(format!(
+                "the call was waiting for another server than {}",
+                self.server()
+            )));
+        }
         let parked = state.as_deref().and_then(|state| serde_json::from_str(state).ok());
         let parked: Parked =
             parked.ok_or_else(|| ToolOutput::lost("what the call was waiting with cannot be read"))?;

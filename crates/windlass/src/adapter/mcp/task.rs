@@ -18,6 +18,7 @@ use super::ask::{self, Parked};
 use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
 use super::core::Link;
 use super::exchange::{Exchange, asked_to_sign_in};
+use super::handler::PROGRESS_MAX_BYTES;
 use crate::port::tool::{Later, ToolOutput};
 
 /// A task that is looked after.
@@ -29,6 +30,13 @@ pub(super) struct Watched {
     pub interval_ms: u64,
     /// Inputs that the server was given: it may take a while until it no longer asks for them.
     pub answered: BTreeSet<String>,
+    /// How often in a row the server was away.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub away: u32,
+}
+
+fn is_zero(times: &u32) -> bool {
+    *times == 0
 }
 
 /// How often a server is asked that does not say, and the bounds of what it may say.
@@ -36,21 +44,24 @@ const USUAL_INTERVAL_MS: u64 = 5_000;
 const SHORTEST_INTERVAL_MS: u64 = 500;
 const LONGEST_INTERVAL_MS: u64 = 3_600_000;
 
-/// How long a server that is away is left alone: longer and longer, so that a call that may be put off 10,000 times waits
-/// for most of a year.
-fn away_ms(times: u32) -> u64 {
-    match times {
-        0..100 => 30_000,
-        100..2_000 => 300_000,
-        _ => 3_600_000,
+/// How long a server that has been away so often in a row is left alone: longer and longer, so that a call that may be put
+/// off 10,000 times waits for most of a year. The last times of all are kept for weeks, whatever the others were for.
+fn away_ms(away: u32, times: u32) -> u64 {
+    match (away, times) {
+        (2_000.., _) | (_, LAST_TIMES..) => 3_600_000,
+        (100..2_000, _) => 300_000,
+        (0..100, _) => 30_000,
     }
 }
+
+/// A call that was put off so often may be put off a thousand times more.
+const LAST_TIMES: u32 = 9_000;
 
 impl Watched {
     pub fn of(task: &Task) -> Self {
         let interval_ms = task.poll_interval_ms.unwrap_or(USUAL_INTERVAL_MS);
         let interval_ms = interval_ms.clamp(SHORTEST_INTERVAL_MS, LONGEST_INTERVAL_MS);
-        Self { id: task.task_id.clone(), interval_ms, answered: BTreeSet::new() }
+        Self { id: task.task_id.clone(), interval_ms, answered: BTreeSet::new(), away: 0 }
     }
 
     /// Looks again when the time has come: a call may be put off 10,000 times, so that one that takes long is looked
@@ -74,15 +85,20 @@ fn put_off(parked: &Parked, after_ms: u64) -> ToolOutput {
     ToolOutput::later(Later { after_ms, state: Some(parked.written()), rest: Rest::Repeatable })
 }
 
+/// A task that is to be given what it wanted.
+fn ready(task: Watched, requests: &BTreeMap<String, Value>, answers: &InputResponses) -> Parked {
+    Parked::TaskReady { task, requests: requests.clone(), answers: answers.clone() }
+}
+
 impl Exchange<'_> {
     /// Looks after a task. The error says what is to be done next, or how the task has failed.
     pub(super) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutput> {
         let connection = match self.core.connection().await {
             Ok(connection) => connection,
-            Err(Link::SignIn { .. }) => return Err(self.task_signs_in(&Parked::Task(task)).await),
+            Err(Link::SignIn { .. }) => return Err(self.task_signs_in(task, Parked::Task).await),
             Err(_) if self.core.is_out() => return Err(self.out()),
             Err(Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }) => {
-                return Err(task.after(self.away_ms()));
+                return Err(self.left_alone(task, Parked::Task));
             }
         };
         let params = GetTaskParams::new(task.id.clone());
@@ -95,7 +111,7 @@ impl Exchange<'_> {
             }
             looked = connection.peer.get_task(params) => looked,
             () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => {
-                return Err(task.after(self.away_ms()));
+                return Err(self.left_alone(task, Parked::Task));
             }
         };
         let found = match looked {
@@ -103,15 +119,16 @@ impl Exchange<'_> {
             Err(error) => return Err(self.not_found(task, &error).await),
         };
         if let Some(message) = &found.task.status_message {
-            self.progressed(message);
+            self.progressed(&self.core.masks.beginning(message, PROGRESS_MAX_BYTES));
         }
         let task = Watched { answered: task.answered, ..Watched::of(&found.task) };
         match found.payload {
             TaskPayload::Working => Err(task.later(self.looks())),
             TaskPayload::InputRequired { input_requests } => {
-                let requests =
-                    ask::written(&input_requests, &self.core.masks).map_err(|why| self.refused(&why))?;
-                Err(self.wanted(&connection, task, requests).await)
+                Err(match ask::written(&input_requests, &self.core.masks) {
+                    Ok(requests) => self.wanted(&connection, task, requests).await,
+                    Err(why) => self.task_given_up(task, &why).await,
+                })
             }
             TaskPayload::Completed { result } => {
                 Ok(ServerResult::CustomResult(CustomResult::new(Value::Object(result))))
@@ -120,7 +137,11 @@ impl Exchange<'_> {
                 let message = error.get("message").and_then(Value::as_str).unwrap_or("it does not say why");
                 Err(ToolOutput::error(format!("Tool error: the server's task has failed: {message}")))
             }
-            TaskPayload::Cancelled => Err(ToolOutput::error("Tool error: the server has given its task up")),
+            TaskPayload::Cancelled if self.repeats => {
+                Err(ToolOutput::error("Tool error: the server has given its task up"))
+            }
+            // How far it had come by then, it does not say.
+            TaskPayload::Cancelled => Err(ToolOutput::lost("the server has given its task up")),
             _ => Err(task.later(self.looks())),
         }
     }
@@ -130,9 +151,21 @@ impl Exchange<'_> {
         self.context.resumed.as_ref().map_or(0, |resumed| resumed.times)
     }
 
-    /// How long the server is left alone, where it is away.
+    /// How long the server is left alone where it is away, before a call that is put off for nothing else.
     pub(super) fn away_ms(&self) -> u64 {
-        away_ms(self.looks())
+        away_ms(self.looks(), self.looks())
+    }
+
+    /// Leaves a task alone whose server is away, longer each time until it was there again.
+    fn left_alone(&self, task: Watched, parked: impl FnOnce(Watched) -> Parked) -> ToolOutput {
+        let after_ms = away_ms(task.away, self.looks());
+        put_off(&parked(Watched { away: task.away.saturating_add(1), ..task }), after_ms)
+    }
+
+    /// Gives a task up that wants what it does not get.
+    async fn task_given_up(&self, task: Watched, why: &str) -> ToolOutput {
+        let why = format!("its task wants something that it does not get: {why}");
+        self.given_up(&Parked::Task(task).written(), &why).await
     }
 
     /// What it means that a server does not tell of its task.
@@ -142,24 +175,25 @@ impl Exchange<'_> {
             ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => ToolOutput::lost(
                 format!("the server no longer knows its task `{}`: {}", task.id, error.message),
             ),
-            error if failed_over_http(error, is_sign_in) => self.task_signs_in(&Parked::Task(task)).await,
+            error if failed_over_http(error, is_sign_in) => self.task_signs_in(task, Parked::Task).await,
             error => {
                 let why = self.core.masks.reasons().text(&told_service(error));
                 tracing::debug!(why, "a task could not be looked after");
                 self.core.kick.notify_one();
-                task.after(self.away_ms())
+                self.left_alone(task, Parked::Task)
             }
         }
     }
 
     /// Asks somebody to sign in, so that a task can be looked after. It is at work whether or not anybody can.
-    async fn task_signs_in(&self, parked: &Parked) -> ToolOutput {
-        match asked_to_sign_in(self.core, parked).await {
+    async fn task_signs_in(&self, task: Watched, parked: impl Fn(Watched) -> Parked) -> ToolOutput {
+        let asked = parked(task.clone());
+        match asked_to_sign_in(self.core, &asked).await {
             Ok(ask) => ToolOutput::ask(ask),
             Err(why) => {
                 let why = self.core.masks.reasons().text(&why);
                 tracing::debug!(why, "a task waits for other credentials");
-                put_off(parked, self.away_ms())
+                self.left_alone(task, parked)
             }
         }
     }
@@ -177,7 +211,7 @@ impl Exchange<'_> {
         }
         match self.answered_without_people(&requests).await {
             Ok(answers) => self.told(connection, task, requests, answers).await,
-            Err(output) => output,
+            Err(why) => self.task_given_up(task, &why).await,
         }
     }
 
@@ -191,12 +225,13 @@ impl Exchange<'_> {
         match self.core.connection().await {
             Ok(connection) => self.told(&connection, task, requests, answers).await,
             Err(Link::SignIn { .. }) => {
-                self.task_signs_in(&Parked::TaskReady { task, requests, answers }).await
+                let ready = |task| ready(task, &requests, &answers);
+                self.task_signs_in(task, ready).await
             }
             Err(_) if self.core.is_out() => self.out(),
             // The answers are kept with the question that was asked last, and given when the server is back.
             Err(Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }) => {
-                put_off(&Parked::TaskReady { task, requests, answers }, self.away_ms())
+                self.left_alone(task, |task| Parked::TaskReady { task, requests, answers })
             }
         }
     }
@@ -212,7 +247,7 @@ impl Exchange<'_> {
         if let Some((asked, request)) = open.map(|(name, request)| (name.clone(), request.clone())) {
             let parameters = ask::elicitation(&request).cloned().unwrap_or_default();
             let parked = Parked::TaskInput { task, requests, answers, asked };
-            return self.asked(&parameters, None, &parked);
+            return self.asked_midway(&parameters, &parked).await;
         }
         let params = UpdateTaskParams::new(task.id.clone(), answers.clone());
         let given = tokio::select! {
@@ -221,6 +256,7 @@ impl Exchange<'_> {
         };
         match given {
             Some(Ok(_)) => {
+                task.away = 0;
                 task.answered.extend(answers.into_keys());
                 task.after(SHORTEST_INTERVAL_MS)
             }
@@ -229,16 +265,20 @@ impl Exchange<'_> {
             Some(Err(ServiceError::McpError(error))) => {
                 let why = self.core.masks.reasons().text(&error.message);
                 tracing::debug!(why, "a task does not take its inputs");
+                task.away = 0;
                 let by_people = |name: &String| requests.get(name).and_then(ask::elicitation).is_some();
                 task.answered.extend(answers.into_keys().filter(|name| !by_people(name)));
                 task.after(SHORTEST_INTERVAL_MS)
             }
             Some(Err(error)) if failed_over_http(&error, is_sign_in) => {
                 self.core.kick.notify_one();
-                self.task_signs_in(&Parked::TaskReady { task, requests, answers }).await
+                let ready = |task| ready(task, &requests, &answers);
+                self.task_signs_in(task, ready).await
             }
             // Given twice they are the same answers.
-            Some(Err(_)) | None => put_off(&Parked::TaskReady { task, requests, answers }, self.away_ms()),
+            Some(Err(_)) | None => {
+                self.left_alone(task, |task| Parked::TaskReady { task, requests, answers })
+            }
         }
     }
 }
@@ -249,9 +289,22 @@ mod tests {
 
     #[test]
     fn a_server_that_is_away_is_waited_for_longer_and_longer() {
-        let pauses = [0, 99, 100, 1_999, 2_000, 9_999].map(away_ms);
+        let always = |times| away_ms(times, times);
+        let pauses = [0, 99, 100, 1_999, 2_000, 9_999].map(always);
         assert_eq!(pauses, [30_000, 30_000, 300_000, 300_000, 3_600_000, 3_600_000]);
-        let days = (0..10_000).map(away_ms).sum::<u64>() / 86_400_000;
+        let days = (0..10_000).map(always).sum::<u64>() / 86_400_000;
         assert!(days > 300, "{days}");
+        // Looks at a server that was there say nothing of how long it stays away.
+        let pauses = [away_ms(0, 2_500), away_ms(99, 8_999), away_ms(0, 9_000)];
+        assert_eq!(pauses, [30_000, 30_000, 3_600_000]);
+    }
+
+    #[test]
+    fn a_task_that_an_earlier_version_has_recorded_is_read() {
+        let recorded = r#"{"waits_for":"task","id":"t","interval_ms":5000,"answered":["a"]}"#;
+        let answered = BTreeSet::from(["a".to_owned()]);
+        let task = Watched { id: "t".into(), interval_ms: 5_000, answered, away: 0 };
+        assert_eq!(serde_json::from_str::<Parked>(recorded).unwrap(), Parked::Task(task.clone()));
+        assert_eq!(Parked::Task(task).written(), recorded);
     }
 }

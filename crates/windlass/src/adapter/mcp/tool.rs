@@ -129,7 +129,7 @@ impl McpTool {
             // What the library cannot read whole: a block of a kind that it does not know, for example.
             Ok(ServerResult::CustomResult(answer)) => Some(answer.0).filter(Value::is_object),
             Ok(_) => None,
-            Err(output) => return self.core.masks.output(output),
+            Err(output) => return exchange.masked(output).await,
         };
         match answer {
             Some(answer) => self.core.masks.output(result::output(&answer, self.output_schema.as_ref())),

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use windlass::adapter::clock::SystemClock;
-use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, MemoryTokens, OAuth, Transport};
+use windlass::adapter::mcp::{
+    Http, HubConfig, McpHub, McpServer, MemoryTokens, OAuth, TokenStore as _, Transport,
+};
 use windlass::port::clock::Clock as _;
 
 use super::{Gate, Guarded};
@@ -105,6 +107,53 @@ async fn a_client_whose_secret_ends_is_registered_anew() {
         assert_eq!(client(&page.url), wanted, "{ends_s}");
         hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_sign_in_ends_with_the_client_that_it_was_begun_with() {
+    let now_s = SystemClock::new().now().0 / 1_000;
+    // Each sign-in registers a client, as the secret of the one before is about to end.
+    let (guarded, _) = registering(now_s + 60).await;
+    let hub = guarded.hub(&Arc::new(MemoryTokens::default())).await;
+    let first = hub.begin_sign_in("guarded").await.unwrap();
+    let second = hub.begin_sign_in("guarded").await.unwrap();
+    assert_eq!((client(&first.url), client(&second.url)), ("client-1", "client-2"));
+    hub.finish_sign_in("guarded", &guarded.back(&first.url, "good")).await.unwrap();
+    let sent = guarded.stage.everything().into_iter().filter(|asked| asked.path == "/token");
+    let sent: Vec<String> = sent.map(|asked| asked.body.as_str().unwrap().to_owned()).collect();
+    assert!(sent.len() == 1 && sent[0].split('&').any(|it| it == "client_id=client-1"), "{sent:?}");
+    hub.ready("guarded").await.unwrap();
+}
+
+#[tokio::test]
+async fn sign_ins_that_begin_at_once_register_one_client() {
+    let (guarded, registered) = registering(0).await;
+    let hub = guarded.hub(&Arc::new(MemoryTokens::default())).await;
+    let begin = || hub.begin_sign_in("guarded");
+    let (one, other) = tokio::join!(begin(), begin());
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!((client(&one.url), client(&other.url)), ("client-1", "client-1"));
+    assert_eq!(registered.lock().unwrap().given, 1);
+    hub.finish_sign_in("guarded", &guarded.back(&other.url, "good")).await.unwrap();
+    hub.ready("guarded").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sign_out_forgets_clients_that_cannot_be_read() {
+    let (guarded, _) = registering(0).await;
+    let tokens = Arc::new(MemoryTokens::default());
+    let hub = guarded.hub(&tokens).await;
+    guarded.sign_in(&hub).await;
+    let names = tokens.load("mcp/guarded/clients").await.unwrap().unwrap();
+    let names: Vec<String> = serde_json::from_slice(&names).unwrap();
+    for name in &names {
+        tokens.save(name, b"of another time".to_vec()).await.unwrap();
+    }
+    hub.sign_out("guarded").await.unwrap();
+    for name in names.iter().map(String::as_str).chain(["mcp/guarded/tokens"]) {
+        assert_eq!(tokens.load(name).await.unwrap(), None, "{name}");
+    }
+    assert_eq!(client(&hub.begin_sign_in("guarded").await.unwrap().url), "client-2");
 }
 
 #[tokio::test]

@@ -15,7 +15,8 @@ use super::supervise::pause_ms;
 use super::{Core, Link, Relist, has_resources};
 use crate::adapter::mcp::changes::Changes;
 use crate::adapter::mcp::connect::{
-    Connection, Failed, Opened, failed_over_http, failed_service, is_too_often, is_unasked, is_unserved,
+    Connection, Failed, Opened, failed_over_http, failed_service, is_answered, is_too_often, is_unasked,
+    is_unserved,
 };
 use crate::adapter::mcp::list::{self, Listed};
 
@@ -39,7 +40,7 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
     let stopper = service.cancellation_token();
     let mut running = Box::pin(service.waiting());
     let mut changes = Changes::of(&connection, core.clock.clone());
-    let mut list = List { lasts_ms: ttl_ms, refusals: 0, read_at_ms: core.clock.monotonic_ms() };
+    let mut list = List { ttl_ms, lasts_ms: ttl_ms, refusals: 0, read_at_ms: core.clock.monotonic_ms() };
     let mut is_over = false;
     let ended = loop {
         tokio::select! {
@@ -123,7 +124,9 @@ fn learn(core: &Arc<Core>, connection: &Connection, listed: Listed, relist: &Rel
 
 /// The list of tools as it was last read.
 struct List {
-    /// How long it is taken as it is; after a refusal longer and longer.
+    /// How long it may be taken as it is.
+    ttl_ms: u64,
+    /// How long it is; after a refusal longer and longer.
     lasts_ms: u64,
     /// How often in a row the server has refused to say it again.
     refusals: u32,
@@ -140,7 +143,7 @@ const MAX_REFUSALS: u32 = 3;
 
 impl List {
     /// Reads it again, and says where the connection has ended thereby. One over which calls are at work is kept as
-    /// long as the server is there, whatever it says.
+    /// long as the server is there, whatever is said in its place.
     async fn read_again(
         &mut self,
         core: &Arc<Core>,
@@ -152,18 +155,25 @@ impl List {
         let is_used = connection.calls.count() > core.held.ended();
         match read {
             Read::Listed(listed) => {
-                (self.lasts_ms, self.refusals) = (learn(core, connection, listed, relist), 0);
+                self.ttl_ms = learn(core, connection, listed, relist);
+                (self.lasts_ms, self.refusals) = (self.ttl_ms, 0);
                 answers(core, connection);
             }
-            Read::AsBefore => {
-                self.refusals = 0;
-                answers(core, connection);
-            }
-            Read::Refused(why) => {
+            Read::Nothing => answers(core, connection),
+            Read::Silent if is_used => self.is_silent(core),
+            Read::Silent => return Some(Ended::Broken(SILENT.into())),
+            Read::Refused(why, by) => {
                 self.refused(core, &why);
                 if self.refusals >= MAX_REFUSALS && !is_used {
                     return Some(Ended::Broken(core.masks.reasons().text(&why)));
                 }
+                match by {
+                    By::TheServer => answers(core, connection),
+                    By::Ourselves => {}
+                }
+            }
+            Read::Odd(why) if is_used => {
+                self.refused(core, &why);
                 answers(core, connection);
             }
             Read::Unserved(why) if is_used => {
@@ -172,7 +182,7 @@ impl List {
             }
             Read::SignIn if is_used => self.refused(core, "somebody has to sign in"),
             Read::SignIn => return Some(Ended::SignIn),
-            Read::Unserved(why) | Read::Gone(why) => {
+            Read::Odd(why) | Read::Unserved(why) | Read::Gone(why) => {
                 return Some(Ended::Broken(core.masks.reasons().text(&why)));
             }
         }
@@ -185,6 +195,18 @@ impl List {
         self.lasts_ms = pause_ms(self.refusals, core.clock.random());
         tracing::debug!(server = core.config.name, why, "a tool server does not say its tools again");
         core.log.push(&format!("[windlass] its tools stay as they were: {why}"));
+    }
+
+    /// Takes note that nothing came from a server with calls at work: it may be too busy. One that was found away is not
+    /// back by that.
+    fn is_silent(&mut self, core: &Core) {
+        let is_up = matches!(*core.link.borrow(), Link::Up { .. });
+        if is_up {
+            (self.lasts_ms, self.refusals) = (self.ttl_ms, 0);
+        } else {
+            self.refused(core, SILENT);
+            self.is_away(core, SILENT);
+        }
     }
 
     /// Has new calls find the server away, while those that are at work go on.
@@ -219,38 +241,55 @@ fn answers(core: &Core, connection: &Arc<Connection>) {
 /// How it went to read the tools again.
 enum Read {
     Listed(Listed),
-    /// The server has none, or is too busy to say, but at work.
-    AsBefore,
-    /// The server refuses, or could not be asked: a call finds that out by itself, and nothing is done.
-    Refused(String),
+    /// The server has none, and is not asked.
+    Nothing,
+    /// No answer came in time.
+    Silent,
+    /// It was refused: a call finds that out by itself, and nothing is done.
+    Refused(String, By),
     /// What stands before the server says that it does not serve now.
     Unserved(String),
+    /// What was answered is no list, whoever has answered.
+    Odd(String),
     SignIn,
     Gone(String),
 }
 
+/// Who refuses to have the list read.
+enum By {
+    TheServer,
+    /// What the server has to be shown could not be had, and it was not asked.
+    Ourselves,
+}
+
+/// Why a server is away that was asked and does not answer.
+const SILENT: &str = "it does not answer";
+
 async fn read(core: &Core, connection: &Connection) -> Read {
     if connection.info.capabilities.tools.is_none() {
-        return Read::AsBefore;
+        return Read::Nothing;
     }
     let read = tokio::select! {
         read = list::tools(&connection.peer, &core.masks) => read,
-        () = core.clock.sleep_ms(core.config.timeouts.request_ms) => {
-            let is_busy = connection.calls.count() > 0;
-            return if is_busy { Read::AsBefore } else { Read::Gone("it does not answer".into()) };
-        }
+        () = core.clock.sleep_ms(core.config.timeouts.request_ms) => return Read::Silent,
     };
     let error = match read {
         Ok(listed) => return Read::Listed(listed),
         Err(error) => error,
     };
-    let refuses = matches!(error, ServiceError::McpError(_))
-        || failed_over_http(&error, |error| is_too_often(error) || is_unasked(error));
-    let is_unserved = failed_over_http(&error, is_unserved);
-    match failed_service(&error) {
-        Failed::SignIn => Read::SignIn,
-        Failed::Unavailable(why) | Failed::OtherLifecycle(why) if refuses => Read::Refused(why),
-        Failed::Unavailable(why) | Failed::OtherLifecycle(why) if is_unserved => Read::Unserved(why),
-        Failed::Unavailable(why) | Failed::OtherLifecycle(why) => Read::Gone(why),
+    let why = match failed_service(&error) {
+        Failed::SignIn => return Read::SignIn,
+        Failed::Unavailable(why) | Failed::OtherLifecycle(why) => why,
+    };
+    if matches!(error, ServiceError::McpError(_)) || failed_over_http(&error, is_too_often) {
+        Read::Refused(why, By::TheServer)
+    } else if failed_over_http(&error, is_unasked) {
+        Read::Refused(why, By::Ourselves)
+    } else if failed_over_http(&error, is_unserved) {
+        Read::Unserved(why)
+    } else if is_answered(&error) {
+        Read::Odd(why)
+    } else {
+        Read::Gone(why)
     }
 }

@@ -32,6 +32,8 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
     let mut lifecycle = Lifecycle::Auto;
     let mut down_since: Option<Timestamp> = None;
     loop {
+        // Whoever wanted a new connection until now is about to get one.
+        core.wants_restart.store(false, Ordering::Relaxed);
         // Before it is tried: somebody may sign in while the server still says no.
         let signed_in = core.sign_in.as_ref().map(|sign_in| sign_in.finished());
         let mut up_since_ms = None;
@@ -81,7 +83,6 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
             () = core.clock.sleep_ms(pause_ms) => {}
             () = core.kick.notified() => {}
         }
-        core.wants_restart.store(false, Ordering::Relaxed);
     }
 }
 

@@ -103,6 +103,12 @@ struct Manager {
     noticed: Arc<Noticed>,
 }
 
+/// What keeps others from changing what is kept of a sign-in: other processes first when it is let go of.
+struct Locked<'a> {
+    _elsewhere: Option<TokenLock>,
+    _here: tokio::sync::MutexGuard<'a, ()>,
+}
+
 /// The sign-in at one server.
 pub(super) struct SignIn {
     server: String,
@@ -115,6 +121,8 @@ pub(super) struct SignIn {
     masks: Arc<Masks>,
     /// Held while a token is looked up or refreshed, so that one refresh serves all who wait.
     manager: tokio::sync::Mutex<Option<Manager>>,
+    /// Held while what is kept is changed.
+    changes: tokio::sync::Mutex<()>,
     /// What the server last wanted.
     challenge: Mutex<Option<String>>,
     /// Counts the sign-ins that came to an end.
@@ -139,6 +147,7 @@ impl SignIn {
             clock,
             masks,
             manager: tokio::sync::Mutex::new(None),
+            changes: tokio::sync::Mutex::new(()),
             challenge: Mutex::new(None),
             finished: watch::Sender::new(0),
         }
@@ -175,13 +184,18 @@ impl SignIn {
         token: Result<String, AuthError>,
     ) -> Result<Option<String>, AuthError> {
         if token.is_err() && self.forgets_unknown(&manager.noticed, &manager.client).await? {
-            self.credentials().clear().await?;
+            // Somebody may have signed in with another client meanwhile.
+            let kept = self.credentials().load().await?;
+            if kept.is_some_and(|kept| kept.client_id == manager.client) {
+                self.credentials().clear().await?;
+            }
             return Ok(None);
         }
         usable(token)
     }
 
-    /// Forgets a client that the authorization server does not know, unless the settings name it; whether it did.
+    /// Forgets a client that the authorization server does not know, unless the settings name it; whether it did. The lock
+    /// is held for it.
     async fn forgets_unknown(&self, noticed: &Noticed, client: &str) -> Result<bool, AuthError> {
         let is_named = self.config.client_id.as_deref() == Some(client);
         if !noticed.was_unknown() || is_named {
@@ -195,8 +209,11 @@ impl SignIn {
         Ok(true)
     }
 
-    async fn lock(&self) -> Result<Option<TokenLock>, AuthError> {
-        self.tokens.lock(&self.keys().tokens()).await.map_err(AuthError::CredentialStoreError)
+    /// Keeps everybody else, here and in other processes, from changing what is kept. It is not taken twice.
+    async fn lock(&self) -> Result<Locked<'_>, AuthError> {
+        let here = self.changes.lock().await;
+        let elsewhere = self.tokens.lock(&self.keys().tokens()).await;
+        Ok(Locked { _elsewhere: elsewhere.map_err(AuthError::CredentialStoreError)?, _here: here })
     }
 
     /// Whether the token is one that the library refreshes before it is used. A little earlier than it does: a lock that
@@ -276,7 +293,12 @@ impl SignIn {
             scopes.extend(missing.collect::<Vec<_>>());
         }
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let client = self.client(&mut manager, (&metadata, &noticed), &scopes).await?;
+        let client = {
+            // Of those that begin at once, one registers a client, and the others find it.
+            let _lock = self.lock().await?;
+            self.client(&mut manager, (&metadata, &noticed), &scopes).await?
+        };
+        manager.set_state_store(self.pending(Some(client.id.clone())));
         manager.configure_client(client.into())?;
         let url = manager.get_authorization_url(&scopes).await?;
         let parsed = Url::parse(&url)?;
@@ -295,34 +317,54 @@ impl SignIn {
         self.masks.remember([back.code.as_str()]);
         let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (mut fresh, metadata, noticed) = self.manager(challenge.as_deref()).await?;
-        // As it was begun.
-        let client = match self.known_client() {
-            Some(client) => Some(client),
-            None => {
-                let issuer = metadata.issuer.as_deref();
-                self.keys().client(&*self.tokens, issuer, &self.config.redirect_uri).await?
-            }
-        };
+        let client = self.begun_with(&back.state, metadata.issuer.as_deref()).await?;
         let client = client.ok_or(AuthError::AuthorizationRequired)?;
         let id = client.id.clone();
         fresh.configure_client(client.into())?;
+        // Nobody refreshes an older token meanwhile, which would be kept in place of the new one.
+        let lock = self.lock().await?;
         let got =
             fresh.exchange_code_for_token_with_issuer(&back.code, &back.state, back.iss.as_deref()).await;
         if let Err(error) = got {
-            self.forgets_unknown(&noticed, &id).await?;
+            // Whoever signs in is told why that failed, whatever becomes of the client.
+            if let Err(error) = self.forgets_unknown(&noticed, &id).await {
+                tracing::warn!(server = self.server, %error, "a client could not be forgotten");
+            }
             return Err(error);
         }
+        drop(lock);
         *self.manager.lock().await = Some(Manager { client: id, asks: fresh, noticed });
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.finished.send_modify(|count| *count += 1);
         Ok(())
     }
 
+    /// The client that a sign-in was begun with: another one may have been registered since.
+    async fn begun_with(&self, state: &str, issuer: Option<&str>) -> Result<Option<Client>, AuthError> {
+        let (keys, known) = (self.keys(), self.known_client());
+        match keys.begun_with(&*self.tokens, state).await? {
+            Some(id) if known.as_ref().is_some_and(|known| known.id == id) => Ok(known),
+            Some(id) => {
+                let client = keys.client_by_id(&*self.tokens, &id).await?;
+                let redirect_uri = self.config.redirect_uri.clone();
+                Ok(client.map(|client| Client { redirect_uri, ..client }))
+            }
+            // It was begun by an earlier version.
+            None if known.is_some() => Ok(known),
+            None => keys.client(&*self.tokens, issuer, &self.config.redirect_uri).await,
+        }
+    }
+
     /// Forgets the tokens, and the clients that were registered: whoever signs in next begins with nothing.
     pub async fn sign_out(&self) -> Result<(), McpError> {
+        self.signed_out().await.map_err(|error| self.failed(&error))
+    }
+
+    async fn signed_out(&self) -> Result<(), AuthError> {
         *self.manager.lock().await = None;
-        self.credentials().clear().await.map_err(|error| self.failed(&error))?;
-        self.keys().forget_clients(&*self.tokens, None).await.map_err(|error| self.failed(&error))
+        let _lock = self.lock().await?;
+        self.credentials().clear().await?;
+        self.keys().forget_clients(&*self.tokens, None).await
     }
 
     /// A manager that knows the authorization server, what that says of itself, and what will be noticed there.
@@ -335,7 +377,7 @@ impl SignIn {
         let http = Arc::new(OAuthHttp { way, own, noticed: noticed.clone() });
         let mut manager = AuthorizationManager::new_with_oauth_http_client(&self.url, http).await?;
         manager.set_credential_store(self.credentials());
-        manager.set_state_store(Pending { keys: self.keys(), tokens: self.tokens.clone() });
+        manager.set_state_store(self.pending(None));
         let found = manager.resolve_metadata_from_challenge(challenge).await?;
         manager.set_metadata(found.metadata.clone());
         Ok((manager, found.metadata, noticed))
@@ -390,6 +432,11 @@ impl SignIn {
 
     fn keys(&self) -> Keys {
         Keys { server: self.server.clone(), masks: self.masks.clone() }
+    }
+
+    /// Where a sign-in is kept that begins with a client.
+    fn pending(&self, client: Option<String>) -> Pending {
+        Pending { keys: self.keys(), tokens: self.tokens.clone(), client }
     }
 
     fn credentials(&self) -> Credentials {

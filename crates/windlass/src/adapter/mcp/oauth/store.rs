@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use rmcp::transport::auth::AuthError;
 use rmcp::transport::{CredentialStore, StateStore, StoredAuthorizationState, StoredCredentials};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use windlass_machine::Digest;
 
 use super::Client;
@@ -87,6 +87,24 @@ impl Keys {
         format!("mcp/{}/sign-in/{state}", self.server)
     }
 
+    /// The same for what a browser brought: nothing but what this client drew can be a name.
+    fn brought(&self, state: &str) -> Option<String> {
+        let can_be_one =
+            (1..=128).contains(&state.len()) && state.bytes().all(|byte| byte.is_ascii_graphic());
+        can_be_one.then(|| self.state(state))
+    }
+
+    /// The client that a sign-in was begun with, where that was written down.
+    pub async fn begun_with(
+        &self,
+        tokens: &dyn TokenStore,
+        state: &str,
+    ) -> Result<Option<String>, AuthError> {
+        let Some(name) = self.brought(state) else { return Ok(None) };
+        let begun: Option<BegunWith> = read(tokens, &name).await?;
+        Ok(begun.and_then(|begun| begun.client))
+    }
+
     /// A client belongs to the issuer that knows it, and is shown to no other; processes that come back to other
     /// addresses have one each.
     fn of_client(&self, issuer: Option<&str>, redirect_uri: &str) -> String {
@@ -133,6 +151,7 @@ impl Keys {
         self.masks.remember(named.iter().filter_map(|name| kept.as_ref()?.get(name)?.as_str()));
     }
 
+    /// Keeps a client. The sign-in's lock is held for it: the names of all are kept together.
     pub async fn save_client(
         &self,
         tokens: &dyn TokenStore,
@@ -141,7 +160,7 @@ impl Keys {
     ) -> Result<(), AuthError> {
         self.masks.remember(client.secret.as_deref());
         let names = [self.of_client(issuer, &client.redirect_uri), self.of_id(&client.id)];
-        let mut all: BTreeSet<String> = read(tokens, &self.clients()).await?.unwrap_or_default();
+        let mut all = self.listed(tokens).await?;
         // Before what they name: a client that nobody finds again is not forgotten either.
         all.extend(names.iter().cloned());
         write(tokens, &self.clients(), &all).await?;
@@ -151,18 +170,31 @@ impl Keys {
         Ok(())
     }
 
-    /// Forgets one client, or all.
+    /// Forgets one client, or all, and with it what cannot be read. The sign-in's lock is held for it.
     pub async fn forget_clients(&self, tokens: &dyn TokenStore, only: Option<&str>) -> Result<(), AuthError> {
-        let mut all: BTreeSet<String> = read(tokens, &self.clients()).await?.unwrap_or_default();
+        let mut all = self.listed(tokens).await?;
         for name in std::mem::take(&mut all) {
-            let client: Option<Client> = read(tokens, &name).await?;
-            if client.is_some_and(|client| only.is_some_and(|only| only != client.id)) {
+            let stays = match only {
+                Some(only) => {
+                    let kept = tokens.load(&name).await.map_err(AuthError::CredentialStoreError)?;
+                    let client = kept.and_then(|kept| serde_json::from_slice::<Client>(&kept).ok());
+                    client.is_some_and(|client| client.id != only)
+                }
+                None => false,
+            };
+            if stays {
                 all.insert(name);
             } else {
                 tokens.remove(&name).await.map_err(AuthError::CredentialStoreError)?;
             }
         }
         write(tokens, &self.clients(), &all).await
+    }
+
+    /// The names under which clients are kept. A list that cannot be read names none, and the next one takes its place.
+    async fn listed(&self, tokens: &dyn TokenStore) -> Result<BTreeSet<String>, AuthError> {
+        let kept = tokens.load(&self.clients()).await.map_err(AuthError::CredentialStoreError)?;
+        Ok(kept.and_then(|kept| serde_json::from_slice(&kept).ok()).unwrap_or_default())
     }
 }
 
@@ -206,20 +238,35 @@ impl CredentialStore for Credentials {
 pub(super) struct Pending {
     pub keys: Keys,
     pub tokens: Arc<dyn TokenStore>,
+    /// The client of those that begin.
+    pub client: Option<String>,
+}
+
+/// What the library wants to know again of a sign-in, and the client beside it, which it does not keep.
+#[derive(Serialize)]
+struct Begun<'a> {
+    #[serde(flatten)]
+    state: StoredAuthorizationState,
+    client: Option<&'a str>,
+}
+
+#[derive(Deserialize)]
+struct BegunWith {
+    client: Option<String>,
 }
 
 #[async_trait]
 impl StateStore for Pending {
     async fn save(&self, state: &str, begun: StoredAuthorizationState) -> Result<(), AuthError> {
+        let begun = Begun { state: begun, client: self.client.as_deref() };
         write(&*self.tokens, &self.keys.state(state), &begun).await
     }
 
     async fn load(&self, state: &str) -> Result<Option<StoredAuthorizationState>, AuthError> {
-        // A name is made of what a browser brought: nothing but what this client drew can be one.
-        if state.is_empty() || state.len() > 128 || !state.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Ok(None);
+        match self.keys.brought(state) {
+            Some(name) => read(&*self.tokens, &name).await,
+            None => Ok(None),
         }
-        read(&*self.tokens, &self.keys.state(state)).await
     }
 
     async fn delete(&self, state: &str) -> Result<(), AuthError> {
