@@ -3,6 +3,8 @@
 //! It reads files and variables and decides nothing about a run. A secret is only ever a reference here.
 
 mod connected;
+#[cfg(test)]
+pub mod documented;
 mod file;
 mod files;
 mod gate;

@@ -318,7 +318,9 @@ impl Ground {
             servers.attach(&engine);
         }
         let place = Place { ground: self, engine, models, homes, servers, connected: opened };
-        if !place.ground.settings.integrations.is_empty() && !used.is_empty() {
+        // What the servers' tools are filled in with. It may be wanted by any call from here on.
+        let are_called = !used.is_empty() || place.servers.is_some();
+        if are_called && !place.ground.settings.integrations.is_empty() {
             place.integrations().await?;
         }
         Ok(place)

@@ -3,6 +3,8 @@
 //! Of a folder's file that nobody has trusted, only what tightens counts. Nothing is judged here.
 
 mod cases;
+#[cfg(test)]
+mod documented;
 mod file;
 mod problem;
 mod time;

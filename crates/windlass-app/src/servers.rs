@@ -40,9 +40,10 @@ use crate::config::Settings;
 use crate::trouble::Trouble;
 use crate::vault::Vault;
 
-/// The servers that administrators have added to a store, by name; without what they are where the vault no longer opens it.
+/// The servers that administrators have added to a store, by name; without what they are where no vault opens it any more.
 pub async fn added_to(store: &Path, records: &dyn Records) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
-    let kept = added::list(records, &Vault::open(store)?).await?;
+    let vault = Vault::find(store)?;
+    let kept = added::list(records, vault.as_ref()).await?;
     Ok(kept.into_iter().map(|kept| (kept.name, kept.draft)).collect())
 }
 
@@ -153,7 +154,7 @@ impl Servers {
         let vault = Vault::open(store)?;
         let tokens = Arc::new(SealedTokens::new(clock.clone(), records.clone(), Vault::open(store)?, store));
         let sampling = Arc::new(EngineSampling::default());
-        let added = added::list(&*records, &vault).await?;
+        let added = added::list(&*records, Some(&vault)).await?;
         let mut known = known::recalled(&*records).await?;
         // A server that is there no more keeps no names from others.
         let is_there = |name: &str| settings.mcp.contains_key(name) || added.iter().any(|it| it.name == name);
@@ -258,7 +259,7 @@ impl Servers {
             return Err(ChangeError::Duplicate(name));
         }
         let mut added = self.added.lock().await;
-        let before = added::list(&*self.records, &self.vault).await.map_err(RecordError::from)?;
+        let before = added::list(&*self.records, Some(&self.vault)).await.map_err(RecordError::from)?;
         if before.iter().any(|it| it.name == name) {
             return Err(ChangeError::Duplicate(name));
         }
@@ -318,7 +319,7 @@ impl Servers {
 
     /// Makes the hub's added servers those that are kept.
     async fn take_in(&self, added: &mut BTreeMap<String, TakenIn>) -> Result<(), StoreError> {
-        let kept = added::list(&*self.records, &self.vault).await?;
+        let kept = added::list(&*self.records, Some(&self.vault)).await?;
         let mut before = std::mem::take(added);
         for kept in kept.into_iter().filter(|kept| self.only.as_ref().is_none_or(|only| *only == kept.name)) {
             let (name, known) = (kept.name.clone(), before.remove(&kept.name));

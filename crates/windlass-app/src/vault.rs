@@ -45,15 +45,26 @@ pub struct Closed;
 impl Vault {
     /// Opens the vault of a store; its key is made where there is none.
     pub fn open(store: &Path) -> Result<Self, Trouble> {
+        match Self::find(store)? {
+            Some(vault) => Ok(vault),
+            None => {
+                let path = store.join(KEY_FILE);
+                Self::with(&path, make(&path).map_err(|error| unusable(&path, &error))?)
+            }
+        }
+    }
+
+    /// Opens the vault of a store that has one.
+    pub fn find(store: &Path) -> Result<Option<Self>, Trouble> {
         let path = store.join(KEY_FILE);
-        let failed = |error: io::Error| {
-            Trouble::engine(format!("cannot read or make `{}`: {error}", path.display()))
-                .hint("the file holds the key of stored credentials; give this user access to it")
-        };
-        let key = match std::fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => make(&path).map_err(failed)?,
-            read => read.map_err(failed)?,
-        };
+        match std::fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(&path, &error)),
+            Ok(key) => Self::with(&path, key).map(Some),
+        }
+    }
+
+    fn with(path: &Path, key: Vec<u8>) -> Result<Self, Trouble> {
         let key = UnboundKey::new(&AES_256_GCM, &key).map_err(|_| {
             Trouble::engine(format!("`{}` has {} bytes and not {KEY_BYTES}", path.display(), key.len()))
                 .hint("put the file back from where it was kept; without it, stored credentials are lost")
@@ -85,6 +96,11 @@ impl Vault {
             self.0.open_in_place(nonce, Aad::from(name.as_bytes()), &mut rest).map_err(|_| Closed)?;
         String::from_utf8(opened.to_vec()).map(Credential).map_err(|_| Closed)
     }
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Trouble {
+    Trouble::engine(format!("cannot read or make `{}`: {error}", path.display()))
+        .hint("the file holds the key of stored credentials; give this user access to it")
 }
 
 /// Makes a key. Where another process makes one at the same time, the first one counts.

@@ -16,7 +16,7 @@ use crate::console::{Console, first_line, shown};
 use crate::editor::{Edited, edit};
 use crate::place::{Ask, Consent, Ground, Place, local, now};
 use crate::signals::{Signal, Signals};
-use crate::trouble::{Exit, Trouble};
+use crate::trouble::{Exit, Trouble, explain};
 use crate::view::call::span;
 use crate::view::card::{Card, Light, title, word as kind_word};
 use crate::view::question::{pretty, read};
@@ -108,10 +108,10 @@ struct GoOn {
     no_drive: bool,
     #[command(flatten)]
     output: OutputFlags,
-    /// Another address for the model's provider
+    /// Another address for the model's provider [env: WINDLASS_BASE_URL]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The variable that holds that provider's key
+    /// The variable that holds that provider's key [env: WINDLASS_API_KEY_ENV]
     #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     #[command(flatten)]
@@ -221,10 +221,8 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
         ..ModelFlags::default()
     };
     let ground = Ground::find(console, &go_on.place, &model, Ask::Never)?;
-    let place = match go_on.no_drive {
-        true => ground.open_store().await?,
-        false => ground.open_to_go_on(Consent::Ask).await?,
-    };
+    // Looked for first: what is not there needs no server.
+    let place = ground.clone().open_store().await?;
     let mut all = Vec::new();
     for id in ids {
         let waiting = find(console, &place, id).await?;
@@ -233,6 +231,14 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
         }
         all.push(waiting);
     }
+    if go_on.no_drive {
+        return Ok((place, all));
+    }
+    drop(place);
+    let place = ground.open_to_go_on(Consent::Ask).await.map_err(|error| {
+        let hint = "`--no-drive` leaves the answer for whoever goes on with the run";
+        anyhow::Error::from(explain(&error).hint(hint))
+    })?;
     Ok((place, all))
 }
 

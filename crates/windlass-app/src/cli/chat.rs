@@ -46,7 +46,7 @@ pub struct ChatArgs {
     /// Go on with a thread, or the end of its id
     #[arg(long, value_name = "THREAD")]
     thread: Option<String>,
-    /// Run every call that no rule denies or asks about
+    /// Run every call that no rule denies, or wants somebody else's word for
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub struct McpArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the servers that are configured
+    /// List the servers that are configured or were added
     List(ListFlags),
     /// Reach the servers, and say what they have and what they say
     Test {
@@ -53,20 +53,17 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List(ListFlags { json, place }) => {
             let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
-            let place = ground.open_store().await?;
-            let (ground, records) = (&place.ground, place.engine.records());
-            let configured = &ground.settings.mcp;
-            for (name, server) in configured {
+            let is_any = !ground.settings.mcp.is_empty();
+            for (name, server) in &ground.settings.mcp {
                 let read = server.without_secrets(name, Page::USUAL)?;
                 list(console, &Shown::of(&read, server.enabled.unwrap_or(true)), *json);
             }
-            let added = servers::added_to(&ground.store(), &**records).await?;
+            let added = added(ground).await?;
             for (name, draft) in &added {
                 list(console, &Shown::added(name, draft.as_ref()), *json);
             }
-            if configured.is_empty() && added.is_empty() {
-                console.note("no servers are configured");
-                console.hint("`windlass mcp add --help` says how one is added");
+            if !is_any && added.is_empty() {
+                tell_of_none(console);
             }
             Ok(Exit::Done)
         }
@@ -87,6 +84,16 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
     }
 }
 
+/// The servers that were added, where there is a store. Whoever only looks makes none.
+async fn added(ground: Ground) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
+    let store = ground.store();
+    if !store.join("windlass.db").exists() {
+        return Ok(Vec::new());
+    }
+    let place = ground.open_store().await?;
+    servers::added_to(&store, &**place.engine.records()).await
+}
+
 /// Starts servers over an opened store. One that is named has to be there.
 async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<Servers>> {
     let (ground, records) = (&place.ground, place.engine.records().clone());
@@ -103,6 +110,11 @@ async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<Servers>> {
     Ok(servers)
 }
 
+fn tell_of_none(console: &Console) {
+    console.note("no servers are configured");
+    console.hint("`windlass mcp add --help` says how one is added");
+}
+
 /// How a server is reached. Arguments may hold secrets, and are not shown.
 fn way(server: &McpServer) -> String {
     match &server.transport {
@@ -114,7 +126,8 @@ fn way(server: &McpServer) -> String {
 /// A server as it is listed.
 struct Shown<'a> {
     name: &'a str,
-    way: String,
+    /// How it is reached, where that is known.
+    way: Option<String>,
     enabled: bool,
     trusted: bool,
     required: bool,
@@ -125,12 +138,11 @@ struct Shown<'a> {
 impl<'a> Shown<'a> {
     fn of(server: &'a McpServer, enabled: bool) -> Self {
         let (trusted, required) = (server.trusted, server.required);
-        Self { name: &server.name, way: way(server), enabled, trusted, required, added: false }
+        Self { name: &server.name, way: Some(way(server)), enabled, trusted, required, added: false }
     }
 
     fn added(name: &'a str, draft: Option<&Draft>) -> Self {
         let way = draft.and_then(|draft| draft.url.clone().or_else(|| draft.command.clone()));
-        let way = way.unwrap_or_else(|| "sealed with a key that is not here".into());
         let trusted = draft.is_some_and(|draft| draft.trusted);
         Self { name, way, enabled: true, trusted, required: false, added: true }
     }
@@ -149,7 +161,8 @@ fn list(console: &Console, server: &Shown<'_>, json: bool) {
         (server.added, "added over HTTP"),
     ];
     let words = marks.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word);
-    let words: Vec<&str> = [server.way.as_str()].into_iter().chain(words).collect();
+    let way = server.way.as_deref().unwrap_or("sealed with a key that is not here");
+    let words: Vec<&str> = [way].into_iter().chain(words).collect();
     console.out_line(&format!("{}  {}", server.name, shown_line(&words.join(", "))));
 }
 

@@ -59,7 +59,7 @@ enum Command {
     Run(run::RunArgs),
     /// Talk with an agent (also what `windlass` alone does)
     Chat(chat::ChatArgs),
-    /// Serve people and programs over HTTP
+    /// Serve the web UI to people and the API to programs, over HTTP
     Serve(serve::ServeArgs),
     /// Go on with a run that was interrupted or waits
     Resume(resume::ResumeArgs),
@@ -75,7 +75,7 @@ enum Command {
     AutoRun(auto_run::AutoRunArgs),
     /// Put tools on the list that counts where `auto-run` is `allowlist`
     Allow(auto_run::AllowArgs),
-    /// List, show, export, fork and delete conversations
+    /// List, show, export, fork and delete conversations, and end their commands
     Threads(threads::ThreadsArgs),
     /// Say what works, what does not, and how to mend it
     Doctor(doctor::DoctorArgs),
@@ -83,11 +83,11 @@ enum Command {
     Policy(policy::PolicyArgs),
     /// List, show and try the tools that agents have
     Tools(tools::ToolsArgs),
-    /// List, add, remove and test tool servers, and sign in there
+    /// List, add, remove and test tool servers, sign in there, and use their prompts
     Mcp(mcp::McpArgs),
     /// Let a folder's `windlass.toml` and `windlass.policy.toml` count
     Trust(trust::TrustArgs),
-    /// Manage the server's users and keys
+    /// Manage users, keys, links and workspaces; audit, back up and restore the store
     Admin(admin::AdminArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
@@ -107,10 +107,10 @@ pub struct ListFlags {
 #[derive(Args, Clone, Debug, Default)]
 pub struct PlaceFlags {
     /// The working folder [default: here]
-    #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env = true)]
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env_values = true)]
     pub dir: Option<PathBuf>,
     /// Where threads are kept [default: the user's data directory]
-    #[arg(long, value_name = "PATH", env = "WINDLASS_STORE", hide_env = true)]
+    #[arg(long, value_name = "PATH", env = "WINDLASS_STORE", hide_env_values = true)]
     pub store: Option<PathBuf>,
 }
 
@@ -125,17 +125,17 @@ impl PlaceFlags {
 #[derive(Args, Clone, Debug, Default)]
 pub struct ModelFlags {
     /// The model, as `provider/name`
-    #[arg(long, short, value_name = "MODEL", env = crate::config::MODEL, hide_env = true)]
+    #[arg(long, short, value_name = "MODEL", env = crate::config::MODEL, hide_env_values = true)]
     pub model: Option<String>,
-    /// Another address for the model's provider
+    /// Another address for the model's provider [env: WINDLASS_BASE_URL]
     #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,
-    /// The variable that holds that provider's key
+    /// The variable that holds that provider's key [env: WINDLASS_API_KEY_ENV]
     #[arg(long, value_name = "NAME")]
     pub api_key_env: Option<String>,
     /// At most so many steps (model calls) in a run
-    #[arg(long, value_name = "N", env = "WINDLASS_MAX_STEPS", hide_env = true,
-          value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", env = "WINDLASS_MAX_STEPS",
+          hide_env_values = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_steps: Option<u32>,
 }
 

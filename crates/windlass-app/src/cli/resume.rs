@@ -20,15 +20,15 @@ pub struct ResumeArgs {
     /// The run, or the end of its id [default: the newest unfinished one]
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Run every call that no rule denies or asks about; a call in doubt still waits
+    /// Run every call that no rule denies, or wants somebody else's word for; a call in doubt still waits
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
     output: OutputFlags,
-    /// Another address for the model's provider
+    /// Another address for the model's provider [env: WINDLASS_BASE_URL]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The variable that holds that provider's key
+    /// The variable that holds that provider's key [env: WINDLASS_API_KEY_ENV]
     #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     #[command(flatten)]
@@ -44,11 +44,14 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     };
     let consent = Consent::of(args.yes);
     let ground = Ground::find(console, &args.place, &model, Ask::OnTerminal)?;
-    let mut place = ground.open_to_go_on(consent).await?;
-    let row = place.find_run(args.run.as_deref()).await?;
+    // What has ended needs no server.
+    let looked = ground.clone().open_store().await?;
+    let row = looked.find_run(args.run.as_deref()).await?;
     if row.view.status.is_some() {
-        return finished(console, args, &place, &row.view.run).await;
+        return finished(console, args, &looked, &row.view.run).await;
     }
+    drop(looked);
+    let mut place = ground.open_to_go_on(consent).await?;
     place.prepare(console, &row.view.model)?;
     let mut signals = Signals::listen()?;
     let past = place.engine.thread(&row.thread).await?.head;

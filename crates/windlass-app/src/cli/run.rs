@@ -26,7 +26,7 @@ pub struct RunArgs {
     /// Read the task from a file
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Run every call that no rule denies or asks about
+    /// Run every call that no rule denies, or wants somebody else's word for
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]

@@ -32,14 +32,16 @@ pub(super) const LISTEN: &str = "127.0.0.1:7717";
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
-    /// The address to listen at [default: 127.0.0.1:7717]; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_LISTEN", hide_env = true)]
+    /// The address to listen at [default: 127.0.0.1:7717]; port 0 takes a free one, and one beyond this machine needs
+    /// `--public-url`
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_LISTEN", hide_env_values = true)]
     listen: Option<SocketAddr>,
-    /// An address that people reach the server by, such as https://agents.example.com
+    /// An address that people reach the server by, such as https://agents.example.com; requests under other names are
+    /// refused [repeatable]
     #[arg(long = "public-url", value_name = "URL")]
     public_urls: Vec<Uri>,
     /// The model that makes titles of new conversations [default: the one of the run]; `none`: their first words
-    #[arg(long, value_name = "MODEL", env = "WINDLASS_TITLE_MODEL", hide_env = true)]
+    #[arg(long, value_name = "MODEL", env = "WINDLASS_TITLE_MODEL", hide_env_values = true)]
     title_model: Option<TitleModel>,
     #[command(flatten)]
     model: ModelFlags,

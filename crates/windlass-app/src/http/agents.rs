@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::AgentConfig;
-use windlass::machine::{Digest, ModelName};
+use windlass::machine::{Digest, Mode, ModelName};
 
 use super::Shared;
 use super::caller::Caller;
@@ -33,6 +33,14 @@ struct Agent {
     name: String,
     /// Its model, then the fallbacks tried in order.
     models: Vec<String>,
+    /// What it is told before each task, stable parts first; absent for whoever may not start a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<Vec<String>>,
+    /// What its runs may do at all, where nobody chooses: `agent`, `ask` or `plan`; absent for whoever may not start a
+    /// run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "agent")]
+    mode: Option<Mode>,
     /// What a run of it may use at most; figures that are absent are the usual ones.
     #[schema(value_type = Object)]
     limits: Value,
@@ -45,7 +53,12 @@ struct Agent {
     digest: String,
 }
 
-fn shown(app: &Shared) -> Result<Agent, Problem> {
+/// Whether an agent is shown with what it is told.
+fn is_whole_for(caller: &Caller) -> bool {
+    caller.is_admin() || caller.runs().is_ok()
+}
+
+fn shown(app: &Shared, caller: &Caller) -> Result<Agent, Problem> {
     let AgentConfig { name, models, instructions, settings, limits, mode } = &app.agent;
     let tools = app.engine.tools();
     let shapes: Vec<_> = tools.iter().map(|tool| &tool.spec).collect();
@@ -53,6 +66,8 @@ fn shown(app: &Shared) -> Result<Agent, Problem> {
     Ok(Agent {
         name: name.clone(),
         models: models.iter().map(ModelName::to_string).collect(),
+        instructions: is_whole_for(caller).then(|| instructions.clone()),
+        mode: is_whole_for(caller).then(|| mode.unwrap_or_default()),
         limits: serde_json::to_value(limits).map_err(Problem::internal)?,
         settings: serde_json::to_value(settings).map_err(Problem::internal)?,
         tools: tools.iter().map(|tool| tool.spec.name.to_string()).collect(),
@@ -64,7 +79,7 @@ fn shown(app: &Shared) -> Result<Agent, Problem> {
 #[utoipa::path(get, path = "/agents", tag = "agents", responses((status = 200, body = Page<Agent>)))]
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Agent>>, Problem> {
     caller.reads()?;
-    Ok(Json(Page { data: vec![shown(&app)?], next_cursor: None }))
+    Ok(Json(Page { data: vec![shown(&app, &caller)?], next_cursor: None }))
 }
 
 /// One agent
@@ -81,8 +96,8 @@ async fn one(
     if agent != app.agent.name {
         return Err(Problem::not_found(format!("agent `{agent}`")));
     }
-    let agent = shown(&app)?;
-    let tag = ETag::strong(&("agent", &agent.digest));
+    let agent = shown(&app, &caller)?;
+    let tag = ETag::strong(&("agent", &agent.digest, is_whole_for(&caller)));
     seen.answer(&tag, async { Ok(agent) }).await
 }
 

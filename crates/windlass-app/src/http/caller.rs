@@ -194,15 +194,27 @@ impl Caller {
             Err(EngineError::NoThread(_)) => return Err(missing()),
             row => row?,
         };
-        if self.sees(&row.view.workspace, &row.view.owner) {
-            return Ok(row);
-        }
-        let shared = app.accounts.shared(thread).await?;
-        let is_here = |workspace: &str| workspace == self.workspace() && workspace == row.view.workspace;
-        match shared.is_some_and(|share| is_here(&share.workspace)) {
+        match self.may_read(app, thread, &row.view.workspace, &row.view.owner).await? {
             true => Ok(row),
             false => Err(missing()),
         }
+    }
+
+    /// Whether the caller may read a thread that an owner has in a workspace: it may see it, or it is shared with its
+    /// workspace.
+    pub async fn may_read(
+        &self,
+        app: &Shared,
+        thread: &ThreadId,
+        workspace: &str,
+        owner: &Principal,
+    ) -> Result<bool, Problem> {
+        if self.sees(workspace, owner) {
+            return Ok(true);
+        }
+        let shared = app.accounts.shared(thread).await?;
+        let is_here = |other: &str| other == self.workspace() && other == workspace;
+        Ok(shared.is_some_and(|share| is_here(&share.workspace)))
     }
 
     /// A run of a thread that the caller may see.

@@ -116,7 +116,8 @@ impl Seen {
         Ok(if self.knows(now) { now.on(StatusCode::NOT_MODIFIED) } else { now.json(thing.await?) })
     }
 
-    fn knows(&self, now: &ETag) -> bool {
+    /// Whether the sender has this version already.
+    pub fn knows(&self, now: &ETag) -> bool {
         let Some(known) = &self.if_none_match else { return false };
         names(known).any(|name| name == "*" || name.trim_start_matches("W/") == now.opaque())
     }

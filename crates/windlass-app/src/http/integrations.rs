@@ -10,6 +10,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::caller::Caller;
+use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path, Query};
 use super::problem::Problem;
 use crate::account::audit::Note;
@@ -49,7 +50,8 @@ async fn list(
 }
 
 /// Connects a system
-#[utoipa::path(post, path = "/integrations", tag = "integrations", request_body = IntegrationDraft,
+#[utoipa::path(post, path = "/integrations", tag = "integrations", params(IdempotencyKey),
+    request_body = IntegrationDraft,
     responses((status = 201, body = Integration), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 403, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem),
         (status = 415, body = Problem), (status = 422, body = Problem)))]
@@ -105,7 +107,7 @@ async fn remove(
 
 /// Asks a connected system whether it takes its credentials
 #[utoipa::path(post, path = "/integrations/{integration}/check", tag = "integrations",
-    params(("integration" = String, Path, description = "the integration's id")),
+    params(("integration" = String, Path, description = "the integration's id"), IdempotencyKey),
     responses((status = 200, body = Checked), (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 404, body = Problem), (status = 422, body = Problem)))]
 async fn check(

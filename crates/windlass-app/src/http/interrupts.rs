@@ -18,6 +18,7 @@ use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
 
 use self::answer::{Answered, Batch, Results, Wish, give};
 pub use self::shape::Interrupt;
+use self::shape::Setting;
 use super::Shared;
 use super::caller::Caller;
 use super::idempotency::IdempotencyKey;
@@ -120,8 +121,12 @@ async fn of_thread(app: &Shared, caller: &Caller, row: &ThreadRow) -> Result<Vec
         Err(error) => return Err(error.into()),
     };
     let sees_thread = caller.sees(&row.view.workspace, &row.view.owner);
-    let seen = open.into_iter().filter(|open| sees_thread || is_named(caller, open));
-    Ok(seen.map(|open| Interrupt::new(&row.thread, open, &caller.party())).collect())
+    let seen: Vec<_> = open.into_iter().filter(|open| sees_thread || is_named(caller, open)).collect();
+    if seen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let setting = Setting::of(app, caller, &row.thread, &row.view.owner, row.view.title.clone()).await?;
+    Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, &caller.party())).collect())
 }
 
 /// Whether a rule names the caller for an interrupt of somebody else's run.
@@ -174,7 +179,8 @@ async fn one(
     caller.reads()?;
     let (row, open) = find(&app, &caller, &interrupt).await?;
     let open = open.ok_or_else(|| Problem::not_found(format!("an open interrupt `{interrupt}`")))?;
-    Ok(Json(Interrupt::new(&row.thread, open, &caller.party())))
+    let setting = Setting::of(&app, &caller, &row.thread, &row.owner, row.title).await?;
+    Ok(Json(Interrupt::new(&setting, open, &caller.party())))
 }
 
 /// Answers an interrupt

@@ -17,6 +17,7 @@ use windlass::adapter::mcp::{Health, McpError, ServerStatus};
 
 use super::Shared;
 use super::caller::Caller;
+use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path};
 use super::operator::Operator;
 use super::problem::Problem;
@@ -178,7 +179,7 @@ async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Servers>
 ///
 /// It is reached at once; how that goes, its state says. A program is started only where the settings let that be asked
 /// for from here (`[server] mcp_commands`).
-#[utoipa::path(post, path = "/mcp/servers", tag = "mcp", request_body = Draft,
+#[utoipa::path(post, path = "/mcp/servers", tag = "mcp", params(IdempotencyKey), request_body = Draft,
     responses((status = 201, body = Server)))]
 async fn add(
     State(app): State<Shared>,
@@ -224,7 +225,7 @@ async fn remove(
 
 /// Connects to a server anew, at once; a program is started anew
 #[utoipa::path(post, path = "/mcp/servers/{server}/reconnect", tag = "mcp",
-    params(("server" = String, Path, description = "the server's name")),
+    params(("server" = String, Path, description = "the server's name"), IdempotencyKey),
     responses((status = 202, body = Server)))]
 async fn reconnect(
     State(app): State<Shared>,

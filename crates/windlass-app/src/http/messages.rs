@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::{Block, Content, Mode, Role, Seq, ThreadId};
+use windlass::machine::{Block, Content, Fact, Mode, Output, Role, Seq, ThreadId};
 use windlass::{MessageStatus, StoredMessage};
 
 use super::Shared;
@@ -63,13 +63,16 @@ struct Message {
     ttft_ms: Option<u64>,
     /// Of a reply, from sending to the end, in milliseconds.
     duration_ms: Option<u64>,
+    /// Of a reply, how long each of its thoughts took to come, in order, in milliseconds; none where the model does not
+    /// stream them.
+    thoughts_ms: Vec<u64>,
     /// What became of it.
     status: Became,
     /// Where its calls stand, in order.
     #[schema(value_type = Vec<Object>)]
     calls: Vec<Value>,
     /// What happened to its run after it that no message says, as `/events` has it: `limit.reached`, `model.switched`,
-    /// and the `run.finished` of a run that failed or was cancelled.
+    /// and the `run.finished` of a run that failed or was cancelled, without its `output`: that is the message.
     #[schema(value_type = Vec<Object>)]
     after: Vec<Value>,
 }
@@ -135,8 +138,12 @@ fn json(value: impl Serialize) -> Result<Value, Problem> {
 impl Message {
     async fn of(app: &Shared, stored: StoredMessage) -> Result<Self, Problem> {
         let mut after = Vec::with_capacity(stored.after.len());
-        for recorded in &stored.after {
-            after.push(app.engine.event_json(recorded).await?);
+        for mut recorded in stored.after {
+            // The message before it says that already, as far as the page has room.
+            if let Fact::RunFinished { output, .. } = &mut recorded.event.fact {
+                *output = Output::default();
+            }
+            after.push(app.engine.event_json(&recorded).await?);
         }
         Ok(Self {
             seq: stored.seq.0,
@@ -153,6 +160,7 @@ impl Message {
             cost_micro_usd: stored.cost.map(|cost| cost.0),
             ttft_ms: stored.ttft_ms,
             duration_ms: stored.duration_ms,
+            thoughts_ms: stored.thoughts_ms,
             status: stored.status.into(),
             calls: stored.calls.into_iter().map(json).collect::<Result<_, _>>()?,
             after,
@@ -173,12 +181,18 @@ async fn put_back(app: &Shared, blocks: &mut [Block], left: &mut u64) -> Result<
             }
             Block::Image { .. } | Block::File { .. } | Block::Opaque { .. } => continue,
         };
-        if let Content::Blob(blob) = text
-            && blob.size_bytes <= *left
-        {
-            *left -= blob.size_bytes;
-            *text = Content::Inline(app.engine.text(text).await?);
-        }
+        fetch(app, text, left).await?;
+    }
+    Ok(())
+}
+
+/// Puts one text back.
+async fn fetch(app: &Shared, text: &mut Content, left: &mut u64) -> Result<(), Problem> {
+    if let Content::Blob(blob) = text
+        && blob.size_bytes <= *left
+    {
+        *left -= blob.size_bytes;
+        *text = Content::Inline(app.engine.text(text).await?);
     }
     Ok(())
 }
@@ -205,6 +219,11 @@ async fn list(
     let mut data = Vec::with_capacity(stored.len());
     for mut message in stored {
         put_back(&app, &mut message.blocks, &mut left).await?;
+        for call in &mut message.calls {
+            for text in call.arguments.iter_mut().chain(&mut call.preview) {
+                fetch(&app, text, &mut left).await?;
+            }
+        }
         data.push(Message::of(&app, message).await?);
     }
     Ok(Json(Page::until(data, next.as_ref())))

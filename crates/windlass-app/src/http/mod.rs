@@ -134,7 +134,7 @@ pub fn router(app: Shared) -> Router {
         .merge(ui::routes())
         .merge(metrics::routes())
         .merge(compat::routes(&app))
-        .fallback(async || Problem::not_found("this path"))
+        .fallback(ui::nowhere)
         .method_not_allowed_fallback(async || {
             let status = http::StatusCode::METHOD_NOT_ALLOWED;
             Problem::new(status, "method_not_allowed", "this path has no such method")

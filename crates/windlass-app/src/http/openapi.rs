@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use super::Shared;
+use super::auth::cookie::ACCESS;
 use super::etag::{ETag, Seen};
 use super::problem::{MEDIA_TYPE, Problem};
 
@@ -24,21 +25,26 @@ use super::problem::{MEDIA_TYPE, Problem};
         description = "A durable engine for LLM agents.\n\n\
             Times are milliseconds since the Unix epoch. Lists come in pages: `next_cursor` asks for the next one. \
             What goes wrong is an `application/problem+json` with a `code` for programs and a `hint` for people. A `POST` \
-            with an `Idempotency-Key` happens once. Where an answer has an `ETag`, `If-None-Match` saves reading it \
-            again, and `If-Match` keeps a change from overwriting somebody else's."
+            with an `Idempotency-Key` happens once, where that header is listed; elsewhere it is ignored. Where an \
+            answer has an `ETag`, `If-None-Match` saves reading it again, and `If-Match` keeps a change from \
+            overwriting somebody else's."
     ),
     components(schemas(Problem)),
     tags(
         (name = "threads", description = "Conversations, and what stands in them"),
         (name = "runs", description = "Tasks given, watched, waited for and stopped"),
+        (name = "streams", description = "What happens in a conversation or a run, as it happens"),
         (name = "interrupts", description = "What waits for a person, and what they say to it"),
-        (name = "gate", description = "Which calls run without asking: grants, allow lists, modes"),
+        (name = "gate", description = "Which calls run: auto-run, allow lists, grants, and the policy's rules"),
         (name = "agents", description = "Who can be given a task, and the models at hand"),
         (name = "tools", description = "What agents can do here"),
+        (name = "files", description = "Uploads, and the files of a conversation's folder"),
         (name = "mcp", description = "The servers that tools come from, and signing in there"),
+        (name = "integrations", description = "Systems that the workspace is connected with"),
         (name = "auth", description = "Signing in and out, and one's own account"),
         (name = "team", description = "The people of the workspace"),
         (name = "keys", description = "API keys, by which programs come"),
+        (name = "usage", description = "What runs have used, and what they may"),
         (name = "audit", description = "Who did what"),
         (name = "server", description = "The server itself")
     )
@@ -58,6 +64,10 @@ const OPEN: [&str; 10] = [
     "/api/v1/auth/password/reset",
     "/api/v1/auth/oidc/",
 ];
+
+/// What is said of the cookie.
+const SESSION: &str = "The session of whoever signed in with a browser. Over TLS its name begins with `__Host-`. It counts \
+    where there is no `Authorization`, and for changes only with an `Origin` of this server or of `[server] cors`.";
 
 /// The media type of files as they come.
 const OCTETS: &str = "application/octet-stream";
@@ -94,11 +104,13 @@ fn asset(media_type: &'static str, text: &'static str) -> Response {
 /// Adds what all operations share.
 fn complete(mut document: Value) -> Value {
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
-    document["security"] = json!([{ "key": [] }]);
+    document["security"] = json!([{ "key": [] }, { "session": [] }]);
     let key = json!({ "type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer wls_…`" });
     if let Some(components) = document["components"].as_object_mut() {
         let schemes = components.entry("securitySchemes").or_insert_with(|| json!({}));
         schemes["key"] = key;
+        schemes["session"] =
+            json!({ "type": "apiKey", "in": "cookie", "name": ACCESS, "description": SESSION });
     }
     let Some(paths) = document["paths"].as_object_mut() else { return document };
     for (path, item) in paths {

@@ -3,23 +3,25 @@
 //! Nothing else that is stored apart comes out here: what is no picture, or another conversation's, is not there.
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::{HeaderName, HeaderValue, header};
+use axum::response::Response;
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::machine::{Digest, ThreadId};
 
 use super::Shared;
 use super::caller::Caller;
+use super::etag::{ETag, IfNoneMatch, Seen};
 use super::input::Path;
 use super::problem::Problem;
 
-/// What a picture is sent with: it never changes, is nobody else's, and is nothing but a picture.
+/// What a picture is sent with: it is nobody else's, nothing but a picture, and asked for anew each time: whoever sees it
+/// once may be somebody else the next time, or have no right to it any more.
 const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CONTENT_DISPOSITION, HeaderValue::from_static("inline")),
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    (header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=31536000, immutable")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
 ];
 
 /// The routes.
@@ -32,11 +34,12 @@ pub fn routes() -> OpenApiRouter<Shared> {
 /// It is named by the digest that stands in the block of a message or in the result of a tool.
 #[utoipa::path(get, path = "/threads/{thread}/pictures/{digest}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
-        ("digest" = String, Path, description = "the picture's digest, 64 hexadecimal digits")),
+        ("digest" = String, Path, description = "the picture's digest, 64 hexadecimal digits"), IfNoneMatch),
     responses((status = 200, body = Vec<u8>, content_type = "image/*")))]
 async fn one(
     State(app): State<Shared>,
     caller: Caller,
+    seen: Seen,
     Path((thread, digest)): Path<(ThreadId, String)>,
 ) -> Result<Response, Problem> {
     caller.reads()?;
@@ -44,5 +47,9 @@ async fn one(
     let missing = || Problem::not_found(format!("picture `{digest}`"));
     let named = Digest::from_hex(&digest).ok_or_else(missing)?;
     let (media_type, bytes) = app.engine.picture(&thread, &named).await?.ok_or_else(missing)?;
-    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static(media_type))], HEADERS, bytes).into_response())
+    let tag = ETag::strong(&("picture", &named));
+    if seen.knows(&tag) {
+        return Ok(tag.on((StatusCode::NOT_MODIFIED, HEADERS)));
+    }
+    Ok(tag.on(([(header::CONTENT_TYPE, HeaderValue::from_static(media_type))], HEADERS, bytes)))
 }

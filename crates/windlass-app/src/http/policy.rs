@@ -16,6 +16,7 @@ use windlass::machine::{Party, Rule, ToolName};
 
 use super::Shared;
 use super::caller::Caller;
+use super::idempotency::IdempotencyKey;
 use super::input::Body;
 use super::operator::Operator;
 use super::problem::Problem;
@@ -105,7 +106,7 @@ struct Finding {
 }
 
 /// Says what is wrong with a text of rules, as `windlass policy check` does for a file
-#[utoipa::path(post, path = "/policy/check", tag = "gate", request_body = Text,
+#[utoipa::path(post, path = "/policy/check", tag = "gate", params(IdempotencyKey), request_body = Text,
     responses((status = 200, body = Findings)))]
 async fn check(caller: Caller, Body(Text { text }): Body<Text>) -> Result<Json<Findings>, Problem> {
     caller.runs()?;
@@ -146,7 +147,7 @@ struct Judged {
 }
 
 /// Says what the gate would say to a call in a conversation of its user that has no choices of its own
-#[utoipa::path(post, path = "/policy/test", tag = "gate", request_body = Call,
+#[utoipa::path(post, path = "/policy/test", tag = "gate", params(IdempotencyKey), request_body = Call,
     responses((status = 200, body = Judged), (status = 404, body = Problem), (status = 422, body = Problem)))]
 async fn test(
     State(app): State<Shared>,

@@ -26,6 +26,8 @@ use super::page::{Page, PageQuery, time};
 use super::problem::Problem;
 use super::send::{NewMessage, Sent, send};
 
+/// How an outcome is told: another number whenever the same run is told otherwise.
+const TOLD: u32 = 2;
 /// Longest wait for a run, in seconds: what proxies let a request take.
 const WAIT_MAX_S: u64 = 60;
 /// What a client would rather have. (RFC 7240)
@@ -62,6 +64,8 @@ struct Run {
     model: String,
     /// How it ended; null while it is active.
     status: Option<Ended>,
+    /// Whether it is active, and waits for somebody's reply.
+    waits: bool,
     /// When it began, in milliseconds since the Unix epoch.
     started_at: u64,
     /// When it ended.
@@ -112,6 +116,7 @@ impl From<RunRow> for Run {
             agent: view.agent,
             model: view.model.to_string(),
             status: view.status.map(Ended::from),
+            waits: row.asking,
             started_at: view.started_at.0,
             finished_at: view.finished_at.map(|at| at.0),
             steps: totals.steps,
@@ -131,6 +136,9 @@ struct RunFilter {
     thread: Option<String>,
     /// Only those that are active, or only those that have ended.
     active: Option<bool>,
+    /// Only those that stand so; then `active` does not count.
+    #[param(inline)]
+    status: Option<Stands>,
     /// Only those that began at this time or after it, in milliseconds since the Unix epoch.
     #[param(minimum = 0)]
     from: Option<u64>,
@@ -139,6 +147,33 @@ struct RunFilter {
     until: Option<u64>,
     /// Those of the whole workspace; only for administrators.
     all: Option<bool>,
+}
+
+/// How a run stands, where runs are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Stands {
+    /// It is active.
+    Active,
+    /// It is active, and waits for somebody's reply.
+    Waiting,
+    /// It ended with an answer.
+    Done,
+    /// It ended with an error.
+    Failed,
+    /// It was stopped.
+    Cancelled,
+}
+
+impl Stands {
+    fn ended(self) -> Option<RunStatus> {
+        match self {
+            Self::Active | Self::Waiting => None,
+            Self::Done => Some(RunStatus::Done),
+            Self::Failed => Some(RunStatus::Failed),
+            Self::Cancelled => Some(RunStatus::Cancelled),
+        }
+    }
 }
 
 /// Runs, newest first
@@ -165,7 +200,9 @@ async fn list(
         workspace: Some(caller.workspace().to_owned()),
         owner: own.then(|| caller.user().clone()),
         thread,
-        active: filter.active,
+        active: filter.status.map_or(filter.active, |status| Some(status.ended().is_none())),
+        ended: filter.status.and_then(Stands::ended),
+        asking: filter.status == Some(Stands::Waiting),
         from: time("from", filter.from)?,
         until: time("until", filter.until)?,
         before: page.after::<(Timestamp, RunId)>()?,
@@ -220,8 +257,8 @@ async fn one(
     let head = app.engine.thread(&row.thread).await?.head;
     // Nothing else is written about a run that has ended.
     let tag = match row.view.finished_at {
-        Some(end) => ETag::weak(&("run", &run, end)),
-        None => ETag::weak(&("run", &run, head)),
+        Some(end) => ETag::weak(&("run", TOLD, &run, end)),
+        None => ETag::weak(&("run", TOLD, &run, head)),
     };
     seen.answer(&tag, async { Ok(RunOutcome::from(app.engine.status(&run).await?)) }).await
 }

@@ -1,7 +1,7 @@
 //! `/threads/{thread}/share` and `/shares`: letting everybody in the workspace read a conversation.
 //!
-//! A reader gets what stands in it and what happens in it, and nothing else: no run of it, no file, no word in it. Its
-//! address is the link; it takes an account of the workspace, and ends with the share.
+//! A reader gets what stands in it, what happens in it and what it cost, and nothing else: no run of it, no file, no
+//! word in it. Its address is the link; it takes an account of the workspace, and ends with the share.
 
 use axum::Json;
 use axum::extract::State;

@@ -107,7 +107,7 @@ impl From<ThreadRow> for Thread {
     }
 }
 
-/// A conversation, asked for by itself.
+/// A conversation with where it comes from.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct OneThread {
     #[serde(flatten)]
@@ -134,9 +134,12 @@ async fn origin(app: &Shared, thread: &ThreadId) -> Result<Option<Origin>, Probl
     }))
 }
 
+/// How a thread is told: another number whenever the same row is told otherwise.
+const TOLD: u32 = 2;
+
 /// All that a thread's row says is written with its events.
 fn tag(row: &ThreadRow) -> ETag {
-    ETag::strong(&("thread", &row.thread, row.created_at, row.head))
+    ETag::strong(&("thread", TOLD, &row.thread, row.created_at, row.head))
 }
 
 /// Which threads.
@@ -156,13 +159,13 @@ struct ThreadFilter {
 
 /// Conversations, newest activity first
 #[utoipa::path(get, path = "/threads", tag = "threads", params(PageQuery, ThreadFilter),
-    responses((status = 200, body = Page<Thread>)))]
+    responses((status = 200, body = Page<OneThread>)))]
 async fn list(
     State(app): State<Shared>,
     caller: Caller,
     Query(page): Query<PageQuery>,
     Query(filter): Query<ThreadFilter>,
-) -> Result<Json<Page<Thread>>, Problem> {
+) -> Result<Json<Page<OneThread>>, Problem> {
     caller.reads()?;
     let all = filter.all.unwrap_or_default();
     if all {
@@ -188,8 +191,15 @@ async fn list(
         ..ThreadQuery::default()
     };
     let rows = app.engine.threads(&query).await?;
-    let page = Page::of(rows, limit, |row| (row.view.updated_at, row.thread.clone()));
-    Ok(Json(page.map(Thread::from)))
+    let Page { data: rows, next_cursor } =
+        Page::of(rows, limit, |row| (row.view.updated_at, row.thread.clone()));
+    let mut data = Vec::with_capacity(rows.len());
+    for row in rows {
+        // A thread that cannot be read stands in the list all the same, so that somebody can delete it.
+        let forked_from = origin(&app, &row.thread).await.unwrap_or_default();
+        data.push(OneThread { forked_from, thread: Thread::from(row) });
+    }
+    Ok(Json(Page { data, next_cursor }))
 }
 
 /// One conversation

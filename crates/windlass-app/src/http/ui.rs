@@ -13,7 +13,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use rust_embed::RustEmbed;
 use windlass::machine::Digest;
 
@@ -41,6 +41,9 @@ const PLACES: &[&str] = &[
     "/settings/{*section}",
 ];
 
+/// Where addresses are for programs: what is missing there is no page.
+const PROGRAMS: &[&str] = &["api", "auth", "ui", "metrics", "agui", "skillchat", "skyflo", "zeus"];
+
 /// Scripts, styles and data of this server alone, and no text that becomes a script. Pictures of results are data.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data: blob:; font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; \
@@ -59,6 +62,25 @@ pub fn routes() -> Router<Shared> {
         .iter()
         .fold(Router::new(), |router, place| router.route(place, get(page)))
         .route("/ui/{digest}/{*path}", asset)
+}
+
+/// What stands at an address that there is not: for whoever looks with a browser the page, which says so.
+pub async fn nowhere(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let first = uri.path().split('/').nth(1).unwrap_or_default();
+    let is_looking = [Method::GET, Method::HEAD].contains(&method) && takes_page(&headers);
+    if !is_looking || PROGRAMS.contains(&first) {
+        return missing();
+    }
+    let mut response = page(headers).await;
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}
+
+fn takes_page(headers: &HeaderMap) -> bool {
+    let words = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    words
+        .flat_map(|line| line.split(','))
+        .any(|word| word.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("text/html")))
 }
 
 /// The page, whose addresses of files are those of this build.

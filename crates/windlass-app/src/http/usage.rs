@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::{Principal, Timestamp};
+use windlass::machine::{Principal, ThreadId, Timestamp};
 use windlass::port::journal::{Usage, UsageQuery, UsageRow};
 
 use super::Shared;
@@ -59,6 +59,8 @@ struct Which {
     step_ms: Option<u64>,
     /// Runs in conversations of this user alone. Administrators may name any, and see all without it.
     user: Option<String>,
+    /// Runs in this conversation alone, which whoever may read it may ask for; without `from`, since it began.
+    thread: Option<String>,
 }
 
 /// What runs used.
@@ -190,7 +192,12 @@ async fn usage(
     Query(which): Query<Which>,
 ) -> Result<Json<UsageAnswer>, Problem> {
     caller.reads()?;
-    let owner = match (which.user, caller.is_admin()) {
+    let thread = which.thread.map(ThreadId::from);
+    let row = match &thread {
+        Some(thread) => Some(caller.reads_thread(&app, thread).await?),
+        None => None,
+    };
+    let owner = match (which.user, caller.is_admin() || thread.is_some()) {
         (Some(user), true) => Some(Principal::from(user.as_str())),
         (None, true) => None,
         (Some(user), false) if user != caller.user().as_str() => {
@@ -199,7 +206,11 @@ async fn usage(
         (_, false) => Some(caller.user().clone()),
     };
     let until = time("until", which.until)?.unwrap_or_else(crate::place::now).0;
-    let from = time("from", which.from)?.map_or(until.saturating_sub(SPAN_MS), |from| from.0);
+    let usual = match row {
+        Some(row) => row.created_at.0.min(until.saturating_sub(1)),
+        None => until.saturating_sub(SPAN_MS),
+    };
+    let from = time("from", which.from)?.map_or(usual, |from| from.0);
     let span_ms = until.checked_sub(from).filter(|span_ms| (1..=SPAN_MAX_MS).contains(span_ms));
     let span_ms = span_ms.ok_or_else(|| {
         Problem::bad_request(format!("`from` is {from} and `until` is {until}"))
@@ -213,6 +224,7 @@ async fn usage(
     let query = UsageQuery {
         workspace: Some(caller.workspace().to_owned()),
         owner,
+        thread,
         from: Timestamp(from),
         until: Timestamp(until),
         bucket_ms: step_ms,

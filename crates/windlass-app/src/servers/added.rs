@@ -169,16 +169,17 @@ impl Draft {
     }
 }
 
-/// Reads the added servers, all of them.
-pub async fn list(records: &dyn Records, vault: &Vault) -> Result<Vec<Kept>, StoreError> {
+/// Reads the added servers, all of them; without a vault, their names.
+pub async fn list(records: &dyn Records, vault: Option<&Vault>) -> Result<Vec<Kept>, StoreError> {
     let mut all = Vec::new();
     loop {
         let after = all.last().map(|last: &Kept| last.name.clone());
         let page = records.list(SERVER, None, after.as_deref(), MAX).await?;
         let is_last = page.len() < MAX;
         all.extend(page.into_iter().map(|record| {
-            let opened = vault.unseal(&sealed_as(&record.key), record.value.as_str().unwrap_or_default());
-            let added = opened.ok().and_then(|opened| serde_json::from_str::<Added>(opened.expose()).ok());
+            let sealed = record.value.as_str().unwrap_or_default();
+            let opened = vault.and_then(|vault| vault.unseal(&sealed_as(&record.key), sealed).ok());
+            let added = opened.and_then(|opened| serde_json::from_str::<Added>(opened.expose()).ok());
             Kept { name: record.key, version: record.version, draft: added.map(|added| added.draft) }
         }));
         if is_last {

@@ -116,8 +116,11 @@ impl SamplingHandler for EngineSampling {
         let turn = self.turn(&context.run);
         let _turn = turn.lock().await;
         let row = engine.run_row(&context.run).await.map_err(|error| inside(&error))?;
-        let standing =
-            engine.wish(&WISH.into(), &context.server, &row).await.map_err(|error| inside(&error))?;
+        let machine = engine.peek(&row.thread).await.map_err(|error| inside(&error))?;
+        let run = machine.state().run.as_ref().filter(|run| run.id == context.run);
+        let run = run.ok_or("the run that it is asked for has ended")?;
+        let standing = engine.wish(&WISH.into(), &context.server, (&row, run)).await;
+        let standing = standing.map_err(|error| inside(&error))?;
         match standing.verdict {
             Verdict::Allow => {}
             Verdict::Deny => return Err(format!("a rule denies it completions (`{}`)", standing.by)),
@@ -128,9 +131,6 @@ impl SamplingHandler for EngineSampling {
                 ));
             }
         }
-        let machine = engine.peek(&row.thread).await.map_err(|error| inside(&error))?;
-        let run = machine.state().run.as_ref().filter(|run| run.id == context.run);
-        let run = run.ok_or("the run that it is asked for has ended")?;
         let (used, place) = Used::before(engine, run).await.map_err(|error| inside(&error))?;
         let mut agent = AgentConfig {
             name: format!("asked by {}", context.server),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{User, lines};
+use super::{TASK, User, lines};
 
 /// A server in a few lines of shell.
 const SERVER: &str = r#"while read -r line; do id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p'); case "$line" in
@@ -33,6 +33,25 @@ fn servers_are_listed_and_tested() {
     assert!(unknown.err.contains("no server named `git` is configured"), "{unknown:?}");
 }
 
+#[test]
+fn whoever_only_looks_at_servers_makes_no_store_and_is_told_where_there_are_none() {
+    let user = User::new();
+    let hint = "`windlass mcp add --help` says how one is added";
+    let listed = user.run(&["mcp", "list"]).exits(0);
+    assert!(listed.out.is_empty() && listed.err.contains("no servers are configured"), "{listed:?}");
+    assert!(listed.err.contains(hint), "{listed:?}");
+    assert!(!user.home().join("data").exists(), "nothing is made for it");
+    let prompts = user.run(&["mcp", "prompts"]).exits(0);
+    assert!(prompts.out.is_empty() && prompts.err.contains("no servers are configured"), "{prompts:?}");
+    assert!(prompts.err.contains(hint), "{prompts:?}");
+    // A store that is there is looked into, and nothing is put there either.
+    let user = configured("");
+    user.run(&["threads", "list"]).exits(0);
+    let listed = user.run(&["mcp", "list"]).exits(0).out;
+    assert_eq!(listed, "sh  sh\n");
+    assert!(!user.store().join("vault.key").exists());
+}
+
 // rows: LM-G13, SK-A12
 #[test]
 fn a_run_starts_without_a_server_that_is_away_unless_it_is_required() {
@@ -45,6 +64,25 @@ fn a_run_starts_without_a_server_that_is_away_unless_it_is_required() {
     let refused = user.run(&["run", "hello"]).exits(2).err;
     let wanted = "the server `gone` is required and did not answer in 5 attempts: `no-such-program-here` cannot be started";
     assert!(refused.contains(wanted), "{refused}");
+}
+
+#[test]
+fn what_needs_no_server_is_done_without_one_that_is_required() {
+    let user = User::new();
+    user.run(&["run", "hello"]).exits(0);
+    let ended = user.events().iter().find_map(|event| event["run"].as_str().map(str::to_owned)).unwrap();
+    user.run(&["run", TASK]).exits(3);
+    let waiting = lines(&user.run(&["approvals", "list", "--json"]).exits(0).out);
+    let waiting = waiting[0]["interrupt"].as_str().unwrap();
+    user.configure("[mcp.gone]\ncommand = 'no-such-program-here'\nrequired = true");
+    let said = user.run(&["resume", &ended]).exits(0);
+    assert!(said.err.contains("has ended already"), "{said:?}");
+    let unknown = user.run(&["approvals", "approve", "run_x.1"]).exits(2).err;
+    assert!(unknown.contains("nothing waits for an answer as `run_x.1`"), "{unknown}");
+    let refused = user.run(&["approvals", "deny", waiting]).exits(2).err;
+    assert!(refused.contains("the server `gone` is required"), "{refused}");
+    assert!(refused.contains("`--no-drive` leaves the answer"), "{refused}");
+    user.run(&["approvals", "deny", waiting, "--no-drive"]).exits(0);
 }
 
 #[test]

@@ -13,7 +13,9 @@ async fn every_operation_is_described_once_with_what_goes_wrong_and_who_may_call
     let answered = answer(server.request(Method::GET, "/api/v1/openapi.json")).await.is(StatusCode::OK);
     let document = answered.body;
     assert_eq!(document["openapi"], "3.1.0");
-    assert_eq!(document["security"], serde_json::json!([{"key": []}]));
+    assert_eq!(document["security"], serde_json::json!([{"key": []}, {"session": []}]));
+    let schemes = document["components"]["securitySchemes"].as_object().unwrap();
+    assert_eq!(schemes.keys().collect::<Vec<_>>(), ["key", "session"]);
     let mut ids = BTreeSet::new();
     let mut tagged = 0;
     let mut open = BTreeSet::new();
@@ -51,6 +53,37 @@ async fn every_operation_is_described_once_with_what_goes_wrong_and_who_may_call
     let tag = answered.headers["etag"].clone();
     let same = server.request(Method::GET, "/api/v1/openapi.json").header("if-none-match", tag);
     assert_eq!(answer(same).await.status, 304);
+}
+
+#[tokio::test]
+async fn tags_are_declared_and_a_key_is_listed_where_a_post_happens_once() {
+    let server = Server::start(&[]);
+    let document = answer(server.request(Method::GET, "/api/v1/openapi.json")).await.is(StatusCode::OK).body;
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let declared: BTreeSet<String> =
+        document["tags"].as_array().unwrap().iter().map(|tag| text(&tag["name"])).collect();
+    let mut used = BTreeSet::new();
+    // Answers with a secret are kept for nobody's second try.
+    let mut never = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            used.extend(operation["tags"].as_array().unwrap().iter().map(text));
+            let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+            let once = parameters.any(|parameter| parameter["name"] == "Idempotency-Key");
+            assert!(method == "post" || !once, "{method} {path}");
+            if method == "post" && !once {
+                let place = path.trim_start_matches("/api/v1/");
+                never.insert(place.split('/').next().unwrap().to_owned());
+            }
+        }
+    }
+    assert_eq!(used, declared);
+    assert_eq!(never.into_iter().collect::<Vec<_>>(), ["auth", "keys", "mcp", "team"]);
+    for (path, once) in [("/mcp/servers", true), ("/mcp/servers/{server}/sign-in", false)] {
+        let parameters = &document["paths"][format!("/api/v1{path}")]["post"]["parameters"];
+        let listed = parameters.as_array().into_iter().flatten().any(|it| it["name"] == "Idempotency-Key");
+        assert_eq!(listed, once, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -154,15 +154,45 @@ async fn a_grant_is_only_given_by_whom_the_run_works_for_and_administrators() {
     assert_eq!((&granted["grant"]["user"], &granted["grant"]["by"]), (&json!(id), &json!("local")));
 }
 
-#[tokio::test]
-async fn two_people_and_those_whom_a_rule_names_are_asked() {
+/// A server whose policy wants two people's word for a file.
+fn of_two() -> Server {
     let user = User::new();
     let directory = user.home().join("config/windlass");
     std::fs::create_dir_all(&directory).unwrap();
     let policy = "[[rule]]\nname = 'two'\ntools = ['Write']\nverdict = 'ask'\nquorum = 2\n\
         approvers = ['role:member', 'role:admin']\n";
     std::fs::write(directory.join("policy.toml"), policy).unwrap();
-    let server = Server::start_for(user, &[]);
+    Server::start_for(user, &[])
+}
+
+#[tokio::test]
+async fn whose_run_asks_is_told_to_all_and_its_title_to_whoever_may_read_it() {
+    let server = of_two();
+    let (ann, id) = server.member("ann");
+    let (bob, _) = server.member("bob");
+    let (thread, _, interrupt) = ann.asked().await;
+    let path = format!("/threads/{thread}");
+    ann.patch(&path, json!({"title": "Accounts of May"})).await.is(StatusCode::OK);
+    let setting = async |client: &Client<'_>| {
+        let one = client.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
+        let rows = client.all("/interrupts", 50).await;
+        let told = |row: &Value| json!([row["title"], row["owner"], row["readable"]]);
+        assert_eq!(rows.iter().map(told).collect::<Vec<_>>(), [told(&one)]);
+        told(&one)
+    };
+    let owner = json!({"id": id, "name": "ann@example.com"});
+    let known = json!(["Accounts of May", owner, true]);
+    assert_eq!(setting(&ann).await, known);
+    assert_eq!(setting(&server.admin()).await, known);
+    // A rule names Bob, and the conversation is Ann's alone until she shares it.
+    assert_eq!(setting(&bob).await, json!([null, owner, false]));
+    ann.put(&format!("{path}/share"), json!({})).await.is(StatusCode::OK);
+    assert_eq!(setting(&bob).await, known);
+}
+
+#[tokio::test]
+async fn two_people_and_those_whom_a_rule_names_are_asked() {
+    let server = of_two();
     let (ann, _) = server.member("ann");
     let (bob, _) = server.member("bob");
     let (_, run, interrupt) = ann.asked().await;

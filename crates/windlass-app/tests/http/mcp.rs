@@ -1,7 +1,7 @@
 //! Tool servers as people manage them: how they are, signing in, adding, and what a restart keeps.
 
 pub mod far;
-mod prompts;
+pub mod prompts;
 mod restart;
 
 use std::io::{BufRead, BufReader};

@@ -45,11 +45,20 @@ async fn a_picture_is_shown_to_whoever_reads_the_conversation() {
         ("content-disposition", "inline"),
         ("content-security-policy", "sandbox; default-src 'none'"),
         ("x-content-type-options", "nosniff"),
-        ("cache-control", "private, max-age=31536000, immutable"),
+        ("cache-control", "private, no-cache"),
     ] {
         assert_eq!(shown.headers()[name], value, "{name}");
     }
+    let tag = shown.headers()["etag"].clone();
     assert_eq!(shown.bytes().await.unwrap(), DOT);
+    // It is asked for each time, by whoever sits there then, and sent once.
+    let again = |client: &Client<'_>| {
+        client.request(Method::GET, &path(&digests[0])).header("if-none-match", &tag).send()
+    };
+    let same = again(&ann).await.unwrap();
+    assert_eq!((same.status(), &same.headers()["etag"]), (StatusCode::NOT_MODIFIED, &tag));
+    assert!(same.bytes().await.unwrap().is_empty());
+    assert_eq!(again(&bob).await.unwrap().status(), StatusCode::NOT_FOUND);
     // Its bytes say what it is, whatever its name says.
     let shown = ann.request(Method::GET, &path(&digests[1])).send().await.unwrap();
     assert_eq!(shown.headers()["content-type"], "image/gif");
@@ -67,6 +76,36 @@ async fn a_picture_is_shown_to_whoever_reads_the_conversation() {
     assert_eq!(shown.bytes().await.unwrap(), DOT);
     ann.delete(&share).await.is(StatusCode::NO_CONTENT);
     bob.get(&path(&digests[0])).await.is_problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn the_files_of_a_message_go_with_another_one() {
+    let server = Server::start(&[]);
+    let (ann, _) = server.member("ann");
+    let (bob, _) = server.member("bob");
+    let (thread, digests) = sent(&ann, &[("dot.png", DOT), ("notes.txt", b"the sum is 42")]).await;
+    let said = ann.get(&format!("/threads/{thread}/messages")).await.is(StatusCode::OK).body;
+    let (asked, answered) = (&said["data"][0], &said["data"][1]);
+    let again = |message: &Value| json!({"message": "again", "attachments": [{"thread": thread, "message": message["seq"]}]});
+    let run = ann.post("/runs", again(asked)).await.is(StatusCode::CREATED).body;
+    ann.wait(run["run"].as_str().unwrap()).await;
+    // What was sent anew stays, whatever becomes of the conversation that it comes from.
+    ann.delete(&format!("/threads/{thread}")).await.is(StatusCode::NO_CONTENT);
+    let other = run["thread"].as_str().unwrap();
+    let there = ann.get(&format!("/threads/{other}/messages")).await.is(StatusCode::OK).body;
+    assert_eq!(there["data"][0]["blocks"].as_array().unwrap()[1..], asked["blocks"].as_array().unwrap()[1..]);
+    let shown = ann.request(Method::GET, &format!("/threads/{other}/pictures/{}", digests[0]));
+    assert_eq!(shown.send().await.unwrap().bytes().await.unwrap(), DOT);
+
+    let (thread, _) = sent(&ann, &[("dot.png", DOT)]).await;
+    let again =
+        |seq: &Value| json!({"message": "again", "attachments": [{"thread": thread, "message": seq}]});
+    ann.post("/runs", again(&answered["seq"])).await.is_problem(422, "invalid");
+    ann.post("/runs", again(&json!(100_000))).await.is_problem(422, "invalid");
+    // rows: SK-X7
+    bob.post("/runs", again(&asked["seq"])).await.is_problem(404, "not_found");
+    ann.put(&format!("/threads/{thread}/share"), json!({})).await.is(StatusCode::OK);
+    bob.post("/runs", again(&asked["seq"])).await.is_problem(404, "not_found");
 }
 
 #[tokio::test]

@@ -1,11 +1,16 @@
 //! Tasks given, waited for and stopped; what happens to a message while a run is active.
 
+use std::time::Duration;
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use windlass::machine::Digest;
 
 use super::client::each;
+use super::stream::Events;
 use super::{Server, answer};
-use crate::cli::TASK;
+use crate::cli::model::{Model, Turn};
+use crate::cli::{TASK, User};
 
 // rows: LM-R3
 #[tokio::test]
@@ -32,6 +37,11 @@ async fn a_run_is_started_waited_for_and_told_in_one_flat_shape() {
     assert_eq!(told(one.body), told(done));
     let same = answer(ann.request(Method::GET, &path).header("if-none-match", &tag)).await;
     assert_eq!(same.status, 304);
+    // Who has read it from an earlier build, which told less of it, reads it anew.
+    let end = ann.get("/runs").await.is(StatusCode::OK).body["data"][0]["finished_at"].as_u64().unwrap();
+    let before = Digest::default().chain(&("run", run, end)).to_string();
+    let before = format!("W/\"{}\"", &before[..24]);
+    answer(ann.request(Method::GET, &path).header("if-none-match", before)).await.is(StatusCode::OK);
     // In the same conversation, and by its own words.
     let more = format!("/threads/{}/messages", sent.body["thread"].as_str().unwrap());
     let second = ann.post(&more, json!({"message": "again"})).await.is(StatusCode::CREATED);
@@ -98,6 +108,31 @@ async fn what_happens_to_a_message_while_a_run_is_active_is_the_senders_choice()
     assert_eq!(ann.wait(&next).await["status"], "done");
     let replaced = ann.wait(&first).await;
     assert_eq!((&replaced["status"], &replaced["meta"]["cancelled"]), (&json!("cancelled"), &json!(true)));
+}
+
+// Commands are waited for while the model speaks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_stopped_run_had_said_is_told_once() {
+    let user = User::new();
+    let said = ["half of it", " and the rest"].map(|text| json!({ "content": text }));
+    let model = Model::start(vec![Turn::Slowly(Duration::from_secs(60), said.to_vec())]);
+    let command = model.command(&user, &["serve", "--listen", "127.0.0.1:0"]);
+    let server = Server::spawn(user, command);
+    let (ann, _) = server.member("ann");
+    let sent = ann.post("/runs", json!({"message": "go"})).await.is(StatusCode::CREATED).body;
+    let (run, thread) = (sent["run"].as_str().unwrap(), sent["thread"].as_str().unwrap());
+    let mut events = Events::open(ann.request(Method::GET, &format!("/runs/{run}/stream"))).await;
+    while events.next().await.unwrap().name != "message.delta" {}
+    ann.post(&format!("/runs/{run}/cancel"), json!({})).await.is(StatusCode::ACCEPTED);
+    assert_eq!(ann.wait(run).await["status"], "cancelled");
+    let told = ann.get(&format!("/threads/{thread}/messages")).await.is(StatusCode::OK).body;
+    assert_eq!(told.to_string().matches("half of it").count(), 1, "{told:#}");
+    let last = told["data"].as_array().unwrap().last().unwrap();
+    let end = &last["after"][0];
+    assert_eq!(
+        (&last["status"], &end["type"], &end["status"], end.get("output")),
+        (&json!("partial"), &json!("run.finished"), &json!("cancelled"), None)
+    );
 }
 
 #[tokio::test]

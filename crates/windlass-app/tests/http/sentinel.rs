@@ -223,7 +223,6 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
     }
     assert!(said.err.contains("a tool server is given a completion"), "{}", said.err);
     assert!(said.out.matches("[masked]").count() > 20, "{}", said.out);
-    assert!(said.out.contains("[masked]"), "{said:#?}");
     let mut texts = vec![("the stream", said.out), ("the log", said.err)];
     for arguments in [&["threads", "export"][..], &["threads", "show"], &["mcp", "test"], &["doctor"]] {
         let said = loud(arguments);
@@ -261,6 +260,30 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
         ),
         "{told}"
     );
+}
+
+// rows: SK-P14
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_waited_is_filled_in_by_whoever_approves_it() {
+    let root = tempfile::tempdir().unwrap();
+    let ((address, _), echo, user) = (system(), Echo::start().await, User::new());
+    let given = configured(&user, address, &echo, &root.path().join("secrets"));
+    let server = Server::start_for(user, &[]);
+    let draft = json!({
+        "provider": "jenkins", "name": "CI", "metadata": {"api_url": "https://ci.example.com"},
+        "credentials": {"username": "bot", "api_token": SECRETS[2]},
+    });
+    let key = server.key(&[]);
+    server.post("/api/v1/integrations", &key, &draft).await.is(StatusCode::CREATED);
+    let user = server.kill();
+    let model = Model::start(vec![Turn::Call(vec![("deploy", json!({"job": "ship"}))])]);
+    model.run(&user, &["run", "go"]).exits(3);
+    let waiting = user.run(&["approvals", "list", "--json"]).exits(0).json();
+    assert!(!given.exists(), "nothing is called before somebody has agreed");
+    model.run(&user, &["approvals", "approve", waiting["interrupt"].as_str().unwrap()]).exits(0);
+    let sent = std::fs::read_to_string(given).unwrap();
+    assert!(sent.contains("ship") && sent.contains(SECRETS[2]), "{sent}");
 }
 
 #[test]

@@ -44,6 +44,27 @@ async fn what_nobody_knows_is_a_problem() {
 }
 
 #[tokio::test]
+async fn whoever_looks_with_a_browser_where_nothing_is_gets_the_page() {
+    let server = Server::start(&[]);
+    let look = async |method: Method, path: &str, accept: &str| {
+        let answer = answer(server.request(method, path).header("accept", accept)).await;
+        let kind = answer.headers["content-type"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let is_app = answer.body.as_str().is_some_and(|page| page.contains("id=\"app\""));
+        (answer.status, kind, is_app)
+    };
+    let browser = "text/html,application/xhtml+xml,*/*;q=0.8";
+    let problem = || (404, "application/problem+json".to_owned(), false);
+    for path in ["/nowhere", "/chat", "/inbox/of/yesterday"] {
+        assert_eq!(look(Method::GET, path, browser).await, (404, "text/html".to_owned(), true), "{path}");
+        assert_eq!(look(Method::GET, path, "application/json, */*").await, problem(), "{path}");
+        assert!(!look(Method::POST, path, browser).await.2, "{path}");
+    }
+    for path in ["/api/v1/nowhere", "/auth/nowhere", "/ui/x/nowhere", "/skyflo/nowhere", "/agui/a/b/c"] {
+        assert_eq!(look(Method::GET, path, browser).await, problem(), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_thread_is_its_owners() {
     let server = Server::start(&[]);
     server.user.run(&["run", "--yes", crate::cli::TASK]).exits(0);

@@ -26,6 +26,21 @@ async fn what_a_run_used_is_told_to_its_owner_and_to_administrators() {
     let none = server.get("/api/v1/usage", &member).await.is(StatusCode::OK).body;
     assert_eq!(none["totals"]["runs"], json!(0));
     server.get("/api/v1/usage?user=local", &member).await.is_problem(403, "forbidden");
+    let threads = server.get("/api/v1/threads", &key).await.is(StatusCode::OK).body;
+    let thread = threads["data"][0]["id"].as_str().unwrap();
+    let begun = &threads["data"][0]["created_at"];
+    let of = format!("/api/v1/usage?thread={thread}");
+    let own = server.get(&of, &key).await.is(StatusCode::OK).body;
+    assert_eq!((&own["totals"], &own["from"]), (totals, begun));
+    let begun = begun.as_u64().unwrap();
+    let before = format!("{of}&from={}&until={begun}", begun - 1);
+    assert_eq!(server.get(&before, &key).await.is(StatusCode::OK).body["totals"]["runs"], json!(0));
+    server.get(&of, &member).await.is_problem(404, "not_found");
+    // Whoever may read it may know what it cost.
+    let share = server.request(reqwest::Method::PUT, &format!("/api/v1/threads/{thread}/share"));
+    super::answer(share.bearer_auth(&key).json(&json!({}))).await.is(StatusCode::OK);
+    let shared = server.get(&of, &member).await.is(StatusCode::OK).body;
+    assert_eq!((&shared["totals"], shared.get("by_user")), (totals, None));
     for bad in ["from=5&until=5", "from=9&until=5", "step_ms=1", "step_ms=0", "from=x"] {
         server.get(&format!("/api/v1/usage?{bad}"), &key).await.is_problem(400, "bad_request");
     }

@@ -10,7 +10,7 @@ use crate::cli::{ListFlags, ModelFlags};
 use crate::console::{Console, shown, shown_line};
 use crate::place::{Ask, Ground};
 use crate::servers::{self, PromptError, PromptMessage, PromptRole, Servers, Which};
-use crate::trouble::{Exit, Trouble};
+use crate::trouble::{Exit, Trouble, report};
 
 /// Arguments of `mcp prompts`.
 #[derive(Args, Debug)]
@@ -40,14 +40,14 @@ pub async fn prompts(console: &Console, args: &PromptsArgs) -> anyhow::Result<Ex
                 messages.iter().for_each(|message| say(console, message, *json));
                 Ok(Exit::Done)
             }
-            Err(error) => Err(trouble(server, &error)),
+            Err(error) => failed(console, server, &error),
         },
         (Some(server), None) => match servers.hub.prompts(server).await {
             Ok(prompts) => {
                 list(console, server, &prompts, *json);
                 Ok(Exit::Done)
             }
-            Err(error) => Err(trouble(server, &error.into())),
+            Err(error) => failed(console, server, &error.into()),
         },
         (None, _) => Ok(each(console, &servers, *json).await),
     };
@@ -58,7 +58,11 @@ pub async fn prompts(console: &Console, args: &PromptsArgs) -> anyhow::Result<Ex
 /// Lists the prompts of all servers that are switched on, and says which cannot be asked.
 async fn each(console: &Console, servers: &Servers, json: bool) -> Exit {
     let mut exit = Exit::Done;
-    for status in servers.hub.status() {
+    let all = servers.hub.status();
+    if all.is_empty() {
+        super::tell_of_none(console);
+    }
+    for status in all {
         if status.health == Health::Disabled {
             continue;
         }
@@ -124,15 +128,19 @@ fn say(console: &Console, message: &PromptMessage, json: bool) {
     }
 }
 
-/// Why there is no prompt, with what to do next.
-fn trouble(server: &str, error: &PromptError) -> Trouble {
-    let said = shown_line(&error.to_string()).into_owned();
-    let hint = match error {
-        PromptError::Mcp(McpError::SignIn { .. }) => format!("`windlass mcp login {server}` signs in"),
-        PromptError::Mcp(_) => format!("`windlass mcp test {server}` says more"),
+/// Says why there is no prompt, with what to do next. What the server is to blame for is no wrong usage.
+fn failed(console: &Console, server: &str, error: &PromptError) -> Result<Exit, Trouble> {
+    let trouble = Trouble::usage(shown_line(&error.to_string()));
+    let trouble = match error {
+        PromptError::Mcp(McpError::SignIn { .. }) => {
+            trouble.hint(format!("`windlass mcp login {server}` signs in"))
+        }
+        PromptError::Mcp(_) => trouble.hint(format!("`windlass mcp test {server}` says more")),
         PromptError::Unknown { .. } | PromptError::Missing { .. } | PromptError::Surplus { .. } => {
-            format!("`windlass mcp prompts {server}` says which there are and what they take")
+            let hint = format!("`windlass mcp prompts {server}` says which there are and what they take");
+            return Err(trouble.hint(hint));
         }
     };
-    Trouble::usage(said).hint(hint)
+    report(console, &trouble.into());
+    Ok(Exit::Failed)
 }

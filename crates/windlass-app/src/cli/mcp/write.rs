@@ -41,7 +41,7 @@ pub struct AddArgs {
     #[arg(long)]
     folder: bool,
     /// The working folder [default: here]
-    #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env = true)]
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env_values = true)]
     dir: Option<PathBuf>,
     /// The program that is started and its arguments, after `--`
     #[arg(last = true, value_name = "COMMAND")]
@@ -57,7 +57,7 @@ pub struct RemoveArgs {
     #[arg(long)]
     folder: bool,
     /// The working folder [default: here]
-    #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env = true)]
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env_values = true)]
     dir: Option<PathBuf>,
 }
 

@@ -1,11 +1,12 @@
-//! Files that go with a message: uploads by name, files of the conversation by path, and `@name` in the text.
+//! Files that go with a message: uploads by name, files of the conversation by path, those of an earlier message, and
+//! `@name` in the text.
 
 use std::io::Read;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use utoipa::ToSchema;
-use windlass::machine::{Block, Message, ThreadId};
+use windlass::machine::{Block, Message, Seq, ThreadId};
 
 use super::{Folder, blocking, home, of_thread};
 use crate::http::Shared;
@@ -29,6 +30,14 @@ pub enum Attachment {
         /// Its path there.
         path: String,
     },
+    /// All files of a message of a conversation that the sender may go on with, as they were sent then.
+    Earlier {
+        /// The conversation's id.
+        #[schema(value_type = String)]
+        thread: ThreadId,
+        /// The message's `seq`.
+        message: u64,
+    },
 }
 
 /// A conversation, with what is recorded of its folder.
@@ -41,13 +50,32 @@ pub async fn attach(
     place: Option<Place>,
     attachments: Vec<Attachment>,
 ) -> Result<Vec<Block>, Problem> {
-    if attachments.len() > FILES_MAX {
-        let detail = format!("{} files go with the message; at most {FILES_MAX} may", attachments.len());
-        return Err(Problem::invalid(detail));
-    }
+    let too_many = |count: usize| {
+        let detail = format!("{count} files go with the message; at most {FILES_MAX} may");
+        (count > FILES_MAX).then(|| Problem::invalid(detail)).map_or(Ok(()), Err)
+    };
+    too_many(attachments.len())?;
     let mut blocks = Vec::with_capacity(attachments.len());
     for attachment in attachments {
-        blocks.push(block(app, caller, place.clone(), attachment).await?);
+        match attachment {
+            Attachment::Upload { upload } => blocks.push(block(app, caller, Named::Upload(upload)).await?),
+            Attachment::Path { path } => {
+                let Some(place) = place.clone() else {
+                    return Err(Problem::invalid(format!("a new conversation has no file `{path}` yet")));
+                };
+                blocks.push(block(app, caller, Named::Path(place, path)).await?);
+            }
+            Attachment::Earlier { thread, message } => {
+                caller.thread(app, &thread).await?;
+                let files = app.engine.attached(&thread, Seq(message)).await?;
+                if files.is_empty() {
+                    let detail = format!("no message with files stands at {message} in thread `{thread}`");
+                    return Err(Problem::invalid(detail));
+                }
+                blocks.extend(files);
+                too_many(blocks.len())?;
+            }
+        }
     }
     Ok(blocks)
 }
@@ -63,10 +91,9 @@ pub async fn mentioned(
     let text = message.shown_text();
     let mut blocks = Vec::new();
     for name in names(&text).take(FILES_MAX) {
-        let path = place.is_some().then(|| Attachment::Path { path: name.to_owned() });
-        let upload = Attachment::Upload { upload: name.to_owned() };
-        for attachment in path.into_iter().chain([upload]) {
-            match block(app, caller, place.clone(), attachment).await {
+        let path = place.clone().map(|place| Named::Path(place, name.to_owned()));
+        for named in path.into_iter().chain([Named::Upload(name.to_owned())]) {
+            match block(app, caller, named).await {
                 Ok(block) => {
                     blocks.push(block);
                     break;
@@ -79,22 +106,20 @@ pub async fn mentioned(
     Ok(blocks)
 }
 
-async fn block(
-    app: &Shared,
-    caller: &Caller,
-    place: Option<Place>,
-    attachment: Attachment,
-) -> Result<Block, Problem> {
+/// A file by its name.
+enum Named {
+    /// Among the sender's uploads.
+    Upload(String),
+    /// In a conversation's folder.
+    Path(Place, String),
+}
+
+async fn block(app: &Shared, caller: &Caller, named: Named) -> Result<Block, Problem> {
     let (held, home) = (app.clone(), home(caller));
     let (name, bytes) = blocking(move || {
-        let (folder, path): (Folder, String) = match attachment {
-            Attachment::Upload { upload } => (held.homes.uploads(&home)?, upload),
-            Attachment::Path { path } => {
-                let (thread, recorded) = place.ok_or_else(|| {
-                    Problem::invalid(format!("a new conversation has no file `{path}` yet"))
-                })?;
-                (of_thread(&held, &thread, recorded.as_deref())?, path)
-            }
+        let (folder, path): (Folder, String) = match named {
+            Named::Upload(upload) => (held.homes.uploads(&home)?, upload),
+            Named::Path((thread, recorded), path) => (of_thread(&held, &thread, recorded.as_deref())?, path),
         };
         let bytes = read(&folder, &path, held.settings.files.max_bytes())?;
         Ok((path, bytes))

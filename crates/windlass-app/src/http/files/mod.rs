@@ -219,7 +219,6 @@ fn home(caller: &Caller) -> Home {
 }
 
 fn of_thread(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<Folder, Problem> {
-    may_be_seen(app, thread, recorded)?;
     let missing = || Problem::not_found(format!("a folder of thread `{thread}`"));
     app.homes.thread(thread, recorded)?.ok_or_else(missing)
 }

@@ -7,6 +7,9 @@ use windlass::machine::{Content, InterruptKind, Party, Principal, ThreadId};
 use windlass::{Evidence, OpenInterrupt};
 
 use super::run_of;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::problem::Problem;
 
 /// Something that a run waits for.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -15,6 +18,12 @@ pub struct Interrupt {
     id: String,
     /// Its thread.
     thread: String,
+    /// The thread's title; null where it has none, and where the caller may not read the thread.
+    title: Option<String>,
+    /// Whose thread it is.
+    owner: Owner,
+    /// Whether the caller may read the thread: a rule may name somebody who may not.
+    readable: bool,
     /// Its run.
     run: String,
     /// What is asked.
@@ -59,6 +68,46 @@ pub struct Interrupt {
     counts: bool,
 }
 
+/// Whose run asks.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = InterruptOwner)]
+struct Owner {
+    /// Its id.
+    id: String,
+    /// How people call it; empty where that is not known.
+    name: String,
+}
+
+/// The thread of an interrupt, as somebody sees it.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    thread: ThreadId,
+    title: Option<String>,
+    owner: Owner,
+    readable: bool,
+}
+
+impl Setting {
+    /// A thread of the caller's workspace, with what the caller may know of it.
+    pub async fn of(
+        app: &Shared,
+        caller: &Caller,
+        thread: &ThreadId,
+        owner: &Principal,
+        title: Option<String>,
+    ) -> Result<Self, Problem> {
+        let readable = caller.may_read(app, thread, caller.workspace(), owner).await?;
+        let known = app.accounts.refresh().await?.find(owner);
+        let name = known.map(|user| user.name.clone()).unwrap_or_default();
+        Ok(Self {
+            thread: thread.clone(),
+            title: title.filter(|_| readable),
+            owner: Owner { id: owner.to_string(), name },
+            readable,
+        })
+    }
+}
+
 /// What an interrupt asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -81,12 +130,15 @@ pub enum Kind {
 
 impl Interrupt {
     /// An open interrupt of a thread, as somebody sees it.
-    pub fn new(thread: &ThreadId, open: OpenInterrupt, party: &Party) -> Self {
+    pub fn new(setting: &Setting, open: OpenInterrupt, party: &Party) -> Self {
         let voted = open.approved_by.contains(&party.principal);
         let mut shown = Self {
             run: run_of(&open.interrupt).to_string(),
             id: open.interrupt.to_string(),
-            thread: thread.to_string(),
+            thread: setting.thread.to_string(),
+            title: setting.title.clone(),
+            owner: setting.owner.clone(),
+            readable: setting.readable,
             kind: Kind::Approval,
             tool: open.tool,
             arguments: open.arguments,

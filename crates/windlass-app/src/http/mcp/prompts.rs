@@ -15,6 +15,7 @@ use windlass::adapter::mcp::McpPrompt;
 
 use crate::http::Shared;
 use crate::http::caller::Caller;
+use crate::http::idempotency::IdempotencyKey;
 use crate::http::input::{Body, Path};
 use crate::http::problem::Problem;
 use crate::servers::{PromptError, PromptMessage};
@@ -105,7 +106,7 @@ async fn list(
 /// It changes nothing, and no model sees it. A prompt that wants input in the middle is refused.
 #[utoipa::path(post, path = "/mcp/servers/{server}/prompts/{prompt}", tag = "mcp",
     params(("server" = String, Path, description = "the server's name"),
-        ("prompt" = String, Path, description = "the prompt's name")),
+        ("prompt" = String, Path, description = "the prompt's name"), IdempotencyKey),
     request_body = Filling, responses((status = 200, body = FilledPrompt)))]
 async fn fill(
     State(app): State<Shared>,

@@ -21,6 +21,7 @@ use crate::account::audit::Note;
 use crate::home::Home;
 use crate::http::Shared;
 use crate::http::caller::Caller;
+use crate::http::idempotency::IdempotencyKey;
 use crate::http::input::{Body, Path};
 use crate::http::problem::Problem;
 use crate::toolbox::{Content, content};
@@ -71,7 +72,7 @@ pub struct TrialOutcome {
 ///
 /// Where the rules ask first, it answers 409 `asks`, and with `approve` it runs, as far as the caller's word is enough.
 #[utoipa::path(post, path = "/tools/{tool}/call", tag = "tools", request_body = TrialCall,
-    params(("tool" = String, Path, description = "the tool's name")),
+    params(("tool" = String, Path, description = "the tool's name"), IdempotencyKey),
     responses((status = 200, body = TrialOutcome), (status = 409, body = Problem, description = "it asks first"),
         (status = 403, body = Problem, description = "a rule denies it, or the caller may not")))]
 pub async fn call(

@@ -101,6 +101,7 @@ async fn ruled(
     handler.attach(&engine);
     let mut task = Task::new(agent, json!({ "questions": questions }).to_string());
     task.by = "ann".into();
+    task.options.surface = Surface::Chat;
     let outcome = engine.run(task).await.unwrap();
     (engine, outcome)
 }
@@ -146,6 +147,24 @@ async fn rules_say_which_servers_are_answered() {
         let agent = AgentConfig::from("test/scripted");
         let (_, outcome) = ruled(vec![rule(verdict, server)], (true, agent, 1)).await;
         assert!(outcome.data.as_deref().unwrap_or_default().contains(told), "{told}: {outcome:?}");
+    }
+}
+
+// rows: LM-P4
+#[tokio::test]
+async fn rules_see_the_run_that_a_completion_is_asked_for() {
+    let deny = || Rule { tools: vec![WISH.into()], ..Rule::new(Verdict::Deny) };
+    let denied = "a rule denies it completions";
+    for (rule, told) in [
+        (Rule { agents: vec!["reporter".into()], ..deny() }, denied),
+        (Rule { surfaces: vec![Surface::Chat], ..deny() }, denied),
+        (Rule { users: vec!["ann".into()], ..deny() }, denied),
+        (Rule { agents: vec!["default".into()], ..deny() }, "thought: answer to What is best?"),
+        (Rule { surfaces: vec![Surface::Headless], ..deny() }, "thought: answer to What is best?"),
+    ] {
+        let agent = AgentConfig { name: "reporter".into(), ..AgentConfig::from("test/scripted") };
+        let (_, outcome) = ruled(vec![rule.clone()], (true, agent, 1)).await;
+        assert!(outcome.data.as_deref().unwrap_or_default().contains(told), "{rule:?}: {outcome:?}");
     }
 }
 

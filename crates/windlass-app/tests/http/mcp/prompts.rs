@@ -14,13 +14,13 @@ use crate::cli::{User, lines};
 use crate::http::Server;
 
 /// A server that has texts ready. It ends with it.
-struct Stage {
+pub struct Stage {
     url: String,
     serving: JoinHandle<()>,
 }
 
 impl Stage {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let router = axum::Router::new().route("/mcp", post(mcp));
@@ -29,7 +29,7 @@ impl Stage {
     }
 
     /// Whoever uses it, and a server beside it that is not there.
-    fn user(&self) -> User {
+    pub fn user(&self) -> User {
         let user = User::new();
         user.configure(&format!(
             "[mcp.texts]\nurl = '{}'\n[mcp.gone]\nurl = 'http://127.0.0.1:1/mcp'\n",
@@ -162,12 +162,14 @@ async fn prompts_are_listed_and_filled_in_on_the_command_line() {
     );
     for (arguments, code, wanted) in [
         (&["none"][..], 2, "no server named `none` is configured"),
-        (&["gone", "greet"], 2, "the server `gone` is not available"),
+        (&["gone", "greet"], 1, "the server `gone` is not available"),
+        (&["gone"], 1, "`windlass mcp test gone` says more"),
         (&["texts", "nod"], 2, "no prompt `nod`; it has `greet`"),
         (&["texts", "greet"], 2, "the prompt `greet` needs `city`"),
         (&["texts", "greet", "--arg", "city"], 2, "`--arg city` is no NAME=VALUE"),
         (&["texts", "greet", "--arg", "city=a", "--arg", "city=b"], 2, "`--arg city` is given twice"),
-        (&["texts", "a/b asks"], 2, "wants input before it is given"),
+        (&["texts", "a/b asks"], 1, "wants input before it is given"),
+        (&["texts", "broken"], 1, "out of paper"),
     ] {
         let said = run(arguments).exits(code).err;
         assert!(said.contains(wanted), "{arguments:?}: {said}");

@@ -182,15 +182,20 @@ pub struct Replied<'a> {
     pub usage: &'a Usage,
     /// The cost, where it is known.
     pub cost: Option<MicroUsd>,
-    /// How long the model has thought and spoken.
+    /// How long the model has thought; how long it has spoken where its thoughts were not heard as they came.
     pub thinking_ms: u64,
 }
 
 impl<'a> Replied<'a> {
     /// The reply that an event records, from a model of this name.
     pub fn of(fact: &'a Fact, model: &'a str) -> Option<Self> {
-        let Fact::StepReplied { message, usage, cost, ttft_ms, duration_ms, .. } = fact else { return None };
-        let thinking_ms = duration_ms.saturating_sub(ttft_ms.unwrap_or(0));
+        let Fact::StepReplied { message, usage, cost, ttft_ms, duration_ms, thoughts_ms, .. } = fact else {
+            return None;
+        };
+        let thinking_ms = match thoughts_ms.is_empty() {
+            true => duration_ms.saturating_sub(ttft_ms.unwrap_or(0)),
+            false => thoughts_ms.iter().sum(),
+        };
         Some(Self { message, model, usage, cost: *cost, thinking_ms })
     }
 }
