@@ -3,6 +3,7 @@
 import { html, useState } from "../lib/html.js";
 import { answerAll } from "../state/inbox.js";
 import { attempt, failed } from "../state/notices.js";
+import { goOn } from "../view/asks.js";
 
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
 export function BatchBar({ conversation }) {
@@ -16,6 +17,7 @@ export function BatchBar({ conversation }) {
     problems?.forEach(failed);
     conversation.ask();
     setBusy(false);
+    goOn();
   };
   return html`<section class="batch row" aria-label="All calls that wait">
     <span class="fill"><strong>${calls.length} calls</strong> wait: ${[...new Set(calls.map((open) => open.tool))].join(", ")}</span>

@@ -1,29 +1,35 @@
 // A conversation that has not begun: one field, and what one could ask. (SK-U15)
 
-import { post, put, query } from "../lib/api.js";
-import { html } from "../lib/html.js";
+import { post } from "../lib/api.js";
+import { html, useState } from "../lib/html.js";
 import { go } from "../lib/route.js";
+import { forget, upload } from "../state/outgoing.js";
 import { me, mayRun } from "../state/session.js";
-import { load } from "../state/threads.js";
+import { refresh } from "../state/threads.js";
 import { Composer } from "./composer.js";
 
 const SUGGESTIONS = [
   ["Look around", "List the files in this folder and say what they are for."],
-  ["Sum up", "Read data.csv in this folder and write three insights to insights.md"],
+  ["Sum up", "Sum up the attached file: what it says, and what is missing."],
   ["Plan first", "Make a plan of what is to be done here, as a list, and wait for my word."],
   ["What can you do?", "Which tools do you have, and what would you use each for?"],
 ];
 
 /** The page. */
 export function Begin() {
+  /** What is sent while its files go up, and how far that is. */
+  const [sending, setSending] = useState(/** @type {{text: string, state: string} | null} */ (null));
   /** @param {import("./composer.js").Draft} draft */
   const send = async (draft) => {
-    const files = draft.files;
-    for (const file of files) await put(`/files/${encodeURIComponent(file.name)}`, undefined, { raw: file });
-    const attachments = files.map((file) => ({ upload: file.name }));
-    const sent = await post("/runs", { message: draft.text, ...draft.options, ...(attachments.length > 0 ? { attachments } : {}) }, { once: draft.key });
-    load();
-    go(`/chat/${sent.thread}${query({})}`);
+    try {
+      const attached = await upload(draft.files, (state) => draft.files.length > 0 && setSending({ text: draft.text, state }));
+      const sent = await post("/runs", { message: draft.text, ...draft.options, ...attached }, { once: draft.key });
+      await forget(draft.files);
+      refresh();
+      go(`/chat/${sent.thread}`);
+    } finally {
+      setSending(null);
+    }
   };
   const name = (me.value?.name ?? "").split(" ")[0];
   return html`<div class="begin">
@@ -31,6 +37,7 @@ export function Begin() {
       <h1>${name && name !== "Local" ? `What shall be done, ${name}?` : "What shall be done?"}</h1>
       <p>Windlass carries a task out step by step. It asks before it changes something, and goes on wherever it was stopped.</p>
     </div>
+    ${sending && html`<article class="entry user" data-status="sending"><div class="said">${sending.text}</div><p class="quiet" role="status">${sending.state}</p></article>`}
     ${mayRun.value
       ? html`<${Composer} name="new" onSend=${send} leaves autofocus />
           <div class="suggestions" role="group" aria-label="Suggestions">

@@ -88,7 +88,8 @@ export function Block({ entries, watch, scroller, isEnd, onFork, onBack, convers
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   const [isNear, setNear] = useState(isEnd);
   const height = useRef(0);
-  const isDrawn = isNear || isEnd;
+  // What somebody is writing in stays, however far they scroll.
+  const isDrawn = isNear || isEnd || Boolean(own.current?.querySelector("form"));
   useEffect(() => {
     const element = own.current;
     return element ? watch()?.add(element, (near) => {

@@ -1,14 +1,19 @@
 // A call of a tool: what is asked of it, how far it is, whose word it waits for, and what came of it. (SK-U4, ZE-H8)
 
-import { html, useState } from "../lib/html.js";
-import { full, length } from "../lib/words.js";
+import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { parse, written } from "../lib/exact.js";
+import { count, full, length } from "../lib/words.js";
 import { Arguments } from "../view/arguments.js";
 import { Ask } from "../view/ask.js";
+import { Changes } from "../view/changes.js";
 import { Icon } from "../view/icon.js";
+import { brief, growing } from "./brief.js";
+import { Asked, Decided, Previewed } from "./decided.js";
 import { Result } from "./result.js";
 
 /** Where a call stands: its picture and its word. (SK-A11) @type {Record<string, [string, string]>} */
 const STANDINGS = {
+  writing: ["edit", "is being written"],
   waiting: ["clock", "waits its turn"],
   asking: ["warn", "waits for a word"],
   approved: ["check", "approved"],
@@ -41,33 +46,50 @@ export function CallCard({ call, at, conversation }) {
   const asked = open.find((one) => one.id === call.interrupt);
   const [chosen, choose] = useState(/** @type {boolean | null} */ (null));
   const isOpen = asked !== undefined || (chosen ?? (standing === "running" && call.progress !== ""));
+  // Where the stream only names a long text, what is asked has it whole.
+  const preview = asked?.preview;
+  useEffect(() => {
+    if (preview && preview !== call.preview) call.change({ preview });
+  }, [preview]);
   const waits = standing === "asking" ? ASKS[asked?.kind ?? call.asks] : undefined;
-  const told = standing === "sleeping" && call.until ? `goes on at ${full(call.until)}` : (waits ?? words);
+  const writes = standing === "writing";
+  const until = standing === "sleeping" && call.until ? `goes on at ${full(call.until)}` : undefined;
+  const told = writes && call.args ? `${words}, ${count(call.args.length)} characters` : (until ?? waits ?? words);
   return html`<details class="call" data-standing=${standing} open=${isOpen} onToggle=${(/** @type {any} */ event) => event.target.open !== isOpen && choose(event.target.open)}>
     <summary>
-      <span class="mark" aria-hidden="true">${standing === "running" ? html`<span class="spinner"></span>` : html`<${Icon} name=${icon} size=${16} />`}</span>
-      <strong>${call.tool || "a tool"}</strong> <span class="brief fill">${brief(call.args)}</span>
+      <span class="mark" aria-hidden="true">${standing === "running" || writes ? html`<span class="spinner"></span>` : html`<${Icon} name=${icon} size=${16} />`}</span>
+      <strong>${call.tool || "a tool"}</strong> <span class="brief fill">${writes ? growing(call.args) : brief(call.args)}</span>
       <span class="quiet standing">${told}${call.durationMs > 0 ? `, ${length(call.durationMs)}` : ""}</span>
     </summary>
     ${isOpen && html`<div class="inside">
       ${asked
-        ? html`<${Ask} key=${asked.id} open=${asked} isFirst=${asked === open[0]} onAnswered=${() => conversation.ask()} />`
-        : html`<h3>Arguments</h3><${Arguments} text=${call.args} />`}
+        ? html`<${Ask} key=${asked.id} open=${asked} onAnswered=${() => conversation.ask()} />`
+        : call.preview
+          ? html`<${Previewed} text=${call.preview} /><details><summary>Arguments</summary><${Given} args=${call.args} /></details>`
+          : html`<h3>Arguments</h3><${Given} args=${call.args} />`}
+      ${call.asked && !asked && html`<${Asked} call=${call} />`}
       ${call.progress && standing === "running" && html`<h3>So far</h3><pre tabindex="0">${call.progress}</pre>`}
       ${call.result && html`<h3>${call.error ? "Error" : "Result"}</h3><${Result} thread=${conversation.id} blocks=${call.result} error=${call.error} />`}
-      <p class="quiet">${full(call.at || at)}${call.rule && ` · judged by ${call.rule}`}</p>
+      <${Decided} call=${call} at=${call.at || at} />
     </div>`}
   </details>`;
 }
 
-/** The argument that says most. @param {string} args */
-function brief(args) {
+/** What it is called with; of an edit, what goes and what comes in place of its two texts. @param {{args: string}} props */
+function Given({ args }) {
+  const edit = useMemo(() => editOf(args), [args]);
+  if (!edit) return html`<${Arguments} text=${args} />`;
+  return html`<${Changes} before=${edit.before} after=${edit.after} />${edit.others && html`<${Arguments} text=${edit.others} />`}`;
+}
+
+/** The two texts of an edit, and the other arguments; null of any other call. @param {string} args */
+function editOf(args) {
+  if (!args.includes("old_string")) return null;
   try {
-    const values = JSON.parse(args);
-    const telling = ["file_path", "path", "command", "pattern", "url", "query", "name"].map((name) => values[name]).find((value) => typeof value === "string");
-    const first = telling ?? Object.values(values).find((value) => typeof value === "string" || typeof value === "number");
-    return first === undefined ? "" : String(first).slice(0, 120);
+    const { old_string: before, new_string: after, ...others } = parse(args);
+    if (typeof before !== "string" || typeof after !== "string") return null;
+    return { before, after, others: Object.keys(others).length > 0 ? written(others) : "" };
   } catch {
-    return "";
+    return null;
   }
 }

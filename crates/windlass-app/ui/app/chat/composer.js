@@ -3,12 +3,14 @@
 import { html, signal, useEffect, useRef, useState } from "../lib/html.js";
 import { get, isOpen } from "../lib/api.js";
 import { size } from "../lib/words.js";
-import { draftOf, keepDraft } from "../state/drafts.js";
+import { draftOf, filesOf, keepDraft, keepFiles, parted } from "../state/drafts.js";
 import { sendBy } from "../state/look.js";
 import { failed, warn } from "../state/notices.js";
+import { zone } from "../state/outgoing.js";
 import { Icon } from "../view/icon.js";
 
-/** @typedef {{text: string, files: File[], options: {model?: string, mode?: string}, key: string}} Draft `key`: under which it is sent once. */
+/** @typedef {import("../state/drafts.js").Sent & {files: File[]}} Going */
+/** @typedef {{text: string, files: File[], options: {model?: string, mode?: string, timezone?: string, when_busy?: string}, key: string}} Draft `key`: under which it is sent once. */
 
 /** The server's own bounds: characters of a message, and files beside it. */
 const MESSAGE_MAX = 32768;
@@ -79,27 +81,26 @@ const NOTHING_CHOSEN = { model: "", mode: "" };
 
 /**
  * @param {{name: string, onSend: (draft: Draft) => Promise<void>, onStop?: () => void, busy?: boolean, leaves?: boolean, autofocus?: boolean, was?: {model: string, mode: string}, more?: import("../../vendor/signals.js").Signal<string>}} props
- * `busy`: a run is active, so that a message waits behind it; `leaves`: sending leads to another page; `was`: what the
+ * `busy`: a run is active, so that a message waits behind it or is told to it; `leaves`: sending leads to another page; `was`: what the
  * last message chose; `more`: text from elsewhere, which is taken into the field.
  */
 export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = NOTHING_CHOSEN, more }) {
   const kept = useRef(/** @type {ReturnType<typeof draftOf> | null} */ (null));
   kept.current ??= draftOf(name);
-  const { sent } = kept.current;
+  const [last] = kept.current.sent;
   const [text, setText] = useState(kept.current.text);
-  const [files, setFiles] = useState(/** @type {File[]} */ ([]));
+  const [files, setFiles] = useState(() => filesOf(name));
   /** What is chosen here; null where nothing is yet. */
-  const [model, setModel] = useState(sent?.model ?? null);
-  const [mode, setMode] = useState(sent?.mode ?? null);
+  const [model, setModel] = useState(last?.model ?? null);
+  const [mode, setMode] = useState(last?.mode ?? null);
   const [over, setOver] = useState(false);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  /** Texts that the server has not taken yet, and what stands in the field. */
-  const onWay = useRef(/** @type {string[]} */ ([]));
+  /** What the server has not taken yet, in the order in which it goes. */
+  const line = useRef(/** @type {Going[]} */ ([]));
+  /** What the field begins with that perhaps has arrived, or was to go behind that. */
+  const open = useRef(/** @type {Going[]} */ (kept.current.sent.map((one) => ({ ...one, files: [] }))));
   const typed = useRef(text);
   typed.current = text;
-  const line = useRef(Promise.resolve());
-  /** What was sent last and perhaps has arrived, with its key. @type {{current: (import("../state/drafts.js").Sent & {files: File[]}) | null}} */
-  const open = useRef(sent && { ...sent, files: [] });
   const picker = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => {
     if (autofocus && matchMedia("(hover: hover)").matches) field.current?.focus();
@@ -108,7 +109,12 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
       get("/models").then((page) => (models.value = page.data), () => (asked = false));
     }
   }, []);
-  const keep = () => keepDraft(name, [...onWay.current, typed.current].filter(Boolean).join("\n"), open.current?.files.length === 0 ? open.current : null);
+  const keep = () => {
+    const sent = [...line.current, ...open.current];
+    const all = [...line.current.map((one) => one.text), typed.current].filter(Boolean).join("\n");
+    // Files do not outlive a reload, and a message is not sent again without them.
+    keepDraft(name, all, sent.some((one) => one.files.length > 0) ? [] : sent);
+  };
   useEffect(() => {
     keep();
     const own = field.current;
@@ -121,6 +127,7 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
     setText([typed.current, more.value].filter(Boolean).join("\n"));
     more.value = "";
   }, [more?.value]);
+  useEffect(() => keepFiles(name, files), [files]);
   const held = useRef(files);
   held.current = files;
   /** @param {Iterable<File>} some */
@@ -133,46 +140,60 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   };
   useDrop(add, setOver);
   const tooLong = [...text].length > MESSAGE_MAX;
-  const may = text.trim() !== "" && !tooLong && !(leaves && onWay.current.length > 0);
-  const send = () => {
+  const may = text.trim() !== "" && !tooLong && !(leaves && line.current.length > 0);
+  const mayTell = Boolean(busy && onStop);
+  /** @param {boolean} [steers] whether the run that is active is told it after its step */
+  const send = (steers = false) => {
     if (!may) return;
-    const last = open.current;
-    const same = last && last.text === text && last.model === model && last.mode === mode && last.files.length === files.length && last.files.every((file, at) => file === files[at]);
     // What is sent again is sent as it was: what counts for the last message may have changed with its arrival.
-    const { options, key } = same ? last : { options: resolved(model, mode, was), key: crypto.randomUUID() };
-    onWay.current.push(text);
+    const { again, ...rest } = parted(open.current, { text, files }, (one) => "when_busy" in one.options === steers && one.model === model && one.mode === mode);
+    const options = { ...resolved(model, mode, was), ...zone(), ...(steers ? { when_busy: "steer" } : {}) };
+    const isMore = rest.text.trim() !== "" || rest.files.length > 0;
+    open.current = [];
+    const idle = line.current.length === 0;
+    line.current.push(...again, ...(isMore ? [{ ...rest, model, mode, options, key: crypto.randomUUID() }] : []));
+    typed.current = "";
     setText("");
     setFiles([]);
     field.current?.focus();
-    // One after another, in the order in which they were written.
-    line.current = line.current.then(async () => {
+    if (idle) carry();
+  };
+  /** Sends what is in line, one after another. */
+  const carry = async () => {
+    for (let next = line.current[0]; next; next = line.current[0]) {
       // Until the server has answered, it may have arrived, also where this page is loaded anew meanwhile.
-      open.current = { text, files, model, mode, options, key };
       keep();
       try {
-        await onSend({ text, files, options, key });
-        open.current = null;
+        await onSend(next);
+        line.current.shift();
       } catch (error) {
-        // What was refused is sent anew; of what may have arrived the server carries out one.
-        if (!isOpen(error)) open.current = null;
         failed(error);
-        typed.current = [text, typed.current].filter(Boolean).join("\n");
-        setText(typed.current);
-        setFiles((now) => [...files, ...now]);
+        putBack(isOpen(error));
       }
-      onWay.current.shift();
-      // Sending may have led to another page, which has taken this field away.
-      keep();
-    });
+    }
+    // Sending may have led to another page, which has taken this field away.
+    keep();
+  };
+  /** Nothing overtakes what has failed: it stands in the field again, and behind it what was to follow. @param {boolean} perhaps whether it may have arrived */
+  const putBack = (perhaps) => {
+    const back = line.current.splice(0);
+    // What was refused is sent anew; of what may have arrived the server carries out one.
+    open.current = perhaps ? back : [];
+    typed.current = [...back.map((one) => one.text), typed.current].filter(Boolean).join("\n");
+    setText(typed.current);
+    held.current = [...back.flatMap((one) => one.files), ...held.current];
+    setFiles(held.current);
+    keepFiles(name, held.current);
   };
   /** @param {KeyboardEvent} event */
   const pressed = (event) => {
     if (event.key !== "Enter" || event.isComposing) return;
     const command = event.ctrlKey || event.metaKey;
-    if (command || (sendBy.value === "enter" && !event.shiftKey)) {
-      event.preventDefault();
-      send();
-    }
+    // The keyboard of a touch screen has no other key that breaks a line.
+    const sends = sendBy.value === "enter" && !event.shiftKey && !matchMedia("(pointer: coarse)").matches;
+    if (!command && !sends) return;
+    event.preventDefault();
+    send(command && event.shiftKey && mayTell);
   };
   return html`<form class="composer" data-over=${over} onSubmit=${(/** @type {Event} */ event) => {
     event.preventDefault();
@@ -204,7 +225,8 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
         ${models.value.map((one) => html`<option value=${one.name} disabled=${!one.available} title=${one.reason}>${one.name}${one.available ? "" : ` (${one.reason})`}</option>`)}
       </select>`}
       <span class="fill"></span>
-      ${busy && onStop && html`<button type="button" class="stop" data-key="stop" onClick=${onStop}><${Icon} name="stop" size=${15} /> Stop</button>`}
+      ${mayTell && html`<button type="button" class="plain" title="The agent is told it after its current step, and goes on (Ctrl+Shift+Enter)" disabled=${!may} onClick=${() => send(true)}>Tell it now</button>`}
+      ${mayTell && html`<button type="button" class="stop" data-key="stop" aria-label="Stop" onClick=${onStop}><${Icon} name="stop" size=${15} /> <span class="wide-only">Stop</span></button>`}
       <button type="submit" class="primary round" disabled=${!may} aria-label=${busy ? "Queue the message" : "Send"}><${Icon} name="send" /></button>
     </div>
   </form>`;

@@ -2,12 +2,14 @@
 
 import { html, useState } from "../lib/html.js";
 import { plain } from "../lib/plain.js";
-import { full, length, microUsd, plural } from "../lib/words.js";
+import { clock, full, group, length, microUsd, plural } from "../lib/words.js";
 import { attempt, done, failed } from "../state/notices.js";
 import { Icon } from "../view/icon.js";
 import { Markdown } from "../view/markdown.js";
 import { CallCard } from "./call.js";
+import { useEditing } from "./editing.js";
 import { Media } from "./picture.js";
+import { TryAgain } from "./retry.js";
 import { RollbackLine } from "./rollback.js";
 import { Thought } from "./thought.js";
 
@@ -19,10 +21,11 @@ import { Thought } from "./thought.js";
 /** An entry, behind the line where a roll back begins if that is here. @param {Props & {conversation: import("../state/conversation.js").Conversation}} props */
 export function EntryView({ entry, onFork, onBack, conversation }) {
   entry.rev.value;
-  const rollback = conversation.rollback.value;
+  const rollback = conversation.rollback.plan.value;
   const rolled = rollback !== null && entry.seq >= rollback.seq;
-  return html`${rolled && entry.seq === rollback.seq && html`<${RollbackLine} rollback=${rollback} onCancel=${() => (conversation.rollback.value = null)} />`}
-    ${entry.role === "note" && html`<p class="note" data-tone=${entry.tone} data-rolled=${rolled}>${entry.text}</p>`}
+  return html`${rolled && entry.seq === rollback.seq && html`<${RollbackLine} rollback=${rollback} onCancel=${() => (conversation.rollback.plan.value = null)} />`}
+    ${entry.role === "note" && html`<p class="note" data-tone=${entry.tone} data-rolled=${rolled}>${entry.text}</p>
+      ${entry.ends && onFork && html`<div class="after-note"><${TryAgain} entry=${entry} conversation=${conversation} onFork=${onFork} /></div>`}`}
     ${entry.role === "user" && html`<${Said} entry=${entry} thread=${conversation.id} rolled=${rolled} onFork=${onFork} onBack=${onBack} />`}
     ${entry.role === "assistant" && html`<${Answered} entry=${entry} rolled=${rolled} onFork=${onFork} conversation=${conversation} />`}`;
 }
@@ -36,19 +39,19 @@ function Answered({ entry, rolled, onFork, conversation }) {
       if (!part) return null;
       if (part.type === "reasoning") return html`<${Thought} key=${at} part=${part} live=${live && at === entry.parts.length - 1} />`;
       if (part.type === "text") return html`<${Markdown} key=${at} text=${part.text} live=${live} />`;
-      return html`<${CallCard} key=${part.call.id || at} call=${part.call} at=${entry.at} conversation=${conversation} />`;
+      return html`<${CallCard} key=${`call-${part.call.index}`} call=${part.call} at=${entry.at} conversation=${conversation} />`;
     })}
     ${live && entry.parts.length === 0 && html`<p class="working" role="status"><span class="spinner"></span> ${entry.model}</p>`}
     ${entry.trouble && html`<p class="note" data-tone="warning">${entry.trouble}</p>`}
-    ${entry.status === "partial" && !entry.trouble && html`<p class="quiet">Stopped here.</p>`}
+    ${entry.status === "partial" && entry.stop === "cancelled" && html`<p class="quiet">Stopped here.</p>`}
     ${entry.status === "withdrawn" && html`<p class="quiet">Taken back: the agent does not know of it any more.</p>`}
-    ${!live && html`<${Actions} entry=${entry} onFork=${onFork} />`}
+    ${!live && html`<${Actions} entry=${entry} onFork=${onFork} conversation=${conversation} />`}
   </article>`;
 }
 
 /** @param {Props & {thread: string, rolled: boolean}} props */
 function Said({ entry, thread, rolled, onFork, onBack }) {
-  const [editing, setEditing] = useState(false);
+  const { editing, setEditing, button, field } = useEditing();
   const [busy, setBusy] = useState(false);
   if (editing && onFork) {
     return html`<article class="entry user"><form class="said" onSubmit=${(/** @type {any} */ event) => {
@@ -58,25 +61,26 @@ function Said({ entry, thread, rolled, onFork, onBack }) {
       setBusy(true);
       // What was written stays here until there is a conversation that has it.
       attempt(() => onFork(entry, text).then(() => setEditing(false))).finally(() => setBusy(false));
-    }}><textarea name="text" rows="4" aria-label="The message" defaultValue=${entry.text}></textarea>
+    }}><textarea ref=${field} name="text" rows="4" aria-label="The message" defaultValue=${entry.text}></textarea>
       <p class="quiet">A new conversation begins here with what you write; this one stays as it is.</p>
-      ${entry.media.length > 0 && html`<p class="quiet">${plural(entry.media.length, "file")} of this message stay${entry.media.length === 1 ? "s" : ""} behind: attach ${entry.media.length === 1 ? "it" : "them"} there anew, if needed.</p>`}
+      ${entry.media.length > 0 && html`<p class="quiet">${plural(entry.media.length, "file")} of this message go${entry.media.length === 1 ? "es" : ""} along.</p>`}
       <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary" disabled=${busy}>Send</button></div></form></article>`;
   }
   return html`<article class="entry user" data-status=${entry.status} data-rolled=${rolled} aria-label="You">
     <div class="said">${entry.text}
       ${entry.media.length > 0 && html`<ul class="chips">${entry.media.map((one) => html`<li data-kind=${one.kind}><${Media} thread=${thread} block=${one} /></li>`)}</ul>`}
     </div>
-    <div class="actions"><time title=${full(entry.at)}>${new Date(entry.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}</time>
+    <div class="actions"><time title=${full(entry.at)}>${saidAt(entry.at)}</time>
       <${Copy} text=${entry.text} label="Copy" />
-      ${onFork && entry.status !== "withdrawn" && html`<button type="button" class="plain" onClick=${() => setEditing(true)}>Edit</button>`}
-      ${onBack && entry.status === "complete" && html`<button type="button" class="plain" title="Go back to before this message, with the files of then" onClick=${() => onBack(entry)}>Roll back</button>`}
+      ${onFork && entry.status !== "withdrawn" && !entry.steers && html`<button ref=${button} type="button" class="plain" onClick=${() => setEditing(true)}>Edit</button>`}
+      ${entry.steers && html`<span class="quiet">told while the agent was at work</span>`}
+      ${onBack && entry.status === "complete" && !entry.steers && html`<button type="button" class="plain" title="Go back to before this message, with the files of then" onClick=${() => onBack(entry)}>Roll back</button>`}
     </div>
   </article>`;
 }
 
-/** @param {Props} props */
-function Actions({ entry, onFork }) {
+/** @param {Props & {conversation: import("../state/conversation.js").Conversation}} props */
+function Actions({ entry, onFork, conversation }) {
   const [busy, setBusy] = useState(false);
   const fork = () => {
     setBusy(true);
@@ -89,9 +93,14 @@ function Actions({ entry, onFork }) {
   return html`<div class="actions">
     ${text && html`<${Copy} text=${() => plain(text)} label="Copy text" /><${Copy} text=${text} label="Copy Markdown" />`}
     ${onFork && entry.status !== "withdrawn" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" disabled=${busy} onClick=${fork}><${Icon} name="fork" size=${14} /> Fork</button>`}
+    ${onFork && ["complete", "fallback"].includes(entry.status) && entry.calls().next().done && html`<${TryAgain} entry=${entry} conversation=${conversation} onFork=${onFork} />`}
+    ${conversation.isMine.value && entry.run && html`<a class="button plain" href=${`/runs/${entry.run}`} title="What happened in this run, step by step">Steps</a>`}
     ${figures && html`<span class="quiet" title=${full(entry.at)}>${figures}</span>`}
   </div>`;
 }
 
 /** @param {{text: string | (() => string), label: string}} props */
 const Copy = ({ text, label }) => html`<button type="button" class="plain" onClick=${() => navigator.clipboard.writeText(typeof text === "string" ? text : text()).then(() => done("Copied"), failed)}>${label}</button>`;
+
+/** When something was said: of another day than today, with its date. @param {number} at */
+const saidAt = (at) => (group(at) === "Today" ? clock(at) : full(at));

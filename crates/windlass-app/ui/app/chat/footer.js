@@ -1,21 +1,25 @@
-// Tokens, times and cost: of the conversation as far as it is loaded, and of the answer that grows. (SK-U9)
+// Tokens, times and cost: of the conversation whole, of its last answer, and of the one that grows. (SK-U9)
 
 import { html } from "../lib/html.js";
 import { count, length } from "../lib/words.js";
 
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
 export function Footer({ conversation }) {
-  const sum = conversation.figures.value;
+  const sum = conversation.sums.value.value;
   const pulse = conversation.pulse.value;
-  const now = pulse ?? sum.last;
+  const now = pulse ?? conversation.last.value;
   const times = [
     now?.ttftMs == null ? "" : `first word after ${length(now.ttftMs)}`,
     now?.perSecond == null ? "" : `${pulse ? "≈ " : ""}${count(Math.round(now.perSecond))} tokens/s`,
     pulse ? `≈ ${count(pulse.tokens)} tokens so far` : "",
     now?.tookMs == null ? "" : `${pulse ? "for" : "took"} ${length(now.tookMs)}`,
   ];
-  const cached = sum.cached > 0 ? ` (${count(sum.cached)} cached)` : "";
-  const loaded = conversation.hasOlder.value ? " (of what is loaded)" : "";
-  const sums = sum.replies > 0 ? [`${count(sum.input)} in${cached}`, `${count(sum.output)} out`, `${count(sum.input + sum.output)} in all`, `${sum.priced ? "" : "≥ "}$${(sum.costMicro / 1e6).toFixed(4)}${loaded}`] : [];
-  return html`<p class="figures" data-live=${Boolean(pulse)}><span>${times.filter(Boolean).join(" · ")}</span> <span>${sums.join(" · ")}</span></p>`;
+  return html`<p class="figures" data-live=${Boolean(pulse)}><span>${times.filter(Boolean).join(" · ")}</span> <span>${sum ? words(sum) : ""}</span></p>`;
+}
+
+/** Nothing is said of a conversation that used nothing. @param {import("../state/figures.js").Sum} sum */
+function words({ input, output, cached, costUsd, priced }) {
+  if (input + output === 0) return "";
+  const ofThem = cached > 0 ? ` (${count(cached)} cached)` : "";
+  return [`${count(input)} in${ofThem}`, `${count(output)} out`, `${count(input + output)} in all`, `${priced ? "" : "≥ "}$${costUsd.toFixed(4)}`].join(" · ");
 }

@@ -8,7 +8,6 @@ export function Interrupts({ conversation }) {
   // What cards show is known once the messages are, and changes with them.
   const known = conversation.ready.value && conversation.entries.value;
   if (!known) return null;
-  const [first] = conversation.open.value;
-  const open = conversation.open.value.filter((one) => !conversation.asking.has(one.id));
-  return html`<div class="asks">${open.map((one) => html`<${Ask} key=${one.id} open=${one} isFirst=${one === first} onAnswered=${() => conversation.ask()} />`)}</div>`;
+  const open = conversation.open.value.filter((one) => !conversation.asking.value.has(one.id));
+  return html`<div class="asks">${open.map((one) => html`<${Ask} key=${one.id} open=${one} onAnswered=${() => conversation.ask()} />`)}</div>`;
 }

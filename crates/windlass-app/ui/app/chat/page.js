@@ -1,15 +1,18 @@
 // A conversation: what was said, what waits, and the field.
 
-import { post, put, told } from "../lib/api.js";
+import { isOpen, post, told } from "../lib/api.js";
 import { html, useCallback, useEffect, useMemo } from "../lib/html.js";
 import { go } from "../lib/route.js";
-import { Conversation } from "../state/conversation.js";
-import { keepDraft } from "../state/drafts.js";
+import { Conversation, passes, shown } from "../state/conversation.js";
+import { keepDraft, keepFiles } from "../state/drafts.js";
 import { before, behind } from "../state/journal.js";
 import { attempt, done, failed } from "../state/notices.js";
+import { forget, upload, zone } from "../state/outgoing.js";
 import { mayRun, me } from "../state/session.js";
-import { load } from "../state/threads.js";
+import { refresh } from "../state/threads.js";
+import { CommandsButton } from "../view/commands.js";
 import { FilesButton } from "../view/files.js";
+import { ForkOf } from "../view/fork.js";
 import { Icon } from "../view/icon.js";
 import { ReadOnly, ShareButton } from "../view/share.js";
 import { AutoRun } from "./auto_run.js";
@@ -25,40 +28,57 @@ export function ChatPage({ id }) {
   const conversation = useMemo(() => new Conversation(id), [id]);
   useEffect(() => {
     conversation.begin();
-    return () => conversation.end();
+    shown.value = conversation;
+    return () => {
+      if (shown.value === conversation) shown.value = null;
+      conversation.end();
+    };
   }, [conversation]);
-  if (conversation.failure.value) return html`<${Missing} error=${conversation.failure.value} />`;
+  if (conversation.failure.value) return html`<${Missing} conversation=${conversation} />`;
   const own = conversation.owner.value === me.value?.id;
   /** @param {import("./composer.js").Draft} draft */
   const send = async (draft) => {
-    for (const file of draft.files) await put(`/files/${encodeURIComponent(file.name)}`, undefined, { raw: file });
-    const attachments = draft.files.map((file) => ({ upload: file.name }));
-    const more = { ...draft.options, ...(attachments.length > 0 ? { attachments } : {}) };
-    const rollback = conversation.rollback.value;
-    if (rollback === null) await conversation.send(draft.text, more, draft.key);
+    const rollback = conversation.rollback.plan.value;
+    if (rollback === null) await conversation.sending.send(draft.text, draft.options, draft.key, draft.files);
     else {
-      const made = await conversation.carryOut(rollback);
+      const more = { ...draft.options, ...(await upload(draft.files, () => {})) };
+      const made = await conversation.rollback.carryOut(rollback);
       // A message that cannot be sent waits in the field of the conversation that was made for it.
-      keepDraft(made, draft.text);
-      await post(`/threads/${made}/messages`, { message: draft.text, ...more }, { once: draft.key }).then(() => keepDraft(made, ""), failed);
+      const { text, key, files } = draft;
+      keepDraft(made, text, [{ text, model: null, mode: null, options: more, key }]);
+      try {
+        await post(`/threads/${made}/messages`, { message: text, ...more }, { once: key });
+        keepDraft(made, "");
+        await forget(files);
+      } catch (error) {
+        failed(error);
+        // What was refused is sent anew, with its files; what may have arrived names them.
+        if (!isOpen(error)) {
+          keepDraft(made, text);
+          keepFiles(made, files);
+        }
+      }
       go(`/chat/${made}`);
     }
-    load();
+    refresh();
   };
   const fork = useCallback(async (/** @type {import("../state/entry.js").Entry} */ entry, /** @type {string | undefined} */ text) => {
     const at = text === undefined ? await behind(id, entry.seq) : await before(id, entry.seq);
     const made = await post(`/threads/${id}/fork`, { at });
     // A message that cannot be sent waits in the field of the conversation that was made for it.
     if (text !== undefined) {
-      keepDraft(made.id, text);
       const { model, mode } = entry;
-      await post(`/threads/${made.id}/messages`, { message: text, ...(model ? { model } : {}), ...(mode ? { mode } : {}) }).then(() => keepDraft(made.id, ""), failed);
+      const attachments = entry.media.length > 0 ? [{ thread: id, message: entry.seq }] : null;
+      const options = { ...(model ? { model } : {}), ...(mode ? { mode } : {}), ...(attachments ? { attachments } : {}), ...zone() };
+      const key = crypto.randomUUID();
+      keepDraft(made.id, text, [{ text, model: null, mode: null, options, key }]);
+      await post(`/threads/${made.id}/messages`, { message: text, ...options }, { once: key }).then(() => keepDraft(made.id, ""), failed);
     }
-    load();
+    refresh();
     go(`/chat/${made.id}`);
     done("This is a conversation of its own now; the other one is as it was.");
   }, [id]);
-  const back = useCallback((/** @type {import("../state/entry.js").Entry} */ entry) => attempt(() => conversation.rollBack(entry)), [conversation]);
+  const back = useCallback((/** @type {import("../state/entry.js").Entry} */ entry) => attempt(() => conversation.rollback.look(entry.seq)), [conversation]);
   const may = own && mayRun.value;
   return html`<div class="chat">
     <${Told} conversation=${conversation} />
@@ -68,9 +88,11 @@ export function ChatPage({ id }) {
       <span class="fill"></span>
       ${own && html`<${AutoRun} thread=${id} />`}
       ${conversation.isMine.value && html`<a class="button plain" href=${`/runs?thread=${id}`} title="What happened, step by step"><${Icon} name="runs" /> <span class="wide-only">Inspect</span></a>`}
+      ${conversation.isMine.value && html`<${CommandsButton} thread=${id} busy=${conversation.isActive.value} />`}
       ${conversation.isMine.value && html`<${FilesButton} thread=${id} />`}
       ${conversation.isMine.value && mayRun.value && html`<${ShareButton} thread=${id} />`}
     </header>
+    <${ForkOf} of=${conversation.origin.value} />
     <${Transcript} conversation=${conversation} onFork=${may ? fork : undefined} onBack=${may ? back : undefined} />
     <div class="below">
       <${BatchBar} conversation=${conversation} />
@@ -83,11 +105,14 @@ export function ChatPage({ id }) {
   </div>`;
 }
 
-/** @param {{error: any}} props */
-function Missing({ error }) {
+/** @param {{conversation: Conversation}} props */
+function Missing({ conversation }) {
+  const error = /** @type {any} */ (conversation.failure.value);
   const { title, hint } = told(error);
   const gone = error?.status === 404;
   return html`<div class="page"><h1>${gone ? "This conversation is not here" : "It cannot be shown"}</h1>
     <p>${gone ? "It was deleted, or it is somebody else's." : title}</p>${hint && html`<p>${hint}</p>`}
-    <p><a class="button" href="/">Begin another one</a></p></div>`;
+    ${passes(error) && html`<p class="quiet">It is tried again by itself.</p>`}
+    <p class="row wrap">${!gone && !passes(error) && html`<button type="button" class="primary" onClick=${() => conversation.begin()}>Try again</button>`}
+      <a class="button" href="/">Begin another one</a></p></div>`;
 }

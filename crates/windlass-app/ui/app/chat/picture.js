@@ -1,7 +1,7 @@
 // A picture of a conversation, as the server keeps it; its name where it cannot be shown.
 
-import { BASE, send } from "../lib/api.js";
-import { html, useState } from "../lib/html.js";
+import { BASE, isAborted, send, signedIn } from "../lib/api.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { size } from "../lib/words.js";
 
 /** What a page shows itself; the server sends no other kind. */
@@ -17,10 +17,23 @@ export function Media({ thread, block }) {
 /** @param {{path: string, name: string}} props */
 function Picture({ path, name }) {
   const [tries, setTries] = useState(0);
-  const failed = () => {
-    // A session that has run out is made anew by a request of the page's own; a picture's is not.
-    if (tries > 0) setTries(2);
-    else send(path, { method: "HEAD" }).then((answer) => setTries(answer.ok ? 1 : 2), () => setTries(2));
+  const stop = useRef(/** @type {AbortController | null} */ (null));
+  useEffect(() => {
+    const own = (stop.current = new AbortController());
+    return () => own.abort();
+  }, []);
+  const failed = async () => {
+    if (tries > 0 || !stop.current) return setTries(2);
+    const { signal } = stop.current;
+    try {
+      // A session that has run out is made anew by a request of the page's own; a picture's is not.
+      const answer = await send(path, { method: "HEAD", signal });
+      // Where it is over, whoever looks signs in above the page.
+      if (answer.status === 401) await signedIn(signal);
+      setTries(answer.ok || answer.status === 401 ? 1 : 2);
+    } catch (error) {
+      if (!isAborted(error)) setTries(2);
+    }
   };
   if (tries > 1) return html`<span class="quiet">${name}</span>`;
   return html`<a class="pictured" href=${BASE + path} target="_blank" rel="noopener" title="Opens it whole"><img key=${tries} class="picture" src=${BASE + path} alt=${name} loading="lazy" onError=${failed} /></a>`;

@@ -1,12 +1,13 @@
 // A tool's result by its kind: text, JSON, a difference, a table, HTML in a frame that can do nothing, and what a tool
 // itself names a kind of. (ZE-H15)
 
-import { html, useMemo, useState } from "../lib/html.js";
-import { framed } from "../lib/markdown.js";
+import { isRaw, parse } from "../lib/exact.js";
+import { html, useState } from "../lib/html.js";
 import { wordsOf } from "../state/entry.js";
 import { Diff, isDiff } from "../view/diff.js";
 import { Markdown } from "../view/markdown.js";
 import { Tree } from "../view/tree.js";
+import { Frame } from "./frame.js";
 import { Media } from "./picture.js";
 
 /** Characters of a text that are shown before somebody asks for more. */
@@ -36,11 +37,11 @@ function Text({ text }) {
   return html`<pre tabindex="0">${shown}</pre>${shown.length < text.length && html`<button type="button" onClick=${() => setAll(true)}>Show all ${text.length.toLocaleString()} characters</button>`}`;
 }
 
-/** The value of a JSON text that is worth more than its text. @param {string} text */
+/** The value of a JSON text that is worth more than its text, with its numbers as they are written. @param {string} text */
 function parsed(text) {
   if (!/^\s*[[{]/.test(text) || text.length > 500_000) return undefined;
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     return undefined;
   }
@@ -49,7 +50,7 @@ function parsed(text) {
 /** Rows of a list of flat objects. @param {any} value @returns {Record<string, any>[] | null} */
 function rowsOf(value) {
   if (!Array.isArray(value) || value.length < 2 || value.length > 200) return null;
-  const flat = (/** @type {any} */ row) => row && typeof row === "object" && !Array.isArray(row) && Object.values(row).every((cell) => cell === null || typeof cell !== "object");
+  const flat = (/** @type {any} */ row) => row && typeof row === "object" && !Array.isArray(row) && Object.values(row).every((cell) => cell === null || typeof cell !== "object" || isRaw(cell));
   return value.every(flat) && Object.keys(value[0]).length <= 8 ? value : null;
 }
 
@@ -57,14 +58,11 @@ function rowsOf(value) {
 function Table({ rows }) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return html`<div class="table" tabindex="0"><table><thead><tr>${names.map((name) => html`<th>${name}</th>`)}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr>${names.map((name) => html`<td>${row[name] === undefined ? "" : String(row[name])}</td>`)}</tr>`)}</tbody></table></div>`;
+    <tbody>${rows.map((row) => html`<tr>${names.map((name) => html`<td>${plainly(row[name])}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
-/** HTML in a frame without scripts, forms, windows, an origin or a way out; the page's own policy lets it fetch nothing. @param {{text: string}} props */
-function Frame({ text }) {
-  const safe = useMemo(() => framed(text), [text]);
-  return html`<iframe class="frame" sandbox="" referrerpolicy="no-referrer" title="HTML that a tool returned" srcdoc=${safe}></iframe>`;
-}
+/** A value that is no list and no object. @param {any} value */
+const plainly = (value) => (value === undefined ? "" : isRaw(value) ? value.rawJSON : String(value));
 
 const KINDS = ["text", "html", "markdown", "code", "json", "image", "error"];
 /** Pictures that can only be looked at. */
@@ -83,7 +81,7 @@ function typedOf(value) {
 /** @param {TypedContent} props */
 function Typed({ type, data, language, title, message, path }) {
   const text = typeof data === "string" ? data : JSON.stringify(data, null, 2);
-  return html`${message && html`<p>${String(message)}</p>`}${(title || path) && html`<p class="quiet"><strong>${String(title ?? "")}</strong> ${path && html`<code>${String(path)}</code>`}</p>`}${inside()}`;
+  return html`${message && html`<p>${plainly(message)}</p>`}${(title || path) && html`<p class="quiet"><strong>${plainly(title)}</strong> ${path && html`<code>${plainly(path)}</code>`}</p>`}${inside()}`;
   function inside() {
     switch (type) {
       case "html":
@@ -96,7 +94,7 @@ function Typed({ type, data, language, title, message, path }) {
         return html`<${Tree} value=${typeof data === "string" ? (parsed(data) ?? data) : data} />`;
       case "image": {
         const address = text.startsWith("data:") ? text : `data:image/png;base64,${text}`;
-        return PICTURE.test(address) ? html`<img class="picture" src=${address} alt=${String(title ?? "A picture that a tool returned")} />` : html`<p class="quiet">A picture elsewhere, which is not fetched: ${text.slice(0, 200)}</p>`;
+        return PICTURE.test(address) ? html`<img class="picture" src=${address} alt=${plainly(title ?? "A picture that a tool returned")} />` : html`<p class="quiet">A picture elsewhere, which is not fetched: ${text.slice(0, 200)}</p>`;
       }
       case "error":
         return html`<p class="note" data-tone="error">${text}</p>`;
@@ -109,5 +107,5 @@ function Typed({ type, data, language, title, message, path }) {
 /** A text as a block of code, whatever stands in it. @param {string} text @param {string} language */
 function fenced(text, language) {
   const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map(([run]) => run.length + 1)));
-  return `${fence}${String(language).replace(/[^\w+#.-]/g, "")}\n${text}\n${fence}`;
+  return `${fence}${plainly(language).replace(/[^\w+#.-]/g, "")}\n${text}\n${fence}`;
 }

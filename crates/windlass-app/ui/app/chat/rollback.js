@@ -12,7 +12,7 @@ const FATES = {
   failed: "stays",
 };
 
-/** @param {{rollback: import("../state/conversation.js").Rollback, onCancel: () => void}} props */
+/** @param {{rollback: import("../state/rollback.js").Plan, onCancel: () => void}} props */
 export const RollbackLine = ({ rollback, onCancel }) => html`<section class="rollback" aria-label="Rolled back to here">
   <div class="row"><strong class="fill">Rolled back to here</strong><button type="button" onClick=${onCancel}>Cancel rollback</button></div>
   <p>What follows is left out and stays recorded. Your next message goes on from here, in a conversation of its own.</p>

@@ -7,7 +7,7 @@ import { length } from "../lib/words.js";
 const LONG = 300;
 /** Characters of a growing thought that are drawn: its end. */
 const TAIL = 2000;
-/** A shorter time is that of a history that was read, not of a thought. */
+/** A shorter time is not worth a word. */
 const LEAST_MS = 100;
 
 /** @param {{part: import("../state/entry.js").Thought, live: boolean}} props */
@@ -19,8 +19,7 @@ export function Thought({ part, live }) {
   useLayoutEffect(() => {
     if (live && own.current) own.current.scrollTop = own.current.scrollHeight;
   }, [text, live]);
-  const ms = part.until - part.from;
-  const head = live ? "Thinking…" : ms > LEAST_MS ? `Thought for ${length(ms)}` : "Thought";
+  const head = live ? "Thinking…" : part.ms > LEAST_MS ? `Thought for ${length(part.ms)}` : "Thought";
   const isOpen = open ?? live;
   const isLong = !live && text.length > LONG;
   return html`<details class="thought" open=${isOpen} onToggle=${(/** @type {any} */ event) => event.target.open !== isOpen && setOpen(event.target.open)}>

@@ -1,23 +1,36 @@
-// What has just happened in a conversation, for those who hear the page: one sentence at a time.
+// What has just happened in a conversation, for those who hear the page. Each piece of news is an element of its own:
+// words that stand there already are not heard a second time.
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { summary } from "../state/inbox.js";
 
+/** Pieces of news that stay, so that what comes together is heard together. */
+const KEPT = 3;
+/** How long they stay: whoever walks over the page later finds no old ones. */
+const STAYS_MS = 5000;
+
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
 export function Told({ conversation }) {
-  const [words, setWords] = useState("");
+  const [told, setTold] = useState(/** @type {{number: number, words: string}[]} */ ([]));
   const known = useRef(/** @type {Set<string> | null} */ (null));
   const open = conversation.open.value;
   const news = conversation.news.value;
+  /** @param {string} words */
+  const tell = (words) => setTold((all) => [...all, { number: (all.at(-1)?.number ?? 0) + 1, words }].slice(-KEPT));
   useEffect(() => {
-    if (news) setWords(news);
+    if (news) tell(news.words);
   }, [news]);
+  useEffect(() => {
+    if (told.length === 0) return undefined;
+    const timer = setTimeout(() => setTold([]), STAYS_MS);
+    return () => clearTimeout(timer);
+  }, [told]);
   useEffect(() => {
     if (!conversation.asks.value) return;
     // What was open when the page was opened is read where it stands.
     const fresh = known.current ? open.filter((one) => !known.current?.has(one.id)) : [];
     known.current = new Set([...(known.current ?? []), ...open.map((one) => one.id)]);
-    if (fresh.length > 0) setWords(`The agent asks: ${fresh.map(summary).join(" ")}`);
+    if (fresh.length > 0) tell(`The agent asks: ${fresh.map(summary).join(" ")}`);
   }, [open, conversation.asks.value]);
-  return html`<p class="hidden" role="status" data-key="told">${words}</p>`;
+  return html`<div class="hidden" role="status" aria-atomic="false" data-key="told">${told.map((one) => html`<p key=${one.number}>${one.words}</p>`)}</div>`;
 }

@@ -1,5 +1,6 @@
 // What was said, drawn where it is looked at, and held where the eye is.
 
+import { told } from "../lib/api.js";
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { Blocks, Watch } from "./blocks.js";
 import { Interrupts } from "./interrupts.js";
@@ -63,13 +64,21 @@ export function Transcript({ conversation, onFork, onBack }) {
   const waits = conversation.isActive.value && !live && conversation.open.value.length === 0;
   return html`<div class="transcript" ref=${scroller} onScroll=${scrolled} role="region" tabindex="0" aria-label="Conversation">
     <div class="inside" aria-busy=${!conversation.ready.value || live}>
-      <div ref=${top} class="end">${conversation.hasOlder.value && html`<span class="spinner"></span>`}</div>
+      <div ref=${top} class="end">${conversation.hasOlder.value && html`<${Older} conversation=${conversation} />`}</div>
       ${!conversation.ready.value && html`<div class="loading" aria-busy="true"><span class="spinner"></span></div>`}
       <${Blocks} entries=${entries} prepended=${prepended} conversation=${conversation} watch=${watch} scroller=${scroller} onFork=${onFork} onBack=${onBack} />
-      ${conversation.sending.value.map((one) => html`<article class="entry user" key=${one.key} data-status="sending"><div class="said">${one.text}</div></article>`)}
+      ${conversation.sending.all.value.map((one) => html`<article class="entry user" key=${one.key} data-status="sending"><div class="said">${one.text}</div>${one.state && html`<p class="quiet" role="status">${one.state}</p>`}</article>`)}
       <${Interrupts} conversation=${conversation} />
       ${waits && html`<p class="working" role="status"><span class="spinner"></span> at work</p>`}
     </div>
     ${away && html`<button type="button" class="down" onClick=${down}>↓ To the end</button>`}
   </div>`;
+}
+
+/** What stands before the first message that is shown, while there are others. @param {{conversation: import("../state/conversation.js").Conversation}} props */
+function Older({ conversation }) {
+  const failure = conversation.olderFailure.value;
+  if (!failure) return html`<span class="spinner"></span>`;
+  return html`<p role="alert">What was said before could not be read: ${told(failure).title}</p>
+    <p><button type="button" onClick=${() => conversation.older().catch(() => {})}>Try again</button></p>`;
 }

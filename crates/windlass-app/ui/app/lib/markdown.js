@@ -40,11 +40,18 @@ const ALLOWED = {
   RETURN_TRUSTED_TYPE: true,
 };
 
+/** Whether what is sanitised is a page for a frame. */
+let isFramed = false;
 const purifier = createDOMPurify(window);
 purifier.addHook("afterSanitizeAttributes", (node) => {
   if (node.tagName === "A") {
     node.setAttribute("target", "_blank");
     node.setAttribute("rel", "noopener noreferrer nofollow");
+  }
+  // What a page in a frame names would be fetched with the session of whoever looks at it.
+  if (isFramed) {
+    const names = ["src", "srcset", "poster", "background", ...(node.tagName === "A" ? [] : ["href", "xlink:href"])];
+    for (const name of names) if (!/^(?:data:image\/|#)/i.test(node.getAttribute(name) ?? "")) node.removeAttribute(name);
   }
   // Only the boxes of task lists are left of inputs.
   if (node.tagName === "INPUT" && node.getAttribute("type") !== "checkbox") node.remove();
@@ -53,9 +60,15 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
 /** Safe HTML of a Markdown text. @param {string} text @returns {any} */
 export const rendered = (text) => purifier.sanitize(/** @type {string} */ (marked.parse(text)), ALLOWED);
 
-/** HTML for a frame that can do nothing: without scripts and forms even so. @param {string} text @returns {any} */
-export const framed = (text) =>
-  purifier.sanitize(text, { WHOLE_DOCUMENT: true, FORBID_TAGS: ["form"], ALLOWED_URI_REGEXP: ALLOWED.ALLOWED_URI_REGEXP, RETURN_TRUSTED_TYPE: true });
+/** HTML for a frame that can do nothing: without scripts, forms and what would be fetched even so. @param {string} text @returns {any} */
+export function framed(text) {
+  isFramed = true;
+  try {
+    return purifier.sanitize(text, { WHOLE_DOCUMENT: true, FORBID_TAGS: ["form", "area"], ALLOWED_URI_REGEXP: ALLOWED.ALLOWED_URI_REGEXP, RETURN_TRUSTED_TYPE: true });
+  } finally {
+    isFramed = false;
+  }
+}
 
 /**
  * Where a text can be cut so that what stands before it stays as it is, whatever follows; 0 where it cannot yet.

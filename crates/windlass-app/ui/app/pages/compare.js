@@ -1,12 +1,21 @@
 // Two runs beside each other: a fork and its parent, or the same task twice.
 
 import { all, get, query } from "../lib/api.js";
-import { html, useEffect } from "../lib/html.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { compared } from "../lib/lines.js";
 import { go, place } from "../lib/route.js";
-import { count, length } from "../lib/words.js";
+import { count, length, tidyJson } from "../lib/words.js";
+import { textOf, wordsOf } from "../state/entry.js";
 import { Missing, useLoaded } from "../view/loaded.js";
-import { readRun } from "./runs.js";
-import { spansOf } from "./timeline.js";
+import { readRun } from "./run/events.js";
+import { nameOf, usePeople } from "./people.js";
+import { spansOf } from "./run/spans.js";
+import { contentText } from "./timeline.js";
+
+/** Characters of a text that are shown before somebody opens it. */
+const SHOWN = 240;
+/** Lines of a difference that are drawn. */
+const LINES = 2000;
 
 /** The page. */
 export function Page() {
@@ -24,23 +33,33 @@ function Forked({ fork }) {
     if (found?.a && found.b) go(`/compare${query({ a: found.a, b: found.b, fork })}`, { replace: true });
   }, [found]);
   if (!found || (found.a && found.b)) return html`<div class="page"><${Missing} of=${read} /></div>`;
-  const why = !found.origin ? "This conversation is no fork." : !found.b ? "The fork has not gone on yet: send a message in it first." : "Its parent has not gone on behind the place where they part, so that there is nothing to compare with.";
+  const why = found.isGone ? "Its parent has been deleted, so that there is nothing to compare with." : !found.origin ? "This conversation is no fork." : !found.b ? "The fork has not gone on yet: send a message in it first." : "Its parent has not gone on behind the place where they part, so that there is nothing to compare with.";
   return html`<div class="page"><h1>Compare with the parent</h1><div class="empty"><p>${why}</p>
-    <p><a class="button" href=${`/chat/${fork}`}>The fork</a> ${found.origin && html`<a class="button" href=${`/chat/${found.origin.thread}`}>The parent</a>`}</p></div></div>`;
+    <p><a class="button" href=${`/chat/${fork}`}>The fork</a> ${found.origin && !found.isGone && html`<a class="button" href=${`/chat/${found.origin.thread}`}>The parent</a>`}</p></div></div>`;
 }
 
 /** @param {string} fork @param {AbortSignal} stop */
 async function parted(fork, stop) {
   const { forked_from: origin } = await get(`/threads/${fork}`, { stop });
   if (!origin) return { origin };
-  const [theirs, own] = await Promise.all([origin.thread, fork].map((thread) => all(`/runs${query({ thread })}`, { stop })));
+  /** @param {string} thread */
+  const runs = (thread) => all(`/runs${query({ thread })}`, { stop });
+  const [theirs, own] = await Promise.all([runs(origin.thread).catch(gone), runs(fork)]);
+  if (!theirs) return { origin, isGone: true };
   const known = new Set(theirs.data.map((run) => run.id));
   // Newest first; what stands before the place is the same in both.
   return { origin, a: theirs.data.findLast((run) => run.from > origin.until)?.id, b: own.data.findLast((run) => !known.has(run.id))?.id };
 }
 
+/** Nothing, where it is not there any more. @param {any} error */
+function gone(error) {
+  if (error.status === 404) return null;
+  throw error;
+}
+
 /** @param {{a: string, b: string, fork: boolean}} props */
 function Two({ a, b, fork }) {
+  usePeople();
   const read = useLoaded((stop) => Promise.all([readRun(a, stop), readRun(b, stop)]), [a, b]);
   /** @type {any[] | null} */
   const both = read.value;
@@ -49,15 +68,50 @@ function Two({ a, b, fork }) {
   const figures = both.map(({ outcome: { status, meta } }) => [status, meta.model, meta.turns, meta.toolCalls, `${count(meta.tokensUsed?.input)} / ${count(meta.tokensUsed?.output)}`, meta.costUsd == null ? "–" : `$${meta.costUsd.toFixed(4)}`, length(meta.durationMs)]);
   const names = ["Ended", "Model", "Steps", "Calls", "Tokens in / out", "Cost", "Took"];
   const steps = Math.max(rows[0].length, rows[1].length);
+  const ends = both.map(({ outcome }) => outcome.meta.output ?? outcome.data ?? "");
   return html`<div class="page wide"><h1>${fork ? "A fork and its parent" : "Two runs"}</h1>
     <div class="table" tabindex="0"><table class="list compare"><thead><tr><td></td><th>${fork && "The parent: "}<a href=${`/runs/${a}`}><code>${a.slice(4)}</code></a></th><th>${fork && "The fork: "}<a href=${`/runs/${b}`}><code>${b.slice(4)}</code></a></th></tr></thead>
       <tbody>${names.map((name, at) => html`<tr data-differs=${figures[0][at] !== figures[1][at]}><th>${name}</th><td>${figures[0][at]}</td><td>${figures[1][at]}</td></tr>`)}
       ${Array.from({ length: steps }, (_, at) => {
         const [one, other] = rows.map((all) => told(all[at]));
-        return html`<tr data-differs=${one.join() !== other.join()}><th>Step ${at + 1}</th><td>${one.map((line) => html`<div>${line}</div>`)}</td><td>${other.map((line) => html`<div>${line}</div>`)}</td></tr>`;
+        return html`<tr key=${at} data-differs=${JSON.stringify(one) !== JSON.stringify(other)}><th>Step ${at + 1}</th><td><${Step} parts=${one} /></td><td><${Step} parts=${other} /></td></tr>`;
       })}</tbody></table></div>
-    <p class="quiet">Rows that differ are marked.</p></div>`;
+    <p class="quiet">Rows that differ are marked.</p>
+    <h2>What they said at the end</h2><${Ends} ends=${ends} names=${fork ? ["the parent", "the fork"] : ["the first", "the second"]} /></div>`;
 }
 
-/** @param {import("./timeline.js").Step | undefined} step */
-const told = (step) => (step?.spans ?? []).map((span) => `${span.name}: ${span.state}${span.event.asked ? ` ${String(span.event.asked).slice(0, 120)}` : ""}`);
+/** @typedef {{name: string, text: string}} Part what is said of a span, and the text that belongs to it */
+
+/** What happened in a step, with the words of the model, the arguments that were sent, and the results. @param {import("./run/spans.js").Step | undefined} step @returns {Part[]} */
+function told(step) {
+  return (step?.spans ?? []).flatMap((span) => {
+    const { name, state, more, call } = span;
+    const head = { name: span.kind === "mark" ? `${name}${state && ` (${state})`}` : `${name}: ${state}`, text: "" };
+    if (span.kind === "model") return [{ ...head, text: Array.isArray(more?.message?.blocks) ? textOf(more.message.blocks) : (more?.message ?? "") }];
+    if (span.kind !== "tool" || !call) return [head];
+    const changed = { "": "", repaired: ", repaired", edited: `, edited by ${nameOf(call.by)}` }[call.changed];
+    const result = more?.content ? [{ name: "Result", text: contentText(more.content) }] : [];
+    return [{ name: `${head.name}${changed}`, text: tidyJson(wordsOf(call.args)) }, ...result];
+  });
+}
+
+/** @param {{parts: Part[]}} props */
+const Step = ({ parts }) => html`${parts.map((part, at) => html`<div class="told" key=${at}><span>${part.name}</span>${part.text && html`<${Text} text=${part.text} />`}</div>`)}`;
+
+/** A text, shortened until somebody opens it. @param {{text: string}} props */
+function Text({ text }) {
+  const [whole, setWhole] = useState(false);
+  const isLong = text.length > SHOWN;
+  return html`<pre tabindex="0">${whole || !isLong ? text : `${text.slice(0, SHOWN)}…`}</pre>
+    ${isLong && html`<button type="button" class="plain" aria-expanded=${whole} onClick=${() => setWhole(!whole)}>${whole ? "Show less" : `Show all ${count(text.length)} characters`}</button>`}`;
+}
+
+/** The final answers, line by line. @param {{ends: string[], names: string[]}} props */
+function Ends({ ends: [one, other], names }) {
+  if (one === "" && other === "") return html`<p class="empty">Neither said anything.</p>`;
+  if (one === other) return html`<p>Both said the same:</p><pre tabindex="0">${one}</pre>`;
+  const lines = compared(one, other);
+  return html`<p class="quiet">− only ${names[0]}, + only ${names[1]}, the others both.</p>
+    <pre class="diff" tabindex="0" aria-label="How the final answers differ">${lines.slice(0, LINES).map(({ kind, text }, at) => html`<span key=${at} data-kind=${kind}>${{ same: "  ", added: "+ ", removed: "− " }[kind]}${text}${"\n"}</span>`)}
+    ${lines.length > LINES && html`<span data-kind="place">${lines.length - LINES} more lines</span>`}</pre>`;
+}

@@ -10,12 +10,19 @@ export function Page() {
   const [granted, setGranted] = useState("Notification" in window ? Notification.permission : "denied");
   const reload = () => attempt(load);
   useEffect(() => void reload(), []);
-  const others = inbox.value.filter((open) => !open.counts);
+  const all = inbox.value;
   return html`<div class="page">
     <header class="row"><h1 class="fill">Inbox</h1>
-      ${granted === "default" && html`<button type="button" onClick=${() => Notification.requestPermission().then(setGranted)}>Notify me in this browser</button>`}</header>
-    ${mine.value.length === 0 && html`<div class="empty"><h2>Nothing waits for you</h2><p>When a run wants to change something that needs your word, has a question, or has reached a limit, it stands here, whichever conversation it is in. Runs wait as long as it takes, also over a restart.</p></div>`}
-    ${mine.value.map((open, at) => html`<${Ask} key=${open.id} open=${open} isFirst=${at === 0} onAnswered=${reload} where />`)}
-    ${others.length > 0 && html`<h2>Waits for others</h2>${others.map((open) => html`<${Ask} key=${open.id} open=${open} onAnswered=${reload} where />`)}`}
+      ${granted === "default" && html`<button type="button" title="Of what waits for you, and of runs that end while you look elsewhere" onClick=${() => Notification.requestPermission().then(setGranted)}>Notify me in this browser</button>`}</header>
+    ${all.length === 0
+      ? html`<div class="empty"><h2>Nothing waits for you</h2><p>When a run wants to change something that needs your word, has a question, or has reached a limit, it stands here, whichever conversation it is in. Runs wait as long as it takes, also over a restart.</p></div>`
+      : html`<p class="quiet" role="status">${said(mine.value.length, all.length - mine.value.length)}</p>`}
+    ${all.map((open) => html`<${Ask} key=${open.id} open=${open} onAnswered=${reload} where />`)}
   </div>`;
+}
+
+/** One list for both: what comes for one of them moves none of the others. @param {number} own @param {number} others */
+function said(own, others) {
+  const first = own === 0 ? "Nothing waits for you" : own === 1 ? "1 waits for you" : `${own} wait for you`;
+  return `${first}${others > 0 ? `, ${others} for others` : ""}.`;
 }

@@ -29,8 +29,13 @@ export function Login({ again = false }) {
       setBusy(false);
     }
   };
+  const turn = () => {
+    setRegistering(!registering);
+    // What was wrong there is not wrong here.
+    setWrong(null);
+  };
   const open = options?.registration === "open";
-  return html`<div class="login">
+  return html`<div class="login" role=${again ? undefined : "main"}>
     <form onSubmit=${enter}>
       <h1>${again ? "Your session has ended" : registering ? "Register with Windlass" : "Sign in to Windlass"}</h1>
       ${again && html`<p>Sign in again as ${me.value?.email ?? me.value?.name}. What you have typed is still there.</p>`}
@@ -39,7 +44,7 @@ export function Login({ again = false }) {
       <label>Password <input name="password" type="password" autocomplete=${registering ? "new-password" : "current-password"} minlength=${registering ? 8 : undefined} required /></label>
       ${wrong && html`<p class="wrong" role="alert">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}
       <button type="submit" class="primary" disabled=${busy}>${registering ? "Register" : "Sign in"}</button>
-      ${open && !again && html`<button type="button" class="plain" onClick=${() => setRegistering(!registering)}>${registering ? "I have an account" : "Register"}</button>`}
+      ${open && !again && html`<button type="button" class="plain" onClick=${turn}>${registering ? "I have an account" : "Register"}</button>`}
       ${(options?.providers ?? []).map((/** @type {any} */ one) => html`<a class="button" href=${`/api/v1/auth/oidc/${encodeURIComponent(one.name ?? one)}`} ...${again ? { target: "_blank", rel: "noopener" } : {}}>Sign in with ${one.title ?? one.name ?? one}</a>`)}
       ${options && !options.registered && html`<p class="quiet">${again ? "Nobody has a password here yet." : "Nobody has registered yet."} Open the link that <code>windlass serve</code> printed; <code>windlass admin link</code> makes another.</p>`}
       ${options?.registration === "invite" && options.registered && html`<p class="quiet">New here? An administrator can send you an invitation.</p>`}

@@ -1,6 +1,6 @@
 // Runs, and one of them as its journal tells it: step by step, with what each model was shown and what it cost.
 
-import { get, query } from "../lib/api.js";
+import { get, isAborted, query, signedIn, wait } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { go, place } from "../lib/route.js";
 import { follow } from "../lib/stream.js";
@@ -9,10 +9,8 @@ import { attempt } from "../state/notices.js";
 import { isAdmin } from "../state/session.js";
 import { Icon } from "../view/icon.js";
 import { Missing, useLoaded } from "../view/loaded.js";
+import { isEnd, readEvents, readRun } from "./run/events.js";
 import { Timeline } from "./timeline.js";
-
-/** Events that are read at once. */
-const EVENTS = 500;
 
 /** A model's name, which may break behind its provider. @param {string | null | undefined} name */
 const breakable = (name) => name?.replace("/", "/\u200b");
@@ -20,69 +18,74 @@ const breakable = (name) => name?.replace("/", "/\u200b");
 /** The page: a list, or one run. */
 export function Page() {
   const [, run] = place.value.parts;
-  return run ? html`<${One} key=${run} id=${run} />` : html`<${List} key=${place.value.query.toString()} />`;
+  return run ? html`<${One} key=${run} id=${run} />` : html`<${List} />`;
 }
+
+/** How runs stand, as people look for them. @type {[string, string][]} */
+const STANDS = [
+  ["active", "go on"],
+  ["waiting", "wait for a word"],
+  ["done", "done"],
+  ["failed", "failed"],
+  ["cancelled", "stopped"],
+];
+
+/** How a run stands, and in which colour. @param {any} run */
+const standing = (run) => (run.status ? [run.status, run.status] : run.waits ? ["waiting", "waits for a word"] : ["active", "goes on"]);
 
 function List() {
   const thread = place.value.query.get("thread");
   const all = place.value.query.get("all") === "true";
+  const status = place.value.query.get("status");
+  const asked = { limit: 50, thread, all: all || null, status };
+  /** Those that stand otherwise. @param {Record<string, any>} change */
+  const look = (change) => go(`/runs${query({ thread, all: all || null, status, ...change })}`);
   const [rest, setRest] = useState(/** @type {{data: any[], next_cursor?: string} | null} */ (null));
   const [chosen, setChosen] = useState(/** @type {string[]} */ ([]));
-  const first = useLoaded((stop) => get(`/runs${query({ limit: 50, thread, all: all || null })}`, { stop }));
+  const first = useLoaded((stop) => get(`/runs${query(asked)}`, { stop }), [thread, all, status]);
+  useEffect(() => {
+    setRest(null);
+    setChosen([]);
+  }, [thread, all, status]);
   /** @type {{data: any[], next_cursor?: string} | null} */
   const page = rest ?? first.value;
   const more = () =>
     attempt(async () => {
-      const next = await get(`/runs${query({ limit: 50, thread, all: all || null, cursor: page?.next_cursor })}`);
+      const next = await get(`/runs${query({ ...asked, cursor: page?.next_cursor })}`);
       setRest({ ...next, data: [...(page?.data ?? []), ...next.data] });
     });
   /** @param {string} id */
   const choose = (id) => setChosen((chosen) => (chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]));
   if (!page) return html`<div class="page"><${Missing} of=${first} /></div>`;
   return html`<div class="page wide">
-    <header class="row"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>
-      ${isAdmin.value && !thread && html`<label class="check"><input type="checkbox" checked=${all} onChange=${() => go(`/runs${query({ all: all ? null : true })}`)} /> of everybody</label>`}
+    <header class="row wrap"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>
+      ${isAdmin.value && !thread && html`<label class="check"><input type="checkbox" checked=${all} onChange=${() => look({ all: all ? null : true })} /> of everybody</label>`}
+      <select aria-label="How they stand" value=${status ?? ""} onChange=${(/** @type {any} */ event) => look({ status: event.target.value })}><option value="">all</option>${STANDS.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select>
       <button type="button" disabled=${chosen.length !== 2} onClick=${() => go(`/compare${query({ a: chosen[0], b: chosen[1] })}`)}>Compare two</button></header>
     ${thread && html`<${Origin} thread=${thread} />`}
-    ${page.data.length === 0
+    ${page.data.length === 0 && status
+      ? html`<div class="empty"><h2>None of them</h2><p>No run stands so. <button type="button" class="plain" onClick=${() => look({ status: null })}>Show all</button></p></div>`
+      : page.data.length === 0
       ? html`<div class="empty"><h2>No runs yet</h2><p>Each message that you send starts a run. What happens in it is recorded before it happens, and can be read here afterwards.</p><p><a class="button primary" href="/">Begin a conversation</a></p></div>`
       : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th>${!thread && html`<th>Conversation</th>`}<th>Model</th><th>How it ended</th><th>Began</th><th class="number">Took</th><th class="number">Steps</th><th class="number">Calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
           <tbody>${page.data.map((run) => html`<tr key=${run.id}>
             <td><input type="checkbox" aria-label=${`Compare ${run.id}`} checked=${chosen.includes(run.id)} onChange=${() => choose(run.id)} /></td>
             <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td>${!thread && html`<td><a href=${`/chat/${run.thread}`}>${run.thread_title || "Without a title"}</a></td>`}<td>${breakable(run.model)}</td>
-            <td><span class="state" data-state=${run.status ?? "active"}>${run.status ?? "goes on"}</span></td><td><time title=${full(run.started_at)}>${when(run.started_at)}</time></td>
+            <td><${Stand} run=${run} /></td><td><time title=${full(run.started_at)}>${when(run.started_at)}</time></td>
             <td class="number">${length(run.finished_at && run.finished_at - run.started_at)}</td><td class="number">${run.steps}</td><td class="number">${run.tool_calls}</td>
             <td class="number">${short((run.input_tokens ?? 0) + (run.output_tokens ?? 0))}</td><td class="number">${microUsd(run.cost_micro_usd)}</td></tr>`)}</tbody></table></div>`}
     ${page.next_cursor && html`<button type="button" onClick=${more}>More</button>`}
   </div>`;
 }
 
-/** A run with all its events. @param {string} id @param {AbortSignal} [stop] */
-export async function readRun(id, stop) {
-  const outcome = await get(`/runs/${id}`, { stop });
-  // What stands before a run in its conversation may be long, and is none of it.
-  return { outcome, ...(await readEvents(outcome.meta.threadId, id, Math.max(0, outcome.meta.from - 1), stop)) };
+/** @param {{run: any}} props */
+function Stand({ run }) {
+  const [state, words] = standing(run);
+  return html`<span class="state" data-state=${state}>${words}</span>`;
 }
 
-/**
- * Events of a run behind a position, up to its end or to the newest, and the position up to which that is.
- * @param {string} thread @param {string} run @param {number} after @param {AbortSignal} [stop]
- */
-async function readEvents(thread, run, after, stop) {
-  /** @type {any[]} */
-  const events = [];
-  let until = after;
-  for (;;) {
-    const page = await get(`/threads/${thread}/events${query({ after: until, limit: EVENTS })}`, { stop });
-    const own = page.data.filter((/** @type {any} */ event) => event.run === run);
-    events.push(...own);
-    until = page.data.at(-1)?.seq ?? until;
-    if (page.data.length < EVENTS || own.some(isEnd)) return { events, until };
-  }
-}
-
-/** @param {{type: string}} event */
-const isEnd = (event) => event.type === "run.finished";
+/** How long to wait before what could not be read is read again. */
+const AGAIN_MS = 2000;
 
 /** A run as it stands, and as it goes on. @param {string} id */
 function useRun(id) {
@@ -103,9 +106,21 @@ function useRun(id) {
       setLater(now);
       if (more.events.some(isEnd)) stop.abort();
     };
+    /** Looks until that works: nobody says a second time that a run has ended. */
+    const caughtUp = async () => {
+      for (;;) {
+        try {
+          return await look();
+        } catch (error) {
+          if (isAborted(error) || stop.signal.aborted) return undefined;
+          if (/** @type {any} */ (error).status === 404) return stop.abort();
+          await (/** @type {any} */ (error).status === 401 ? signedIn(stop.signal) : wait(AGAIN_MS, stop.signal));
+        }
+      }
+    };
     /** Fragments change nothing here; what is recorded does. @param {import("../lib/stream.js").Update[]} updates */
     const told = (updates) => {
-      if (updates.some((update) => update.run === id && !/delta$|snapshot$/.test(update.type))) line = line.then(look).catch(() => {});
+      if (updates.some((update) => update.run === id && !/delta$|snapshot$/.test(update.type))) line = line.then(caughtUp).catch(() => {});
     };
     follow(`/threads/${thread}/stream`, `${first.until}.0`, { told }, stop.signal).catch(() => {});
     return () => stop.abort();
@@ -122,7 +137,7 @@ function One({ id }) {
   const meta = outcome.meta;
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">Run <code>${id.slice(4)}</code></h1>
-      <span class="state" role="status" data-state=${outcome.status}>${outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>The conversation</a></header>
+      <span class="state" role="status" data-state=${outcome.status}>${outcome.status === "paused" ? "waits for a word" : outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>The conversation</a></header>
     <${Origin} thread=${meta.threadId} />
     <dl class="cards"><div><dt>Model</dt><dd>${breakable(meta.model)}</dd></div><div><dt>Steps</dt><dd>${meta.turns}</dd></div><div><dt>Calls</dt><dd>${meta.toolCalls}</dd></div>
       <div><dt>Tokens</dt><dd>${count(meta.tokensUsed?.input)} in, ${count(meta.tokensUsed?.output)} out</dd></div><div><dt>Cost</dt><dd>${meta.costUsd == null ? "–" : `$${meta.costUsd.toFixed(4)}`}</dd></div><div><dt>Took</dt><dd>${length(meta.durationMs)}</dd></div></dl>

@@ -14,14 +14,18 @@ const SECTIONS = [
   { path: "keys", name: "API keys", load: () => import("./settings/keys.js") },
   { path: "sessions", name: "Sessions", load: () => import("./settings/sessions.js") },
   { path: "team", name: "Team", load: () => import("./settings/team.js") },
+  { path: "audit", name: "Audit log", load: () => import("./settings/audit.js") },
   { path: "limits", name: "Limits", load: () => import("./settings/limits.js") },
   { path: "look", name: "Appearance", load: () => import("./settings/look.js") },
 ];
 
+/** What only administrators see. */
+const OF_ADMINS = ["team", "audit"];
+
 /** The page. */
 export function Page() {
   const asked = place.value.parts[1];
-  const shown = SECTIONS.filter(({ path }) => path !== "team" || isAdmin.value);
+  const shown = SECTIONS.filter(({ path }) => !OF_ADMINS.includes(path) || isAdmin.value);
   const section = shown.find(({ path }) => path === asked) ?? shown[0];
   return html`<div class="page"><h1>Settings</h1>
     <${Tabs} base="/settings" sections=${shown} current=${section.path} label="Parts of the settings" />

@@ -2,7 +2,7 @@
 
 import { all, get, query } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { count, length, money, short } from "../lib/words.js";
+import { count, length, money, plural, short } from "../lib/words.js";
 import { usageFrom, usageRange, usageUntil } from "../state/look.js";
 import { failed } from "../state/notices.js";
 import { isAdmin } from "../state/session.js";
@@ -56,14 +56,15 @@ const utc = (text) => Date.parse(`${text}Z`);
 function Figures({ answer, people }) {
   const all = answer.totals;
   const tokens = all.prompt_tokens + all.completion_tokens;
-  const cost = `${all.cost_unknown > 0 ? "≥ " : ""}${money(all.cost_usd)}`;
+  const unsure = all.cost_unknown > 0 ? "≥ " : "";
+  const cost = `${unsure}${money(all.cost_usd)}`;
   const decided = all.approvals + all.rejections;
   const cards = [
-    ["Conversations", count(all.threads), `${count(all.runs)} runs`],
-    ["Cost", cost, all.cost_unknown > 0 ? `${all.cost_unknown} runs have no price` : "by list price"],
+    ["Conversations", count(all.threads), plural(all.runs, "run")],
+    ["Cost", cost, all.cost_unknown > 0 ? `${plural(all.cost_unknown, "run")} without a price` : "by list price"],
     ["Tokens", short(tokens), `${short(all.cached_tokens)} from caches`],
     ["Approval rate", decided > 0 ? `${Math.round((all.approvals / decided) * 100)} %` : "–", `${count(all.approvals)} yes, ${count(all.rejections)} no`],
-    ["Cost of a conversation", all.threads > 0 ? money(all.cost_usd / all.threads) : "–", "on average"],
+    ["Cost of a conversation", all.threads > 0 ? `${unsure}${money(all.cost_usd / all.threads)}` : "–", "on average"],
     ["First word after", length(all.avg_ttft_ms), "on average"],
   ];
   if (all.runs === 0) return html`<div class="empty"><h2>Nothing ran in this time</h2><p>Choose a longer range, or <a href="/">begin a conversation</a>.</p></div>`;

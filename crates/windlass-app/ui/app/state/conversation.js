@@ -2,15 +2,16 @@
 //
 // Nothing of it is stored in the browser: a reload reads it again from the journal, in the middle of a word too.
 
-import { get, patch, post, Problem, query, remove, signedIn, wait } from "../lib/api.js";
+import { get, isAborted, post, Problem, query, signedIn, wait } from "../lib/api.js";
 import { batch, computed, signal } from "../lib/html.js";
 import { follow } from "../lib/stream.js";
 import { Call, Entry, textOf } from "./entry.js";
-import { NOTHING, plus, pulse } from "./figures.js";
-import { draftOf, keepDraft } from "./drafts.js";
+import { pulse, Sums, took } from "./figures.js";
 import * as inbox from "./inbox.js";
-import { before, underWay } from "./journal.js";
-import { warn } from "./notices.js";
+import { underWay } from "./journal.js";
+import { Line } from "./line.js";
+import { Rollback } from "./rollback.js";
+import { Sending } from "./sending.js";
 import { isAdmin, me } from "./session.js";
 import { note as noteThread } from "./threads.js";
 
@@ -24,15 +25,14 @@ const UNSEEN_MS = 250;
 /** How often figures of what goes on are told anew. (SK-U9) */
 const PULSE_MS = 200;
 
-/** @typedef {{id: string, seq: number, at: number, by: string, blocks: any[], text: string, place: string}} Waiting */
+/** Whether it passes by itself, so that it is tried again. @param {unknown} error */
+export const passes = (error) => !(error instanceof Problem) || error.status >= 500;
 
-/**
- * @typedef {{seq: number, at: number, files: {path: string, fate: string}[], unseen: number}} Rollback
- * The message from which on, the event after which a fork begins, what becomes of files, and the calls of which nothing is known.
- */
+/** Whether a conversation of this owner is this person's, or theirs to look after. @param {string} owner */
+const looksAfter = (owner) => owner === me.value?.id || isAdmin.value;
 
-/** Whether it helps to try again. @param {unknown} error */
-const passes = (error) => !(error instanceof Problem) || error.status >= 500;
+/** The one that is shown. @type {import("../../vendor/signals.js").Signal<Conversation | null>} */
+export const shown = signal(null);
 
 /** A thread as it is looked at. */
 export class Conversation {
@@ -45,44 +45,52 @@ export class Conversation {
     this.prepended = 0;
     /** The entry that grows. @type {import("../../vendor/signals.js").Signal<Entry | null>} */
     this.live = signal(null);
-    /** @type {import("../../vendor/signals.js").Signal<import("./figures.js").Figures>} */
-    this.figures = signal(NOTHING);
+    /** What the last reply took. @type {import("../../vendor/signals.js").Signal<import("./figures.js").Last | null>} */
+    this.last = signal(null);
     /** @type {import("../../vendor/signals.js").Signal<import("./figures.js").Pulse | null>} */
     this.pulse = signal(null);
     this.pulsed = 0;
-    /** What is to be rolled back with the next message. @type {import("../../vendor/signals.js").Signal<Rollback | null>} */
-    this.rollback = signal(null);
-    /** @type {import("../../vendor/signals.js").Signal<Waiting[]>} */
-    this.queue = signal([]);
-    /** What was sent and is not heard of yet. @type {import("../../vendor/signals.js").Signal<{key: string, id: string, text: string}[]>} */
-    this.sending = signal([]);
+    /** What is to be rolled back with the next message. */
+    this.rollback = new Rollback(id);
     /** What the last message chose: the model, and what its run may do. @type {import("../../vendor/signals.js").Signal<{model: string, mode: string}>} */
     this.chosen = signal({ model: "", mode: "" });
     /** Text that is to be taken into the field for messages. */
     this.more = signal("");
-    /** What has just happened, in a sentence, for those who do not see the page. */
-    this.news = signal("");
+    /** What has just happened, in a sentence, for those who do not see the page. @type {import("../../vendor/signals.js").Signal<{words: string} | null>} */
+    this.news = signal(null);
     /** Whether what is asked has been read once. */
     this.asks = signal(false);
     this.title = signal("");
     this.status = signal("");
     this.owner = signal("");
+    /** What it is a fork of. @type {import("../../vendor/signals.js").Signal<{thread: string, until: number} | null>} */
+    this.origin = signal(null);
     this.ready = signal(false);
     this.connected = signal(true);
     this.hasOlder = signal(false);
+    /** Why the page before what is shown could not be read. @type {import("../../vendor/signals.js").Signal<unknown>} */
+    this.olderFailure = signal(null);
     /** @type {import("../../vendor/signals.js").Signal<unknown>} */
     this.failure = signal(null);
     /** The run that goes on. @type {import("../../vendor/signals.js").Signal<{id: string, since: number} | null>} */
     this.run = signal(null);
     this.open = computed(() => inbox.inbox.value.filter((open) => open.thread === this.id));
     /** Whether it is this person's own, or theirs to look after: others read it because it is shared. */
-    this.isMine = computed(() => this.owner.value === me.value?.id || isAdmin.value);
+    this.isMine = computed(() => looksAfter(this.owner.value));
     this.isActive = computed(() => !["", "idle"].includes(this.status.value));
+    /** The run of the newest message to the agent. */
+    this.newest = computed(() => this.entries.value.findLast((one) => one.role === "user")?.run ?? "");
     this.stop = new AbortController();
+    this.sums = new Sums(id, this.stop.signal);
+    this.line = new Line(id, this.stop.signal);
+    this.queue = this.line.waiting;
+    this.sending = new Sending(id, (message) => this.entries.value.some((one) => one.id === message) || this.line.find(message) !== undefined);
     /** @type {Map<string, Call>} */
     this.calls = new Map();
-    /** The calls that interrupts are about. @type {Map<string, Call>} */
-    this.asking = new Map();
+    /** Results whose calls stand on the page before what is shown, by run and the call's id. @type {Map<string, {content: any[], error: boolean}>} */
+    this.unclaimed = new Map();
+    /** The calls that interrupts are about. @type {import("../../vendor/signals.js").Signal<Map<string, Call>>} */
+    this.asking = signal(new Map());
     /** What was said between the two first reads: it had waited, and whoever takes it names only its id. @type {Map<string, any>} */
     this.later = new Map();
     /** @type {import("../lib/stream.js").Update[]} */
@@ -92,7 +100,8 @@ export class Conversation {
     this.timer = undefined;
     /** Where the page before what is shown begins. @type {string | undefined} */
     this.cursor = undefined;
-    this.reading = false;
+    /** @type {Promise<void> | undefined} */
+    this.reading = undefined;
     /** @type {Promise<void> | undefined} */
     this.asked = undefined;
     this.askAgain = false;
@@ -100,6 +109,7 @@ export class Conversation {
 
   /** Reads what there is, and follows what comes; where that fails, again after a while. */
   async begin() {
+    this.failure.value = null;
     while (!this.stop.signal.aborted) {
       try {
         const head = await this.load();
@@ -127,19 +137,24 @@ export class Conversation {
     const stop = this.stop.signal;
     const thread = await get(`/threads/${this.id}`, { stop });
     const page = await get(`/threads/${this.id}/messages${query({ limit: FIRST_PAGE })}`, { stop });
-    this.owner.value = thread.owner;
-    const going = ["", "idle"].includes(thread.status) ? null : await underWay(this.id, thread.head, this.isMine.value, stop);
-    const chosen = await this.lastChosen(page.data);
+    const isMine = looksAfter(thread.owner);
+    const going = ["", "idle"].includes(thread.status) ? null : await underWay(this.id, thread.head, isMine, stop);
+    const chosen = await this.lastChosen(page.data, isMine);
     batch(() => {
+      // With it comes the field for messages, which is to know what the last message chose.
+      this.owner.value = thread.owner;
       this.title.value = thread.title ?? "";
+      this.origin.value = thread.forked_from;
       this.chosen.value = chosen;
       this.status.value = thread.status;
       this.hasOlder.value = Boolean(page.next_cursor);
+      this.olderFailure.value = null;
       this.cursor = page.next_cursor;
       this.prepended = 0;
       this.queue.value = [];
-      this.figures.value = NOTHING;
+      this.last.value = null;
       this.calls.clear();
+      this.unclaimed.clear();
       // What came after the head was read is told by the stream.
       this.entries.value = this.read(page.data.filter((/** @type {any} */ message) => message.seq <= thread.head));
       for (const message of page.data) if (message.seq > thread.head) this.later.set(message.id, message);
@@ -151,14 +166,16 @@ export class Conversation {
       this.ready.value = true;
     });
     this.ask();
+    this.sums.read();
+    if (isMine) this.line.places();
     return thread.head;
   }
 
-  /** What the last message chose, that waits or was taken. @param {any[]} messages */
-  async lastChosen(messages) {
+  /** What the last message chose, that waits or was taken. @param {any[]} messages @param {boolean} isMine */
+  async lastChosen(messages, isMine) {
     const of = (/** @type {string} */ field) => messages.findLast((message) => message.role === "user" && message[field])?.[field];
     // A run of many steps has its message further up.
-    const runs = of("model") || !this.isMine.value ? [] : (await get(`/runs${query({ thread: this.id, limit: 1 })}`, { stop: this.stop.signal })).data;
+    const runs = of("model") || !isMine ? [] : (await get(`/runs${query({ thread: this.id, limit: 1 })}`, { stop: this.stop.signal })).data;
     return { model: of("model") ?? runs[0]?.model ?? "", mode: of("mode") ?? "" };
   }
 
@@ -169,45 +186,63 @@ export class Conversation {
     clearTimeout(this.timer);
   }
 
-  /** Reads the page before what is shown. */
-  async older() {
-    if (!this.hasOlder.value || this.reading) return;
-    this.reading = true;
+  /** Reads the page before what is shown, if there is one; those who ask meanwhile wait for the same. @returns {Promise<void>} */
+  older() {
+    if (!this.hasOlder.value) return Promise.resolve();
+    this.reading ??= this.readOlder().finally(() => (this.reading = undefined));
+    return this.reading;
+  }
+
+  async readOlder() {
+    this.olderFailure.value = null;
     try {
       const page = await get(`/threads/${this.id}/messages${query({ limit: PAGE, cursor: this.cursor })}`, { stop: this.stop.signal });
       batch(() => {
-        const { last } = this.figures.value;
+        const last = this.last.value;
         const older = this.read(page.data);
-        this.figures.value = { ...this.figures.value, last: last ?? this.figures.value.last };
+        // What was said on this side into a run that began on the other.
+        const run = older.findLast((one) => one.run)?.run;
+        for (const one of this.entries.value) {
+          if (one.run && one.run !== run) break;
+          if (one.role === "user") one.set({ steers: true });
+        }
+        this.last.value = last ?? this.last.value;
         this.entries.value = [...older, ...this.entries.value];
         this.prepended += older.length;
         this.cursor = page.next_cursor;
         this.hasOlder.value = Boolean(page.next_cursor);
       });
-    } finally {
-      this.reading = false;
+    } catch (error) {
+      if (!isAborted(error)) this.olderFailure.value = error;
+      throw error;
     }
   }
 
-  /** @param {any[]} messages @returns {Entry[]} */
+  /** Reads a page, of which what is shown goes on. @param {any[]} messages @returns {Entry[]} */
   read(messages) {
     /** @type {Entry[]} */
     const entries = [];
-    /** @type {Map<string, Call>} */
+    /** The last call of an id: a model may give one again. @type {Map<string, Call>} */
     const asked = new Map();
+    const later = this.unclaimed;
+    this.unclaimed = new Map();
     for (const message of messages) {
       if (message.role === "tool") {
         for (const block of message.blocks) {
           if (block.kind !== "tool_result") continue;
-          asked.get(`${message.run}/${block.call_id}`)?.finish({ content: block.content, error: block.error });
+          const [key, result] = [`${message.run}/${block.call_id}`, { content: block.content, error: block.error }];
+          const call = asked.get(key);
+          if (call) call.finish(result);
+          else this.unclaimed.set(key, result);
         }
       } else if (message.role === "user" && message.status === "queued") {
-        this.wait({ id: message.id, queued: { message, by: message.by, place: "after_run" } }, message);
+        this.line.add({ id: message.id, queued: { message, by: message.by, place: "" } }, message);
       } else {
         const entry = Entry.ofMessage(message);
+        entry.steers = entry.role === "user" && entries.some((one) => one.run === entry.run);
         this.know(entry);
         for (const call of entry.calls()) asked.set(`${entry.run}/${call.id}`, call);
-        this.figures.value = plus(this.figures.value, entry);
+        this.last.value = took(entry) ?? this.last.value;
         entries.push(entry);
       }
       // How a run ended, and what else happened in it, is said behind its last message.
@@ -216,6 +251,11 @@ export class Conversation {
         if (note) entries.push(note);
       }
     }
+    for (const [key, result] of later) {
+      const call = asked.get(key);
+      if (call) call.finish(result);
+      else if (!this.unclaimed.has(key)) this.unclaimed.set(key, result);
+    }
     return entries;
   }
 
@@ -223,7 +263,7 @@ export class Conversation {
   know(entry) {
     for (const call of entry.calls()) {
       this.calls.set(call.key, call);
-      if (call.interrupt) this.asking.set(call.interrupt, call);
+      if (call.interrupt) this.asking.value = new Map(this.asking.value).set(call.interrupt, call);
     }
   }
 
@@ -264,34 +304,31 @@ export class Conversation {
         break;
       case "run.started":
         this.run.value = { id: update.run, since: update.at };
-        this.news.value = "";
         this.chosen.value = { model: update.agent?.models?.[0] ?? "", mode: update.options?.mode ?? "agent" };
         break;
       case "message.received":
         this.said(update.id, update, update.message, update.by);
         break;
       case "message.queued":
-        this.sending.value = this.sending.value.filter((one) => one.id !== update.id);
-        this.wait(update, update);
+        this.sending.heard(update.id, textOf(update.queued.message.blocks));
+        this.line.add(update, update);
         break;
       case "message.taken": {
-        const taken = this.queue.value.find((one) => one.id === update.id);
-        this.queue.value = this.queue.value.filter((one) => one.id !== update.id);
+        const taken = this.line.find(update.id);
+        this.line.drop(update.id);
         const message = taken ?? this.later.get(update.id);
         if (message) this.said(update.id, update, message, message.by);
         break;
       }
       case "message.withdrawn":
-        this.queue.value = this.queue.value.filter((one) => one.id !== update.id);
+        this.line.drop(update.id);
         break;
       case "message.edited":
-        this.queue.value = this.queue.value.map((one) => (one.id === update.id ? { ...one, blocks: update.message.blocks, text: textOf(update.message.blocks) } : one));
+        this.line.change(update.id, update.message.blocks);
         break;
-      case "message.promoted": {
-        const first = this.queue.value.find((one) => one.id === update.id);
-        if (first) this.queue.value = [first, ...this.queue.value.filter((one) => one !== first)];
+      case "message.promoted":
+        this.line.promote(update.id);
         break;
-      }
       case "step.started":
         this.step(update).heardAt = Date.now();
         break;
@@ -305,19 +342,22 @@ export class Conversation {
         const replied = this.step(update);
         replied.reply(update);
         this.know(replied);
-        this.figures.value = plus(this.figures.value, replied);
+        this.last.value = took(replied) ?? this.last.value;
         this.live.value = null;
+        this.sums.read();
         break;
       }
       case "step.failed":
         this.step(update).fail(update);
         this.live.value = null;
+        this.sums.read();
         break;
       case "run.withdrawn":
         for (const one of this.entries.value) if (one.run === update.run) one.set({ status: "withdrawn" });
         break;
       case "run.finished":
         this.finish(update);
+        this.sums.read();
         break;
       case "driver.stopped":
         this.add(Entry.note(`n${Date.now()}`, "warning", `The run was interrupted and goes on later: ${update.why}`));
@@ -328,14 +368,14 @@ export class Conversation {
         break;
       case "interrupt.opened": {
         const call = update.call && this.callOf({ run: update.run, ...update.call });
-        if (call) this.asking.set(update.interrupt, call);
+        if (call) this.asking.value = new Map(this.asking.value).set(update.interrupt, call);
         call?.hear(update);
         this.ask();
         break;
       }
       case "interrupt.closed":
       case "interrupt.voted":
-        this.asking.get(update.interrupt)?.hear(update);
+        this.asking.value.get(update.interrupt)?.hear(update);
         this.ask();
         break;
       default:
@@ -366,16 +406,11 @@ export class Conversation {
 
   /** @param {string} id @param {any} update @param {any} message @param {string} by */
   said(id, update, message, by) {
-    this.sending.value = this.sending.value.filter((one) => one.id !== id);
+    this.sending.heard(id, textOf(message.blocks));
     if (this.entries.value.some((one) => one.role === "user" && one.id === id)) return;
-    this.add(Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "user", blocks: message.blocks, id, by, status: "complete", calls: [], ...this.chosen.value }));
-  }
-
-  /** @param {any} update @param {{seq: number, at: number}} when */
-  wait(update, when) {
-    if (this.queue.value.some((one) => one.id === update.id)) return;
-    const { message, by, place } = update.queued;
-    this.queue.value = [...this.queue.value, { id: update.id, seq: when.seq, at: when.at, by, place, blocks: message.blocks, text: textOf(message.blocks) }];
+    const entry = Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "user", blocks: message.blocks, id, by, status: "complete", calls: [], ...this.chosen.value });
+    entry.steers = this.entries.value.some((one) => one.run === entry.run);
+    this.add(entry);
   }
 
   /** @param {any} update */
@@ -384,7 +419,10 @@ export class Conversation {
     this.live.value = null;
     const last = this.entries.value.findLast((one) => one.run === update.run && one.role === "assistant");
     last?.set({ totals: update.totals });
-    if (last?.status === "live") last.set({ status: "partial" });
+    if (last?.status === "live") {
+      last.giveUp();
+      last.set({ status: "partial", stop: update.status });
+    }
     const words = textOf([{ kind: "text", text: update.output?.text }]);
     // What a try had brought that failed stands there already.
     if (words && words !== last?.text) {
@@ -392,7 +430,7 @@ export class Conversation {
     }
     this.remark(update);
     const how = update.status === "failed" ? `The run has failed: ${update.error?.message ?? ""}` : update.status === "cancelled" ? "The run was stopped." : "The agent has answered.";
-    this.news.value = how;
+    this.news.value = { words: how };
   }
 
   /** @param {any} update */
@@ -423,58 +461,9 @@ export class Conversation {
       });
   }
 
-  /** Sends a message; what is active goes on or not, as `busy` says. @param {string} text @param {object} more @param {string} key under which it is sent once */
-  async send(text, more, key) {
-    this.sending.value = [...this.sending.value, { key, id: "", text }];
-    try {
-      const sent = await post(`/threads/${this.id}/messages`, { message: text, ...more }, { once: key });
-      const there = this.entries.value.some((one) => one.id === sent.message) || this.queue.value.some((one) => one.id === sent.message);
-      this.sending.value = this.sending.value.flatMap((one) => (one.key !== key ? [one] : there ? [] : [{ ...one, id: sent.message }]));
-    } catch (error) {
-      this.sending.value = this.sending.value.filter((one) => one.key !== key);
-      throw error;
-    }
-  }
-
-  /** Looks what a roll back to before a message would do; nothing is done yet. (ZE-P9) @param {Entry} entry */
-  async rollBack(entry) {
-    const at = await before(this.id, entry.seq);
-    const would = await post(`/threads/${this.id}/files/restore`, { at, mode: "preview" });
-    const files = would.files.filter((/** @type {any} */ file) => file.fate !== "unchanged");
-    this.rollback.value = { seq: entry.seq, at, files, unseen: would.unseen_total };
-  }
-
-  /** Puts files back, and makes the conversation that goes on from before the message. @param {Rollback} rollback @returns {Promise<string>} */
-  async carryOut(rollback) {
-    await post(`/threads/${this.id}/files/restore`, { at: rollback.at, mode: "spare" });
-    return (await post(`/threads/${this.id}/fork`, { at: rollback.at })).id;
-  }
-
   /** Stops the run; what came of its answer stays. (SK-U7) */
   async cancel() {
     const run = this.run.value?.id ?? (await get(`/runs${query({ thread: this.id, limit: 1 })}`)).data[0]?.id;
     if (run) await post(`/runs/${run}/cancel`);
-  }
-
-  /** @param {string} id @param {string} text */
-  editQueued(id, text) {
-    return patch(`/threads/${this.id}/queue/${id}`, { message: text });
-  }
-
-  /** Keeps what a message was being changed into when it left the queue. @param {string} text */
-  rescue(text) {
-    keepDraft(this.id, [draftOf(this.id).text, text].filter(Boolean).join("\n"));
-    this.more.value = [this.more.value, text].filter(Boolean).join("\n");
-    if (!this.stop.signal.aborted) warn("The message is not in the queue any more. What you had changed it into stands in the field below.");
-  }
-
-  /** @param {string} id */
-  withdraw(id) {
-    return remove(`/threads/${this.id}/queue/${id}`);
-  }
-
-  /** @param {string} id */
-  sendNow(id) {
-    return post(`/threads/${this.id}/queue/${id}/send`);
   }
 }

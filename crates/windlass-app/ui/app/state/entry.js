@@ -2,6 +2,7 @@
 // long conversation is not drawn anew for a word.
 
 import { signal } from "../lib/html.js";
+import { limitAmount, limitName } from "../lib/limits.js";
 
 /** The text of blocks. @param {any[]} blocks */
 export const textOf = (blocks) =>
@@ -16,9 +17,14 @@ export function wordsOf(text) {
   return text?.blob || text?.digest ? `[a long text, stored apart: ${(text.blob ?? text).size_bytes ?? "?"} bytes]` : "";
 }
 
+/** An answer to a call, in a word; of a limit there is none. @type {Record<string, string>} */
+const WORDS = { approve: "approved", edit: "edited", deny: "denied", reply: "replied", done: "done", retry: "retried", fail: "failed" };
+
+/** @typedef {{by: string, at: number, word: string}} Answered Who said what to a call, and when. */
+
 /** A call of a tool. */
 export class Call {
-  /** @param {string} run @param {any} known @param {string} name @param {string} args */
+  /** @param {string} run @param {any} known @param {string} name @param {string} args as the model asked */
   constructor(run, known, name, args) {
     this.rev = signal(0);
     this.run = run;
@@ -26,8 +32,10 @@ export class Call {
     this.index = known.index;
     this.id = known.id ?? "";
     this.tool = name;
-    this.args = args;
-    /** @type {"waiting" | "asking" | "approved" | "running" | "sleeping" | "in_doubt" | "done"} */
+    this.args = known.arguments ? wordsOf(known.arguments) : args;
+    /** What the model asked, where that is not what is sent. */
+    this.asked = known.arguments ? args : "";
+    /** @type {"writing" | "waiting" | "asking" | "approved" | "running" | "sleeping" | "in_doubt" | "done"} */
     this.state = known.state ?? "waiting";
     /** @type {string} */
     this.outcome = known.outcome ?? "";
@@ -38,10 +46,15 @@ export class Call {
     this.asks = "";
     this.effect = known.effect ?? "";
     this.progress = "";
-    this.until = 0;
+    this.until = known.until ?? 0;
     /** When it was last heard of; 0 where it was read from the history. */
     this.at = 0;
-    this.rule = "";
+    /** What decided about it. @type {string} */
+    this.rule = known.rule ?? "";
+    /** What people were shown that it would do. */
+    this.preview = wordsOf(known.preview);
+    /** @type {Answered | null} */
+    this.answered = known.answered ?? null;
     /** @type {any[] | null} */
     this.result = null;
   }
@@ -63,11 +76,13 @@ export class Call {
       case "interrupt.opened":
         return this.change({ state: "asking", interrupt: update.interrupt, asks: typeof update.kind === "string" ? update.kind : (Object.keys(update.kind ?? {})[0] ?? "") });
       case "interrupt.closed":
-        return this.state === "asking" ? this.change({ state: update.answer.answer === "approve" ? "approved" : "waiting" }) : undefined;
+        return this.change({ ...this.answeredBy(update), ...(this.state === "asking" ? { state: update.answer.answer === "approve" ? "approved" : "waiting" } : {}) });
       case "call.judged":
-        return this.change({ rule: update.rule, ...(update.arguments ? { args: wordsOf(update.arguments) } : {}) });
+        return this.change({ rule: update.rule, ...(update.arguments ? this.sentAs(update.arguments) : {}) });
       case "call.edited":
-        return this.change({ args: wordsOf(update.arguments) });
+        return this.change(this.sentAs(update.arguments));
+      case "call.previewed":
+        return this.change({ preview: wordsOf(update.preview) });
       case "tool.started":
         return this.change({ state: "running", effect: update.effect });
       case "tool.progress":
@@ -82,6 +97,17 @@ export class Call {
       default:
         return undefined;
     }
+  }
+
+  /** @param {any} update an `interrupt.closed` */
+  answeredBy({ answer, by, at }) {
+    const word = WORDS[answer.answer];
+    return word ? { answered: { by, at, word } } : {};
+  }
+
+  /** Something else is sent than what the model asked. @param {any} args */
+  sentAs(args) {
+    return { args: wordsOf(args), asked: this.asked || this.args };
   }
 
   /** @param {{content: any[], error?: boolean, outcome?: string, durationMs?: number}} how */
@@ -106,7 +132,7 @@ export class Call {
 
 /**
  * @typedef {{type: "text", text: string} | Thought | {type: "call", call: Call}} Part
- * @typedef {{type: "reasoning", text: string, from: number, until: number}} Thought `from`, `until`: when it was heard to begin and to end; 0 where it was not
+ * @typedef {{type: "reasoning", text: string, since: number, ms: number}} Thought `since`: when it was heard to begin, 0 where it was not or is over; `ms`: how long it took, 0 where nobody knows
  */
 
 /** An entry: what somebody said, a step of the agent, or a note beside them. */
@@ -125,8 +151,12 @@ export class Entry {
     /** Of a message to the agent, what its run began with. */
     this.model = known.model ?? "";
     this.mode = known.mode ?? "";
+    /** Of a message to the agent, whether it went into a run that had begun. */
+    this.steers = false;
     /** @type {"live" | "complete" | "partial" | "fallback" | "withdrawn"} */
     this.status = known.status ?? "complete";
+    /** Why the model stopped. @type {any} */
+    this.stop = known.stop ?? null;
     /** Position of the `step.started` that its fragments name. */
     this.begun = 0;
     /** @type {Part[]} */
@@ -138,6 +168,8 @@ export class Entry {
     this.durationMs = known.duration_ms ?? null;
     /** @type {any} */
     this.totals = null;
+    /** Of a note, whether it says how a run ended that did not end well. */
+    this.ends = false;
     /** When its step was heard to begin, and its first fragment was; 0 where this page came later. */
     this.heardAt = 0;
     this.firstAt = 0;
@@ -154,7 +186,7 @@ export class Entry {
   static ofMessage(message) {
     const step = message.calls?.[0]?.step;
     const entry = new Entry(`${message.role}-${message.id ?? message.seq}`, message.role === "user" ? "user" : "assistant", { ...message, step });
-    entry.read(message.blocks, message.calls ?? []);
+    entry.read(message.blocks, message.calls ?? [], message.thoughts_ms);
     return entry;
   }
 
@@ -176,14 +208,15 @@ export class Entry {
   /** What is said of an event beside the messages; null of most. @param {any} update */
   static remark(update) {
     const note = (/** @type {string} */ tone, /** @type {string} */ text) => Entry.note(`n${update.seq}`, tone, text, update);
+    const ends = (/** @type {string} */ tone, /** @type {string} */ text) => Object.assign(note(tone, text), { ends: true });
     switch (update.type) {
       case "limit.reached":
-        return note("warning", `The limit \`${update.limit}\` (${update.figure}) is reached.`);
+        return note("warning", `A limit is reached: ${limitName(update)}, ${limitAmount(update, update.figure)}.`);
       case "model.switched":
-        return note("info", `From here on: ${update.model}`);
+        return note("info", `From here on: ${update.model}${update.reason ? ` (${update.reason})` : ""}`);
       case "run.finished":
-        if (update.status === "failed") return note("error", update.error?.message ?? "The run failed.");
-        return update.status === "cancelled" ? note("info", "Stopped.") : null;
+        if (update.status === "failed") return ends("error", update.error?.message ?? "The run failed.");
+        return update.status === "cancelled" ? ends("info", "Stopped.") : null;
       default:
         return null;
     }
@@ -208,11 +241,10 @@ export class Entry {
     return this.parts.flatMap((part) => (part?.type === "text" ? [part.text] : [])).join("\n\n");
   }
 
-  /** @param {any[]} blocks @param {any[]} calls */
-  read(blocks, calls) {
+  /** @param {any[]} blocks @param {any[]} calls @param {number[]} [thoughtsMs] how long each thought took, in order */
+  read(blocks, calls, thoughtsMs = []) {
     const known = new Map(this.callsById());
-    // The thoughts of a reply are those that were heard, in the same order.
-    const heard = this.thoughts();
+    const times = [...thoughtsMs];
     let index = 0;
     this.parts = [];
     this.media = blocks.filter((block) => block.kind === "image" || block.kind === "file");
@@ -222,12 +254,10 @@ export class Entry {
         if (text) this.parts.push({ type: "text", text });
       } else if (block.kind === "reasoning") {
         const text = wordsOf(block.text);
-        const { from, until } = heard.shift() ?? { from: 0, until: 0 };
-        if (text) this.parts.push({ type: "reasoning", text, from, until });
+        if (text) this.parts.push({ type: "reasoning", text, since: 0, ms: times.shift() ?? 0 });
       } else if (block.kind === "tool_call") {
         const stored = calls.find((call) => call.id === block.id) ?? { step: this.step, index, id: block.id };
-        const args = wordsOf(stored.arguments ?? block.asked);
-        const call = known.get(block.id) ?? new Call(this.run, stored, block.name, args);
+        const call = known.get(block.id) ?? new Call(this.run, stored, block.name, wordsOf(block.asked));
         this.parts.push({ type: "call", call });
         index += 1;
       }
@@ -236,7 +266,7 @@ export class Entry {
 
   /** @returns {[string, Call][]} */
   callsById() {
-    return [...this.calls()].filter((call) => call.result || call.state !== "waiting").map((call) => [call.id, call]);
+    return [...this.calls()].filter((call) => call.id && (call.result || call.state !== "waiting")).map((call) => [call.id, call]);
   }
 
   /** A try at the step begins; what an earlier one said does not count. @param {any} update */
@@ -256,7 +286,7 @@ export class Entry {
       for (const part of update.parts) this.put(part.part, part.type, part.text ?? "", part.name, part.arguments ?? "");
       // What is still being thought as the first began with the step; how long the others took, nobody knows here.
       const last = this.parts.at(-1);
-      for (const thought of this.thoughts()) Object.assign(thought, { from: thought === last && this.parts.length === 1 ? this.at : 0, until: 0 });
+      for (const thought of this.thoughts()) Object.assign(thought, { since: thought === last && this.parts.length === 1 ? this.at : 0, ms: 0 });
       this.sizeBefore = this.size;
     } else {
       const type = { "message.delta": "text", "reasoning.delta": "reasoning", "call.delta": "call" }[/** @type {string} */ (update.type)];
@@ -270,24 +300,28 @@ export class Entry {
     this.size += text.length + args.length;
     const known = this.parts[at];
     // A thought ends with the first word of what follows it.
-    for (const thought of this.thoughts()) if (thought !== known && thought.from) thought.until ||= Date.now();
+    for (const thought of this.thoughts()) if (thought !== known && thought.since) Object.assign(thought, { ms: Date.now() - thought.since, since: 0 });
     if (type === "call") {
       if (known?.type === "call") {
         known.call.change({ args: known.call.args + args, tool: known.call.tool || name || "" });
-      } else this.parts[at] = { type: "call", call: new Call(this.run, { step: this.step, index: at }, name ?? "", args) };
+      } else {
+        // Counted as in the reply, so that a card which somebody opened stays what it is.
+        const index = [...this.calls()].length;
+        this.parts[at] = { type: "call", call: new Call(this.run, { step: this.step, index, state: "writing" }, name ?? "", args) };
+      }
     } else if (known && known.type !== "call") this.parts[at] = { ...known, text: known.text + text };
-    else this.parts[at] = type === "reasoning" ? { type, text, from: Date.now(), until: 0 } : { type: "text", text };
+    else this.parts[at] = type === "reasoning" ? { type, text, since: Date.now(), ms: 0 } : { type: "text", text };
   }
 
   /** The whole reply. @param {any} update */
   reply(update) {
     this.status = "complete";
     this.seq = update.seq;
-    for (const thought of this.thoughts()) if (thought.from) thought.until ||= Date.now();
-    this.read(update.message.blocks, []);
+    this.read(update.message.blocks, [], update.thoughts_ms);
     const cancelled = update.stop === "cancelled";
     this.set({
       status: cancelled ? "partial" : "complete",
+      stop: update.stop,
       usage: update.usage,
       costMicro: update.cost ?? null,
       ttftMs: update.ttft_ms ?? null,
@@ -296,8 +330,14 @@ export class Entry {
     });
   }
 
+  /** Calls that were being written are never asked. */
+  giveUp() {
+    for (const call of this.calls()) if (call.state === "writing") call.change({ state: "done", outcome: "cancelled" });
+  }
+
   /** @param {any} update a `step.failed` */
   fail(update) {
+    this.giveUp();
     const partial = wordsOf(update.partial);
     const parts = partial ? [{ type: "text", text: partial }] : this.parts;
     this.set({ status: "partial", parts, trouble: update.message + (update.retry_at ? " It is tried again." : "") });

@@ -1,7 +1,10 @@
-// What a conversation used: summed over its replies, and guessed for the one that grows. (SK-U9)
+// What a conversation used, as the server sums it; what its last reply took; and a guess at the one that grows. (SK-U9)
+
+import { get, query, wait } from "../lib/api.js";
+import { signal } from "../lib/html.js";
 
 /**
- * @typedef {{input: number, output: number, cached: number, costMicro: number, priced: boolean, replies: number, last: Last | null}} Figures
+ * @typedef {{input: number, output: number, cached: number, costUsd: number, priced: boolean}} Sum
  * @typedef {{ttftMs: number | null, perSecond: number | null, tookMs: number | null}} Last
  * @typedef {Last & {tokens: number}} Pulse what goes on, with tokens that are guessed from characters
  */
@@ -11,8 +14,45 @@ const CHARS_OF_A_TOKEN = 4;
 /** A reply that took less is too short for a rate. */
 const LEAST_MS = 50;
 
-/** @type {Figures} */
-export const NOTHING = { input: 0, output: 0, cached: 0, costMicro: 0, priced: true, replies: 0, last: null };
+/** How long a sum stands at least before it is read again. */
+const STANDS_MS = 1000;
+
+/** What all runs of a conversation used, also those whose messages are not loaded. */
+export class Sums {
+  /** @param {string} thread @param {AbortSignal} stop */
+  constructor(thread, stop) {
+    this.thread = thread;
+    this.stop = stop;
+    /** @type {import("../../vendor/signals.js").Signal<Sum | null>} */
+    this.value = signal(null);
+    this.reading = false;
+    this.again = false;
+  }
+
+  /** Reads it, at once or when the one before has stood long enough: what changes meanwhile is read together. */
+  async read() {
+    this.again = true;
+    if (this.reading) return;
+    this.reading = true;
+    while (this.again && !this.stop.aborted) {
+      this.again = false;
+      // One that cannot be read leaves the one before; the next reply asks anew.
+      const page = await get(`/usage${query({ thread: this.thread })}`, { stop: this.stop }).catch(() => null);
+      if (page) this.value.value = told(page.totals);
+      await wait(STANDS_MS, this.stop).catch(() => {});
+    }
+    this.reading = false;
+  }
+}
+
+/** @param {any} totals as the API has them @returns {Sum} */
+const told = (totals) => ({
+  input: totals.prompt_tokens,
+  output: totals.completion_tokens,
+  cached: totals.cached_tokens,
+  costUsd: totals.cost_usd,
+  priced: totals.cost_unknown === 0,
+});
 
 /** @param {number} tokens @param {number | null} tookMs @param {number | null} ttftMs */
 function rate(tokens, tookMs, ttftMs) {
@@ -20,20 +60,10 @@ function rate(tokens, tookMs, ttftMs) {
   return ms > LEAST_MS && tokens > 0 ? (tokens * 1000) / ms : null;
 }
 
-/** The sum with one more reply. @param {Figures} sum @param {import("./entry.js").Entry} entry @returns {Figures} */
-export function plus(sum, entry) {
-  const { usage } = entry;
-  if (!usage) return sum;
-  const output = usage.output ?? 0;
-  return {
-    input: sum.input + (usage.input ?? 0),
-    output: sum.output + output,
-    cached: sum.cached + (usage.cached ?? 0),
-    costMicro: sum.costMicro + (entry.costMicro ?? 0),
-    priced: sum.priced && entry.costMicro !== null,
-    replies: sum.replies + 1,
-    last: entry.durationMs === null ? sum.last : { ttftMs: entry.ttftMs, tookMs: entry.durationMs, perSecond: rate(output, entry.durationMs, entry.ttftMs) },
-  };
+/** What a reply took; null where it does not say. @param {import("./entry.js").Entry} entry @returns {Last | null} */
+export function took({ usage, durationMs, ttftMs }) {
+  if (!usage || durationMs === null) return null;
+  return { ttftMs, tookMs: durationMs, perSecond: rate(usage.output ?? 0, durationMs, ttftMs) };
 }
 
 /** What an entry that grows shows of itself. @param {import("./entry.js").Entry} entry @param {number} now @returns {Pulse} */

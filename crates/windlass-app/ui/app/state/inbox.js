@@ -2,12 +2,14 @@
 
 import { all, post, Problem } from "../lib/api.js";
 import { computed, signal } from "../lib/html.js";
-import { go } from "../lib/route.js";
+import { limitName } from "../lib/limits.js";
+import { mayNotify, notify } from "./notify.js";
 
 /**
  * @typedef {{id: string, thread: string, run: string, kind: string, tool: string | null, arguments: string | null, approval: string | null,
  *   preview: string | null, reason: string | null, question: any, limit: any, server: string | null, url: string | null, runner: string | null,
- *   effect: string | null, begun_at: number | null, since: number, expires_at: number | null, approved_by: any[], counts: boolean}} Interrupt
+ *   effect: string | null, begun_at: number | null, since: number, expires_at: number | null, terms: {on_expiry?: "approve"},
+ *   approved_by: any[], counts: boolean, title: string | null, owner: {id: string, name: string}, readable: boolean}} Interrupt
  */
 
 const LOOK_AGAIN_MS = 10000;
@@ -37,10 +39,14 @@ export function replace(thread, open) {
   show([...inbox.value.filter((one) => one.thread !== thread), ...open]);
 }
 
-/** Shows what is open now; what is as it was stays the same object, so that nothing is drawn anew for it. @param {Interrupt[]} open */
+/**
+ * Shows what is open now, the longest wait first: what comes stands below, and moves nothing under a hand. What is as it
+ * was stays the same object, so that nothing is drawn anew for it.
+ * @param {Interrupt[]} open
+ */
 function show(open) {
   const before = new Map(inbox.value.map((one) => [one.id, { one, text: JSON.stringify(one) }]));
-  const now = open.map((one) => {
+  const now = [...open].sort(bySince).map((one) => {
     const known = before.get(one.id);
     return known?.text === JSON.stringify(one) ? known.one : one;
   });
@@ -48,23 +54,19 @@ function show(open) {
   announce();
 }
 
-/** Tells the browser of what is new, where the person wants that. */
+/** What one thread asks at once keeps its order. @param {Interrupt} one @param {Interrupt} other */
+const bySince = (one, other) => one.since - other.since || (one.thread < other.thread ? -1 : one.thread > other.thread ? 1 : 0);
+
+/** Tells the browser of what is new. */
 function announce() {
   const fresh = mine.value.filter((open) => !seen.has(open.id));
   fresh.forEach((open) => seen.add(open.id));
-  const silent = isFirst || !document.hidden || !("Notification" in window) || Notification.permission !== "granted";
+  const silent = isFirst;
   isFirst = false;
   if (silent) return;
   for (const open of fresh.slice(0, 3)) {
-    try {
-      const notice = new Notification("Windlass waits for you", { body: summary(open), tag: open.id });
-      notice.onclick = () => {
-        window.focus();
-        go(`/chat/${open.thread}`);
-      };
-    } catch {
-      // Browsers of phones let only a service worker notify; the badge says it all the same.
-    }
+    const body = open.title ? `${summary(open)} (${open.title})` : summary(open);
+    notify({ title: "Windlass waits for you", body, tag: open.id, address: open.readable ? `/chat/${open.thread}` : "/inbox" });
   }
 }
 
@@ -82,7 +84,7 @@ export function summary(open) {
     case "in_doubt":
       return `Was ${open.tool} done?`;
     case "limit":
-      return `The limit ${open.limit?.limit ?? ""} is reached`;
+      return `A limit is reached: ${limitName(open.limit)}`;
     case "handoff":
       return `Waits for ${open.runner}`;
     default:
@@ -127,7 +129,7 @@ export async function answerAll(all) {
 /** Looks again from time to time. @returns {() => void} what ends that */
 export function keep() {
   const timer = setInterval(() => {
-    if (document.hidden && !("Notification" in window && Notification.permission === "granted")) return;
+    if (document.hidden && !mayNotify()) return;
     load().catch(() => {});
   }, LOOK_AGAIN_MS);
   return () => clearInterval(timer);

@@ -6,6 +6,8 @@ import { get, query } from "../lib/api.js";
 const EVENTS = 500;
 /** Events that say how far a run is. */
 const MARKS = ["run.started", "run.finished", "run.withdrawn", "step.started", "step.replied", "step.failed"];
+/** Events with which a message enters the history. */
+const SAID = ["message.received", "message.taken"];
 
 /** Events after a place up to another, in order. @param {string} thread @param {number} after @param {number} until @param {AbortSignal} [stop] */
 async function events(thread, after, until, stop) {
@@ -42,15 +44,21 @@ export async function underWay(thread, head, isMine, stop) {
   return run && { id: run.id, since: run.started_at, step: null, after };
 }
 
-/** The place in the journal before a message, where a fork may begin. @param {string} thread @param {number} seq */
+/**
+ * The place in the journal before a message, where a fork may begin. Before one that went into a run which had begun
+ * there is none: the run does not stand still there.
+ * @param {string} thread @param {number} seq
+ */
 export async function before(thread, seq) {
+  let steers = false;
   for (let until = seq - 1; until > 0; until -= EVENTS) {
     const from = Math.max(0, until - EVENTS);
     // Unknown at first, unless the thread begins here: then no run is active.
     let active = from === 0 ? false : null;
     let at = 0;
     let last = from;
-    for (const event of await events(thread, from, until)) {
+    const some = await events(thread, from, until);
+    for (const event of some) {
       if (event.type === "run.started") {
         if (active === null) at = last;
         active = true;
@@ -59,6 +67,8 @@ export async function before(thread, seq) {
       if (active === false) at = event.seq;
       last = event.seq;
     }
+    steers ||= some.some((event) => event.seq > at && SAID.includes(event.type));
+    if (at > 0 && steers) throw new Error("The agent was at work when it was told this. Edit the message that its run began with, or send another one.");
     if (at > 0) return at;
   }
   throw new Error("Nothing stands before this message; begin a new conversation instead.");

@@ -3,12 +3,15 @@
 import { get, isAborted, patch, query, remove } from "../lib/api.js";
 import { batch, signal } from "../lib/html.js";
 import { failed } from "./notices.js";
+import { mayNotify } from "./notify.js";
 
-/** @typedef {{id: string, title: string | null, status: string, interrupts: number, head: number, owner: string, created_at: number, updated_at: number}} Thread */
+/** @typedef {{id: string, title: string | null, status: string, interrupts: number, head: number, owner: string, created_at: number, updated_at: number, forked_from: {thread: string, until: number} | null}} Thread */
 
 /** (SK-U11) */
 const PAGE = 25;
 const LOOK_AGAIN_MS = 15000;
+/** How often it is looked at most where the list changes meanwhile. */
+const LOOKS = 3;
 
 /** @type {import("../../vendor/signals.js").Signal<Thread[]>} */
 export const threads = signal([]);
@@ -90,24 +93,28 @@ export async function forget(id) {
   threads.value = threads.value.filter((thread) => thread.id !== id);
 }
 
+/** Looks again at the beginning of the list. What was searched, loaded or deleted meanwhile counts more than what was read. */
+export async function refresh() {
+  for (let left = LOOKS; left > 0; left -= 1) {
+    const before = threads.value;
+    if (loading.value || search.value) return;
+    const page = await get(`/threads${query({ limit: PAGE })}`).catch(() => null);
+    if (!page || loading.value || search.value) return;
+    if (threads.value !== before) continue;
+    isUnread.value = false;
+    if (before.length <= PAGE) show(page, []);
+    else threads.value = refreshed(before, page.data);
+    return;
+  }
+}
+
 /**
  * Looks again from time to time: others work in the same workspace, and runs end by themselves.
  * @returns {() => void} what ends that
  */
 export function keep() {
   const timer = setInterval(() => {
-    if (document.hidden || loading.value || search.value) return;
-    const before = threads.value;
-    get(`/threads${query({ limit: PAGE })}`).then(
-      (page) => {
-        // What was searched, loaded or deleted meanwhile counts more than what was read.
-        if (loading.value || search.value || threads.value !== before) return;
-        isUnread.value = false;
-        if (before.length <= PAGE) show(page, []);
-        else threads.value = refreshed(before, page.data);
-      },
-      () => {},
-    );
+    if (!document.hidden || mayNotify()) refresh();
   }, LOOK_AGAIN_MS);
   return () => clearInterval(timer);
 }

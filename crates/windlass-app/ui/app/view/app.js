@@ -5,6 +5,8 @@ import { html, useEffect, useRef } from "../lib/html.js";
 import { arrivals, go, place } from "../lib/route.js";
 import { sidebar } from "../state/look.js";
 import { find, interrupted, known, me } from "../state/session.js";
+import * as endings from "../state/endings.js";
+import { shown } from "../state/conversation.js";
 import * as inbox from "../state/inbox.js";
 import * as threads from "../state/threads.js";
 import { ChatPage } from "../chat/page.js";
@@ -39,7 +41,7 @@ function Signed() {
   useShortcuts();
   useEffect(() => {
     inbox.load().catch(() => {});
-    const stops = [inbox.keep(), threads.keep()];
+    const stops = [inbox.keep(), threads.keep(), endings.keep()];
     return () => stops.forEach((stop) => stop());
   }, []);
   const waiting = inbox.mine.value.length;
@@ -64,23 +66,30 @@ function Signed() {
 /** How a place is called, in the browser's own list of pages. @param {string[]} parts */
 function nameOf([first, second]) {
   if (first === undefined) return "New conversation";
-  if (first === "chat") return threads.threads.value.find((thread) => thread.id === second)?.title || "Conversation";
+  if (first === "chat") return threads.threads.value.find((thread) => thread.id === second)?.title || (shown.value?.id === second && shown.value.title.value) || "Conversation";
   const name = NAMES[/** @type {keyof typeof PAGES} */ (first)];
   if (!name) return "No such page";
   if (first === "runs") return second ? `Run ${second.slice(4)}` : name;
   return second ? `${name}: ${second}` : name;
 }
 
-/** Begins at the top of what has come, and lets a screen reader read its name; who is at work in it already stays there. */
+/**
+ * Begins at the top of what has come, and lets a screen reader read its name. Whoever is at work stays there: in the
+ * page, in a dialog, in any field, and wherever somebody has gone while the page was on its way.
+ */
 function arrive() {
   const main = document.getElementById("main");
   if (!main) return undefined;
   main.scrollTop = 0;
+  const from = document.activeElement;
   const look = () => {
     const head = main.querySelector("h1");
     if (!head) return false;
     const active = document.activeElement;
-    if (!main.contains(active) && !document.querySelector("dialog[open]")) {
+    // What had the focus may be gone since.
+    const isThere = active === from || active === document.body;
+    const isAtWork = active?.closest("input, textarea, select, [contenteditable], main") || document.querySelector("dialog[open]");
+    if (isThere && !isAtWork) {
       head.tabIndex = -1;
       head.focus({ preventScroll: true });
     }

@@ -1,21 +1,30 @@
 // Something that waits for a person: what is asked with all that belongs to it, and the answers that fit.
 
 import { visible } from "../lib/exact.js";
-import { html, useState } from "../lib/html.js";
-import { count, full, length, microUsd, tidyJson } from "../lib/words.js";
+import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
+import { isBudget, isMoney, limitAmount } from "../lib/limits.js";
+import { full, length, tidyJson } from "../lib/words.js";
 import { answer, summary } from "../state/inbox.js";
 import { attempt } from "../state/notices.js";
+import { me } from "../state/session.js";
+import { hold, leave, onlyMeant } from "./asks.js";
 import { Arguments } from "./arguments.js";
 import { Diff, isDiff } from "./diff.js";
 import { Edit } from "./edit.js";
 import { Fields, like, valuesOf } from "./fields.js";
 import { Icon } from "./icon.js";
 
-/** @param {{open: import("../state/inbox.js").Interrupt, isFirst?: boolean, onAnswered?: () => void, where?: boolean}} props */
-export function Ask({ open, isFirst = false, onAnswered, where = false }) {
+/** @param {{open: import("../state/inbox.js").Interrupt, onAnswered?: () => void, where?: boolean}} props `where`: whether to say what it belongs to */
+export function Ask({ open, onAnswered, where = false }) {
+  const own = useRef(/** @type {HTMLElement | null} */ (null));
   const [busy, setBusy] = useState(false);
+  useLayoutEffect(() => {
+    const section = own.current;
+    return () => section && leave(section);
+  }, []);
   /** @param {object} said @param {object} [grant] */
   const give = async (said, grant) => {
+    hold(own.current);
     setBusy(true);
     await attempt(() => answer(open, said, grant));
     // Also where it failed: somebody else may have answered.
@@ -23,24 +32,47 @@ export function Ask({ open, isFirst = false, onAnswered, where = false }) {
     setBusy(false);
   };
   const Body = BODIES[open.kind] ?? Handoff;
-  return html`<section class="ask" data-kind=${open.kind} aria-label=${summary(open)}>
+  return html`<section class="ask" ref=${own} tabindex="0" data-kind=${open.kind} aria-label=${summary(open)} onClickCapture=${onlyMeant}>
     <header class="row"><${Icon} name="warn" size=${16} /><strong class="fill">${summary(open)}</strong>
-      ${where && html`<a href=${`/chat/${open.thread}`}>Open the conversation</a>`}
+      ${where && open.readable && html`<a href=${`/chat/${open.thread}`}>Open the conversation</a>`}
       <time class="quiet" title=${full(open.since)}>${length(Date.now() - open.since)}</time></header>
+    ${where && html`<p class="quiet whose">${whose(open)}</p>`}
     ${!open.counts && open.kind === "approval" && html`<p class="quiet">${open.approved_by.length > 0 ? `${open.approved_by.join(", ")} said yes; somebody else's word is needed.` : "Somebody else has to say yes; you can still deny it."}</p>`}
-    ${open.expires_at && html`<p class="quiet">Silence counts as an answer at ${full(open.expires_at)}.</p>`}
-    <${Body} open=${open} give=${give} busy=${busy} isFirst=${isFirst} />
+    ${open.expires_at && html`<p class="quiet">${silence(open, open.expires_at)}</p>`}
+    <${Body} open=${open} give=${give} busy=${busy} section=${own} />
   </section>`;
 }
 
-/** @typedef {{open: import("../state/inbox.js").Interrupt, give: (said: object, grant?: object) => Promise<void>, busy: boolean, isFirst: boolean}} Props */
+/** Which conversation it belongs to, and whose that is. @param {import("../state/inbox.js").Interrupt} open */
+function whose({ title, owner, readable }) {
+  const name = owner.name || owner.id;
+  if (!readable) return `In a conversation of ${name}, which is not open to you`;
+  const which = title ? `In “${title}”` : "In a conversation without a title";
+  return owner.id === me.value?.id ? which : `${which}, of ${name}`;
+}
+
+/** What comes of it if nobody answers. @param {import("../state/inbox.js").Interrupt} open @param {number} at */
+function silence({ terms, kind }, at) {
+  const then = terms.on_expiry === "approve" ? "approved" : kind === "question" ? "declined" : "denied";
+  return `If nobody answers until ${full(at)}, it is ${then}.`;
+}
+
+/** @typedef {{open: import("../state/inbox.js").Interrupt, give: (said: object, grant?: object) => Promise<void>, busy: boolean, section: {current: HTMLElement | null}}} Props */
 
 /** May a call run: its arguments whole, changed, granted or denied with a reason. @param {Props} props */
-function Approval({ open, give, busy, isFirst }) {
+function Approval({ open, give, busy, section }) {
   const [mode, setMode] = useState(/** @type {"" | "edit" | "deny" | "grant"} */ (""));
+  const before = useRef(mode);
+  // The button that had the focus is gone: it goes to the first field, and from there back to the button.
+  useLayoutEffect(() => {
+    if (before.current === mode) return;
+    const next = section.current?.querySelector(mode === "" ? `[data-mode=${before.current}]` : "form :is(input, select, textarea)");
+    if (next instanceof HTMLElement) next.focus();
+    else section.current?.focus();
+    before.current = mode;
+  }, [mode]);
   const args = tidyJson(open.arguments ?? "{}");
   const preview = visible(open.preview ?? "");
-  const key = (/** @type {string} */ name) => (isFirst ? name : undefined);
   if (mode === "edit") return html`<${Edit} tool=${open.tool} args=${args} busy=${busy} onCancel=${() => setMode("")} onSave=${(/** @type {object} */ values) => give({ kind: "edit", arguments: values })} />`;
   return html`
     ${open.reason && html`<p>${open.reason}</p>`}
@@ -50,14 +82,14 @@ function Approval({ open, give, busy, isFirst }) {
       event.preventDefault();
       const reason = event.target.elements.reason.value.trim();
       give({ kind: "deny", ...(reason ? { reason } : {}) });
-    }}><input class="fill" name="reason" maxlength="2000" placeholder="Why not? The agent is told." aria-label="Why not" ref=${focused} />
+    }}><input class="fill" name="reason" maxlength="2000" placeholder="Why not? The agent is told." aria-label="Why not" />
       <button type="submit" class="danger" disabled=${busy}>Deny</button><button type="button" onClick=${() => setMode("")}>Back</button></form>`}
     ${mode === "grant" && html`<${Grant} open=${open} busy=${busy} onCancel=${() => setMode("")} onGive=${(/** @type {object} */ grant) => give({ kind: "approve" }, grant)} />`}
     ${mode === "" && html`<div class="row wrap">
-      <button type="button" class="primary" data-key=${key("approve")} disabled=${busy || !open.counts} onClick=${() => give({ kind: "approve" })}>Approve</button>
-      <button type="button" data-key=${key("deny")} disabled=${busy} onClick=${() => setMode("deny")}>Deny…</button>
-      <button type="button" disabled=${busy} onClick=${() => setMode("edit")}>Edit…</button>
-      <button type="button" class="plain" disabled=${busy || !open.counts} onClick=${() => setMode("grant")}>Approve and do not ask again…</button>
+      <button type="button" class="primary" data-key="approve" disabled=${busy || !open.counts} onClick=${() => give({ kind: "approve" })}>Approve</button>
+      <button type="button" data-key="deny" data-mode="deny" disabled=${busy} onClick=${() => setMode("deny")}>Deny…</button>
+      <button type="button" data-mode="edit" disabled=${busy} onClick=${() => setMode("edit")}>Edit…</button>
+      <button type="button" class="plain" data-mode="grant" disabled=${busy || !open.counts} onClick=${() => setMode("grant")}>Approve and do not ask again…</button>
     </div>`}`;
 }
 
@@ -147,7 +179,7 @@ function InDoubt({ open, give, busy }) {
       ? html`<form class="row" onSubmit=${(/** @type {any} */ event) => {
           event.preventDefault();
           give({ kind: "done", result: event.target.elements.result.value || "It was done." });
-        }}><input class="fill" name="result" placeholder="What came of it? The agent is told." aria-label="What came of it" /><button type="submit" class="primary" disabled=${busy}>It was done</button></form>`
+        }}><input class="fill" name="result" placeholder="What came of it? The agent is told." aria-label="What came of it" ref=${focused} /><button type="submit" class="primary" disabled=${busy}>It was done</button></form>`
       : html`<div class="row wrap"><button type="button" onClick=${() => setMode("done")}>It was done…</button>
           <button type="button" disabled=${busy} onClick=${() => give({ kind: "retry" })}>It was not: do it again</button>
           <button type="button" disabled=${busy} onClick=${() => give({ kind: "fail" })}>It failed</button></div>`}`;
@@ -155,18 +187,19 @@ function InDoubt({ open, give, busy }) {
 
 /** @param {Props} props */
 function Limit({ open, give, busy }) {
-  const limit = open.limit ?? {};
+  const { limit } = open;
   // Money is counted in millionths of a dollar; people count in dollars.
-  const isMoney = limit.limit === "max_cost" || limit.limit?.split("/")[3] === "usd";
-  const part = isMoney ? 1e6 : 1;
-  const said = isMoney ? microUsd : count;
-  const least = limit.used + 1 || 1;
-  return html`<p>${said(limit.used)} of ${said(limit.figure)} are used.</p>
+  const inDollars = isMoney(limit);
+  const part = inDollars ? 1e6 : 1;
+  const least = limit.used + 1;
+  return html`<p>${limitAmount(limit, limit.used)} of ${limitAmount(limit, limit.figure)} are used.</p>
+    ${!open.counts && html`<p class="quiet">Somebody else has to raise it.</p>`}
     <form class="row wrap" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
       give({ kind: "raise", to: Math.round(Number(event.target.elements.to.value) * part) });
-    }}><label>Raise it to <input name="to" type="number" min=${least / part} step=${isMoney ? "any" : 1} required defaultValue=${Math.max(limit.figure * 2, least) / part || 1} />${isMoney && " US dollars"}</label>
-      <button type="submit" class="primary" disabled=${busy}>Go on</button>
+    }}>${open.counts && html`<label>Raise it to <input name="to" type="number" min=${least / part} step=${inDollars ? "any" : 1} required defaultValue=${Math.max(limit.figure * 2, least) / part || 1} />${inDollars && " US dollars"}</label>
+      <button type="submit" class="primary" disabled=${busy}>Go on</button>`}
+      ${isBudget(limit) && html`<button type="button" title="There may be room by now" disabled=${busy} onClick=${() => give({ kind: "retry" })}>Try again</button>`}
       <button type="button" disabled=${busy} onClick=${() => give({ kind: "stop" })}>Stop the run</button></form>`;
 }
 

@@ -2,7 +2,7 @@
 
 import { isRaw, parse, written } from "../lib/exact.js";
 import { get } from "../lib/api.js";
-import { html, useState } from "../lib/html.js";
+import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { Fields, schemaOver, valuesOf } from "./fields.js";
 import { useLoaded } from "./loaded.js";
 
@@ -16,7 +16,15 @@ export function Edit({ tool, args, busy, onCancel, onSave }) {
 
 /** @param {{known: any, args: string, busy: boolean, onCancel: () => void, onSave: (values: object) => void}} props */
 function Form({ known, args, busy, onCancel, onSave }) {
+  const own = useRef(/** @type {HTMLFormElement | null} */ (null));
   const [wrong, setWrong] = useState("");
+  // It comes when the tool is known: who has not gone on meanwhile begins with the first field.
+  useLayoutEffect(() => {
+    const active = document.activeElement;
+    if (active !== document.body && active !== own.current?.closest(".ask")) return;
+    const first = own.current?.querySelector("input, select, textarea");
+    if (first instanceof HTMLElement) first.focus();
+  }, []);
   const [now, setNow] = useState(args);
   /** @type {Record<string, any>} */
   let values = {};
@@ -52,7 +60,7 @@ function Form({ known, args, busy, onCancel, onSave }) {
       setNow(written(next));
       setAsText(!asText);
     });
-  return html`<form class="edit" onSubmit=${save}>
+  return html`<form class="edit" ref=${own} onSubmit=${save}>
     ${asText ? html`<textarea class="code" name="text" rows=${Math.min(24, now.split("\n").length + 1)} aria-label="Arguments as JSON" defaultValue=${now} spellcheck="false"></textarea>` : html`<${Fields} schema=${schema} values=${values} changes />`}
     ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
     <div class="row wrap"><button type="submit" class="primary" disabled=${busy}>Use these</button><button type="button" onClick=${onCancel}>Back</button>

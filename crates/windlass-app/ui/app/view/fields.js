@@ -73,7 +73,7 @@ function fits(schema, value) {
 
 /** @param {{schema: any, values?: Record<string, any>, changes?: boolean}} props `changes`: of values that are there; a text of them may be empty */
 export const Fields = ({ schema, values = {}, changes = false }) => html`<div class="fields">
-  ${Object.entries(schema.properties ?? {}).map(([name, own]) => html`<${Field} key=${name} name=${name} schema=${own} value=${values[name] ?? /** @type {any} */ (own).default} needed=${schema.required?.includes(name) ?? false} changes=${changes} />`)}
+  ${Object.entries(schema.properties ?? {}).map(([name, own]) => html`<${Field} key=${name} name=${name} schema=${own} value=${name in values ? values[name] : /** @type {any} */ (own).default} needed=${schema.required?.includes(name) ?? false} changes=${changes} />`)}
 </div>`;
 
 /** @param {{name: string, schema: any, value: any, needed: boolean, changes: boolean}} props */

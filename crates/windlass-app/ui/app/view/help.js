@@ -3,6 +3,7 @@
 import { html, signal, useEffect } from "../lib/html.js";
 import { go } from "../lib/route.js";
 import { letters, sidebar } from "../state/look.js";
+import { answerOf, walk } from "./asks.js";
 import { Dialog } from "./dialog.js";
 
 const open = signal(false);
@@ -17,13 +18,16 @@ const GOING = [
   ["s", "Settings", () => go("/settings")],
 ];
 
+/** Keys that go through what is asked, and how far. @type {Record<string, number>} */
+const WALKING = { w: 0, j: 1, k: -1 };
+
 /** @param {string} name */
 const press = (name) => document.querySelector(`[data-key="${name}"]`);
 
-/** Listens for shortcuts; typing is never one. */
+/** Listens for shortcuts. Letters are none in a field; those with Ctrl are everywhere, and Escape stops the run from the composer too. */
 export function useShortcuts() {
   useEffect(() => {
-    let afterG = 0;
+    let afterG = -Infinity;
     /** @param {KeyboardEvent} event */
     const heard = (event) => {
       // A key that is held acts once, and what lies above the page has the keys for itself.
@@ -40,9 +44,11 @@ export function useShortcuts() {
       if (event.key === "?") return act(event, () => (open.value = true));
       if (event.key === "/") return act(event, () => focus("composer"));
       if (event.key === "a" || event.key === "d") {
-        const button = press(event.key === "a" ? "approve" : "deny");
+        const button = answerOf(event.key === "a" ? "approve" : "deny");
         return button instanceof HTMLElement ? act(event, () => button.click()) : undefined;
       }
+      const step = WALKING[event.key];
+      if (step !== undefined) return act(event, () => walk(step));
       if (event.key === "g") return void (afterG = event.timeStamp);
       const going = GOING.find(([key]) => key === event.key);
       if (going && event.timeStamp - afterG < 1500) return act(event, going[2]);
@@ -55,8 +61,8 @@ export function useShortcuts() {
 
 /** Closes a menu; only where none is open, it stops the run. @param {KeyboardEvent} event */
 function escaped(event) {
-  const menus = document.querySelectorAll("details.menu[open]");
-  if (menus.length > 0) return act(event, () => menus.forEach((menu) => menu.removeAttribute("open")));
+  const menu = document.querySelector(":popover-open");
+  if (menu instanceof HTMLElement) return act(event, () => menu.hidePopover());
   const stop = press("stop");
   return stop instanceof HTMLElement ? act(event, () => stop.click()) : undefined;
 }
@@ -87,8 +93,11 @@ export function Help() {
     ["/", "Write a message"],
     ["Ctrl K", "Search conversations"],
     ["Ctrl B", "Show or hide the sidebar"],
-    ["a · d", "Approve or deny the first call that waits"],
+    ["w", "Go to the first that waits"],
+    ["j · k", "Go to the next that waits, or to the one before"],
+    ["a · d", "Approve or deny the call that has the focus"],
     ["Esc", "Stop the run"],
+    ["Ctrl Shift Enter", "Tell the agent at work now, after its current step"],
     ...GOING.map(([key, what]) => [`g ${key}`, what]),
   ];
   return html`<${Dialog} title="Shortcuts" onClose=${() => (open.value = false)}>

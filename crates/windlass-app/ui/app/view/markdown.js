@@ -12,7 +12,6 @@ const CHARS_OF_A_MS = 100;
 
 /** @param {{text: string, live?: boolean}} props */
 export function Markdown({ text, live = false }) {
-  const own = useRef(/** @type {HTMLElement | null} */ (null));
   const done = useRef(/** @type {{until: number, nodes: any[]}} */ ({ until: 0, nodes: [] }));
   if (!live && text.length <= WHOLE) done.current = { until: 0, nodes: [] };
   else {
@@ -26,9 +25,6 @@ export function Markdown({ text, live = false }) {
     }
   }
   const { until, nodes } = done.current;
-  useEffect(() => {
-    if (!live && own.current) highlight(own.current).catch(() => {});
-  }, [text, live]);
   /** @param {MouseEvent} event */
   const clicked = (event) => {
     const button = event.target instanceof Element ? event.target.closest("button[data-copy]") : null;
@@ -39,14 +35,19 @@ export function Markdown({ text, live = false }) {
       setTimeout(() => (button.textContent = "Copy"), 1500);
     });
   };
-  return html`<div class="markdown" ref=${own} onClick=${clicked}>${nodes}<${Piece} key=${nodes.length} text=${text.slice(until)} live=${live} /></div>`;
+  return html`<div class="markdown" onClick=${clicked}>${nodes}<${Piece} key=${nodes.length} text=${text.slice(until)} live=${live} /></div>`;
 }
 
 /** @param {{text: string, live: boolean}} props */
 function Piece({ text, live }) {
+  const own = useRef(/** @type {HTMLElement | null} */ (null));
   const shown = useSlowly(text, live ? text.length / CHARS_OF_A_MS : 0);
   const safe = useMemo(() => rendered(shown), [shown]);
-  return html`<div dangerouslySetInnerHTML=${{ __html: safe }}></div>`;
+  // The code of what has settled is coloured while the rest is still coming.
+  useEffect(() => {
+    if (!live && own.current) highlight(own.current).catch(() => {});
+  }, [safe, live]);
+  return html`<div ref=${own} dangerouslySetInnerHTML=${{ __html: safe }}></div>`;
 }
 
 /** A text that changes no more often than it may; at once where it need not wait. @param {string} text @param {number} ms */

@@ -1,6 +1,6 @@
 // Sharing a conversation with the workspace, and what somebody who reads it is told.
 
-import { get, put, remove } from "../lib/api.js";
+import { get, put, remove, told } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { full } from "../lib/words.js";
 import { attempt, done, failed } from "../state/notices.js";
@@ -24,10 +24,13 @@ export function ShareButton({ thread }) {
 function ShareDialog({ thread, onClose }) {
   const [sharing, setSharing] = useState(/** @type {Sharing | null} */ (null));
   const [busy, setBusy] = useState(false);
+  const [wrong, setWrong] = useState(/** @type {unknown} */ (null));
   const place = `/threads/${thread}/share`;
-  useEffect(() => {
-    get(place).then(setSharing, failed);
-  }, []);
+  const read = () => {
+    setWrong(null);
+    get(place).then(setSharing, setWrong);
+  };
+  useEffect(read, []);
   /** @param {() => Promise<Sharing>} act */
   const change = async (act) => {
     setBusy(true);
@@ -39,7 +42,9 @@ function ShareDialog({ thread, onClose }) {
   const copy = () => navigator.clipboard.writeText(linkOf(thread)).then(() => done("The link is copied."), failed);
   return html`<${Dialog} title="Share this conversation" onClose=${onClose}>
     ${sharing === null
-      ? html`<p aria-busy="true"><span class="spinner"></span></p>`
+      ? wrong
+        ? html`<p class="wrong" role="alert">It cannot be read whether it is shared: ${told(wrong).title}</p>`
+        : html`<p aria-busy="true"><span class="spinner"></span></p>`
       : sharing.shared
         ? html`<p>Everybody in this workspace who has the link can read it, since ${full(sharing.at ?? 0)}. They write nothing here, answer nothing that it asks, and get none of its files.</p>
             <div class="stack"><label>The link <input readonly value=${linkOf(thread)} onFocus=${(/** @type {any} */ event) => event.target.select()} /></label></div>
@@ -47,6 +52,7 @@ function ShareDialog({ thread, onClose }) {
         : html`<p>Only you and the workspace's administrators can read it now.</p>
             <p>With a link, everybody in this workspace can read it: what was said, what tools were asked and what they answered, and what comes later. You can take that back at any time.</p>`}
     <div class="row wrap end"><button type="button" onClick=${onClose}>Close</button>
+      ${wrong && html`<button type="button" class="primary" onClick=${read}>Try again</button>`}
       ${sharing?.shared && html`<button type="button" class="danger" disabled=${busy} onClick=${takeBack}>Take the link back</button><button type="button" class="primary" onClick=${copy}>Copy the link</button>`}
       ${sharing && !sharing.shared && html`<button type="button" class="primary" disabled=${busy} onClick=${share}>Make a link</button>`}</div>
   </${Dialog}>`;

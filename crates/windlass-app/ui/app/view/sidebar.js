@@ -8,9 +8,11 @@ import { sidebar } from "../state/look.js";
 import { attempt } from "../state/notices.js";
 import { mayRun, me } from "../state/session.js";
 import { forget, hasMore, isUnread, load, loading, rename, search, threads } from "../state/threads.js";
+import { goOn } from "./asks.js";
 import { Confirm } from "./dialog.js";
 import { showHelp } from "./help.js";
 import { Icon } from "./icon.js";
+import { Menu } from "./menu.js";
 
 const SEARCH_WAIT_MS = 250;
 
@@ -39,10 +41,14 @@ export function Sidebar() {
     return () => clearTimeout(timer);
   }, [text]);
   const here = place.value;
+  const waiting = mine.value.length;
+  // What waits is seen where the places are not: on phones, and while this is closed.
+  const isHidden = waiting > 0 && sidebar.value === "closed";
   const close = () => matchMedia("(max-width: 760px)").matches && (sidebar.value = "closed");
   return html`<aside class="sidebar" aria-label="Conversations and places">
     <div class="row brand">
-      <button type="button" class="plain" aria-label="Show or hide the sidebar" onClick=${() => (sidebar.value = sidebar.value === "open" ? "closed" : "open")}><${Icon} name="panel" /></button>
+      <button type="button" class="plain" aria-label="Show or hide the sidebar" aria-describedby=${isHidden ? "waiting" : undefined} onClick=${() => (sidebar.value = sidebar.value === "open" ? "closed" : "open")}><${Icon} name="panel" />
+        ${isHidden && html`<span class="badge" id="waiting" aria-label=${waitFor(waiting)}>${waiting}</span>`}</button>
       <a href="/" class="name" onClick=${close}>Windlass</a>
     </div>
     <div class="inside">
@@ -51,7 +57,7 @@ export function Sidebar() {
         ${PLACES.map(
           ([path, icon, name]) => html`<a href=${path} aria-current=${here.path.startsWith(path) ? "page" : undefined}>
             <${Icon} name=${icon} /> ${name}
-            ${path === "/inbox" && mine.value.length > 0 && html`<span class="badge" aria-label=${`${mine.value.length} wait for you`}>${mine.value.length}</span>`}
+            ${path === "/inbox" && waiting > 0 && html`<span class="badge" aria-label=${waitFor(waiting)}>${waiting}</span>`}
           </a>`,
         )}
       </nav>
@@ -66,6 +72,9 @@ export function Sidebar() {
     </div>
   </aside>`;
 }
+
+/** @param {number} count */
+const waitFor = (count) => (count === 1 ? "1 waits for you" : `${count} wait for you`);
 
 /** @param {{current: string, onGo: () => void}} props */
 function History({ current, onGo }) {
@@ -91,7 +100,10 @@ function History({ current, onGo }) {
 }
 
 /** Once: a reference that is another function each time is called at each drawing. @param {HTMLInputElement | null} own */
-const selected = (own) => own?.select();
+const selected = (own) => {
+  own?.focus();
+  own?.select();
+};
 
 /** A title; one that comes while it is looked at is written out. @param {{text: string}} props */
 function Title({ text }) {
@@ -102,6 +114,12 @@ function Title({ text }) {
 /** @param {{thread: import("../state/threads.js").Thread, current: boolean, onGo: () => void}} props */
 function Row({ thread, current, onGo }) {
   const [mode, setMode] = useState(/** @type {"" | "name" | "forget"} */ (""));
+  const link = useRef(/** @type {HTMLElement | null} */ (null));
+  const before = useRef(mode);
+  useEffect(() => {
+    if (before.current === "name" && document.activeElement === document.body) link.current?.focus();
+    before.current = mode;
+  }, [mode]);
   if (mode === "name") {
     /** @param {string} title */
     const save = (title) => {
@@ -115,22 +133,22 @@ function Row({ thread, current, onGo }) {
   }
   const busy = thread.status === "running";
   return html`<div class="thread" data-current=${current}>
-    <a href=${`/chat/${thread.id}`} aria-current=${current ? "page" : undefined} onClick=${onGo}>
+    <a href=${`/chat/${thread.id}`} ref=${link} aria-current=${current ? "page" : undefined} onClick=${onGo}>
+      ${thread.forked_from && html`<span class="forked" role="img" aria-label="A fork" title="A fork of another conversation"><${Icon} name="fork" size=${13} /></span>`}
       <${Title} text=${thread.title || "Without a title"} />
       ${thread.interrupts > 0 ? html`<span class="dot asks" title="Waits for somebody"></span>` : busy ? html`<span class="dot busy" title="At work"></span>` : html`<time>${when(thread.updated_at)}</time>`}
     </a>
-    <details class="menu"><summary aria-label=${`What can be done with ${thread.title ?? "it"}`}><${Icon} name="more" size=${15} /></summary>
-      <div>
-        <button type="button" onClick=${() => setMode("name")}>Rename</button>
-        <a class="button" href=${`/api/v1/threads/${thread.id}/export`} download>Export</a>
-        <button type="button" class="danger" onClick=${() => setMode("forget")}>Delete</button>
-      </div>
-    </details>
+    <${Menu} name=${`What can be done with ${thread.title ?? "it"}`}>
+      <button type="button" onClick=${() => setMode("name")}>Rename</button>
+      <a class="button" href=${`/api/v1/threads/${thread.id}/export`} download>Export</a>
+      <button type="button" class="danger" onClick=${() => setMode("forget")}>Delete</button>
+    </${Menu}>
     ${mode === "forget" &&
     html`<${Confirm} title="Delete this conversation?" text=${`“${thread.title ?? ""}” goes with everything in it: messages, runs and files of its folder. This cannot be taken back.`} action="Delete" onClose=${() => setMode("")} onDo=${() =>
       attempt(async () => {
         await forget(thread.id);
         if (current) go("/", { replace: true });
+        else goOn();
       })} />`}
   </div>`;
 }

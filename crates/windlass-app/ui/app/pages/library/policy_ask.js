@@ -1,6 +1,7 @@
 // Asking the gate about a call that nobody makes.
 
 import { all, post, told } from "../../lib/api.js";
+import { because } from "../../lib/gate.js";
 import { html, useEffect, useState } from "../../lib/html.js";
 import { failed } from "../../state/notices.js";
 import { isAdmin, me } from "../../state/session.js";
@@ -9,13 +10,6 @@ import { ArgumentsForm } from "./arguments.js";
 
 /** @type {Record<string, [string, string]>} */
 const VERDICTS = { allow: ["It would run.", "good"], ask: ["It would be asked about.", "warning"], deny: ["It would be denied.", "error"] };
-
-/** What decides besides rules, in words. @type {Record<string, string>} */
-const REASONS = {
-  annotations: "no rule fits, and what the tool says of itself counts",
-  allowlist: "the tool is on the allow list",
-  "auto-run": "everything runs that is not marked as destructive",
-};
 
 /** @param {{text: string | null}} props `text`: rules that were written on the page, which can be tried before they count */
 export function Ask({ text }) {
@@ -59,13 +53,7 @@ export function Ask({ text }) {
       ${text !== null && html`<label>Judged by <select name="rules" value=${byText ? "text" : "force"} onChange=${(/** @type {any} */ event) => choose({ byText: event.target.value === "text" })}><option value="force">the rules that count</option><option value="text">the text above</option></select></label>`}
     </div>
     <${ArgumentsForm} key=${tool.name} schema=${tool.input_schema} busy=${busy} action="Ask the gate" onSay=${ask} />
-    <div role="status">${said && html`<p class="note" data-tone=${VERDICTS[said.verdict]?.[1]}><strong>${VERDICTS[said.verdict]?.[0]}</strong> ${reason(said.by)}${said.verdict === "ask" ? (said.yours ? " The word of whom it is for is enough." : " Somebody else's word is needed.") : ""}</p>`}
+    <div role="status">${said && html`<p class="note" data-tone=${VERDICTS[said.verdict]?.[1]}><strong>${VERDICTS[said.verdict]?.[0]}</strong> ${because(said.by)}${said.verdict === "ask" ? (said.yours ? " The word of whom it is for is enough." : " Somebody else's word is needed.") : ""}</p>`}
       ${wrong && html`<p class="wrong">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}</div>
   </div>`;
-}
-
-/** @param {string} by */
-function reason(by) {
-  if (REASONS[by]) return `Because ${REASONS[by]}.`;
-  return by.startsWith("grant ") ? "Because of a grant." : `Because of “${by}”.`;
 }

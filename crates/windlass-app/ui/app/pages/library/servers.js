@@ -7,6 +7,7 @@ import { attempt, done } from "../../state/notices.js";
 import { isOperator } from "../../state/session.js";
 import { useData, Wait } from "../../view/data.js";
 import { Confirm, Dialog } from "../../view/dialog.js";
+import { Prompts } from "./prompts.js";
 import { AddServer } from "./server_add.js";
 import { SignIn } from "./sign_in.js";
 
@@ -72,6 +73,7 @@ function Server({ server, onDo, onChange }) {
     ${server.tools.length > 0
       ? html`<details><summary>${plural(server.tools.length, "tool")}</summary><ul class="plain-list">${server.tools.map((/** @type {any} */ tool) => html`<li key=${tool.name}><a href=${`/library/tools?tool=${encodeURIComponent(tool.name)}`}>${tool.name}</a> <span class="quiet">${[tool.title, tool.remote !== tool.name && `there: ${tool.remote}`, tool.tag].filter(Boolean).join(", ")}</span></li>`)}</ul></details>`
       : html`<p class="quiet">No tools of it are known.</p>`}
+    ${server.state === "connected" && html`<${Prompts} server=${server.name} />`}
     ${server.left_out.length > 0 && html`<details><summary>${plural(server.left_out.length, "tool")} left out</summary><ul class="plain-list">${server.left_out.map((/** @type {any} */ one) => html`<li key=${one.tool}><code>${one.tool}</code> <span class="quiet">${one.why}</span></li>`)}</ul></details>`}
   </section>`;
 }

@@ -16,7 +16,7 @@ export function Page() {
   return html`<p class="quiet">A model is given some tools with every request, and loads the others by their set when it needs them, so that many tools cost few tokens.</p>
     ${sets.data.map((/** @type {any} */ set) => html`<${Toolset} key=${set.name} name=${set.name} description=${set.description} tools=${set.tools} loadable=${set.loadable} known=${known} />`)}
     ${single.length > 0 && html`<${Toolset} name="Without a set" description="Each for itself." tools=${single} loadable=${[]} known=${known} />`}
-    ${sets.data.length === 0 && single.length === 0 && html`<div class="empty"><h2>No tools</h2><p>Windlass brings tools for files; others come from <a href="/library/servers">tool servers</a> and from <code>[tools]</code> in <code>windlass.toml</code>.</p></div>`}`;
+    ${sets.data.length === 0 && single.length === 0 && html`<div class="empty"><h2>No tools</h2><p>Windlass brings tools for files; others come from <a href="/library/servers">tool servers</a>, below <code>[mcp.NAME]</code> in <code>windlass.toml</code>, and from described APIs, below <code>[api.NAME]</code>.</p></div>`}`;
 }
 
 /** @param {{name: string, description: string, tools: string[], loadable: string[], known: Map<string, any>}} props */

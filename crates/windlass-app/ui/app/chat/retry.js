@@ -1,0 +1,36 @@
+// Trying again: what began a run is said once more, in this conversation where the run has failed or was stopped, else in
+// one of its own.
+
+import { isOpen } from "../lib/api.js";
+import { html, useRef, useState } from "../lib/html.js";
+import { saidIn, sayAgain } from "../state/again.js";
+import { failed } from "../state/notices.js";
+
+/**
+ * The button, on the newest run alone, once it is over.
+ * @param {{entry: import("../state/entry.js").Entry, conversation: import("../state/conversation.js").Conversation, onFork: (entry: import("../state/entry.js").Entry, text?: string) => Promise<void>}} props
+ */
+export function TryAgain({ entry, conversation, onFork }) {
+  const [busy, setBusy] = useState(false);
+  /** What may have arrived is sent again as the same. */
+  const key = useRef("");
+  if (conversation.isActive.value || conversation.newest.value !== entry.run) return null;
+  const answered = entry.role === "assistant";
+  const again = async () => {
+    setBusy(true);
+    key.current ||= crypto.randomUUID();
+    try {
+      if (answered) {
+        const [first] = await saidIn(conversation, entry.run);
+        if (first) await onFork(first, first.text);
+      } else await sayAgain(conversation, entry.run, key.current);
+      key.current = "";
+    } catch (error) {
+      if (!isOpen(error)) key.current = "";
+      failed(error);
+    }
+    setBusy(false);
+  };
+  const title = answered ? "Says the same once more, in a conversation of its own" : "Sends the same message once more";
+  return html`<button type="button" class="plain" title=${title} disabled=${busy} onClick=${again}>Try again</button>`;
+}
