@@ -1,6 +1,7 @@
 //! Tests of the product through its real binary.
 
 mod cli;
+mod docs;
 #[cfg(target_os = "linux")]
 mod fault;
 #[cfg(unix)]

@@ -1,5 +1,7 @@
 //! What a conversation says of itself when it is read again: how its runs ended, and how long they took.
 
+use serde_json::json;
+
 use super::page::Page;
 use super::{scripted, write};
 use crate::cli::model::Turn;
@@ -68,5 +70,38 @@ async fn what_happens_is_told_to_those_who_do_not_see_it_and_nothing_else() {
     page.until("what was there is not told", silent).await;
     let region = "const own = document.querySelector('.transcript'); return own.getAttribute('role') === 'region' && own.getAttribute('aria-label') !== ''";
     page.until("it has a name", region).await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn what_happens_twice_is_told_twice() {
+    let calls = ["a.md", "b.md"].map(|path| Turn::Call(vec![write(path)]));
+    let [one, other] = calls;
+    let says = ["First answer.", "Second answer.", "Third answer."].map(Turn::Say);
+    let server = scripted(says.into_iter().chain([one, other, Turn::Say("It is written.")]).collect());
+    let page = Page::signed_in(&server).await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    // What is heard is what comes into the region, also where the same words stand there.
+    let hear = "window.heard = [];\
+        new MutationObserver((all) => all.forEach((one) => one.addedNodes.forEach((node) => window.heard.push(node.textContent))))\
+            .observe(document.querySelector('[data-key=told]'), { childList: true, subtree: true, characterData: true })";
+    page.run(hear, vec![]).await;
+    let heard = "return window.heard.length === arguments[0]";
+    for number in [1, 2] {
+        page.say("Go on.").await;
+        page.until_of("it has answered", heard, vec![number.into()]).await;
+    }
+    page.say("Write it.").await;
+    for number in [3, 4] {
+        page.until_of("it asks", heard, vec![number.into()]).await;
+        page.press("Approve").await;
+    }
+    page.until_of("it has answered", heard, vec![5.into()]).await;
+    let (ask, answered) = ("The agent asks: May Write run?", "The agent has answered.");
+    assert_eq!(
+        page.run("return window.heard", vec![]).await,
+        json!([answered, answered, ask, ask, answered])
+    );
     page.ends().await;
 }

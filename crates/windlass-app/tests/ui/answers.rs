@@ -88,11 +88,11 @@ async fn a_thought_is_open_while_it_goes_on_and_then_folds_under_its_time() {
     page.until("a part again", "return all('.thought p')[0].clientHeight === 160").await;
     page.driver.refresh().await.unwrap();
     page.sees("It is settled.").await;
-    page.until("still folded", "return document.querySelector('details.thought').open === false").await;
+    page.until("still folded, under its time", "const own = document.querySelector('details.thought'); return !own.open && /^Thought for [1-9]\\.\\d s$/.test(own.querySelector('summary').innerText)").await;
     page.ends().await;
 }
 
-/// How long each thought of an entry took, live and once its reply is there. A fragment comes every 100 ms.
+/// How long each thought of an entry took, as it was heard and as the reply says. A fragment comes every 100 ms.
 const THOUGHTS: &str = "return import('/ui/-/app/state/entry.js').then(({ Entry }) => {
     let now = 1000;
     const clock = Date.now;
@@ -102,11 +102,11 @@ const THOUGHTS: &str = "return import('/ui/-/app/state/entry.js').then(({ Entry 
         entry.grow({ type: `${type}.delta`, part, text });
         now += 100;
     }
-    const live = entry.thoughts().map((one) => one.until && one.until - one.from);
+    const live = entry.thoughts().map((one) => one.ms);
     const block = ([, type, text]) => ({ kind: type === 'message' ? 'text' : type, text });
-    entry.reply({ seq: 5, message: { blocks: arguments[1].map(block) } });
+    entry.reply({ seq: 5, thoughts_ms: [290, 90, 80], message: { blocks: arguments[1].map(block) } });
     Date.now = clock;
-    return [live, entry.thoughts().map((one) => [one.text, one.until - one.from])];
+    return [live, entry.thoughts().map((one) => [one.text, one.ms])];
 })";
 
 // rows: SK-U3
@@ -131,7 +131,7 @@ async fn each_thought_of_an_answer_has_its_own_time() {
         [4, "reasoning", "last"],
     ]);
     let times = page.run(THOUGHTS, vec![heard, whole]).await;
-    let wanted = json!([[300, 100, 0], [["long and long", 300], ["short", 100], ["last", 100]]]);
+    let wanted = json!([[300, 100, 0], [["long and long", 290], ["short", 90], ["last", 80]]]);
     assert_eq!(times, wanted);
     page.ends().await;
 }
@@ -233,11 +233,11 @@ async fn arguments_are_seen_while_the_model_writes_them() {
 /// What each update changes of a conversation, and where its calls stand then.
 const HEAR: &str = "return import('/ui/-/app/state/conversation.js').then(({ Conversation }) => {
     const own = new Conversation('thr_none');
-    own.ask = () => {};
+    own.ask = own.sums.read = () => {};
     const look = () => ({
         title: own.title.value, status: own.status.value, run: own.run.value?.id, queue: own.queue.value.map((one) => one.text),
         entries: own.entries.value.map((one) => `${one.role} ${one.text} ${one.status}`), live: own.live.value?.text,
-        figures: own.figures.value, calls: [...own.calls.values()].map((one) => [one.tool, one.standing, one.progress]),
+        figures: own.last.value, calls: [...own.calls.values()].map((one) => [one.tool, one.standing, one.progress]),
     });
     let before = look();
     return arguments[0].map((update) => {

@@ -51,16 +51,21 @@ async fn what_a_call_waits_for_is_asked_once() {
     page.ends().await;
 }
 
+/// Approves the call that waits, to write another file than it was to.
+pub async fn approves_for(page: &Page, path: &str) {
+    page.press("Edit…").await;
+    page.write("[name='v.file_path']", path).await;
+    page.press("Use these").await;
+    // What these would do is shown before they count.
+    page.sees(&format!("+++ b/{path}")).await;
+    page.press("Approve").await;
+}
+
 #[tokio::test]
 async fn arguments_are_edited_before_the_call_runs() {
     let server = writer();
     let page = asked(&server).await;
-    page.press("Edit…").await;
-    page.write("[name='v.file_path']", "other.md").await;
-    page.press("Use these").await;
-    // What these would do is shown before they count.
-    page.sees("+++ b/other.md").await;
-    page.press("Approve").await;
+    approves_for(&page, "other.md").await;
     page.sees("All is settled.").await;
     assert_eq!(file(&server, &page, "other.md").await, "first line\nsecond line\n");
     assert_eq!(file(&server, &page, "a.md").await, Value::Null);
@@ -179,7 +184,7 @@ async fn a_limit_is_raised_and_the_run_goes_on() {
     let server = Server::spawn(user, command);
     let page = Page::signed_in(&server).await;
     page.say("Look thrice.").await;
-    page.sees("The limit max_steps is reached").await;
+    page.sees("A limit is reached: steps of a run").await;
     page.sees("2 of 2 are used").await;
     page.write("[name=to]", "9").await;
     page.press("Go on").await;

@@ -44,7 +44,8 @@ async fn a_card_shows_the_call_its_standing_its_approval_and_its_result() {
     page.sees("All is settled.").await;
     assert_eq!(page.run(STANDINGS, vec![]).await, json!(["done", "failed", "denied"]));
     page.run("document.querySelectorAll('.call').forEach((one) => (one.open = true))", vec![]).await;
-    page.until("arguments by name", "return [...document.querySelectorAll('.call dl dt')].map((one) => one.innerText).join() === 'file_path,content,file_path,file_path,content'").await;
+    // Where people were shown what it would do, the arguments are folded beneath that.
+    page.until("arguments by name", "document.querySelectorAll('.call details').forEach((one) => (one.open = true)); return [...document.querySelectorAll('.call dl dt')].map((one) => one.innerText).join() === 'file_path,content,file_path,file_path,content'").await;
     page.until("names beside values", "const found = all('.call dl'); return found.length === 3 && found.every((one) => getComputedStyle(one).gridTemplateColumns.split(' ').length === 2)").await;
     page.until("an error is one", "return all('.call[data-standing=failed] h3').some((one) => one.innerText === 'Error') && all('.result[data-error=true]').length === 2").await;
     // Read again from the journal, they stand as they stood.
@@ -102,12 +103,14 @@ async fn a_roll_back_dims_what_follows_can_be_taken_back_and_puts_files_back() {
     page.run(&of_message(1, "Roll back"), vec![]).await;
     page.sees("Rolled back to here").await;
     page.sees("a.md is removed").await;
-    let dimmed =
-        "return [...document.querySelectorAll('.entry')].map((one) => getComputedStyle(one).opacity)";
-    assert_eq!(page.run(dimmed, vec![]).await, json!(["1", "1", "0.4", "0.4", "0.4"]));
+    let dimmed = "return [...document.querySelectorAll('.entry')].map((one) => getComputedStyle(one).filter)";
+    assert_eq!(
+        page.run(dimmed, vec![]).await,
+        json!(["none", "none", "grayscale(1)", "grayscale(1)", "grayscale(1)"])
+    );
     page.press("Cancel rollback").await;
     page.misses("Rolled back to here").await;
-    assert_eq!(page.run(dimmed, vec![]).await, json!(["1", "1", "1", "1", "1"]));
+    assert_eq!(page.run(dimmed, vec![]).await, json!(["none", "none", "none", "none", "none"]));
     assert_eq!(server.get(&file, &key).await.status, 200, "nothing was done");
     page.run(&of_message(1, "Roll back"), vec![]).await;
     page.sees("Rolled back to here").await;

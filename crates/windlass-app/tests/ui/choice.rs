@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::page::Page;
 use super::typing::{cut_off, said};
-use super::{choose, scripted};
+use super::{choose, otherwise, scripted};
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 use crate::http::Server;
@@ -62,7 +62,7 @@ async fn the_next_message_goes_to_the_model_and_mode_of_the_last_one() {
 }
 
 #[tokio::test]
-async fn an_edited_message_keeps_its_model_and_mode_and_says_what_becomes_of_its_files() {
+async fn an_edited_message_keeps_its_model_its_mode_and_its_files() {
     let server =
         several(vec![Turn::Say("First answer."), Turn::Say("Second answer."), Turn::Say("Third answer.")]);
     let page = Page::signed_in(&server).await;
@@ -75,7 +75,7 @@ async fn an_edited_message_keeps_its_model_and_mode_and_says_what_becomes_of_its
     page.say("Two.").await;
     page.sees("Second answer.").await;
     page.run("all('.entry.user')[1].querySelectorAll('button').forEach((one) => named(one) === 'Edit' && one.click())", vec![]).await;
-    page.sees("1 file of this message stays behind").await;
+    page.sees("1 file of this message goes along").await;
     page.write(".entry.user textarea", "Two, changed.").await;
     page.run("all('.entry.user form')[0].requestSubmit()", vec![]).await;
     let there =
@@ -86,6 +86,11 @@ async fn an_edited_message_keeps_its_model_and_mode_and_says_what_becomes_of_its
         .await;
     let (models, modes) = used(&page).await;
     assert_eq!((models.last(), modes.last()), (Some(&json!("own/second")), Some(&json!("ask"))));
+    page.until(
+        "its file",
+        "return all('.entry.user')[1].querySelector('.chips')?.innerText.includes('file1.txt')",
+    )
+    .await;
     page.ends().await;
 }
 
@@ -159,4 +164,36 @@ async fn a_message_that_may_have_arrived_is_carried_out_once_over_a_reload() {
     page.sees("Second answer.").await;
     assert_eq!(said(&page).await, 2);
     page.ends_but_for(&["Unreachable"]).await;
+}
+
+#[tokio::test]
+async fn a_message_can_be_sent_when_it_is_known_what_the_last_one_chose() {
+    let server = several(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = Page::signed_in(&server).await;
+    choose(&page, "select[aria-label=Model]", "own/second").await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    let thread = page.thread().await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    page.press("New conversation").await;
+    page.sees("What shall be done").await;
+    // As in a run of many steps, whose message stands further up.
+    let late = "if (url.includes('/messages?')) { const page = await (await real()).json(); for (const one of page.data) delete one.model; return Response.json(page); }
+        if (url.includes('/runs?')) await new Promise((go) => (window.release = go)); return real()";
+    otherwise(&page, late).await;
+    page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
+    page.until("the run is asked for", "return window.release && all('.chat').length === 1").await;
+    // What is to be drawn by then is drawn.
+    let drawn =
+        "return new Promise((done) => setTimeout(() => done(all('[data-key=composer]').length), 200))";
+    assert_eq!(page.run(drawn, vec![]).await, 0);
+    page.run("window.release()", vec![]).await;
+    page.sees("First answer.").await;
+    page.until_of("what is picked", PICKED, vec!["own/second".into(), "agent".into()]).await;
+    otherwise(&page, "return real()").await;
+    page.say("Two.").await;
+    page.sees("Second answer.").await;
+    let second = json!("own/second");
+    assert_eq!(used(&page).await.0, vec![second.clone(), second]);
+    page.ends().await;
 }

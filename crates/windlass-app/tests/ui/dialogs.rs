@@ -1,79 +1,109 @@
 //! Dialogs and forms that open on a page: nothing of them is in anybody's way.
 
+use reqwest::StatusCode;
 use serde_json::json;
 use thirtyfour::Key;
 
-use super::feel::{axe, barriers, narrow, nothing_sticks_out};
+use super::looks::Looks;
 use super::page::Page;
-use super::{choose, scripted};
+use super::{choose, scripted_for};
+use crate::cli::User;
 use crate::cli::model::Turn;
+use crate::http::Server;
+use crate::http::auth::{administrator, member};
+use crate::http::mcp::far::Far;
+use crate::http::mcp::{confirm, state};
 
-/// Where each is, what opens it, and words that it shows.
-const DIALOGS: &[(&str, &str, &str)] = &[
-    ("/chat/", "Share", "Only you and the workspace's administrators"),
-    ("/library/tools?tool=Write", "Try a call", "It works on the files that you have uploaded"),
-    ("/library/servers", "Add a tool server", "How it is reached"),
-    ("/library/integrations", "Connect a system", "Credentials, as JSON"),
-    ("/library/policy", "Ask the gate", "It would be asked about."),
-    ("/settings/team", "Add somebody with a password", "Tell it to them"),
-    ("/settings/team", "Credit of Local administrator", "US dollars, altogether"),
+/// Where each is, what is pressed in turn until it is open, and words that it shows.
+const DIALOGS: &[(&str, &[&str], &str)] = &[
+    ("/chat/", &["Share"], "Only you and the workspace's administrators"),
+    ("/chat/", &["Files"], "No files yet"),
+    ("/inbox", &["Shortcuts"], "This list"),
+    ("/inbox", &["What can be done with Speak.", "Delete"], "This cannot be taken back"),
+    ("/library/tools?tool=Write", &["Try a call"], "It works on the files that you have uploaded"),
+    ("/library/servers", &["Add a tool server"], "How it is reached"),
+    ("/library/servers", &["Log"], "has said"),
+    ("/library/servers", &["Sign in"], "This closes by itself"),
+    ("/library/servers", &["Sign out"], "Its tokens are forgotten"),
+    ("/library/servers", &["Take out"], "Its tools are gone at once"),
+    ("/library/integrations", &["Connect a system"], "Credentials, as JSON"),
+    ("/library/integrations", &["Forget"], "Its credentials are deleted"),
+    ("/library/policy", &["Ask the gate"], "It would be asked about."),
+    ("/settings/keys", &["Make it"], "Copy it now; only its beginning is kept."),
+    ("/settings/team", &["Add somebody with a password"], "Tell it to them"),
+    ("/settings/team", &["Credit of Local administrator"], "US dollars, altogether"),
+    ("/settings/team", &["New password"], "it is good once"),
+    ("/settings/team", &["Remove"], "Their sessions and keys end at once"),
 ];
 
-/// Opens each dialog in its turn, and does something with it.
-async fn each(page: &Page, chat: &str, look: impl AsyncFn(&str)) {
-    for (path, opens, words) in DIALOGS {
-        page.go(&if *path == "/chat/" { format!("/chat/{chat}") } else { (*path).to_owned() }).await;
-        if *path == "/library/policy" {
+/// A server with a row in each list: tool servers that are signed in at, not signed in at and added, a system and a
+/// colleague.
+async fn furnished(far: &Far) -> Server {
+    let place = format!("{}/mcp", far.base);
+    let user = User::new();
+    user.configure(&format!(
+        "[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [443, {}]\n\n\
+         [mcp.guarded]\nurl = '{place}'\n\n[mcp.known]\nurl = '{place}'\n",
+        far.port
+    ));
+    let server = scripted_for(user, vec![Turn::Say("It is said.")]);
+    let key = server.key(&[]);
+    state(&server, &key, "known", "needs_sign_in").await;
+    let begun =
+        server.post("/api/v1/mcp/servers/known/sign-in", &key, &json!({})).await.is(StatusCode::OK).body;
+    confirm(&server, &key, &far.back(begun["url"].as_str().unwrap())).await.is(StatusCode::OK);
+    state(&server, &key, "known", "connected").await;
+    let jenkins = json!({"provider": "jenkins", "name": "Ours", "metadata": {"api_url": "https://example.com"},
+        "credentials": {"username": "u", "api_token": "t"}});
+    let rows =
+        [("/api/v1/mcp/servers", json!({"name": "added", "url": place})), ("/api/v1/integrations", jenkins)];
+    for (path, row) in rows {
+        let made = server.post(path, &key, &row).await;
+        assert!((200..300).contains(&made.status), "{made:#?}");
+    }
+    member(&mut administrator(&server).await, &server, "bob@example.com", "member").await;
+    server
+}
+
+/// Fills in what a form needs before it opens something.
+async fn fill(page: &Page, opens: &str) {
+    match opens {
+        "Ask the gate" => {
             choose(page, ".gate [name=tool]", "Write").await;
             page.write(".gate [name='v.file_path']", "a.md").await;
             page.write(".gate [name='v.content']", "x").await;
         }
-        page.press(opens).await;
-        page.sees(words).await;
-        look(&format!("{path} {opens}")).await;
+        "Make it" => page.write("[name=name]", "nightly").await,
+        _ => {}
     }
 }
 
-async fn talked(page: &Page) -> String {
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_dialog_keeps_anybody_out_and_each_fits_a_phone_and_closes_by_a_key() {
+    let far = Far::guarded().await;
+    let server = furnished(&far).await;
+    let page = Page::signed_in(&server).await;
     page.say("Speak.").await;
     page.sees("It is said.").await;
-    page.thread().await
-}
-
-#[tokio::test]
-async fn no_dialog_has_a_serious_barrier_in_light_or_dark() {
-    let server = scripted(vec![Turn::Say("It is said.")]);
-    let page = Page::signed_in(&server).await;
-    let (chat, axe) = (talked(&page).await, axe());
-    let found = std::sync::Mutex::new(Vec::new());
-    for theme in ["light", "dark"] {
-        page.run("localStorage.setItem('windlass.theme', arguments[0])", vec![theme.into()]).await;
-        each(&page, &chat, async |what: &str| {
-            let new = barriers(&page, &axe).await;
-            found.lock().unwrap().extend(new.into_iter().map(|one| format!("{theme} {what}: {one}")));
-        })
-        .await;
-    }
-    let found = found.into_inner().unwrap();
-    assert!(found.is_empty(), "{found:#?}");
-    page.ends().await;
-}
-
-#[tokio::test]
-async fn dialogs_fit_a_phone_and_close_by_a_key() {
-    let server = scripted(vec![Turn::Say("It is said.")]);
-    let page = Page::signed_in(&server).await;
-    let chat = talked(&page).await;
-    narrow(&page).await;
-    each(&page, &chat, async |what: &str| {
-        nothing_sticks_out(&page, what).await;
+    let chat = format!("/chat/{}", page.thread().await);
+    let looks = Looks::named("dialog");
+    for (path, opens, words) in DIALOGS {
+        page.go(if *path == "/chat/" { chat.as_str() } else { path }).await;
+        for name in *opens {
+            fill(&page, name).await;
+            page.press(name).await;
+        }
+        page.sees(words).await;
+        let what = format!("{path} {}", opens.last().unwrap());
+        looks.judge(&page, &what).await;
         if page.number_of("dialog").await == 1 {
             let inside = "return document.activeElement.closest('dialog') !== null";
             assert_eq!(page.run(inside, vec![]).await, json!(true), "{what}: the focus is elsewhere");
             page.types(Key::Escape + "").await;
             page.until("it is closed", "return all('dialog').length === 0").await;
         }
-    })
-    .await;
+    }
+    looks.end();
     page.ends().await;
 }

@@ -17,6 +17,11 @@ async fn lost(page: &Page, server: Server, model: &Model, nth: usize) -> Server 
     page.say("Begin.").await;
     let running = "return document.querySelectorAll('.call[data-standing=running]').length === 1 && document.querySelectorAll('.entry.user').length === arguments[0]";
     page.until_of("the call has begun", running, vec![json!(nth)]).await;
+    // The page is told before the command has done anything.
+    let (key, files) = (server.key(&[]), format!("/api/v1/threads/{}/files", page.thread().await));
+    while !server.get(&files, &key).await.body.to_string().contains(&format!("\"begun{nth}\"")) {
+        tokio::task::yield_now().await;
+    }
     let user = server.kill();
     let command = model.command(&user, &["serve", "--listen", &place]);
     let server = Server::spawn(user, command);
@@ -29,11 +34,11 @@ async fn a_call_in_doubt_shows_its_evidence_and_takes_three_answers() {
     let user = User::new();
     user.configure("[tools.bash]\nenabled = true\n");
     user.run(&["grants", "add", "Bash"]).exits(0);
-    let again = "test -e begun && exit 0; touch begun; sleep 60";
+    let again = "test -e begun3 && exit 0; touch begun3; sleep 60";
     let model = Model::start(vec![
-        command("sleep 60"),
+        command("touch begun1; sleep 60"),
         Turn::Say("It was done then."),
-        command("sleep 61"),
+        command("touch begun2; sleep 60"),
         Turn::Say("It failed then."),
         command(again),
         Turn::Say("It is done again."),

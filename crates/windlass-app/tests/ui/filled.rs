@@ -3,9 +3,8 @@
 
 use serde_json::json;
 
-use super::feel::{axe, barriers, narrow, nothing_sticks_out};
+use super::looks::Looks;
 use super::page::Page;
-use super::pictures::take;
 use super::{asked, otherwise, scripted_for, write};
 use crate::cli::User;
 use crate::cli::model::Turn;
@@ -20,7 +19,7 @@ const EVERYTHING: &str = "if (!url.includes('/interrupts?')) return real();
         { kind: 'question', question: { checkpoint: 'before-sending', summary: 'Which order?', schema, options: ['this one', 'none'], free_input: true } },
         { kind: 'sign_in', server: 'tracker', url: 'https://example.com/' + 'a'.repeat(120) },
         { kind: 'in_doubt', reason: 'the process that ran it is gone', effect: 'run_' + '0'.repeat(90), begun_at: one.since - 5000 },
-        { kind: 'limit', limit: { limit: 'max_cost', figure: 2500000, used: 2600000 } },
+        { kind: 'limit', limit: { limit: 'local/run/run_1/usd', figure: 2500000, used: 2600000 } },
         { kind: 'hook', reason: 'Somebody has to look at it.' },
         { kind: 'handoff', runner: 'the runner' },
     ];
@@ -81,18 +80,12 @@ async fn each(page: &Page, thread: &str, run: &str, look: impl AsyncFn(&str)) {
             page.run("return module('state/inbox.js').then((inbox) => inbox.load())", vec![]).await;
             page.sees("What its tool knows it by").await;
         }
-        look(path).await;
+        // Its id is another each time.
+        look(if path.starts_with("/runs/") { "a run" } else { path.split('?').next().unwrap_or(path) }).await;
     }
     page.run("return module('lib/api.js').then((api) => { api.expired.value += 1 })", vec![]).await;
     page.sees("Your session has ended").await;
     look("signing in again").await;
-}
-
-/// Its picture, for people to look at.
-async fn pictured(page: &Page, what: &str) {
-    let words = what.split(|sign: char| !sign.is_ascii_alphabetic()).filter(|word| !word.is_empty());
-    let name: Vec<&str> = words.take(3).collect();
-    take(page, &name.join("-").to_lowercase()).await;
 }
 
 async fn names(page: &Page) -> (String, String) {
@@ -101,49 +94,16 @@ async fn names(page: &Page) -> (String, String) {
 }
 
 #[tokio::test]
-async fn nothing_that_opens_or_fills_a_page_has_a_serious_barrier() {
-    let axe = axe();
+async fn nothing_that_opens_or_fills_a_page_keeps_anybody_out_or_is_wider_than_a_phone() {
+    let looks = Looks::named("filled");
     let (server, page) = busy().await;
     let (thread, run) = names(&page).await;
-    let found = std::sync::Mutex::new(Vec::new());
-    let look = async |page: &Page, what: &str| {
-        page.until("it is whole", "return document.querySelectorAll('[aria-busy=true]').length === 0").await;
-        let new = barriers(page, &axe).await;
-        pictured(page, what).await;
-        found.lock().unwrap().extend(new.into_iter().map(|one| format!("{what}: {one}")));
-    };
+    each(&page, &thread, &run, async |what: &str| looks.judge(&page, what).await).await;
     let visitor = Page::open(&server).await;
-    for theme in ["light", "dark"] {
-        page.run("localStorage.setItem('windlass.theme', arguments[0])", vec![theme.into()]).await;
-        each(&page, &thread, &run, async |what: &str| look(&page, &format!("{theme} {what}")).await).await;
-        visitor.go("/login").await;
-        visitor.sees("Sign in to Windlass").await;
-        visitor.run("document.documentElement.dataset.theme = arguments[0]", vec![theme.into()]).await;
-        look(&visitor, &format!("{theme} login")).await;
-    }
-    let found = found.into_inner().unwrap();
-    assert!(found.is_empty(), "{found:#?}");
-    visitor.ends_but_for(&["401"]).await;
-    page.ends_but_for(&["404"]).await;
-}
-
-#[tokio::test]
-async fn nothing_that_opens_or_fills_a_page_is_wider_than_a_phone() {
-    let (server, page) = busy().await;
-    let (thread, run) = names(&page).await;
-    narrow(&page).await;
-    each(&page, &thread, &run, async |what: &str| {
-        nothing_sticks_out(&page, what).await;
-        pictured(&page, &format!("phone {what}")).await;
-        let dialog = "return all('dialog[open]').every((one) => { const box = one.getBoundingClientRect(); return box.left >= 0 && box.right <= 361 && one.scrollWidth <= one.clientWidth })";
-        assert_eq!(page.run(dialog, vec![]).await, true, "{what}");
-    })
-    .await;
-    let visitor = Page::open(&server).await;
-    narrow(&visitor).await;
     visitor.go("/login").await;
     visitor.sees("Sign in to Windlass").await;
-    assert_eq!(visitor.run("return document.documentElement.scrollWidth <= 360", vec![]).await, true);
+    looks.judge(&visitor, "login").await;
+    looks.end();
     visitor.ends_but_for(&["401"]).await;
     page.ends_but_for(&["404"]).await;
 }

@@ -62,6 +62,20 @@ async fn a_fork_is_compared_with_its_parent() {
 }
 
 #[tokio::test]
+async fn a_fork_says_that_its_parent_is_gone() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = Page::signed_in(&server).await;
+    let (parent, fork) = forked(&page).await;
+    let delete = "return fetch(`/api/v1/threads/${arguments[0]}`, { method: 'DELETE' }).then((answer) => answer.status)";
+    assert_eq!(page.run(delete, vec![parent.into()]).await, 204);
+    page.go(&format!("/compare?fork={fork}")).await;
+    page.sees("Its parent has been deleted").await;
+    let ways = "return all('.empty a').map((one) => [named(one), one.pathname])";
+    assert_eq!(page.run(ways, vec![]).await, json!([["The fork", format!("/chat/{fork}")]]));
+    page.ends_but_for(&["404"]).await;
+}
+
+#[tokio::test]
 async fn a_run_that_goes_on_is_followed_from_where_it_begins() {
     let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
     let server = scripted(vec![
@@ -89,6 +103,50 @@ async fn a_run_that_goes_on_is_followed_from_where_it_begins() {
     page.until("its second step", "return all('.timeline h2').at(-1)?.innerText === 'Step 2' && all('.timeline .quiet').at(-1).innerText.startsWith('replied')").await;
     let pressed = "return all('.tabs [aria-pressed=true]').map(named).join()";
     assert_eq!(page.run(pressed, vec![]).await, "Steps");
+    page.ends().await;
+}
+
+/// The run that is shown, as the server tells it, whatever else is answered otherwise.
+const STANDS: &str = "const stands = async () => (await (await window.through(`/api/v1/runs/${location.pathname.slice(6)}`)).json()).status;";
+
+/// Shows a run that goes on, with the requests of its page answered otherwise.
+async fn followed(page: &Page, answer: &str) {
+    page.say("One.").await;
+    page.sees("It begins.").await;
+    otherwise(page, answer).await;
+    page.driver.find(By::Css("a[href^='/runs?thread=']")).await.unwrap().click().await.unwrap();
+    page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
+    page.until("it has ended", "return all('h1 + .state')[0]?.innerText === 'done'").await;
+    let cards = "return all('.cards dd').slice(1, 3).map((one) => one.innerText)";
+    assert_eq!(page.run(cards, vec![]).await, json!(["1", "0"]));
+    page.sees("replied").await;
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_its_page_is_read_has_ended_there() {
+    let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
+    let server = scripted(vec![Turn::Slowly(Duration::from_secs(6), deltas)]);
+    let page = Page::signed_in(&server).await;
+    let late = "const isRun = location.pathname.startsWith('/runs/'); \
+        while (isRun && url.includes('/events?') && (await stands()) === 'running') await new Promise((then) => setTimeout(then, 50)); \
+        return real()";
+    followed(&page, &format!("{STANDS} {late}")).await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_is_read_again_where_that_fails() {
+    let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
+    let server = scripted(vec![Turn::Slowly(Duration::from_secs(6), deltas)]);
+    let page = Page::signed_in(&server).await;
+    // All that is asked for just behind the end fails: the last updates are told before it works again.
+    let fails = "const isRun = location.pathname.startsWith('/runs/'); \
+        const goesOn = isRun && document.querySelector('h1 + .state')?.innerText === 'running'; \
+        if (goesOn && url.includes('/events?') && (await stands()) === 'done' && (window.ended ??= performance.now()) > performance.now() - 1500) \
+        return new Response('{}', { status: 500, headers: { 'content-type': 'application/problem+json' } }); \
+        return real()";
+    followed(&page, &format!("{STANDS} {fails}")).await;
+    assert_eq!(page.run("return window.ended > 0", vec![]).await, true);
     page.ends().await;
 }
 
@@ -120,12 +178,18 @@ async fn files_are_listed_entered_and_downloaded_by_keys_and_on_a_phone() {
     nothing_sticks_out(&page, "the list of files").await;
     let inside = "const box = all('dialog')[0].getBoundingClientRect(); return box.left >= 0 && box.right <= 360 && all('dialog')[0].scrollWidth <= box.width";
     assert_eq!(page.run(inside, vec![]).await, true);
-    for (name, next) in [("deep/", "in/"), ("in/", "a.md")] {
-        let focused = "const one = all('.files button').find((one) => named(one) === arguments[0]); one.focus(); return true";
-        page.until_of("the folder", focused, vec![name.into()]).await;
+    let focused = "return named(document.activeElement) === arguments[0]";
+    let back = async |next: &str| {
+        let keys = page.driver.action_chain().key_down(Key::Shift).send_keys(Key::Tab).key_up(Key::Shift);
+        keys.perform().await.unwrap();
+        page.until_of(next, focused, vec![next.into()]).await;
+    };
+    page.until_of("the button", focused, vec!["Close".into()]).await;
+    back("b.md").await;
+    back("deep/").await;
+    for next in ["in/", "a.md"] {
         page.types(Key::Enter + "").await;
-        let there = "return all('.files li').some((one) => one.innerText.trim().startsWith(arguments[0]))";
-        page.until_of("what is in it", there, vec![next.into()]).await;
+        page.until_of("what is in it", focused, vec![next.into()]).await;
     }
     let file = page
         .run("const one = all('.files a')[0]; return [one.download, one.pathname + one.search]", vec![])
@@ -134,8 +198,12 @@ async fn files_are_listed_entered_and_downloaded_by_keys_and_on_a_phone() {
     let text =
         page.run("return fetch(arguments[0]).then((answer) => answer.text())", vec![file[1].clone()]).await;
     assert_eq!(text, "first line\nsecond line\n");
-    page.press("The folder").await;
-    page.sees("b.md").await;
+    back("deep").await;
+    back("The folder").await;
+    page.types(Key::Enter + "").await;
+    page.until_of("the first of it", focused, vec!["deep/".into()]).await;
+    page.types(Key::Tab + "").await;
+    page.until_of("the next", focused, vec!["b.md".into()]).await;
     page.press("Close").await;
     page.until("it is closed", "return all('dialog').length === 0").await;
     page.ends_but_for(&["404"]).await;

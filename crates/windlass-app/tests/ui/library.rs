@@ -4,10 +4,12 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::access::signed_in_as;
+use super::otherwise;
 use super::page::Page;
 use crate::cli::User;
 use crate::http::auth::{administrator, member};
 use crate::http::mcp::far::Far;
+use crate::http::mcp::prompts::Stage;
 use crate::http::{Server, answer};
 
 #[tokio::test]
@@ -152,5 +154,92 @@ async fn a_server_that_is_away_says_why_and_when_it_is_tried_again() {
     page.sees("It is tried again at").await;
     page.sees("in windlass.toml").await;
     assert_eq!(page.run("return button('Take out') ?? null", vec![]).await, serde_json::Value::Null);
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn an_agent_is_read_about_by_whoever_may_start_it_and_a_model_says_why_it_is_not_there() {
+    let user = User::new();
+    user.configure("[agent]\nmodels = ['demo/script', 'nowhere/x']\ninstructions = 'You keep the notes.'\nmode = 'plan'\n");
+    let server = Server::start_for(user, &[]);
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    member(&mut admin, &server, "vic@example.com", "viewer").await;
+    let page = signed_in_as(&server, "ann@example.com").await;
+    page.sees("What shall be done").await;
+    page.go("/library/agents").await;
+    page.sees("You keep the notes.").await;
+    page.sees("Mode, where nobody chooses another: plan (reads, and makes a plan)").await;
+    let agent = page.asks("/agents").await["data"][0].take();
+    assert_eq!(agent["mode"], "plan");
+    let tools = "return all('.agent .chips a').map((one) => one.innerText)";
+    assert_eq!(page.run(tools, vec![]).await, agent["tools"]);
+    let models = page.asks("/models").await;
+    let why = models["data"].as_array().unwrap().iter().find(|model| model["name"] == "nowhere/x").unwrap();
+    page.sees(why["reason"].as_str().unwrap()).await;
+    page.press("Read").await;
+    page.sees("Try a call").await;
+    page.ends_but_for(&["401"]).await;
+
+    // Who only looks is not told what it is told.
+    let page = signed_in_as(&server, "vic@example.com").await;
+    page.sees("You may look at what others do here").await;
+    page.go("/library/agents").await;
+    page.sees("Definition").await;
+    let agent = page.asks("/agents").await["data"][0].take();
+    assert_eq!((agent.get("instructions"), agent.get("mode")), (None, None));
+    assert!(!page.words().await.contains("You keep the notes."));
+    page.ends_but_for(&["401"]).await;
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_of_a_server_is_filled_in_and_begins_a_conversation() {
+    let stage = Stage::start().await;
+    let server = Server::start_for(stage.user(), &[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/library/servers").await;
+    page.sees("connected").await;
+    page.press("Prompts").await;
+    let names = "return all('.plain-list button').map((one) => one.innerText)";
+    page.until("they are listed", "return button('Greeting')").await;
+    assert_eq!(page.run(names, vec![]).await, json!(["Greeting", "a/b asks", "broken"]));
+    page.press("broken").await;
+    page.press("Fill it in").await;
+    page.sees("out of paper").await;
+    page.press("Close").await;
+    page.press("Greeting").await;
+    page.sees("Greets a city").await;
+    let needed = "return all('dialog input').map((one) => one.required)";
+    assert_eq!(page.run(needed, vec![]).await, json!([true, false]));
+    page.write("dialog [name=a0]", "Oslo").await;
+    page.press("Fill it in").await;
+    page.sees("Greet Oslo, as you like").await;
+    let said = "return all('dialog .filled').map((one) => [one.querySelector('p').innerText, one.querySelector('pre').innerText])";
+    assert_eq!(
+        page.run(said, vec![]).await,
+        json!(
+            [["You would say", "Greet Oslo, as you like"], ["The assistant is made to say", "Hello Oslo"],]
+        )
+    );
+    page.press("Start a conversation with it").await;
+    page.sees("What shall be done").await;
+    let text = page.until("it is written", "return all('[data-key=composer]')[0]?.value").await;
+    assert_eq!(text, "Greet Oslo, as you like");
+    page.ends_but_for(&["502"]).await;
+}
+
+#[tokio::test]
+async fn where_no_tools_are_it_is_said_what_brings_some() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/library").await;
+    page.sees("load_toolset").await;
+    let nothing = "if (/\\/(tools|toolsets)(\\?|$)/.test(url)) return new Response('{\"data\": []}', { headers: { 'content-type': 'application/json' } }); return real()";
+    otherwise(&page, nothing).await;
+    page.press("Toolsets").await;
+    page.sees("No tools").await;
+    let tables = "return all('.empty code').map((one) => one.innerText)";
+    assert_eq!(page.run(tables, vec![]).await, json!(["[mcp.NAME]", "windlass.toml", "[api.NAME]"]));
     page.ends().await;
 }

@@ -169,3 +169,44 @@ async fn a_list_of_conversations_that_could_not_be_read_is_not_called_empty() {
     page.sees("Conversations that you begin stand here").await;
     page.ends_but_for(&["Problem"]).await;
 }
+
+#[tokio::test]
+async fn a_share_that_cannot_be_read_says_so_and_tries_again() {
+    let server = scripted(vec![Turn::Say("Hello.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Go.").await;
+    page.sees("Hello.").await;
+    page.run("window.list = '/share'", vec![]).await;
+    otherwise(&page, FAILS_ONCE).await;
+    page.press("Share").await;
+    page.sees("It cannot be read whether it is shared").await;
+    page.press("Try again").await;
+    page.sees("Only you and the workspace's administrators can read it now.").await;
+    page.ends_but_for(&["Problem"]).await;
+}
+
+/// A list of 60 conversations, of which the newest changes places.
+const LONG: &str = "if (!url.includes('/threads?')) return real();
+    const asked = new URL(url, location.href).searchParams;
+    const at = Number(asked.get('cursor') ?? 0);
+    const row = (_, number) => ({ id: `thr_${number}`, title: `Number ${number}.`, status: 'idle', interrupts: 0, head: 1, owner: 'local', created_at: 1, updated_at: 1000 - number });
+    const rows = Array.from({ length: 60 }, row);
+    if (window.sent) rows.unshift({ ...rows.pop(), title: 'Sent to just now.', updated_at: 2000 });
+    return Response.json({ data: rows.slice(at, at + 25), next_cursor: at + 25 < rows.length ? String(at + 25) : null })";
+
+// rows: SK-U11
+#[tokio::test]
+async fn a_list_that_was_loaded_further_stays_so_when_something_is_sent() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    otherwise(&page, LONG).await;
+    let loaded = "return module('state/threads.js').then(async (threads) => {
+        await threads.load(); await threads.load(true); await threads.load(true);
+        const before = threads.threads.value.length;
+        window.sent = true;
+        await threads.refresh();
+        return [before, threads.threads.value.length, threads.threads.value[0].title];
+    })";
+    assert_eq!(page.run(loaded, vec![]).await, json!([60, 60, "Sent to just now."]));
+    page.ends().await;
+}

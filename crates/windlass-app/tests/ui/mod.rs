@@ -3,34 +3,56 @@
 //! What the API answers is shown elsewhere; here counts what can be seen, pressed and typed.
 
 mod access;
+mod account;
 mod again;
 mod answers;
 mod asks;
+mod barriers;
 mod calls;
+mod cards;
 mod choice;
 mod dialogs;
 mod doubt;
+mod editing;
 mod feel;
 mod filled;
+mod first;
 mod forks;
 mod forms;
+mod header;
+mod history;
 mod hostile;
 mod images;
+mod inbox;
+mod inspector;
+mod integrations;
+mod kept;
+mod keyboard;
+mod keys;
 mod library;
 mod lists;
+mod loaded;
+mod looks;
+mod menus;
+mod notify;
 mod page;
 mod pictures;
 mod places;
 mod policy;
 mod refused;
 mod results;
+mod retry;
+mod sending;
 mod settings;
 mod share;
 mod sign_in;
 mod speed;
 mod steady;
+mod steer;
+mod stops;
 mod talk;
 mod typing;
+mod usage;
 mod waits;
 mod ways;
 mod weight;
@@ -74,6 +96,17 @@ async fn otherwise(page: &Page, answer: &str) {
     page.run(&script, vec![]).await;
 }
 
+/// A conversation in which two messages were answered, with what a model says: "First answer.", "Second answer."
+async fn answered_twice(server: &Server) -> Page {
+    let page = Page::signed_in(server).await;
+    for (said, answer) in [("One.", "First answer."), ("Two.", "Second answer.")] {
+        page.say(said).await;
+        page.sees(answer).await;
+        page.until("it is over", "return all('.stop').length === 0").await;
+    }
+    page
+}
+
 /// A conversation that waits for a word about one call.
 async fn asked(server: &Server) -> Page {
     let page = Page::signed_in(server).await;
@@ -84,11 +117,7 @@ async fn asked(server: &Server) -> Page {
 
 /// A conversation of two messages, the second of which is being edited into "Three.", and where that is.
 async fn edited_second(server: &Server) -> (Page, String) {
-    let page = Page::signed_in(server).await;
-    page.say("One.").await;
-    page.sees("First answer.").await;
-    page.say("Two.").await;
-    page.sees("Second answer.").await;
+    let page = answered_twice(server).await;
     let thread = page.thread().await;
     page.run("all('.entry.user')[1].querySelectorAll('button').forEach((one) => named(one) === 'Edit' && one.click())", vec![]).await;
     page.write(".entry.user textarea", "Three.").await;

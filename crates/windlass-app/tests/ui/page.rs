@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use thirtyfour::error::WebDriverErrorInner;
 use thirtyfour::prelude::*;
 use thirtyfour::{ChromeCapabilities, ChromiumLikeCapabilities, Key, TypingData};
 
@@ -110,17 +111,18 @@ impl Page {
     /// On a machine that is busy, a browser sometimes ends before its driver has reached it; what a test is about
     /// begins after that.
     pub async fn open(server: &Server) -> Self {
+        Self::open_at(&server.address).await
+    }
+
+    /// The same for a server at an address.
+    pub async fn open_at(address: &str) -> Self {
         let mut said = None;
         for _ in 0..5 {
             let process = Driver::start();
             match WebDriver::new(&process.address, process.browser()).await {
                 Ok(driver) => {
                     driver.set_script_timeout(Duration::from_secs(90)).await.unwrap();
-                    return Self {
-                        address: server.address.clone(),
-                        process,
-                        driver: ManuallyDrop::new(driver),
-                    };
+                    return Self { address: address.to_owned(), process, driver: ManuallyDrop::new(driver) };
                 }
                 Err(failure) => said = Some(failure),
             }
@@ -130,12 +132,23 @@ impl Page {
 
     /// Opens a browser in which the local administrator has signed in by a one-time link.
     pub async fn signed_in(server: &Server) -> Self {
-        let page = Self::open(server).await;
-        let said = server.user.run(&["admin", "link", "--address", &server.address]).exits(0);
-        page.driver.goto(said.out.trim()).await.unwrap();
-        page.driver.find(By::Tag("button")).await.unwrap().click().await.unwrap();
-        page.until("there is a composer", "return document.querySelector('[data-key=composer]')").await;
+        let mut page = Self::open(server).await;
+        page.signs_in(server).await;
         page
+    }
+
+    /// Goes to a server, which may be another one than before, and signs in there in the same way.
+    pub async fn signs_in(&mut self, server: &Server) {
+        self.address.clone_from(&server.address);
+        let said = server.user.run(&["admin", "link", "--address", &server.address]).exits(0);
+        self.driver.goto(said.out.trim()).await.unwrap();
+        self.driver.find(By::Tag("button")).await.unwrap().click().await.unwrap();
+        self.until("there is a composer", "return document.querySelector('[data-key=composer]')").await;
+    }
+
+    /// Leaves the pages of the server, before that ends.
+    pub async fn leaves(&self) {
+        self.driver.goto("about:blank").await.unwrap();
     }
 
     /// Goes to a path as a fresh page.
@@ -179,7 +192,13 @@ impl Page {
                }};\n look();\n}});",
             script.replace("arguments", "own")
         );
-        let found = self.driver.execute(script, arguments).await.unwrap();
+        let found = loop {
+            match self.driver.execute(script.clone(), arguments.clone()).await {
+                // It was drawn anew on its way here.
+                Err(error) if matches!(error.as_inner(), WebDriverErrorInner::StaleElementReference(_)) => {}
+                found => break found.unwrap(),
+            }
+        };
         (!found.json().is_null()).then_some(found)
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::looks::wear;
 use super::page::Page;
 use super::{scripted_for, write};
 use crate::cli::User;
@@ -28,12 +29,12 @@ const PAGES: &[(&str, &str, &str)] = &[
     ("agents", "/library/agents", "Definition"),
     ("policy", "/library/policy", "No rules"),
     ("integrations", "/library/integrations", "Integrations"),
-    ("usage", "/usage", "Approval rate"),
     ("profile", "/settings", "Sign out of this browser"),
     ("asking", "/settings/asking", "Allow list"),
     ("grants", "/settings/grants", "No grants"),
     ("shared", "/settings/shared", "Nothing is shared"),
     ("keys", "/settings/keys", "Make"),
+    ("sessions", "/settings/sessions", "this one"),
     ("team", "/settings/team", "Invite somebody"),
     ("limits", "/settings/limits", "limited"),
     ("look", "/settings/look", "Density"),
@@ -101,23 +102,22 @@ async fn used() -> (Server, Page, String) {
     (server, page, thread)
 }
 
-async fn look(page: &Page, theme: &str, width: u32, height: u32) {
-    let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
-    page.devtools("Emulation.setDeviceMetricsOverride", size).await;
-    page.run("localStorage.setItem('windlass.theme', arguments[0])", vec![theme.into()]).await;
+/// Puts on one look after the other, and takes a picture of each.
+async fn each_look(page: &Page, what: &str) {
+    for (name, theme, width, height) in LOOKS {
+        wear(page, theme, *width, *height).await;
+        take(page, &format!("{name}-{what}")).await;
+    }
 }
 
+// rows: SK-U1
 #[tokio::test]
 async fn every_page_has_its_picture() {
     let (server, page, thread) = used().await;
     let visitor = Page::open(&server).await;
     visitor.go("/").await;
-    for (name, theme, width, height) in LOOKS {
-        look(&visitor, theme, *width, *height).await;
-        visitor.go("/").await;
-        visitor.sees("Sign in to Windlass").await;
-        take(&visitor, &format!("{name}-login")).await;
-    }
+    visitor.sees("Sign in to Windlass").await;
+    each_look(&visitor, "login").await;
     visitor.ends_but_for(&["401"]).await;
     let key = server.key(&[]);
     // A second run, to compare with.
@@ -126,7 +126,8 @@ async fn every_page_has_its_picture() {
     let runs = page.asks(&format!("/runs?thread={thread}")).await;
     let run = runs["data"][1]["id"].as_str().unwrap().to_owned();
     for (name, theme, width, height) in LOOKS {
-        look(&page, theme, *width, *height).await;
+        wear(&page, theme, *width, *height).await;
+        // Where a conversation is scrolled to, and how charts are drawn, is settled when they are opened.
         page.go(&format!("/chat/{thread}")).await;
         page.sees("May Edit run?").await;
         take(&page, &format!("{name}-approval")).await;
@@ -134,27 +135,27 @@ async fn every_page_has_its_picture() {
         page.run("document.querySelectorAll('.call')[1].open = true", vec![]).await;
         page.until("a result", "return document.querySelector('.call .result')").await;
         take(&page, &format!("{name}-conversation")).await;
-        page.go(&format!("/runs/{run}")).await;
-        page.sees("Step 1").await;
-        page.element("details.span[data-kind=model] summary").await.click().await.unwrap();
-        page.press("Show the prompt").await;
-        page.sees("tokens, estimated").await;
-        take(&page, &format!("{name}-timeline")).await;
-        page.go(&format!("/compare?a={run}&b={other}")).await;
-        page.sees("Rows that differ are marked.").await;
-        take(&page, &format!("{name}-comparison")).await;
-        for (what, path, words) in PAGES {
-            page.go(path).await;
-            page.sees(words).await;
-            if *what == "usage" {
-                page.until("charts", "return document.querySelectorAll('.chart canvas').length === 4").await;
-            }
-            take(&page, &format!("{name}-{what}")).await;
-        }
-        page.run("document.activeElement.blur()", vec![]).await;
-        page.types("?").await;
-        page.sees("This list").await;
-        take(&page, &format!("{name}-help")).await;
+        page.go("/usage").await;
+        page.until("charts", "return document.querySelectorAll('.chart canvas').length === 4").await;
+        take(&page, &format!("{name}-usage")).await;
     }
+    page.go(&format!("/runs/{run}")).await;
+    page.sees("Step 1").await;
+    page.element("details.span[data-kind=model] summary").await.click().await.unwrap();
+    page.press("Show the prompt").await;
+    page.sees("tokens, estimated").await;
+    each_look(&page, "timeline").await;
+    page.go(&format!("/compare?a={run}&b={other}")).await;
+    page.sees("Rows that differ are marked.").await;
+    each_look(&page, "comparison").await;
+    for (what, path, words) in PAGES {
+        page.go(path).await;
+        page.sees(words).await;
+        each_look(&page, what).await;
+    }
+    page.run("document.activeElement.blur()", vec![]).await;
+    page.types("?").await;
+    page.sees("This list").await;
+    each_look(&page, "help").await;
     page.ends().await;
 }

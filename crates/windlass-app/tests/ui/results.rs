@@ -21,6 +21,12 @@ const HOSTILE: &str = "<!doctype html><html><head><meta http-equiv=refresh conte
     <a id=new target=_blank href=https://evil.example/>new</a> <a id=code href='javascript:parent.__pwned=1'>code</a>\
     <form action=https://evil.example/ target=_top><button id=send>send</button></form></body></html>";
 
+/// A page with styles of its own, which name what would have to be fetched.
+const DRESSED: &str = "<!doctype html><html><head><style>@import url(ELSEWHERE/sheet.css); p { color: rgb(1, 2, 3); background: url(ELSEWHERE/style.png) }\
+    @font-face { font-family: far; src: url(ELSEWHERE/font) }</style></head><body><p>A report.</p>\
+    <p class=far style='margin-left: 33px; font-family: far; background-image: url(ELSEWHERE/own.png)' onclick='parent.__pwned=1'>A part.</p>\
+    <img src=ELSEWHERE/seen.png onerror='parent.__pwned=1'><div style='height: 3000px'>Much.</div></body></html>";
+
 /// A conversation in which a tool has returned these texts, with every result open.
 async fn returned(texts: &[String]) -> (Server, Page) {
     let user = User::new();
@@ -53,8 +59,8 @@ async fn each_kind_of_result_is_shown_as_what_it_is() {
         (json!({"name": "Rome", "parts": {"north": [1, 2]}}).to_string(), "details.tree .key"),
         (table.to_string(), ".table tbody tr:nth-child(2) td"),
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new".into(), ".diff [data-kind=added]"),
-        ("<!doctype html><p>A page</p>".into(), "iframe[sandbox='']"),
-        (typed("html", "<p>A part</p>".into(), json!({})), "iframe[sandbox='']"),
+        ("<!doctype html><p>A page</p>".into(), "iframe[sandbox='allow-same-origin']"),
+        (typed("html", "<p>A part</p>".into(), json!({})), "iframe[sandbox='allow-same-origin']"),
         (typed("markdown", "Some **weight**".into(), json!({"title": "A title"})), ".markdown strong"),
         (typed("code", "let a = `b`;\n```".into(), json!({"language": "js"})), "code.language-js"),
         (typed("json", json!({"deep": {"er": 1}}), json!({})), "details.tree .key"),
@@ -85,8 +91,8 @@ async fn each_kind_of_result_is_shown_as_what_it_is() {
 async fn a_page_that_a_tool_returned_is_looked_at_and_does_nothing() {
     let (server, page) = returned(&[HOSTILE.to_owned()]).await;
     let frame = page.element("iframe.frame").await;
-    let tokens = page.run("const { sandbox, allow } = document.querySelector('iframe.frame'); return [sandbox.length, allow]", vec![]).await;
-    assert_eq!(tokens, json!([0, ""]), "no scripts, no origin, no navigation");
+    let tokens = page.run("const { sandbox, allow } = document.querySelector('iframe.frame'); return [sandbox.value, allow]", vec![]).await;
+    assert_eq!(tokens, json!(["allow-same-origin", ""]), "no scripts, no windows, no navigation");
     frame.enter_frame().await.unwrap();
     assert_eq!(page.driver.find(By::Tag("p")).await.unwrap().text().await.unwrap(), "A report.");
     for id in ["top", "new", "code", "send", "own"] {
@@ -102,5 +108,35 @@ async fn a_page_that_a_tool_returned_is_looked_at_and_does_nothing() {
         return [window.__pwned ?? null, origins.filter((one) => one !== location.origin)]";
     assert_eq!(page.run(harm, vec![]).await, json!([null, []]));
     page.sees("All is shown.").await;
-    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "sandbox"]).await;
+    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js", "sandbox"]).await;
+}
+
+#[tokio::test]
+async fn a_page_that_a_tool_returned_has_its_own_styles_and_asks_nobody_for_anything() {
+    let elsewhere = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let place = format!("http://{}", elsewhere.local_addr().unwrap());
+    let text = DRESSED.replace("ELSEWHERE", &place);
+    let (server, page) = returned(&[text]).await;
+    // What is of this server would be asked for with the session of whoever looks.
+    let own = page.run("return module('lib/markdown.js').then(({ framed }) => String(framed(arguments[0])))", vec![
+        format!("<p>A part.</p><img src='{}/api/v1/threads'><svg><image href='/api/v1/threads'></image></svg>", server.address).into(),
+    ]).await;
+    assert!(!own.as_str().unwrap().contains("/api/"), "{own}");
+    let looks = "const frame = all('iframe.frame')[0]; const page = frame.contentDocument;\
+        const style = (css) => frame.contentWindow.getComputedStyle(page.querySelector(css));\
+        return page.adoptedStyleSheets.length === 1 && [style('p').color, style('.far').marginLeft, page.adoptedStyleSheets[0].cssRules.length, page.querySelector('meta').content.startsWith(\"default-src 'none'; img-src data:;\")]";
+    let wanted = json!(["rgb(1, 2, 3)", "33px", 2, true]);
+    assert_eq!(page.until("it is dressed", looks).await, wanted);
+    let height = "return all('iframe.frame')[0].clientHeight / innerHeight";
+    let share = page.run(height, vec![]).await.as_f64().unwrap();
+    assert!((0.55..=0.61).contains(&share), "it takes {share} of the window");
+    page.press("Larger").await;
+    page.until("it is shown whole", "return all('iframe.frame')[0].clientHeight > 3000").await;
+    page.press("Larger").await;
+    page.until("it is as before", "return all('iframe.frame')[0].clientHeight < innerHeight").await;
+    let asked = elsewhere.accept().map(|(_, from)| from).map_err(|error| error.kind());
+    assert_eq!(asked, Err(std::io::ErrorKind::WouldBlock), "somebody was asked for something");
+    assert_eq!(page.run("return window.__pwned ?? null", vec![]).await, Value::Null);
+    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
 }

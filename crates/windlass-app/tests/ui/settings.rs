@@ -5,7 +5,7 @@ use thirtyfour::prelude::*;
 
 use super::access::signed_in_as;
 use super::page::Page;
-use super::{choose, scripted};
+use super::{choose, otherwise, scripted};
 use crate::cli::model::Turn;
 use crate::http::Server;
 use crate::http::auth::{PASSWORD, administrator, member};
@@ -142,5 +142,20 @@ async fn the_welcome_page_suggests_four_things() {
     page.types(Key::Enter + "").await;
     page.sees("It is said.").await;
     page.sees("wait for my word. Slowly.").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_meter_of_a_limit_has_its_name() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/settings").await;
+    page.sees("Sign out of this browser").await;
+    let limit =
+        json!({"unit": "tokens", "per": "user", "window": "day", "used": 5, "reserved": 0, "cap": 10});
+    let answer = format!("return url.endsWith('/limits') ? Response.json({{ data: [{limit}] }}) : real()");
+    otherwise(&page, &answer).await;
+    page.press("Limits").await;
+    page.until("the name", "return all('meter')[0].ariaLabel === 'tokens per user, each day'").await;
     page.ends().await;
 }

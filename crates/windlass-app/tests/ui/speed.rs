@@ -27,8 +27,9 @@ const LEAST_FRAMES_A_SECOND: f64 = 45.0;
 /// However many fragments come, they are drawn with the next frame; some other things are drawn beside them.
 const MOST_DRAWN_A_FRAME: f64 = 1.5;
 
-/// Fragments that reach the page in a second, at the least: a little fewer than are sent, as clocks and timers go.
-const LEAST_FRAGMENTS_A_SECOND: f64 = 1_800.0;
+/// Fragments that reach the page in a second, at the least; the model says a quarter more.
+const LEAST_FRAGMENTS_A_SECOND: f64 = 2_000.0;
+const FRAGMENTS_APART: Duration = Duration::from_micros(400);
 
 /// Counts fragments as they come over the wire, and notes when the first and the last of them came.
 const HEAR: &str = "
@@ -165,7 +166,7 @@ const COUNT: &str = "
 #[tokio::test]
 async fn two_thousand_fragments_a_second_leave_the_page_responsive() {
     let text = long_text(150);
-    let turns = (0..ATTEMPTS).map(|_| Turn::spoken(Duration::from_micros(500), &text, 6)).collect();
+    let turns = (0..ATTEMPTS).map(|_| Turn::spoken(FRAGMENTS_APART, &text, 6)).collect();
     let server = scripted(turns);
     let page = Page::signed_in(&server).await;
     page.run(WATCH, vec![]).await;
@@ -180,9 +181,14 @@ async fn two_thousand_fragments_a_second_leave_the_page_responsive() {
         println!("{} fragments: {ended}", text.len() / 6);
         let number = |name: &str| ended[name].as_f64().unwrap();
         let longest = ended["tasks"].as_array().unwrap().iter().filter_map(Value::as_f64).fold(0.0, f64::max);
-        let heard = |name: &str| ended["heard"][name].as_f64().unwrap();
-        let rate = heard("number") * 1_000.0 / (heard("last") - heard("first"));
+        let heard = |name: &str| ended["heard"][name].as_f64();
+        let rate = match (heard("number"), heard("first"), heard("last")) {
+            (Some(number), Some(first), Some(last)) => number * 1_000.0 / (last - first),
+            // The page came to the conversation when all was said.
+            _ => 0.0,
+        };
         println!("{rate:.0} fragments a second");
+        // One of three, since the machine is shared: what else runs on it makes tasks longer, and never shorter.
         if rate >= LEAST_FRAGMENTS_A_SECOND
             && longest <= LONGEST_TASK_MS
             && number("drawn") <= number("frames") * MOST_DRAWN_A_FRAME

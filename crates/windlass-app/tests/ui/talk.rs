@@ -14,7 +14,7 @@ const LAST: &str =
     "([...document.querySelectorAll('.entry.assistant .markdown')].at(-1)?.textContent.trim() ?? '')";
 
 /// Waits until so many characters of an answer that goes on are shown.
-async fn midway(page: &Page) -> String {
+pub async fn midway(page: &Page) -> String {
     let script = format!(
         "const said = {LAST}; return all('[data-status=live]').length > 0 && said.length > 60 && said"
     );
@@ -22,7 +22,7 @@ async fn midway(page: &Page) -> String {
 }
 
 /// Waits for the end of the answer, and compares it with what the server has. Returns it.
-async fn ended(page: &Page) -> String {
+pub async fn ended(page: &Page) -> String {
     let script = format!(
         "return all('[data-status=complete], [data-status=partial]').some((one) => one.matches('.assistant')) && {LAST}"
     );
@@ -36,9 +36,8 @@ async fn ended(page: &Page) -> String {
     shown
 }
 
-// rows: SK-U1
 #[tokio::test]
-async fn from_the_printed_link_to_the_first_answer() {
+async fn a_first_message_is_answered_and_stands_in_the_sidebar() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.sees("What shall be done").await;
@@ -66,7 +65,8 @@ async fn a_stopped_answer_keeps_what_was_said() {
     let after = ended(&page).await;
     assert!(after.starts_with(&before), "{before}\n{after}");
     page.driver.refresh().await.unwrap();
-    page.sees("Stopped").await;
+    page.sees("Stopped.").await;
+    page.sees("Stopped here.").await;
     assert_eq!(ended(&page).await, after);
     // It is gone on from in a conversation of its own, like any other answer.
     let thread = page.thread().await;
@@ -103,7 +103,7 @@ fn slow(user: User, models: &ModelServer, script: &str) -> Server {
 }
 
 /// A server at an address, whose model speaks slowly enough to be interrupted.
-fn slow_at(place: &str, user: User, models: &ModelServer, script: &str) -> Server {
+pub fn slow_at(place: &str, user: User, models: &ModelServer, script: &str) -> Server {
     let mut command = user.command(&["serve", "--listen", place]);
     command
         .env("OPENAI_API_KEY", "none")

@@ -96,6 +96,33 @@ async fn a_message_that_is_sent_again_is_carried_out_once() {
     page.ends_but_for(&["Unreachable"]).await;
 }
 
+/// What people said, as it stands in the conversation.
+const SAID: &str = "return all('.entry.user .said').map((one) => one.innerText.trim())";
+
+#[tokio::test]
+async fn what_follows_a_message_that_may_have_arrived_goes_after_it_and_each_is_carried_out_once() {
+    let server =
+        scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer."), Turn::Say("Third answer.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    let cut = "if (!url.endsWith('/messages')) return real();
+        (window.sent ??= []).push(JSON.parse(options.body).message);
+        const answer = await real(); if (!window.healed) throw new TypeError('cut'); return answer";
+    otherwise(&page, cut).await;
+    page.say("Two.").await;
+    page.say("Three.").await;
+    page.sees("The server is not reached").await;
+    page.until("both are back", "return all('[data-key=composer]')[0].value === 'Two.\\nThree.'").await;
+    assert_eq!(page.run("return [...new Set(window.sent)]", vec![]).await, json!(["Two."]));
+    page.run("window.healed = true", vec![]).await;
+    page.press("Send").await;
+    page.sees("Third answer.").await;
+    assert_eq!(page.run(SAID, vec![]).await, json!(["One.", "Two.", "Three."]));
+    assert_eq!((draft(&page).await, said(&page).await), (json!(""), 3));
+    page.ends_but_for(&["Unreachable"]).await;
+}
+
 #[tokio::test]
 async fn what_is_typed_while_a_message_is_sent_stays_and_what_was_sent_does_not() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);

@@ -4,7 +4,7 @@ use serde_json::json;
 use thirtyfour::prelude::*;
 
 use super::page::Page;
-use super::{asked, scripted, write};
+use super::{asked, otherwise, scripted, write};
 use crate::cli::model::Turn;
 use crate::http::Server;
 
@@ -96,4 +96,60 @@ async fn an_address_that_is_cut_in_the_middle_of_a_sign_is_no_blank_page() {
     page.go("/chat/%E0%A4").await;
     page.sees("This conversation is not here").await;
     page.ends_but_for(&["404", "400"]).await;
+}
+
+#[tokio::test]
+async fn a_mistyped_address_is_told_in_the_page() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/inbx").await;
+    page.sees("There is no such page").await;
+    page.until("its title", "return document.title === 'No such page · Windlass'").await;
+    page.press("Begin a conversation").await;
+    page.sees("What shall be done").await;
+    page.ends_but_for(&["404"]).await;
+}
+
+#[tokio::test]
+async fn a_page_that_comes_late_leaves_whoever_types_alone() {
+    let server = scripted(vec![Turn::Say("First answer.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    let late = "if (url.includes('/runs?')) await new Promise((come) => (window.come = come)); return real()";
+    otherwise(&page, late).await;
+    let goes = async || {
+        page.press("Usage").await;
+        page.sees("Approval rate").await;
+        page.run("window.come = undefined", vec![]).await;
+        page.press("Runs").await;
+        page.until("it is asked for", "return Boolean(window.come)").await;
+    };
+    let comes = async || {
+        page.run("window.come()", vec![]).await;
+        page.sees("How it ended").await;
+    };
+    let typed = "return document.activeElement === document.querySelector(arguments[0]) && document.activeElement.value === arguments[1]";
+    goes().await;
+    comes().await;
+    page.until_of("nobody types", ON_NAME, vec!["Runs".into()]).await;
+    goes().await;
+    page.run("document.querySelector('.history .thread .menu [popover]').showPopover()", vec![]).await;
+    page.press("Rename").await;
+    page.element("form.thread [name=title]").await;
+    page.types("App").await;
+    comes().await;
+    page.types("les").await;
+    page.until_of("the title", typed, vec!["form.thread input".into(), "Apples".into()]).await;
+    page.types(Key::Escape + "").await;
+    goes().await;
+    let keys = page.driver.action_chain().key_down(Key::Control).send_keys("k").key_up(Key::Control);
+    keys.perform().await.unwrap();
+    page.until("the search", "return document.activeElement.dataset.key === 'search'").await;
+    page.types("On").await;
+    comes().await;
+    page.types("e.").await;
+    page.until_of("what is searched", typed, vec!["[data-key=search]".into(), "One.".into()]).await;
+    page.ends().await;
 }

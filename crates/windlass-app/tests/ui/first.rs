@@ -1,0 +1,83 @@
+//! The ways in: by what the first start prints and by an invitation, to the first answer.
+
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use super::page::Page;
+use super::scripted;
+use super::talk::ended;
+use crate::cli::User;
+use crate::cli::model::Turn;
+use crate::http::auth::{PASSWORD, administrator};
+
+/// A server as somebody starts it who has never done so, and what it prints to them.
+struct Started {
+    said: Vec<String>,
+    process: Child,
+    _user: User,
+}
+
+impl Started {
+    fn first() -> Self {
+        let user = User::new();
+        let mut process = user.start(&["serve", "--listen", "127.0.0.1:0"]);
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = lines.by_ref().take(3).map(Result::unwrap).collect();
+        // Whatever else it prints must find a reader.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Self { said, process, _user: user }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test]
+async fn from_the_link_that_the_first_start_prints_to_the_first_answer() {
+    let started = Started::first();
+    let address = started.said[0].rsplit_once(' ').unwrap().1;
+    let link = started.said[2].trim();
+    assert!(link.starts_with(&format!("{address}/auth/link?token=")), "{:?}", started.said);
+    let page = Page::open_at(address).await;
+    page.driver.goto(link).await.unwrap();
+    page.sees("Sign in to Windlass").await;
+    page.press("Sign in").await;
+    page.sees("What shall be done").await;
+    page.say("hello").await;
+    let said = ended(&page).await;
+    assert!(said.len() > 20, "{said}");
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn an_invited_person_registers_and_talks() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let invite = json!({"role": "member", "email": "ann@example.com"});
+    let mut admin = administrator(&server).await;
+    let invite = admin.post("/api/v1/team/invites", invite).await.is(StatusCode::CREATED).body;
+    let link = invite["url"].as_str().unwrap();
+    let page = Page::open(&server).await;
+    page.driver.goto(link).await.unwrap();
+    page.sees("Register with Windlass").await;
+    let email = "return document.querySelector('[name=email]').value";
+    assert_eq!(page.run(email, vec![]).await, json!("ann@example.com"));
+    page.write("[name=name]", "Ann Example").await;
+    page.write("[name=password]", PASSWORD).await;
+    page.press("Register").await;
+    page.sees("What shall be done, Ann?").await;
+    page.say("Speak.").await;
+    page.sees("It is said.").await;
+    let me = page.asks("/auth/me").await;
+    assert_eq!((&me["email"], &me["role"]), (&json!("ann@example.com"), &json!("member")));
+    // It is good once.
+    page.driver.goto(link).await.unwrap();
+    page.sees("ask whoever gave you the link for another one").await;
+    page.ends_but_for(&["410"]).await;
+}

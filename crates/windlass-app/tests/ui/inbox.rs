@@ -1,0 +1,120 @@
+//! The inbox: where what waits stands, whose it is, and whom it leads where.
+
+use serde_json::json;
+
+use super::access::signed_in_as;
+use super::page::Page;
+use super::{asked, scripted, scripted_for, write};
+use crate::cli::User;
+use crate::cli::model::Turn;
+use crate::http::Server;
+use crate::http::auth::{administrator, member};
+
+/// What every row of the inbox belongs to.
+const WHOSE: &str = "return all('.ask .whose').map((one) => one.innerText)";
+
+fn turns() -> Vec<Turn> {
+    vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]
+}
+
+/// Another conversation of whoever has the key asks too.
+async fn another(server: &Server, key: &str, message: &str, waiting: usize) {
+    server.post("/api/v1/runs", key, &json!({"message": message})).await;
+    while server.get("/api/v1/interrupts", key).await.body["data"].as_array().unwrap().len() < waiting {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn read_again(page: &Page) {
+    page.run("return module('state/inbox.js').then((inbox) => inbox.load())", vec![]).await;
+}
+
+#[tokio::test]
+async fn what_comes_later_stands_below_what_is_being_read() {
+    let server = scripted(turns());
+    let page = asked(&server).await;
+    let key = server.key(&[]);
+    page.press("Inbox 1").await;
+    page.sees("In “Write it.”").await;
+    for (nth, message) in ["Another.", "A third."].into_iter().enumerate() {
+        another(&server, &key, message, nth + 2).await;
+        read_again(&page).await;
+    }
+    let rows = json!(["In “Write it.”", "In “Another.”", "In “A third.”"]);
+    page.until_of("all of them", "return JSON.stringify(all('.ask .whose').map((one) => one.innerText)) === JSON.stringify(arguments[0])", vec![rows.clone()]).await;
+    // What happens in a conversation moves it up in the sidebar, and nowhere else.
+    read_again(&page).await;
+    assert_eq!(page.run(WHOSE, vec![]).await, rows);
+    page.run("document.activeElement.blur()", vec![]).await;
+    page.types("wja").await;
+    page.until(
+        "the next has the focus",
+        "return all('.ask').length === 2 && document.activeElement === all('.ask')[1]",
+    )
+    .await;
+    assert_eq!(page.run(WHOSE, vec![]).await, json!(["In “Write it.”", "In “A third.”"]));
+    page.press("Approve").await;
+    page.until("the other", "return all('.ask').length === 1 && document.activeElement === all('.ask')[0]")
+        .await;
+    page.press("Approve").await;
+    page.sees("Nothing waits for you").await;
+    page.until("the name of the page", "return document.activeElement.tagName === 'H1'").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn whom_a_rule_names_is_led_to_no_conversation_that_is_not_theirs() {
+    let user = User::new();
+    user.configure("");
+    let policy = "[[rule]]\nname = 'two'\ntools = ['Write']\nverdict = 'ask'\napprovers = ['role:member', 'role:admin']\n";
+    std::fs::write(user.home().join("config/windlass/policy.toml"), policy).unwrap();
+    let server = scripted_for(user, turns());
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    let own = asked(&server).await;
+    let me = own.asks("/auth/me").await;
+    let name = [&me["name"], &me["id"]]
+        .into_iter()
+        .find_map(|one| one.as_str().filter(|one| !one.is_empty()))
+        .unwrap();
+    let thread = own.thread().await;
+    own.go("/inbox").await;
+    own.sees("In “Write it.”").await;
+
+    let page = signed_in_as(&server, "ann@example.com").await;
+    page.sees("What shall be done").await;
+    page.press("Inbox 1").await;
+    page.sees(&format!("In a conversation of {name}, which is not open to you")).await;
+    assert_eq!(page.number_of(".ask a").await, 0);
+    let share = format!(
+        "return fetch('/api/v1/threads/{thread}/share', {{ method: 'PUT', headers: {{ 'content-type': 'application/json' }}, body: '{{}}' }}).then((answer) => answer.ok)"
+    );
+    assert_eq!(own.run(&share, vec![]).await, true);
+    read_again(&page).await;
+    page.sees(&format!("In “Write it.”, of {name}")).await;
+    page.press("Open the conversation").await;
+    page.sees("shares this to be read").await;
+    own.press("Approve").await;
+    own.sees("Nothing waits for you").await;
+    own.ends().await;
+    page.ends_but_for(&["401"]).await;
+}
+
+#[tokio::test]
+async fn how_much_waits_stands_on_the_button_of_a_closed_sidebar() {
+    let server = scripted(turns());
+    let page = asked(&server).await;
+    let badge = "const own = document.querySelector('.brand button'); const by = document.getElementById(own.getAttribute('aria-describedby'));\
+        return [own.innerText.trim(), by?.getAttribute('aria-label') ?? '', all('.badge').length]";
+    assert_eq!(page.run(badge, vec![]).await, json!(["", "", 1]));
+    page.press("Show or hide the sidebar").await;
+    page.until("it is closed", "return document.querySelector('.shell').dataset.sidebar === 'closed'").await;
+    assert_eq!(page.run(badge, vec![]).await, json!(["1", "1 waits for you", 1]));
+    super::feel::narrow(&page).await;
+    assert_eq!(page.run(badge, vec![]).await, json!(["1", "1 waits for you", 1]));
+    page.press("Approve").await;
+    page.sees("All is settled.").await;
+    page.until("no badge", "return all('.badge').length === 0").await;
+    assert_eq!(page.run(badge, vec![]).await, json!(["", "", 0]));
+    page.ends().await;
+}

@@ -1,0 +1,355 @@
+//! A run as its journal tells it: what was sent, who decided, what was waited for, and two runs beside each other.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thirtyfour::prelude::*;
+
+use super::asks::approves_for;
+use super::page::Page;
+use super::{asked, choose, otherwise, scripted, write};
+use crate::cli::User;
+use crate::cli::model::{Model, Turn};
+use crate::http::Server;
+
+/// Each span: its kind, its name, and how it stands.
+const SPANS: &str = "return all('.span').map((one) => [one.dataset.kind, one.querySelector('strong').innerText,\
+    one.querySelector('summary .quiet').innerText.split(',')[0]])";
+
+/// Lengths of time are left away.
+const TIMELESS: &str =
+    "const timeless = (text) => text.trim().replace(/after [\\d.]+ m?s/g, 'after a while');";
+
+/// Opens the newest run of the conversation that is shown, without another page being loaded.
+async fn inspected(page: &Page) {
+    page.until("it is over", "return all('.stop').length === 0").await;
+    page.driver.find(By::Css("a[href^='/runs?thread=']")).await.unwrap().click().await.unwrap();
+    page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
+    page.element(".span").await;
+}
+
+/// Opens every span.
+async fn opened(page: &Page) {
+    page.run("document.querySelectorAll('.span').forEach((one) => (one.open = true))", vec![]).await;
+}
+
+/// Two runs of the conversation that is shown, compared; the older one first.
+async fn compared(page: &Page) {
+    page.go("/runs").await;
+    page.until("two runs", "return all('td input').length === 2").await;
+    page.run("all('td input').reverse().forEach((one) => one.click())", vec![]).await;
+    page.press("Compare two").await;
+    page.sees("What they said at the end").await;
+}
+
+#[tokio::test]
+async fn the_arguments_that_were_sent_are_shown_with_who_changed_them_and_what_decided() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]);
+    let page = asked(&server).await;
+    approves_for(&page, "other.md").await;
+    page.sees("All is settled.").await;
+    inspected(&page).await;
+    assert_eq!(
+        page.run(SPANS, vec![]).await,
+        json!([
+            ["model", "openai-compatible/scripted", "replied"],
+            ["wait", "May Write run?", "changed"],
+            ["wait", "May Write run?", "approved"],
+            ["tool", "Write", "done"],
+            ["model", "openai-compatible/scripted", "replied"],
+        ])
+    );
+    opened(&page).await;
+    page.sees("edited by Local administrator").await;
+    let call = "const own = all('.span[data-kind=tool]')[0];\
+        own.querySelector('.before').open = true;\
+        return [...own.querySelectorAll('pre')].slice(0, 2).map((one) => JSON.parse(one.textContent).file_path)";
+    assert_eq!(page.run(call, vec![]).await, json!(["other.md", "a.md"]));
+    let decided = format!(
+        "{TIMELESS} return all('.span[data-kind=tool] .decided li').map((one) => timeless(one.innerText))"
+    );
+    assert_eq!(
+        page.run(&decided, vec![]).await,
+        json!([
+            "The gate wanted somebody's word. Because no rule fits, and what the tool says of itself counts.",
+            "Local administrator changed its arguments after a while.",
+            "Local administrator approved it after a while.",
+        ])
+    );
+    // Beside another run too.
+    page.until("the conversation", "return button('The conversation')").await;
+    page.press("The conversation").await;
+    page.say("Again.").await;
+    page.sees("Done.").await;
+    compared(&page).await;
+    page.sees("Write: done, edited by Local administrator").await;
+    page.until("what was sent", "return all('.told pre').some((one) => one.innerText.includes('other.md'))")
+        .await;
+    assert!(!page.words().await.contains("\"a.md\""));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn arguments_that_were_mended_are_shown_above_those_that_came() {
+    let broken = "{\"pattern\": \"*\",}";
+    let call =
+        json!({"index": 0, "id": "c", "type": "function", "function": {"name": "Glob", "arguments": broken}});
+    let calls = json!({"role": "assistant", "tool_calls": [call]});
+    let server = scripted(vec![Turn::Slowly(Duration::ZERO, vec![calls]), Turn::Say("All is settled.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Look.").await;
+    page.sees("All is settled.").await;
+    inspected(&page).await;
+    opened(&page).await;
+    let call = "const own = all('.span[data-kind=tool]')[0];\
+        return [own.querySelector('h3 .tag').innerText, ...[...own.querySelectorAll('pre')].slice(0, 2).map((one) => one.textContent)]";
+    assert_eq!(page.run(call, vec![]).await, json!(["repaired", "{\n  \"pattern\": \"*\"\n}", broken]));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn tries_doubts_and_what_is_cut_off_end_their_spans() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let page = Page::signed_in(&server).await;
+    let call = json!({"kind": "tool_call", "id": "c", "name": "Bash", "asked": "{}"});
+    let asks =
+        json!({"interrupt": "i", "kind": {"in_doubt": {"tool": "Bash"}}, "call": {"step": 1, "index": 0}});
+    let event = |at: u64, kind: &str, more: Value| {
+        let mut event = json!({"at": at, "type": kind, "step": 1, "index": 0});
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    };
+    let events = json!([
+        event(10, "step.started", json!({"model": "m"})),
+        event(20, "step.failed", json!({"message": "it broke"})),
+        event(20, "model.switched", json!({"model": "n", "reason": "it broke"})),
+        event(30, "step.started", json!({"model": "n", "attempt": 2})),
+        event(40, "step.replied", json!({"message": {"blocks": [call]}})),
+        event(50, "tool.started", json!({})),
+        // Its process was killed, and it was begun again.
+        event(60, "tool.started", json!({})),
+        event(70, "tool.in_doubt", json!({"reason": "it is gone"})),
+        event(70, "interrupt.opened", asks),
+        // Somebody thinks about it for long.
+        event(
+            5000,
+            "interrupt.closed",
+            json!({"interrupt": "i", "answer": {"answer": "retry"}, "by": "ann"})
+        ),
+        event(5000, "tool.reconciling", json!({"attempt": 1})),
+        event(5010, "tool.unresolved", json!({"reason": "nothing found"})),
+        event(5020, "tool.started", json!({})),
+        event(5030, "limit.reached", json!({"limit": "max_steps", "figure": 25})),
+        event(5040, "cancel.requested", json!({"by": "ann", "reason": "requested"})),
+        event(5050, "run.finished", json!({"status": "cancelled"})),
+    ]);
+    let spans = "const given = arguments[0]; return module('pages/run/spans.js').then(({ spansOf }) =>\
+        spansOf(given).steps.flatMap((step) => step.spans.map((one) => [one.kind, one.name, one.state, one.from, one.until])))";
+    assert_eq!(
+        page.run(spans, vec![events]).await,
+        json!([
+            ["model", "m", "failed", 10, 20],
+            ["mark", "From here on: n", "it broke", 20, 20],
+            ["model", "n", "replied", 30, 40],
+            ["tool", "Bash", "cut off", 50, 60],
+            ["tool", "Bash", "in doubt", 60, 70],
+            ["wait", "Was Bash done?", "again", 70, 5000],
+            ["tool", "Bash: looked up", "not found out", 5000, 5010],
+            ["tool", "Bash", "ended with the run", 5020, 5050],
+            ["mark", "A limit is reached: steps of a run", "25", 5030, 5030],
+            ["mark", "It is to end", "somebody stops the run", 5040, 5040],
+        ])
+    );
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_limit_and_who_raised_it_are_told_in_words() {
+    let user = User::new();
+    let look = || Turn::Call(vec![("Glob", json!({"pattern": "*"}))]);
+    let model = Model::start(vec![look(), look(), Turn::Say("All is settled.")]);
+    let command = model.command(&user, &["serve", "--listen", "127.0.0.1:0", "--max-steps", "1"]);
+    let server = Server::spawn(user, command);
+    let page = Page::signed_in(&server).await;
+    page.say("Look twice.").await;
+    page.sees("1 of 1 are used").await;
+    // A run that waits says so, in the list and where it is looked into.
+    page.go("/runs").await;
+    page.sees("waits for a word").await;
+    page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
+    page.until("it waits", "return all('h1 + .state')[0]?.innerText === 'waits for a word'").await;
+    page.press("The conversation").await;
+    page.write("[name=to]", "9").await;
+    page.press("Go on").await;
+    page.sees("All is settled.").await;
+    inspected(&page).await;
+    opened(&page).await;
+    let told = format!(
+        "{TIMELESS} return all('.span[data-kind=wait]').flatMap((one) => [...one.querySelectorAll('p:not(.quiet)')].map((line) => timeless(line.innerText)))"
+    );
+    assert_eq!(
+        page.run(&told, vec![]).await,
+        json!([
+            "A limit is reached: steps of a run",
+            "1 of 1 were used.",
+            "Local administrator raised it to 9 after a while.",
+        ])
+    );
+    let marks = "return all('.span[data-kind=mark] > p:last-child').map((one) => one.innerText)";
+    assert_eq!(page.run(marks, vec![]).await, json!(["A limit is reached: steps of a run (1)."]));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_journal_that_comes_in_parts_is_read_to_its_end() {
+    let look = || Turn::Call(vec![("Glob", json!({"pattern": "*"}))]);
+    let server = scripted(vec![look(), look(), Turn::Say("All is settled.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Look twice.").await;
+    page.sees("All is settled.").await;
+    // As where their texts are long, a part has fewer than were asked for.
+    otherwise(
+        &page,
+        "return url.includes('/events?') ? window.through(url.replace('limit=500', 'limit=3'), options) : real()",
+    )
+    .await;
+    inspected(&page).await;
+    let steps = "return all('.timeline h2').map((one) => one.innerText).join() === 'Step 1,Step 2,Step 3' && all('.timeline .quiet').at(-1).innerText.startsWith('replied')";
+    page.until("all of its steps", steps).await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_prompt_is_marked_as_far_as_a_cache_had_it() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("About apples.").await;
+    page.sees("It is said.").await;
+    // The model of this test reports no cache and has no price.
+    let other = "const answer = await real();\
+        if (!url.includes('/events?')) return answer;\
+        const part = await answer.json();\
+        for (const event of part.data) if (event.type === 'step.replied') Object.assign(event, { usage: { input: 2000, cached: 1000, output: 7 }, cost: 1234000 });\
+        return new Response(JSON.stringify(part), { headers: { 'content-type': 'application/json' } })";
+    otherwise(&page, other).await;
+    inspected(&page).await;
+    let folded = "return all('.span .used').map((one) => one.innerText)";
+    assert_eq!(page.run(folded, vec![]).await, json!(["2K in (1K cached), 7 out, $1.23"]));
+    opened(&page).await;
+    page.press("Show the prompt").await;
+    page.sees("The provider took 1,000 of 2,000 tokens from its cache").await;
+    let parts = page
+        .run(
+            "return all('.prompt details').map((one) => [one.dataset.cached, one.querySelector('.tag')?.innerText ?? '', Number(one.querySelector('.quiet').innerText.split(' ')[0].replaceAll(',', ''))])",
+            vec![],
+        )
+        .await;
+    let parts = parts.as_array().unwrap();
+    let whole: u64 = parts.iter().map(|part| part[2].as_u64().unwrap()).sum();
+    // What is reported counts in part of what is estimated: here half of it.
+    let mut before = 0;
+    for part in parts {
+        let end = before + part[2].as_u64().unwrap();
+        let wanted = if 2 * end <= whole {
+            ["all", "from the cache (estimate)"]
+        } else if 2 * before < whole {
+            ["some", "partly from the cache (estimate)"]
+        } else {
+            ["none", ""]
+        };
+        assert_eq!([&part[0], &part[1]], wanted, "{parts:#?}");
+        before = end;
+    }
+    assert_eq!(parts.last().unwrap()[0], "none", "what was asked last is new: {parts:#?}");
+    page.ends().await;
+}
+
+const LONG: &str = "The same beginning.\nIt has three lines, of which this is the second, and it is longer than what a cell of a table \
+    shows of it before somebody opens it, so that whoever wants to read it whole presses a button below it; then it is \
+    all there, up to its very last word, which is: apples.\nThe end.";
+
+#[tokio::test]
+async fn answers_and_results_of_two_runs_are_compared_whole() {
+    let server = scripted(vec![
+        Turn::Call(vec![("Read", json!({"file_path": "data.csv"}))]),
+        Turn::Say(LONG),
+        Turn::Call(vec![("Read", json!({"file_path": "none.csv"}))]),
+        Turn::Say("The same beginning.\nAnother middle.\nThe end."),
+    ]);
+    let page = Page::signed_in(&server).await;
+    page.say("Go.").await;
+    page.sees("The end.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    page.say("Again.").await;
+    page.sees("Another middle.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    compared(&page).await;
+    let cells = "return [...all('.compare tbody tr').find((row) => row.cells[0].innerText === 'Step 1').cells].slice(1).map((cell) => [...cell.querySelectorAll('.told > span')].map((one) => one.innerText))";
+    assert_eq!(
+        page.run(cells, vec![]).await,
+        json!([
+            ["openai-compatible/scripted: replied", "Read: failed", "Result"],
+            ["openai-compatible/scripted: replied", "Read: failed", "Result"],
+        ])
+    );
+    page.sees("`data.csv` does not exist").await;
+    page.sees("`none.csv` does not exist").await;
+    let long = LONG.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = "return all('.told pre').some((one) => one.innerText.replace(/\\s+/g, ' ') === arguments[0])";
+    assert_eq!(page.run(shown, vec![long.clone().into()]).await, false);
+    page.press(&format!("Show all {} characters", LONG.len())).await;
+    page.until_of("it is whole", shown, vec![long.into()]).await;
+    let lines = page
+        .run(
+            "return all('.diff span').map((one) => [one.dataset.kind, one.textContent.slice(2, 21).trim()])",
+            vec![],
+        )
+        .await;
+    assert_eq!(
+        lines,
+        json!([
+            ["same", "The same beginning."],
+            ["removed", "It has three lines,"],
+            ["added", "Another middle."],
+            ["same", "The end."],
+        ])
+    );
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn runs_are_looked_for_by_how_they_stand() {
+    let server = scripted(vec![Turn::Say("It is said."), Turn::Call(vec![write("a.md")])]);
+    let page = Page::signed_in(&server).await;
+    page.say("Speak.").await;
+    page.sees("It is said.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    page.say("Write it.").await;
+    page.sees("May Write run?").await;
+    let runs = page.asks("/runs").await;
+    let rows: Vec<_> =
+        runs["data"].as_array().unwrap().iter().map(|run| (&run["status"], &run["waits"])).collect();
+    assert_eq!(rows, [(&json!(null), &json!(true)), (&json!("done"), &json!(false))]);
+    page.go("/runs").await;
+    let shown = "return all('td .state').map((one) => one.innerText).join() === arguments[0]";
+    for (status, wanted) in [
+        ("", "waits for a word,done"),
+        ("done", "done"),
+        ("waiting", "waits for a word"),
+        ("active", "waits for a word"),
+        ("failed", ""),
+        ("cancelled", ""),
+    ] {
+        choose(&page, "[aria-label='How they stand']", status).await;
+        page.until_of(&format!("those that are `{status}`"), shown, vec![wanted.into()]).await;
+        // It stays over a reload.
+        page.driver.refresh().await.unwrap();
+        page.until_of(&format!("`{status}` again"), shown, vec![wanted.into()]).await;
+        if wanted.is_empty() {
+            page.sees("No run stands so.").await;
+        }
+    }
+    page.press("Show all").await;
+    page.until_of("all of them", shown, vec!["waits for a word,done".into()]).await;
+    page.ends().await;
+}

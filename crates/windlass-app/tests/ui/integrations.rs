@@ -1,0 +1,67 @@
+//! Connected systems: made, asked whether they take the credentials, switched off and on, and forgotten.
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use crate::cli::User;
+use crate::http::Server;
+
+/// A system that takes whatever it is given, and where it is.
+async fn system() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    let router = axum::Router::new().fallback(async || "{}");
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    address
+}
+
+/// What the server has of the integrations: the name and how it stands.
+async fn known(page: &Page) -> Value {
+    let all = page.asks("/integrations").await;
+    let told = |one: &Value| json!([one["name"], one["status"]]);
+    all["data"].as_array().unwrap().iter().map(told).collect()
+}
+
+// The system is asked while the test waits for something else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_system_is_connected_checked_switched_off_and_forgotten() {
+    let user = User::new();
+    user.configure("[server]\ninternal_hosts = [\"127.0.0.1\"]\n");
+    let server = Server::start_for(user, &[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/library/integrations").await;
+    page.press("Connect a system").await;
+    page.write("dialog [name=provider]", "jenkins").await;
+    page.write("dialog [name=name]", "CI").await;
+    page.write("dialog [name=metadata]", &json!({"api_url": system().await}).to_string()).await;
+    page.write("dialog [name=credentials]", "{\"username\": \"bot\"").await;
+    page.press("Connect").await;
+    page.sees("“Credentials” is no JSON").await;
+    page.write("dialog [name=credentials]", r#"{"username": "bot", "api_token": "SENTINEL"}"#).await;
+    page.press("Connect").await;
+    page.sees("credentials are sealed").await;
+    assert_eq!(known(&page).await, json!([["CI", "active"]]));
+
+    page.press("Check").await;
+    page.sees("CI: the system takes the credentials").await;
+    for (name, next, stands) in
+        [("Switch off", "Switch on", "disabled"), ("Switch on", "Switch off", "active")]
+    {
+        page.press(name).await;
+        page.until_of("it is switched", "return button(arguments[0])", vec![next.into()]).await;
+        assert_eq!(page.run("return all('.item .state')[0].innerText", vec![]).await, stands);
+        assert_eq!(known(&page).await, json!([["CI", stands]]));
+    }
+
+    page.press("Forget").await;
+    page.sees("Its credentials are deleted").await;
+    page.press("Keep it").await;
+    page.misses("Its credentials are deleted").await;
+    assert_eq!(known(&page).await, json!([["CI", "active"]]));
+    page.press("Forget").await;
+    page.element("dialog .danger").await.click().await.unwrap();
+    page.sees("Nothing is connected").await;
+    assert_eq!(known(&page).await, json!([]));
+    assert!(!page.words().await.contains("SENTINEL"));
+    page.ends().await;
+}

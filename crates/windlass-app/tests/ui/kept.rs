@@ -1,0 +1,116 @@
+//! What was begun and is broken off: a message that is being changed, one that goes on from before, and a picture.
+
+use serde_json::json;
+use thirtyfour::prelude::*;
+
+use super::access::signed_in_as;
+use super::page::Page;
+use super::typing::said;
+use super::{answered_twice, asked, otherwise, scripted, write};
+use crate::cli::model::Turn;
+use crate::http::Server;
+use crate::http::auth::{PASSWORD, administrator, member};
+use crate::http::pictures::DOT;
+
+const FIELD: &str = "return all('[data-key=composer]')[0].value";
+
+/// A conversation in which a message waits, that is being changed into "And then, in short?"
+async fn changing() -> (Server, Page) {
+    let turns = vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written."), Turn::Say("Nothing.")];
+    let server = scripted(turns);
+    let page = asked(&server).await;
+    page.say("And then?").await;
+    page.sees("1 message waits.").await;
+    let edit = "const found = all('.queue button').find((one) => named(one) === 'Edit'); found?.click(); return Boolean(found)";
+    page.until("it can be changed", edit).await;
+    page.write(".queue textarea", "And then, in short?").await;
+    (server, page)
+}
+
+#[tokio::test]
+async fn a_change_that_is_saved_while_the_run_takes_the_message_does_not_come_back() {
+    let (_server, page) = changing().await;
+    let late = "const answer = await real(); if (options?.method === 'PATCH') await new Promise((go) => (window.release = go)); return answer";
+    otherwise(&page, late).await;
+    page.press("Save").await;
+    page.until("it is saved", "return window.release").await;
+    page.press("Approve").await;
+    page.sees("Nothing.").await;
+    page.run("window.release()", vec![]).await;
+    page.until(
+        "it was sent as it was changed",
+        "return all('.entry.user .said').at(-1).innerText.trim() === 'And then, in short?'",
+    )
+    .await;
+    assert_eq!(page.run(FIELD, vec![]).await, "");
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_change_that_was_left_is_changed_on_and_stands_nowhere_else() {
+    let (_server, page) = changing().await;
+    let thread = page.thread().await;
+    let there = "return all('.queue textarea')[0]?.value === 'And then, in short?'";
+    page.press("New conversation").await;
+    page.sees("What shall be done").await;
+    page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
+    page.until("it is changed on", there).await;
+    assert_eq!(page.run(FIELD, vec![]).await, "");
+    page.driver.refresh().await.unwrap();
+    page.until("it is changed on after a reload", there).await;
+    page.press("Save").await;
+    page.until("it is saved", "return all('.queue li .clip')[0]?.innerText === 'And then, in short?'").await;
+    assert_eq!(page.run("return Object.keys(sessionStorage)", vec![]).await, json!([]));
+    page.press("Approve").await;
+    page.sees("Nothing.").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_message_after_a_roll_back_that_may_have_arrived_is_carried_out_once() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = answered_twice(&server).await;
+    let parent = page.thread().await;
+    let back = "[...document.querySelectorAll('.entry.user')][1].querySelectorAll('button').forEach((one) => named(one) === 'Roll back' && one.click())";
+    page.run(back, vec![]).await;
+    page.sees("Rolled back to here").await;
+    otherwise(&page, "const answer = await real(); if (url.endsWith('/messages')) throw new TypeError('cut'); return answer").await;
+    page.say("Three.").await;
+    let there =
+        format!("return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{parent}'");
+    page.until("another conversation", &there).await;
+    page.until("it stands in the field", "return all('[data-key=composer]')[0].value === 'Three.'").await;
+    otherwise(&page, "return real()").await;
+    page.press("Send").await;
+    page.until("it is taken", "return all('[data-key=composer]')[0].value === ''").await;
+    page.until("it is over", "return all('.stop').length === 0 && all('.entry.assistant').length === 2")
+        .await;
+    assert_eq!(said(&page).await, 2);
+    page.ends_but_for(&["Unreachable"]).await;
+}
+
+#[tokio::test]
+async fn a_picture_that_failed_in_a_session_that_was_over_comes_back() {
+    let server = scripted(vec![Turn::Say("It is red.")]);
+    let mut admin = administrator(&server).await;
+    member(&mut admin, &server, "ann@example.com", "member").await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dot.png");
+    std::fs::write(&path, DOT).unwrap();
+    let page = signed_in_as(&server, "ann@example.com").await;
+    page.element("[data-key=composer]").await;
+    let field = page.driver.find(By::Css("input[type=file]")).await.unwrap();
+    field.send_keys(path.to_str().unwrap()).await.unwrap();
+    page.say("Look.").await;
+    page.sees("It is red.").await;
+    let whole = "const one = all('img.picture')[0]; return one?.complete && one.naturalWidth === 48 && one.dataset.first !== 'yes'";
+    page.until("the picture", whole).await;
+    page.driver.delete_all_cookies().await.unwrap();
+    page.run("const one = all('img.picture')[0]; one.dataset.first = 'yes'; one.src = '/api/v1/threads/none/pictures/none'", vec![]).await;
+    page.sees("Your session has ended").await;
+    page.write(".veil [name=password]", PASSWORD).await;
+    page.press("Sign in").await;
+    page.misses("Your session has ended").await;
+    page.until("the picture, once more", whole).await;
+    page.ends_but_for(&["401", "404", "the request carries no credential"]).await;
+}

@@ -1,0 +1,78 @@
+//! The keyboard alone, from signing in to an answer and back from elsewhere: keys go to whatever has the focus, nothing
+//! is clicked, and only keys move the focus.
+
+use serde_json::{Value, json};
+use thirtyfour::Key;
+
+use super::page::Page;
+use super::{scripted, write};
+use crate::cli::model::Turn;
+use crate::http::auth::{PASSWORD, administrator, member};
+
+/// Presses the tab key until what bears this name has the focus.
+async fn tab_to(page: &Page, name: &str) {
+    let look = "const one = document.activeElement; return one === document.body ? '' : one.dataset.key || one.name || named(one)";
+    let mut passed = Vec::new();
+    for _ in 0..100 {
+        let focus = page.run(look, vec![]).await;
+        if focus == name {
+            return;
+        }
+        passed.push(focus);
+        page.types(Key::Tab + "").await;
+    }
+    panic!("no way to `{name}` by the tab key: {passed:?}");
+}
+
+/// Where the focus is must be seen.
+async fn enter_on(page: &Page, name: &str) {
+    tab_to(page, name).await;
+    let seen = "const style = getComputedStyle(document.activeElement); return style.outlineStyle !== 'none' || style.boxShadow !== 'none'";
+    assert_eq!(page.run(seen, vec![]).await, true, "no focus can be seen on `{name}`");
+    page.types(Key::Enter + "").await;
+}
+
+#[tokio::test]
+async fn somebody_signs_in_writes_approves_and_comes_back_by_keys_alone() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]);
+    member(&mut administrator(&server).await, &server, "ann@example.com", "member").await;
+    let page = Page::open(&server).await;
+    page.go("/").await;
+    page.sees("Sign in to Windlass").await;
+    tab_to(&page, "email").await;
+    page.types("ann@example.com").await;
+    tab_to(&page, "password").await;
+    page.types(PASSWORD).await;
+    enter_on(&page, "Sign in").await;
+    page.sees("What shall be done").await;
+
+    tab_to(&page, "composer").await;
+    page.types("Write it.").await;
+    page.types(Key::Enter + "").await;
+    page.sees("May Write run?").await;
+    enter_on(&page, "approve").await;
+    page.sees("All is settled.").await;
+
+    enter_on(&page, "Settings").await;
+    page.sees("Sign out of this browser").await;
+    enter_on(&page, "Shortcuts").await;
+    page.sees("This list").await;
+    // The dialog has the keys for itself: what lies below it is not reached.
+    let mut inside = Vec::new();
+    for _ in 0..4 {
+        page.types(Key::Tab + "").await;
+        let within = "const one = document.activeElement; return one === document.body || one.closest('dialog') !== null";
+        inside.push(page.run(within, vec![]).await);
+    }
+    assert_eq!(inside, vec![Value::Bool(true); 4]);
+    page.types(Key::Escape + "").await;
+    page.misses("This list").await;
+    let back = "return named(document.activeElement)";
+    assert_eq!(page.run(back, vec![]).await, json!("Shortcuts"), "the focus is back where it was");
+
+    let title = page.until("its title", "return named(all('.history .thread a')[0])").await;
+    enter_on(&page, title.as_str().unwrap()).await;
+    page.sees("All is settled.").await;
+    tab_to(&page, "composer").await;
+    page.ends_but_for(&["401"]).await;
+}

@@ -1,0 +1,104 @@
+//! Notices of the browser's own: asked for, shown to who looks elsewhere, and leading to what they are about.
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::{scripted, write};
+use crate::cli::model::Turn;
+use crate::http::Server;
+
+/// A browser that notes what it would show; `window.away` says whether the page is hidden.
+const FAKE: &str = "window.told = [];
+    window.Notification = class {
+        static permission = 'default';
+        static async requestPermission() { return (Notification.permission = 'granted'); }
+        constructor(title, options) { Object.assign(this, { title, ...options }); window.told.push(this); }
+        close() { this.closed = true; }
+    };
+    Object.defineProperty(document, 'hidden', { configurable: true, get: () => window.away ?? false })";
+
+async fn told(page: &Page) -> Value {
+    page.run("return window.told.map((one) => [one.title, one.body])", vec![]).await
+}
+
+/// A page whose person wants to be told, in the inbox.
+async fn wanting(server: &Server) -> Page {
+    let page = Page::signed_in(server).await;
+    page.run(FAKE, vec![]).await;
+    page.press("Inbox").await;
+    page.press("Notify me in this browser").await;
+    page.until(
+        "it is asked once",
+        "return Notification.permission === 'granted' && !button('Notify me in this browser')",
+    )
+    .await;
+    page
+}
+
+/// Starts a run elsewhere; once it is at work or asks, the page has heard of it. Returns its thread.
+async fn begun(server: &Server, page: &Page, message: &str) -> String {
+    let sent = server.post("/api/v1/runs", &server.key(&[]), &json!({"message": message})).await;
+    let thread = sent.body["thread"].as_str().unwrap().to_owned();
+    let heard = "Promise.all([module('state/inbox.js'), module('state/threads.js')]).then(([inbox, { refresh, threads }]) => {
+            window.heard = threads.value.find((one) => one.id === arguments[0])?.status ?? 'idle';
+            if (window.heard === 'idle') return Promise.all([inbox.load(), refresh()]);
+        });
+        return (window.heard ?? 'idle') !== 'idle'";
+    page.run("window.heard = undefined", vec![]).await;
+    page.until_of("it is heard of", heard, vec![thread.clone().into()]).await;
+    thread
+}
+
+#[tokio::test]
+async fn who_looks_elsewhere_is_told_what_waits_and_that_it_is_done() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]);
+    let page = wanting(&server).await;
+    // Whoever looks at the page sees it there.
+    begun(&server, &page, "The first.").await;
+    let read =
+        "module('state/inbox.js').then((inbox) => inbox.load()); return text().includes('In “The first.”')";
+    page.until("it is shown", read).await;
+    assert_eq!(told(&page).await, json!([]));
+    page.run("window.away = true", vec![]).await;
+    let thread = begun(&server, &page, "The second.").await;
+    let read = "module('state/inbox.js').then((inbox) => inbox.load()); return window.told.length > 0";
+    page.until("it is told", read).await;
+    assert_eq!(told(&page).await, json!([["Windlass waits for you", "May Write run? (The second.)"]]));
+    page.run("window.told[0].onclick()", vec![]).await;
+    page.sees("May Write run?").await;
+    assert_eq!(page.thread().await, thread);
+    page.until("its call", "return all('.call .ask').length === 1 && all('.ask').length === 1").await;
+    assert_eq!(page.run("return window.told[0].closed", vec![]).await, true);
+    page.press("Approve").await;
+    page.sees("All is settled.").await;
+    page.until("it is told", "return window.told.length === 2").await;
+    assert_eq!(told(&page).await[1], json!(["The second.", "The agent has answered."]));
+    page.press("Inbox 1").await;
+    page.sees("In “The first.”").await;
+    page.run("window.told[1].onclick()", vec![]).await;
+    page.sees("All is settled.").await;
+    assert_eq!(page.thread().await, thread);
+    // One that somebody may answer and not read leads to where it is answered.
+    let other = "return module('state/inbox.js').then((inbox) => inbox.replace('thr_other', inbox.inbox.value.slice(0, 1).map((one) => ({ ...one, id: 'other', thread: 'thr_other', readable: false }))))";
+    page.run(other, vec![]).await;
+    page.run("window.told[2].onclick()", vec![]).await;
+    page.until("the inbox", "return location.pathname === '/inbox'").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn who_looks_elsewhere_is_told_that_a_run_has_failed() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Refuse("no credit is left")]);
+    let page = wanting(&server).await;
+    let thread = begun(&server, &page, "Do it.").await;
+    page.go(&format!("/chat/{thread}")).await;
+    page.sees("May Write run?").await;
+    page.element(".history .thread .asks").await;
+    page.run(FAKE, vec![]).await;
+    page.run("Notification.permission = 'granted'", vec![]).await;
+    page.run("window.away = true", vec![]).await;
+    page.press("Approve").await;
+    page.until("it is told", "return window.told.length === 1").await;
+    assert_eq!(told(&page).await, json!([["Do it.", "The run has failed."]]));
+    page.ends().await;
+}

@@ -1,0 +1,109 @@
+//! What goes with a message: files, which go up before it, and the sender's time zone; and how it is sent by touch.
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::{otherwise, scripted};
+use crate::cli::model::Turn;
+
+/// Drops files of these names on the page.
+async fn drop_files(page: &Page, names: &[&str]) {
+    let script = "const data = new DataTransfer();
+         for (const name of arguments[0]) data.items.add(new File([name], name, { type: 'text/plain' }));
+         for (const name of ['dragover', 'drop']) document.body.dispatchEvent(new DragEvent(name, { bubbles: true, cancelable: true, dataTransfer: data }))";
+    page.run(script, vec![json!(names)]).await;
+    let there = "return all('.composer .chips li').length === arguments[0]";
+    page.until_of("they are attached", there, vec![names.len().into()]).await;
+}
+
+/// Uploads wait until they are let go, one at a time.
+const HOLD: &str = "if (options?.method === 'PUT' && url.includes('/files/')) await new Promise((go) => (window.release = go)); return real()";
+
+/// Lets the next upload go.
+async fn release(page: &Page) {
+    let go = "const go = window.release; window.release = null; go?.(); return Boolean(go)";
+    page.until("an upload that waits", go).await;
+}
+
+#[tokio::test]
+async fn a_message_is_shown_while_its_files_go_up_and_nothing_of_them_is_left_over() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = Page::signed_in(&server).await;
+    otherwise(&page, HOLD).await;
+    drop_files(&page, &["a.txt", "b.txt"]).await;
+    page.say("One.").await;
+    let shown = "return all('.entry.user[data-status=sending]').map((one) => one.innerText.replace(/\\s+/g, ' ').trim()).join() === arguments[0]";
+    for words in ["One. uploading 1 of 2…", "One. uploading 2 of 2…"] {
+        page.until_of(words, shown, vec![words.into()]).await;
+        release(&page).await;
+    }
+    page.sees("First answer.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    drop_files(&page, &["c.txt"]).await;
+    page.say("Two.").await;
+    page.until_of("the second", shown, vec!["Two. uploading…".into()]).await;
+    release(&page).await;
+    page.sees("Second answer.").await;
+    let files = "return [...document.querySelectorAll('.entry.user')].map((one) => one.querySelectorAll('.chips li').length)";
+    assert_eq!(page.run(files, vec![]).await, json!([2, 1]));
+    let left = "if (window.looking) return window.left === 0; window.looking = true;\
+        fetch('/api/v1/files').then((answer) => answer.json()).then((page) => { window.left = page.data.length; window.looking = window.left === 0; }); return false";
+    page.until("the uploads are gone", left).await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn files_that_were_chosen_are_there_after_a_look_elsewhere() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    let thread = page.thread().await;
+    drop_files(&page, &["a.txt"]).await;
+    page.press("New conversation").await;
+    page.sees("What shall be done").await;
+    assert_eq!(page.number_of(".composer .chips li").await, 0);
+    page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
+    page.sees("First answer.").await;
+    page.sees("a.txt").await;
+    page.say("Two.").await;
+    page.sees("Second answer.").await;
+    assert_eq!(page.number_of(".composer .chips li").await, 0);
+    page.until("it went along", "return all('.entry.user')[1].querySelectorAll('.chips li').length === 1")
+        .await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_message_names_the_time_zone_of_whoever_sends_it() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = Page::signed_in(&server).await;
+    page.devtools("Emulation.setTimezoneOverride", json!({"timezoneId": "Asia/Tokyo"})).await;
+    otherwise(
+        &page,
+        "if (options?.method === 'POST' && /\\/(runs|messages)$/.test(url)) (window.sent ??= []).push(JSON.parse(options.body).timezone); return real()",
+    )
+    .await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    page.say("Two.").await;
+    page.sees("Second answer.").await;
+    assert_eq!(page.run("return window.sent", vec![]).await, json!(["Asia/Tokyo", "Asia/Tokyo"]));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn the_return_key_of_a_touch_screen_breaks_the_line_and_the_button_sends() {
+    let server = scripted(vec![Turn::Say("First answer.")]);
+    let page = Page::signed_in(&server).await;
+    page.devtools("Emulation.setTouchEmulationEnabled", json!({"enabled": true})).await;
+    page.until("it is a touch screen", "return matchMedia('(pointer: coarse)').matches").await;
+    page.say("One.").await;
+    page.say("Two").await;
+    let typed: Value = page.run("return all('[data-key=composer]')[0].value", vec![]).await;
+    assert_eq!(typed, "One.\nTwo\n");
+    page.press("Send").await;
+    page.sees("First answer.").await;
+    page.ends().await;
+}

@@ -1,0 +1,77 @@
+//! A run that is told something while it is at work.
+
+use serde_json::json;
+use thirtyfour::prelude::*;
+
+use super::page::Page;
+use super::{asked, scripted, write};
+use crate::cli::model::Turn;
+
+/// What was said and done, in order.
+const ENTRIES: &str = "return [...document.querySelectorAll('.entry')].map((one) => one.querySelector('.said, .markdown')?.innerText.trim() ?? one.querySelector('.call strong').innerText)";
+
+/// Whether a fork may begin before a message, or why not.
+const BEFORE: &str = "return import('/ui/-/app/state/journal.js').then(({ before }) => before(arguments[0], arguments[1])).then(() => 'it may', (error) => error.message)";
+
+/// The place of a message, by what it says.
+async fn place_of(page: &Page, words: &str) -> serde_json::Value {
+    let messages = page.asks(&format!("/threads/{}/messages?limit=50", page.thread().await)).await;
+    let rows = messages["data"].as_array().unwrap();
+    rows.iter().find(|row| row["blocks"][0]["text"] == words).unwrap()["seq"].clone()
+}
+
+// rows: SK-U6, ZE-P7
+#[tokio::test]
+async fn a_run_at_work_is_told_something_after_its_step_and_not_forked_before_it() {
+    let server = scripted(vec![
+        Turn::Call(vec![write("a.md")]),
+        Turn::Say("The first is done."),
+        Turn::Say("The second is done."),
+    ]);
+    let page = asked(&server).await;
+    let field = page.element("[data-key=composer]").await;
+    field.send_keys("Use plain words.").await.unwrap();
+    field.send_keys(Key::Control + (Key::Shift + (Key::Enter + ""))).await.unwrap();
+    page.sees("goes in after the current step").await;
+    page.say("And then?").await;
+    page.sees("goes when the run is done").await;
+    field.send_keys("In short.").await.unwrap();
+    page.press("Tell it now").await;
+    let places = "return all('.queue .place').map((one) => one.innerText)";
+    let wanted = json!([
+        "goes in after the current step",
+        "goes when the run is done",
+        "goes in after the current step"
+    ]);
+    let three = "return all('.queue li').length === 3";
+    page.until("all three", three).await;
+    assert_eq!(page.run(places, vec![]).await, wanted);
+    page.driver.refresh().await.unwrap();
+    page.until("all three, after a reload", "return all('.queue .place').length === 3").await;
+    assert_eq!(page.run(places, vec![]).await, wanted);
+    page.press("Approve").await;
+    page.sees("The second is done.").await;
+    let order = json!([
+        "Write it.",
+        "Write",
+        "Use plain words.",
+        "In short.",
+        "The first is done.",
+        "And then?",
+        "The second is done."
+    ]);
+    for _ in 0..2 {
+        page.until("it is over", "return all('.stop').length === 0 && all('.entry').length === 7").await;
+        assert_eq!(page.run(ENTRIES, vec![]).await, order);
+        let edits = "return [...document.querySelectorAll('.entry.user')].map((one) => [...one.querySelectorAll('button')].some((one) => one.innerText === 'Edit'))";
+        assert_eq!(page.run(edits, vec![]).await, json!([true, false, false, true]));
+        page.driver.refresh().await.unwrap();
+    }
+    let thread = page.thread().await;
+    for (words, may) in [("Write it.", true), ("In short.", false), ("And then?", true)] {
+        let place = place_of(&page, words).await;
+        let said = page.run(BEFORE, vec![thread.clone().into(), place]).await;
+        assert_eq!(said == "it may", may, "{words}: {said}");
+    }
+    page.ends().await;
+}

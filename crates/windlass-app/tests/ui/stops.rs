@@ -1,0 +1,52 @@
+//! A server that is told to end while an answer comes, and the next one at its place, as somebody sees it who just looks
+//! on.
+
+use windlass_bench::server::ModelServer;
+
+use super::otherwise;
+use super::page::Page;
+use super::talk::{ended, midway, slow_at};
+use crate::cli::User;
+
+const SCRIPT: &str = "stream-500-delay15ms";
+
+/// Notes that a stream was told to come back.
+const HEAR: &str = "const answer = await real();
+    if (!url.includes('/stream')) return answer;
+    const text = new TextDecoder();
+    const look = new TransformStream({ transform(piece, onwards) {
+        window.stopping ||= text.decode(piece, { stream: true }).includes('server.stopping');
+        onwards.enqueue(piece);
+    } });
+    return new Response(answer.body.pipeThrough(look), answer)";
+
+// The model goes on to speak while the end is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_goes_on_at_the_next_server_when_one_is_told_to_end() {
+    let models = ModelServer::start(0).await.unwrap();
+    let server = slow_at("127.0.0.1:0", User::new(), &models, SCRIPT);
+    let place = server.address.trim_start_matches("http://").to_owned();
+    let page = Page::signed_in(&server).await;
+    otherwise(&page, HEAR).await;
+    page.say("Tell me.").await;
+    let before = midway(&page).await;
+    let (user, code) = server.end(libc::SIGTERM);
+    assert_eq!(code, Some(143));
+    page.until("it was told to come back", "return window.stopping").await;
+    page.sees("connecting…").await;
+    // What was there stays there.
+    let there =
+        "return document.querySelector('.entry.assistant .markdown').textContent.includes(arguments[0])";
+    assert_eq!(page.run(there, vec![before.clone().into()]).await, true);
+    let _server = slow_at(&place, user, &models, SCRIPT);
+    page.misses("connecting…").await;
+    page.misses("Not connected").await;
+    let whole = ended(&page).await;
+    assert!(whole.starts_with(&before) && whole.len() > before.len(), "{before}\n{whole}");
+    assert_eq!(page.number_of(".entry.assistant[data-status=complete]").await, 1);
+    // Nobody has loaded the page anew; whoever does sees the same.
+    page.until("it is the page of before", "return window.stopping").await;
+    page.driver.refresh().await.unwrap();
+    assert_eq!(ended(&page).await, whole);
+    page.ends_but_for(&["net::ERR_"]).await;
+}
