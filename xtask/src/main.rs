@@ -24,7 +24,7 @@ const HELP: &str = "\
 Usage: cargo xtask <COMMAND> [ARGUMENTS]
 
   test [--full] [-- NEXTEST ARGUMENTS]   install what the tests need, build the binary, run every test
-  ci [--full]                            all that has to pass before a merge; --full runs long schedules and the clouds
+  ci [--full]                            all that has to pass before a merge; --full: long schedules, clouds, traces
   tidy                                   check sizes, names, layers and leftovers
   rows [--claim ID,ID | --claim-tested]  check docs/rows.md against the tests, print the counts
   mutants [--quick] [--only NAME]        break the code on purpose, see that a test notices
