@@ -188,12 +188,16 @@ pub enum Input {
         message: Option<Box<NewMessage>>,
     },
     /// A dispatched call ended without a result that can be recorded: it hung or was no longer wanted and was killed,
-    /// it crashed, or its result could not be kept. What that means is decided by its effect class.
+    /// it crashed, its result could not be kept, or nobody knows what became of it. What that means is decided by its
+    /// effect class.
     ToolStopped {
         /// Which call.
         call: CallKey,
         /// Why.
         reason: String,
+        /// Whether the tool itself says so: then another look at what it was put off for tells no more.
+        #[serde(default)]
+        by_tool: bool,
         /// The policy now, with the open calls as they stand: what is called again is judged again.
         #[serde(default)]
         view: View,

@@ -76,7 +76,12 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
                 Box::new(Offloaded { reference: text(dice).into(), payload, summary: text(dice).into() })
             }),
         },
-        13 => Input::ToolStopped { call, reason: text(dice).into(), view: some_view(dice) },
+        13 => Input::ToolStopped {
+            call,
+            reason: text(dice).into(),
+            by_tool: dice.one_in(2),
+            view: some_view(dice),
+        },
         14 => {
             let mut begun = [machine.unfinished(), machine.wants()].concat();
             begun.push(Command::CallModel { attempt, model: "x".into() });

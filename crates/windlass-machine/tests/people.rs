@@ -212,8 +212,8 @@ pub fn refill(world: &mut World, input: Input) -> Input {
             Input::Answered { answers, by, grants, view }
         }
         Input::Lost { command, view: _ } => Input::Lost { command, view: world.view(&[]) },
-        Input::ToolStopped { call, reason, view: _ } => {
-            Input::ToolStopped { call, reason, view: world.view(&[]) }
+        Input::ToolStopped { call, reason, by_tool, view: _ } => {
+            Input::ToolStopped { call, reason, by_tool, view: world.view(&[]) }
         }
         Input::Rejudge { view } if view.version > 0 => Input::Rejudge { view: world.view(&[]) },
         Input::Rejudge { view: _ } => {

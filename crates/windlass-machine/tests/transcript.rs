@@ -225,10 +225,10 @@ impl Stage {
                 Input::ModelStopped { attempt: self.attempt(words), partial }
             }
             "tool" => tool::returned(words, self.run()),
-            "killed" => {
+            "killed" | "lost" => {
                 let (call, changed) = (key(&words[1], self.run()), words.get(3..).unwrap_or_default());
                 let view = if changed.is_empty() { self.view() } else { self.changed(changed) };
-                Input::ToolStopped { call, reason: words[2].clone(), view }
+                Input::ToolStopped { call, reason: words[2].clone(), by_tool: words[0] == "lost", view }
             }
             "answer" => self.answer(words),
             "rejudge" => {

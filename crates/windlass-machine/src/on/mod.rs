@@ -70,7 +70,9 @@ pub(crate) fn decide(
             let outcome = if *unavailable { Outcome::Unavailable } else { Outcome::Returned };
             tool::returned(d, *call, (content, *error, *duration_ms, outcome), beside)
         }
-        Input::ToolStopped { call, reason, view } => tool::stopped(d, *call, reason, view),
+        Input::ToolStopped { call, reason, by_tool, view } => {
+            tool::stopped(d, *call, (reason, *by_tool), view)
+        }
         Input::FileChanging { call, change } => tool::changing(d, *call, change),
         Input::ToolAsked { call, kind, terms, state } => tool::asked(d, *call, (kind, terms), state.as_ref()),
         Input::ToolDeferred { call, after_ms, state, rest } => {

@@ -120,7 +120,7 @@ pub(super) fn asked(
         }
     }
     if run.cancel.is_some() {
-        return stopped(d, key, "the run was stopped while the tool asked", &View::default());
+        return stopped(d, key, ("the run was stopped while the tool asked", false), &View::default());
     }
     let mut overlay = Overlay::of(run, line);
     if overlay.seats[index].asks >= MAX_ASKS {
@@ -151,7 +151,7 @@ pub(super) fn deferred(
     let (run, line) = started(d, key)?;
     let index = key.index as usize;
     if run.cancel.is_some() {
-        return stopped(d, key, "the run was stopped while the call was put off", &View::default());
+        return stopped(d, key, ("the run was stopped while the call was put off", false), &View::default());
     }
     let mut overlay = Overlay::of(run, line);
     if line.calls[index].deferrals < MAX_DEFERRALS {
@@ -217,13 +217,20 @@ pub(super) fn previewed(
 }
 
 /// A call came to no end that can be recorded. Where it is made again, the policy of now judges it.
-pub(super) fn stopped(d: &mut Decision<'_>, key: CallKey, reason: &str, view: &View) -> Result<(), Reject> {
+pub(super) fn stopped(
+    d: &mut Decision<'_>,
+    key: CallKey,
+    (reason, by_tool): (&str, bool),
+    view: &View,
+) -> Result<(), Reject> {
     let (run, line) = started(d, key)?;
     let reason = &*shorten_failure(reason);
     let index = key.index as usize;
     let mut overlay = Overlay::of(run, line);
     let call = &line.calls[index];
-    let has_tries = call.tries < run.agent.limits.max_call_starts;
+    // It would go on from where it was put off, and find the same.
+    let is_over = by_tool && call.resumes;
+    let has_tries = call.tries < run.agent.limits.max_call_starts && !is_over;
     match (call.class, run.cancel.is_some()) {
         // It only looked after what goes on elsewhere: that it was stopped there says nothing of it here.
         (_, false) if call.rest == Rest::Repeatable && has_tries => {

@@ -194,7 +194,9 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
                 Err(error) => stopped(call, unstored(error)),
             }
         }
-        Ok(ToolOutput { lost: Some(reason), .. }) => stopped(call, reason),
+        Ok(ToolOutput { lost: Some(reason), .. }) => {
+            Input::ToolStopped { call, reason, by_tool: true, view: View::default() }
+        }
         Ok(output) => match returned(place, (&work, &sent), output, &mut blobs).await {
             Ok(Returned { content, error, unavailable, kept, offloaded }) => {
                 Input::ToolReturned { call, content, error, unavailable, duration_ms, kept, offloaded }
@@ -208,7 +210,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
 
 /// A call that came to no end that can be recorded; the policy of now is looked up when the letter is decided.
 fn stopped(call: CallKey, reason: String) -> Input {
-    Input::ToolStopped { call, reason, view: View::default() }
+    Input::ToolStopped { call, reason, by_tool: false, view: View::default() }
 }
 
 /// Whether an earlier start of the call may have done something: it was repeated, replied to, or put off.

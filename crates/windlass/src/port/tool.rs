@@ -274,7 +274,7 @@ pub struct ToolOutput {
     /// together with the answer, or not at all, so that a call which does nothing else may be repeated.
     pub keep: Option<String>,
     /// Why nobody knows what became of the call: it was sent, and no answer came. What that means is decided by its
-    /// effect class, as for a call that was killed.
+    /// effect class, as for a call that was killed; one that was put off is not looked after again.
     pub lost: Option<String>,
     /// Whether nothing was done, because what carries the tool out is not there; the run then says that it lacked it.
     pub unavailable: bool,
