@@ -9,10 +9,11 @@ use windlass::adapter::clock::ManualClock;
 use windlass::adapter::mcp::{HeadersFor, HeadersProvider, Http, McpHub, McpServer, Timeouts, Transport};
 use windlass::machine::Timestamp;
 use windlass::port::clock::Clock as _;
+use windlass::port::tool::{CallContext, ToolReply};
 
 use super::away::{on, while_passes, while_time_passes};
 use super::stage::{Asked, Said, Stage, Step, legacy, modern, tool};
-use super::{call, find, shown, trusted};
+use super::{call, called, context, find, shown, trusted, values};
 
 /// What a server says to a list being read again that it does not say.
 type Refusal = fn(&Asked) -> Said;
@@ -162,6 +163,11 @@ async fn a_server_that_was_found_away_is_not_back_before_it_has_answered() {
     };
     while_time_passes(&clock, failed).await;
     assert!(!hub.server("stage").unwrap().health.is_ready());
+    // Somebody says that they have signed in: it is tried at once, and who calls it is told why it stays away.
+    let state = Some(json!({ "waits_for": "sign_in" }).to_string());
+    let signed_in = CallContext { reply: Some(ToolReply { answer: values(json!({})), state }), ..context() };
+    let said = while_time_passes(&clock, called(&find(&hub, "once"), signed_in, json!({}))).await;
+    assert!(shown(&said).contains("nobody gives a token"), "{}", shown(&said));
     stage.says(says(None));
     provider.fails.store(false, Ordering::SeqCst);
     while_time_passes(&clock, until_ready(&hub, true)).await;

@@ -169,7 +169,8 @@ impl List {
                 }
                 match by {
                     By::TheServer => answers(core, connection),
-                    By::Ourselves => {}
+                    By::Ourselves if is_up(core) => {}
+                    By::Ourselves => self.is_away(core, &why),
                 }
             }
             Read::Odd(why) if is_used => {
@@ -200,8 +201,7 @@ impl List {
     /// Takes note that nothing came from a server with calls at work: it may be too busy. One that was found away is not
     /// back by that.
     fn is_silent(&mut self, core: &Core) {
-        let is_up = matches!(*core.link.borrow(), Link::Up { .. });
-        if is_up {
+        if is_up(core) {
             (self.lasts_ms, self.refusals) = (self.ttl_ms, 0);
         } else {
             self.refused(core, SILENT);
@@ -209,12 +209,14 @@ impl List {
         }
     }
 
-    /// Has new calls find the server away, while those that are at work go on.
+    /// Has new calls find the server away, while those that are at work go on. One that somebody has said is back was
+    /// waited for, unless it is about to be connected anew.
     fn is_away(&self, core: &Core, why: &str) {
         let (now, why) = (core.clock.now(), core.masks.reasons().text(why));
         let (retry_at, attempts) = (Timestamp(now.0 + self.lasts_ms), self.refusals);
         core.link.send_if_modified(|link| {
             let since = match link {
+                Link::Starting if !core.wants_restart.load(Ordering::Relaxed) => now,
                 Link::Up { .. } => now,
                 Link::Down { since, .. } => *since,
                 Link::Starting | Link::SignIn { .. } | Link::Disabled => return false,
@@ -223,6 +225,10 @@ impl List {
             true
         });
     }
+}
+
+fn is_up(core: &Core) -> bool {
+    matches!(*core.link.borrow(), Link::Up { .. })
 }
 
 /// Says that a connection leads to a server that answers.
