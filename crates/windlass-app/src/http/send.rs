@@ -39,7 +39,7 @@ pub struct NewMessage {
     thread: Option<String>,
     /// What is said.
     message: Said,
-    /// Files that go with it, beside those that its text names as `@file`.
+    /// Files that go with it, beside those that its text names as `@file`; at most 20 together.
     #[serde(default)]
     #[schema(max_items = 20)]
     attachments: Vec<Attachment>,
@@ -227,9 +227,9 @@ pub async fn send(
         None => None,
     };
     let place = row.map(|row| (row.thread, row.view.folder));
-    let mentioned = files::mentioned(app, caller, place.clone(), &message).await?;
-    message.blocks.extend(files::attach(app, caller, place, new.attachments).await?);
-    message.blocks.extend(mentioned);
+    let attached = files::attach(app, caller, place.clone(), new.attachments).await?;
+    let mentioned = files::mentioned(app, caller, place, &message, &attached).await?;
+    message.blocks.extend(attached.into_iter().chain(mentioned));
     let task = Task {
         agent,
         message,

@@ -126,6 +126,21 @@ async fn a_file_goes_with_a_message_by_name_or_by_mention() {
     let kinds: Vec<_> = blocks.iter().map(|block| block["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["text", "image", "file"], "{message:#}");
     assert_eq!(blocks[2]["name"], "notes.txt");
+    // Said once more, it has the files of then, each once.
+    put(&server, "/api/v1/files/notes.txt", &key, b"the sum is 43").await.is(StatusCode::CREATED);
+    let again = json!({
+        "message": "what is the sum in @notes.txt and @seen.bin? and @notes.txt?",
+        "attachments": [{"thread": thread, "message": message["seq"]}],
+    });
+    let again = server.post("/api/v1/runs", &key, &again).await.is(StatusCode::CREATED).body;
+    let path = format!("/api/v1/threads/{}/messages", again["thread"].as_str().unwrap());
+    let said = server.get(&path, &key).await.is(StatusCode::OK).body;
+    assert_eq!(said["data"][0]["blocks"].as_array().unwrap()[1..], blocks[1..]);
+    let twice = json!({"message": "@notes.txt, @notes.txt", "attachments": [{"upload": "notes.txt"}]});
+    let twice = server.post("/api/v1/runs", &key, &twice).await.is(StatusCode::CREATED).body;
+    let path = format!("/api/v1/threads/{}/messages", twice["thread"].as_str().unwrap());
+    let said = server.get(&path, &key).await.is(StatusCode::OK).body;
+    assert_eq!(said["data"][0]["blocks"].as_array().unwrap().len(), 2, "{said:#}");
     let missing = json!({"message": "x", "attachments": [{"upload": "gone.txt"}]});
     server.post("/api/v1/runs", &key, &missing).await.is_problem(404, "not_found");
     // The tools of a conversation see its own folder and nothing else.

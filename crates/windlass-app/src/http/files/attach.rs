@@ -1,6 +1,7 @@
 //! Files that go with a message: uploads by name, files of the conversation by path, those of an earlier message, and
 //! `@name` in the text.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 use bytes::Bytes;
@@ -81,19 +82,31 @@ pub async fn attach(
 }
 
 /// Makes blocks of the files that a message's text names as `@name`: of the conversation's folder, or among the
-/// sender's uploads. A name that no file has is a word like any other.
+/// sender's uploads. A name that no file has is a word like any other, and so is one whose file goes along anyway: said
+/// once more, a message has the files of then.
 pub async fn mentioned(
     app: &Shared,
     caller: &Caller,
     place: Option<Place>,
     message: &Message,
+    attached: &[Block],
 ) -> Result<Vec<Block>, Problem> {
     let text = message.shown_text();
+    let goes_along = |name: &str| {
+        attached.iter().any(|block| matches!(block, Block::File { name: known, .. } if known == name))
+    };
+    let mut seen = BTreeSet::new();
+    let named = names(&text).filter(|name| seen.insert(*name) && !goes_along(name));
     let mut blocks = Vec::new();
-    for name in names(&text).take(FILES_MAX) {
+    for name in named.take(FILES_MAX) {
+        if attached.len() + blocks.len() >= FILES_MAX {
+            break;
+        }
         let path = place.clone().map(|place| Named::Path(place, name.to_owned()));
         for named in path.into_iter().chain([Named::Upload(name.to_owned())]) {
             match block(app, caller, named).await {
+                // A picture keeps no name.
+                Ok(block) if attached.contains(&block) => break,
                 Ok(block) => {
                     blocks.push(block);
                     break;
