@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::{Principal, ThreadId, Timestamp};
+use windlass::machine::{Principal, Seq, ThreadId, Timestamp};
 use windlass::port::journal::{Usage, UsageQuery, UsageRow};
 
 use super::Shared;
@@ -50,7 +50,8 @@ pub fn routes() -> OpenApiRouter<Shared> {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Which {
-    /// Runs that began at this time or later, in milliseconds since the Unix epoch; absent: a week before `until`.
+    /// Runs that began at this time or later, in milliseconds since the Unix epoch; absent: a week before `until`,
+    /// with `thread` since it began.
     from: Option<u64>,
     /// Runs that began before this time; absent: now.
     until: Option<u64>,
@@ -59,7 +60,7 @@ struct Which {
     step_ms: Option<u64>,
     /// Runs in conversations of this user alone. Administrators may name any, and see all without it.
     user: Option<String>,
-    /// Runs in this conversation alone, which whoever may read it may ask for; without `from`, since it began.
+    /// Runs in this conversation alone, which whoever may read it may ask for.
     thread: Option<String>,
 }
 
@@ -185,7 +186,7 @@ impl Sums {
 /// What runs used and cost
 #[utoipa::path(get, path = "/usage", tag = "usage", params(Which),
     responses((status = 200, body = UsageAnswer), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 403, body = Problem)))]
+        (status = 403, body = Problem), (status = 404, body = Problem)))]
 async fn usage(
     State(app): State<Shared>,
     caller: Caller,
@@ -193,8 +194,12 @@ async fn usage(
 ) -> Result<Json<UsageAnswer>, Problem> {
     caller.reads()?;
     let thread = which.thread.map(ThreadId::from);
-    let row = match &thread {
-        Some(thread) => Some(caller.reads_thread(&app, thread).await?),
+    let begun = match &thread {
+        Some(thread) => {
+            caller.reads_thread(&app, thread).await?;
+            // Its row is made a moment after its first run has begun.
+            app.engine.events(thread, Seq(0), 1).await?.first().map(|recorded| recorded.event.at)
+        }
         None => None,
     };
     let owner = match (which.user, caller.is_admin() || thread.is_some()) {
@@ -206,8 +211,8 @@ async fn usage(
         (_, false) => Some(caller.user().clone()),
     };
     let until = time("until", which.until)?.unwrap_or_else(crate::place::now).0;
-    let usual = match row {
-        Some(row) => row.created_at.0.min(until.saturating_sub(1)),
+    let usual = match begun {
+        Some(begun) => begun.0.min(until.saturating_sub(1)),
         None => until.saturating_sub(SPAN_MS),
     };
     let from = time("from", which.from)?.map_or(usual, |from| from.0);
