@@ -55,12 +55,17 @@ impl Engine {
         thread: &ThreadId,
         digest: &Digest,
     ) -> Result<Option<(&'static str, Bytes)>, EngineError> {
-        if !self.deps.journal.names_blob(thread, digest).await? {
+        if !self.names(thread, digest).await? {
             return Ok(None);
         }
         let bytes = self.blob(digest).await?;
         let is_shown = bytes.len() <= PICTURE_MAX_BYTES;
         Ok(image_type(&bytes).filter(|_| is_shown).map(|media_type| (media_type, bytes)))
+    }
+
+    /// Whether a thread's journal names a blob.
+    pub async fn names(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, EngineError> {
+        Ok(self.deps.journal.names_blob(thread, digest).await?)
     }
 
     async fn keep(&self, media_type: &str, tokens: u64, bytes: Bytes) -> Result<BlobRef, EngineError> {

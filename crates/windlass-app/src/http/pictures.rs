@@ -46,10 +46,11 @@ async fn one(
     caller.reads_thread(&app, &thread).await?;
     let missing = || Problem::not_found(format!("picture `{digest}`"));
     let named = Digest::from_hex(&digest).ok_or_else(missing)?;
-    let (media_type, bytes) = app.engine.picture(&thread, &named).await?.ok_or_else(missing)?;
     let tag = ETag::strong(&("picture", &named));
-    if seen.knows(&tag) {
+    // Whoever knows it has had the picture; that it still belongs here is soon seen.
+    if seen.knows(&tag) && app.engine.names(&thread, &named).await? {
         return Ok(tag.on((StatusCode::NOT_MODIFIED, HEADERS)));
     }
+    let (media_type, bytes) = app.engine.picture(&thread, &named).await?.ok_or_else(missing)?;
     Ok(tag.on(([(header::CONTENT_TYPE, HeaderValue::from_static(media_type))], HEADERS, bytes)))
 }

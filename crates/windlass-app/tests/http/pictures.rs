@@ -59,6 +59,9 @@ async fn a_picture_is_shown_to_whoever_reads_the_conversation() {
     assert_eq!((same.status(), &same.headers()["etag"]), (StatusCode::NOT_MODIFIED, &tag));
     assert!(same.bytes().await.unwrap().is_empty());
     assert_eq!(again(&bob).await.unwrap().status(), StatusCode::NOT_FOUND);
+    let elsewhere = format!("/threads/{}/pictures/{}", ann.small_talk().await, digests[0]);
+    let elsewhere = ann.request(Method::GET, &elsewhere).header("if-none-match", &tag).send().await.unwrap();
+    assert_eq!(elsewhere.status(), StatusCode::NOT_FOUND);
     // Its bytes say what it is, whatever its name says.
     let shown = ann.request(Method::GET, &path(&digests[1])).send().await.unwrap();
     assert_eq!(shown.headers()["content-type"], "image/gif");
