@@ -11,6 +11,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass::adapter::mcp::{Health, McpServer, ServerStatus, Transport};
+use windlass::adapter::sqlite;
 
 use super::{ListFlags, ModelFlags};
 use crate::console::{Console, shown_line};
@@ -87,7 +88,7 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
 /// The servers that were added, where there is a store. Whoever only looks makes none.
 async fn added(ground: Ground) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
     let store = ground.store();
-    if !store.join("windlass.db").exists() {
+    if !sqlite::is_store(&store) {
         return Ok(Vec::new());
     }
     let place = ground.open_store().await?;

@@ -11,6 +11,9 @@ use std::time::Duration;
 use crate::port::clock::Clock;
 use crate::port::journal::StoreError;
 
+/// The file of a store's database.
+pub(crate) const DATABASE: &str = "windlass.db";
+
 /// This process's part in a store, held for the value's life.
 #[derive(Debug)]
 pub struct Node {
@@ -108,7 +111,7 @@ pub(crate) async fn opening(store: &Path) -> Result<File, StoreError> {
     let failed = |error| unusable(store, error);
     let lock = File::create(store.join("opening")).map_err(failed)?;
     // A folder that was there before may be open to readers. SQLite gives its log the mode of the database.
-    private_file(&store.join("windlass.db")).map_err(failed)?;
+    private_file(&store.join(DATABASE)).map_err(failed)?;
     for _ in 0..TRIES {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
@@ -263,7 +266,7 @@ mod tests {
         let refused = private_folder(&shared).unwrap_err().to_string();
         assert!(refused.starts_with("other users can change what lies in `"), "{refused}");
         assert_eq!(mode(&shared), 0o1777);
-        private_file(&read.join("windlass.db")).unwrap();
-        assert_eq!(mode(&read.join("windlass.db")), 0o600);
+        private_file(&read.join(DATABASE)).unwrap();
+        assert_eq!(mode(&read.join(DATABASE)), 0o600);
     }
 }

@@ -38,9 +38,7 @@ impl State {
 
     /// See [`Journal::run`](crate::port::journal::Journal::run).
     pub fn run(&self, run: &RunId) -> Option<RunRow> {
-        let mut rows: Vec<_> = self.run_rows().filter(|row| row.view.run == *run).collect();
-        rows.sort_by_key(|row| self.known(&row.thread).map(|thread| thread.created_at));
-        rows.into_iter().next()
+        self.run_rows().find(|row| row.view.run == *run)
     }
 
     /// See [`Journal::runs`](crate::port::journal::Journal::runs).

@@ -15,11 +15,9 @@ use windlass_machine::Digest;
 use super::blob;
 use super::fault::store_error;
 use super::{common_options, schema};
-use crate::adapter::node::{Node, private_folder};
+use crate::adapter::node::{DATABASE, Node, private_folder};
 use crate::port::journal::StoreError;
 
-/// The database's file.
-const DATABASE: &str = "windlass.db";
 /// A copy that was not finished has this beside it.
 const UNFINISHED: &str = "unfinished";
 /// How often a copy is begun again because somebody deleted a thread in the middle of it.

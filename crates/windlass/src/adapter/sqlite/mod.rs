@@ -32,7 +32,7 @@ pub use self::backup::{Copied, backup, restore};
 use self::blob::BlobFiles;
 use self::fault::store_error;
 use self::writer::{PreparedAppend, Write, Writer, Written};
-use super::node::{Node, opening, private_folder};
+use super::node::{DATABASE, Node, opening, private_folder};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::budget::{Amounts, BudgetRow};
 use crate::port::clock::Clock;
@@ -41,6 +41,11 @@ use crate::port::journal::{
     StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
 };
 use crate::port::records::{Record, RecordChange, RecordError, Records};
+
+/// Whether a store is in a folder; opening one makes it.
+pub fn is_store(folder: &Path) -> bool {
+    folder.join(DATABASE).exists()
+}
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,7 +131,7 @@ impl SqliteStore {
 
 fn common_options(folder: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
-        .filename(folder.join("windlass.db"))
+        .filename(folder.join(DATABASE))
         .busy_timeout(BUSY)
         .foreign_keys(false)
         .pragma("temp_store", "MEMORY")
