@@ -26,6 +26,7 @@ use super::input::{Body, Path, Query};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use crate::account::audit::Note;
+use crate::account::user::People;
 
 /// Threads looked through for one page: each is folded.
 const THREADS: usize = 200;
@@ -75,9 +76,10 @@ async fn inbox(
 ) -> Result<Json<Page<Interrupt>>, Problem> {
     caller.reads()?;
     let limit = page.limit()?;
+    let people = app.accounts.refresh().await?;
     if let Some(thread) = filter.thread.map(ThreadId::from) {
         let row = caller.thread(&app, &thread).await?;
-        return Ok(Json(Page { data: of_thread(&app, &caller, &row).await?, next_cursor: None }));
+        return Ok(Json(Page { data: of_thread(&app, (&caller, people), &row).await?, next_cursor: None }));
     }
     let mut query = ThreadQuery {
         workspace: Some(caller.workspace().to_owned()),
@@ -93,7 +95,7 @@ async fn inbox(
         let is_last = threads.len() < AT_ONCE;
         let count = threads.len();
         for (index, row) in threads.into_iter().enumerate() {
-            found.extend(of_thread(&app, &caller, &row).await?);
+            found.extend(of_thread(&app, (&caller, people), &row).await?);
             looked += 1;
             let place = (row.view.updated_at, row.thread);
             let more = !is_last || index + 1 < count;
@@ -109,7 +111,11 @@ async fn inbox(
 }
 
 /// What a thread asks and the caller may see.
-async fn of_thread(app: &Shared, caller: &Caller, row: &ThreadRow) -> Result<Vec<Interrupt>, Problem> {
+async fn of_thread(
+    app: &Shared,
+    (caller, people): (&Caller, &People),
+    row: &ThreadRow,
+) -> Result<Vec<Interrupt>, Problem> {
     let open = match app.engine.interrupts(&row.thread).await {
         Ok(open) => open,
         // A thread that cannot be read, or has just been deleted, hides no other.
@@ -125,7 +131,7 @@ async fn of_thread(app: &Shared, caller: &Caller, row: &ThreadRow) -> Result<Vec
     if seen.is_empty() {
         return Ok(Vec::new());
     }
-    let setting = Setting::of(app, caller, &row.thread, &row.view.owner, row.view.title.clone()).await?;
+    let setting = Setting::of(app, (caller, people), &row.thread, &row.view.owner, row.view.title.clone()).await?;
     Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, &caller.party())).collect())
 }
 
@@ -179,7 +185,8 @@ async fn one(
     caller.reads()?;
     let (row, open) = find(&app, &caller, &interrupt).await?;
     let open = open.ok_or_else(|| Problem::not_found(format!("an open interrupt `{interrupt}`")))?;
-    let setting = Setting::of(&app, &caller, &row.thread, &row.owner, row.title).await?;
+    let people = app.accounts.refresh().await?;
+    let setting = Setting::of(&app, (&caller, people), &row.thread, &row.owner, row.title).await?;
     Ok(Json(Interrupt::new(&setting, open, &caller.party())))
 }
 

@@ -64,7 +64,7 @@ struct Message {
     /// Of a reply, from sending to the end, in milliseconds.
     duration_ms: Option<u64>,
     /// Of a reply, how long each of its thoughts took to come, in order, in milliseconds; none where the model does not
-    /// stream them.
+    /// stream them, and none of a reply that was stopped.
     thoughts_ms: Vec<u64>,
     /// What became of it.
     status: Became,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::Whose;
+use windlass::{EngineError, Fault, TryAgain, Whose};
 use windlass::machine::{Fact, Input, Seq, ThreadId, Timestamp};
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
@@ -126,7 +126,7 @@ struct Origin {
 }
 
 /// What a thread is a fork of, which its second event says.
-async fn origin(app: &Shared, thread: &ThreadId) -> Result<Option<Origin>, Problem> {
+async fn origin(app: &Shared, thread: &ThreadId) -> Result<Option<Origin>, EngineError> {
     let second = app.engine.events(thread, Seq(1), 1).await?;
     Ok(second.into_iter().find_map(|recorded| match recorded.event.fact {
         Fact::ThreadForked { from, until, .. } => Some(Origin { thread: from.to_string(), until: until.0 }),
@@ -195,8 +195,13 @@ async fn list(
         Page::of(rows, limit, |row| (row.view.updated_at, row.thread.clone()));
     let mut data = Vec::with_capacity(rows.len());
     for row in rows {
-        // A thread that cannot be read stands in the list all the same, so that somebody can delete it.
-        let forked_from = origin(&app, &row.thread).await.unwrap_or_default();
+        let forked_from = match origin(&app, &row.thread).await {
+            // One that cannot be read stands in the list all the same, so that somebody can delete it; and one that has
+            // just been deleted hides no other.
+            Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => None,
+            Err(EngineError::NoThread(_)) => None,
+            forked_from => forked_from?,
+        };
         data.push(OneThread { forked_from, thread: Thread::from(row) });
     }
     Ok(Json(Page { data, next_cursor }))

@@ -6,7 +6,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use windlass::machine::Digest;
 
-use super::client::each;
+use super::client::{Client, each};
 use super::stream::Events;
 use super::{Server, answer};
 use crate::cli::model::{Model, Turn};
@@ -163,6 +163,11 @@ async fn agents_models_and_tools_are_listed() {
     let (ann, _) = server.member("ann");
     let agents = ann.get("/agents").await.is(StatusCode::OK).body;
     let agent = &agents["data"][0];
+    assert!(agent["instructions"].is_array() && agent["mode"].is_string(), "{agent}");
+    // A key that starts no runs is not told what they are told, whoever it belongs to.
+    let reads = Client { server: &server, key: server.key(&["--scope", "read"]) };
+    let told = reads.get("/agents/default").await.is(StatusCode::OK).body;
+    assert_eq!((&told["name"], &told["instructions"], &told["mode"]), (&json!("default"), &json!(null), &json!(null)));
     assert_eq!((&agent["name"], &agent["models"]), (&json!("default"), &json!(["demo/script"])));
     assert_eq!(agent["digest"].as_str().unwrap().len(), 64);
     assert_eq!(&ann.get("/agents/default").await.is(StatusCode::OK).body, agent);

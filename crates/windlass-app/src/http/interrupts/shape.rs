@@ -7,6 +7,7 @@ use windlass::machine::{Content, InterruptKind, Party, Principal, ThreadId};
 use windlass::{Evidence, OpenInterrupt};
 
 use super::run_of;
+use crate::account::user::People;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
@@ -91,13 +92,13 @@ impl Setting {
     /// A thread of the caller's workspace, with what the caller may know of it.
     pub async fn of(
         app: &Shared,
-        caller: &Caller,
+        (caller, people): (&Caller, &People),
         thread: &ThreadId,
         owner: &Principal,
         title: Option<String>,
     ) -> Result<Self, Problem> {
         let readable = caller.may_read(app, thread, caller.workspace(), owner).await?;
-        let known = app.accounts.refresh().await?.find(owner);
+        let known = people.find(owner);
         let name = known.map(|user| user.name.clone()).unwrap_or_default();
         Ok(Self {
             thread: thread.clone(),
