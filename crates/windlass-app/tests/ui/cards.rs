@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::StatusCode;
 use serde_json::json;
 
 use super::asks::approves_for;
@@ -9,6 +10,7 @@ use super::page::Page;
 use super::{asked, scripted, scripted_for, write};
 use crate::cli::User;
 use crate::cli::model::Turn;
+use crate::http::auth::{administrator, member};
 
 /// Opens every card.
 const OPEN: &str =
@@ -121,5 +123,20 @@ async fn numbers_of_results_are_shown_as_they_are_written() {
     assert_eq!(page.run(cells, vec![]).await, wanted);
     let leaves = "return all('.result [data-type=number]').map((one) => one.innerText)";
     assert_eq!(page.run(leaves, vec![]).await, json!(["9007199254740993", "1.50"]));
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_card_names_somebody_else_who_approved() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written.")]);
+    let page = asked(&server).await;
+    let mut bob = member(&mut administrator(&server).await, &server, "bob@example.com", "admin").await;
+    let open = page.asks("/interrupts").await["data"][0]["id"].as_str().unwrap().to_owned();
+    let approve = json!({"answer": {"kind": "approve"}});
+    bob.post(&format!("/api/v1/interrupts/{open}/answer"), approve).await.is(StatusCode::OK);
+    page.sees("It is written.").await;
+    page.run(OPEN, vec![]).await;
+    let named = "return all('[data-key=answered]')[0]?.innerText.startsWith('Approved by bob@example.com,')";
+    page.until("their name", named).await;
     page.ends().await;
 }

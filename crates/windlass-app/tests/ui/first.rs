@@ -5,10 +5,11 @@ use std::process::Child;
 
 use reqwest::StatusCode;
 use serde_json::json;
+use thirtyfour::prelude::*;
 
 use super::page::Page;
-use super::scripted;
 use super::talk::ended;
+use super::{otherwise, scripted};
 use crate::cli::User;
 use crate::cli::model::Turn;
 use crate::http::auth::{PASSWORD, administrator};
@@ -80,4 +81,54 @@ async fn an_invited_person_registers_and_talks() {
     page.driver.goto(link).await.unwrap();
     page.sees("ask whoever gave you the link for another one").await;
     page.ends_but_for(&["410"]).await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_begins_while_the_list_is_read_is_in_it() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let page = Page::signed_in(&server).await;
+    page.sees("Conversations that you begin stand here").await;
+    // What comes late is from before, and a page that is hidden does not look again by itself.
+    let late = "if (!url.includes('/threads?') || window.release) return real();
+        const before = await real();
+        await new Promise((go) => (window.release = go));
+        return before";
+    otherwise(&page, late).await;
+    let read = "Object.defineProperty(document, 'hidden', { configurable: true, get: () => true });
+        module('state/threads.js').then((threads) => threads.load())";
+    page.run(read, vec![]).await;
+    page.until("it is on its way", "return Boolean(window.release)").await;
+    page.say("Speak.").await;
+    page.sees("It is said.").await;
+    assert_eq!(page.number_of(".history .thread").await, 0);
+    page.run("window.release()", vec![]).await;
+    page.until("it is in the list", "return all('.history .thread').length === 1").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn how_far_files_are_is_heard_from_where_nothing_stood_before() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = Page::signed_in(&server).await;
+    let hold = "if (options?.method === 'PUT' && url.includes('/files/')) await new Promise((go) => (window.release = go)); return real()";
+    otherwise(&page, hold).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("figures.csv");
+    std::fs::write(&path, "a,b\n1,2\n").unwrap();
+    for (region, message, answer) in
+        [(".begin > [role=status]", "One.", "First answer."), ("[data-key=told]", "Two.", "Second answer.")]
+    {
+        let stood = "window.region = all(arguments[0])[0]; return window.region?.innerText === ''";
+        page.until_of("a region without words", stood, vec![region.into()]).await;
+        let field = page.driver.find(By::Css("input[type=file]")).await.unwrap();
+        field.send_keys(path.to_str().unwrap()).await.unwrap();
+        page.until("it is attached", "return all('.composer .chips li').length === 1").await;
+        page.say(message).await;
+        let told = "return window.region.isConnected && window.region.innerText.trim() === 'uploading…'";
+        page.until("how far it is", told).await;
+        page.run("window.release()", vec![]).await;
+        page.sees(answer).await;
+        page.until("it is over", "return all('.stop').length === 0").await;
+    }
+    page.ends().await;
 }

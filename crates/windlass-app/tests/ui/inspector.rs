@@ -301,7 +301,7 @@ async fn answers_and_results_of_two_runs_are_compared_whole() {
     page.until_of("it is whole", shown, vec![long.into()]).await;
     let lines = page
         .run(
-            "return all('.diff span').map((one) => [one.dataset.kind, one.textContent.slice(2, 21).trim()])",
+            "return all('.diff span').map((one) => [one.dataset.kind, one.textContent.slice(1, 20).trim()])",
             vec![],
         )
         .await;
@@ -351,5 +351,83 @@ async fn runs_are_looked_for_by_how_they_stand() {
     }
     page.press("Show all").await;
     page.until_of("all of them", shown, vec!["waits for a word,done".into()]).await;
+    page.ends().await;
+}
+
+/// Runs that stand as it is asked for, on two pages, of which the second comes when it is let go.
+const IN_PARTS: &str = "if (!url.includes('/runs?')) return real();
+    if (window.broken) return Response.json({ status: 500, detail: 'something broke' }, { status: 500, headers: { 'content-type': 'application/problem+json' } });
+    const asked = new URL(url, location.href).searchParams;
+    const [status, isSecond] = [asked.get('status') ?? 'done', asked.has('cursor')];
+    const run = { id: `run_${status}${isSecond ? 2 : 1}`, thread: 'thr_one', model: 'm', status, started_at: 1, finished_at: 2, steps: 1, tool_calls: 0 };
+    if (isSecond) await new Promise((go) => (window.release = go));
+    const answer = { data: [run], next_cursor: isSecond ? null : 'more' };
+    return Object.assign(Response.json(answer), { json: async () => ((window.taken = (window.taken ?? 0) + 1), answer) })";
+
+/// Whether these runs are listed.
+const LISTED: &str =
+    "return all('table.list a[href^=\"/runs/\"]').map((one) => one.innerText).join() === arguments[0]";
+
+#[tokio::test]
+async fn more_runs_of_another_filter_do_not_come_into_the_list() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    otherwise(&page, IN_PARTS).await;
+    page.press("Runs").await;
+    page.until_of("the first", LISTED, vec!["done1".into()]).await;
+    page.press("More").await;
+    page.until("it is asked for", "return Boolean(window.release)").await;
+    choose(&page, "[aria-label='How they stand']", "failed").await;
+    page.until_of("the others", LISTED, vec!["failed1".into()]).await;
+    page.run("window.release(); window.release = null", vec![]).await;
+    page.until("it has come", "return window.taken === 3").await;
+    page.press("More").await;
+    page.until("it is asked for", "return Boolean(window.release)").await;
+    page.run("window.release()", vec![]).await;
+    page.until_of("both of them", LISTED, vec!["failed1,failed2".into()]).await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn runs_that_cannot_be_looked_for_are_not_those_from_before() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    otherwise(&page, IN_PARTS).await;
+    page.press("Runs").await;
+    page.until_of("the first", LISTED, vec!["done1".into()]).await;
+    page.run("window.broken = true", vec![]).await;
+    choose(&page, "[aria-label='How they stand']", "failed").await;
+    page.sees("It could not be loaded").await;
+    page.until_of("none", LISTED, vec!["".into()]).await;
+    page.run("window.broken = false", vec![]).await;
+    page.press("Try again").await;
+    page.until_of("those", LISTED, vec!["failed1".into()]).await;
+    page.ends().await;
+}
+
+/// The conversation that is opened is a fork of one that is answered for so.
+const A_FORK: &str = "const problem = (status) => Response.json({ status, detail: 'something broke' }, { status, headers: { 'content-type': 'application/problem+json' } });
+    if (url.endsWith('/threads/thr_parent')) return window.how === 200 ? Response.json({ title: 'What was before' }) : problem(window.how);
+    if (!/threads\\/[^/?]+$/.test(url)) return real();
+    return Response.json({ ...(await (await real()).json()), forked_from: { thread: 'thr_parent', until: 1 } })";
+
+#[tokio::test]
+async fn what_a_fork_is_of_is_gone_only_where_the_server_says_so() {
+    let server = scripted(vec![Turn::Say("It is said.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Speak.").await;
+    page.sees("It is said.").await;
+    let thread = page.thread().await;
+    otherwise(&page, A_FORK).await;
+    for (status, words) in [(404, "that is not here"), (500, "that could not be read")] {
+        page.press("New conversation").await;
+        page.sees("What shall be done").await;
+        page.run("window.how = arguments[0]", vec![status.into()]).await;
+        page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
+        page.sees(&format!("Fork of a conversation {words}")).await;
+    }
+    page.run("window.how = 200", vec![]).await;
+    page.press("Try again").await;
+    page.sees("Fork of What was before").await;
     page.ends().await;
 }

@@ -102,3 +102,24 @@ async fn who_looks_elsewhere_is_told_that_a_run_has_failed() {
     assert_eq!(told(&page).await, json!([["Do it.", "The run has failed."]]));
     page.ends().await;
 }
+
+#[tokio::test]
+async fn what_was_asked_before_the_page_opened_is_not_told_as_new() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")])]);
+    let page = wanting(&server).await;
+    begun(&server, &page, "Do it.").await;
+    let read =
+        "module('state/inbox.js').then((inbox) => inbox.load()); return text().includes('In “Do it.”')";
+    page.until("it is shown", read).await;
+    // As in a page that opens a conversation, whose own asks are there before the inbox is.
+    let opened = "window.away = true;
+        return module('state/inbox.js?anew').then(async (inbox) => {
+            inbox.replace('thr_other', []);
+            await inbox.load();
+            const old = window.told.length;
+            inbox.replace('thr_other', inbox.inbox.value.map((one) => ({ ...one, id: 'new', thread: 'thr_other' })));
+            return [inbox.inbox.value.length, old, window.told.length];
+        })";
+    assert_eq!(page.run(opened, vec![]).await, json!([2, 0, 1]));
+    page.ends().await;
+}

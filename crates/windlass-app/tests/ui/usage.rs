@@ -147,3 +147,21 @@ async fn each_range_asks_for_its_own_time_in_its_own_steps_and_stays_over_a_relo
     assert_eq!(page.run(&anew, vec![]).await, json!([[7 * 24 * HOUR_MS, 6 * HOUR_MS]]));
     page.ends().await;
 }
+
+// rows: SK-U9
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sum_of_a_conversation_that_could_not_be_read_is_read_again() {
+    let (_server, page) = used().await;
+    let thread = page.thread().await;
+    page.press("New conversation").await;
+    page.sees("What shall be done").await;
+    let fails_once = "if (!url.includes('/usage?') || window.failed) return real(); window.failed = true;
+        return Response.json({ status: 500, detail: 'something broke' }, { status: 500, headers: { 'content-type': 'application/problem+json' } })";
+    super::otherwise(&page, fails_once).await;
+    page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
+    page.sees("It is written.").await;
+    let sum =
+        "return window.failed && all('.figures')[0].innerText.includes('4,000 in (1,000 cached) · 200 out')";
+    page.until("the sum", sum).await;
+    page.ends().await;
+}

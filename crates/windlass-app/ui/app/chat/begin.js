@@ -37,7 +37,8 @@ export function Begin() {
       <h1>${name && name !== "Local" ? `What shall be done, ${name}?` : "What shall be done?"}</h1>
       <p>Windlass carries a task out step by step. It asks before it changes something, and goes on wherever it was stopped.</p>
     </div>
-    ${sending && html`<article class="entry user" data-status="sending"><div class="said">${sending.text}</div><p class="quiet" role="status">${sending.state}</p></article>`}
+    <div class="hidden" role="status">${sending?.state}</div>
+    ${sending && html`<article class="entry user" data-status="sending"><div class="said">${sending.text}</div><p class="quiet">${sending.state}</p></article>`}
     ${mayRun.value
       ? html`<${Composer} name="new" onSend=${send} leaves autofocus />
           <div class="suggestions" role="group" aria-label="Suggestions">

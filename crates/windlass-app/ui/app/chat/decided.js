@@ -5,7 +5,7 @@ import { visible } from "../lib/exact.js";
 import { because } from "../lib/gate.js";
 import { html } from "../lib/html.js";
 import { full } from "../lib/words.js";
-import { nameOf } from "../pages/people.js";
+import { nameOf, usePeople } from "../state/people.js";
 import { me } from "../state/session.js";
 import { Arguments } from "../view/arguments.js";
 import { Diff, isDiff } from "../view/diff.js";
@@ -24,12 +24,16 @@ const WORDS = {
 /** Those who are no people, in a sentence. @type {Record<string, string>} */
 const OTHERS = { policy: "the policy" };
 
-/** @param {import("../state/entry.js").Answered} answered */
-const said = ({ by, at, word }) => `${WORDS[word] ?? word} ${by === me.value?.id ? "you" : (OTHERS[by] ?? nameOf(by))}, ${full(at)}`;
-
 /** When a call was, who answered for it, and what the gate went by. @param {{call: import("../state/entry.js").Call, at: number}} props */
 export const Decided = ({ call, at }) => html`<p class="quiet">${full(at)}${call.rule && ` · ${because(call.rule)}`}</p>
-  ${call.answered && html`<p class="quiet" data-key="answered">${said(call.answered)}</p>`}`;
+  ${call.answered && html`<${Answered} answered=${call.answered} />`}`;
+
+/** @param {{answered: import("../state/entry.js").Answered}} props */
+function Answered({ answered: { by, at, word } }) {
+  usePeople();
+  const who = by === me.value?.id ? "you" : (OTHERS[by] ?? nameOf(by));
+  return html`<p class="quiet" data-key="answered">${WORDS[word] ?? word} ${who}, ${full(at)}</p>`;
+}
 
 /** What people were shown that a call would do. @param {{text: string}} props */
 export function Previewed({ text }) {

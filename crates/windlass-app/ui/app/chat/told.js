@@ -15,11 +15,15 @@ export function Told({ conversation }) {
   const known = useRef(/** @type {Set<string> | null} */ (null));
   const open = conversation.open.value;
   const news = conversation.news.value;
+  const uploads = conversation.sending.all.value.map((one) => one.state).filter(Boolean).join(" ");
   /** @param {string} words */
   const tell = (words) => setTold((all) => [...all, { number: (all.at(-1)?.number ?? 0) + 1, words }].slice(-KEPT));
   useEffect(() => {
     if (news) tell(news.words);
   }, [news]);
+  useEffect(() => {
+    if (uploads) tell(uploads);
+  }, [uploads]);
   useEffect(() => {
     if (told.length === 0) return undefined;
     const timer = setTimeout(() => setTold([]), STAYS_MS);

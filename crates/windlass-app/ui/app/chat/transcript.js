@@ -67,7 +67,7 @@ export function Transcript({ conversation, onFork, onBack }) {
       <div ref=${top} class="end">${conversation.hasOlder.value && html`<${Older} conversation=${conversation} />`}</div>
       ${!conversation.ready.value && html`<div class="loading" aria-busy="true"><span class="spinner"></span></div>`}
       <${Blocks} entries=${entries} prepended=${prepended} conversation=${conversation} watch=${watch} scroller=${scroller} onFork=${onFork} onBack=${onBack} />
-      ${conversation.sending.all.value.map((one) => html`<article class="entry user" key=${one.key} data-status="sending"><div class="said">${one.text}</div>${one.state && html`<p class="quiet" role="status">${one.state}</p>`}</article>`)}
+      ${conversation.sending.all.value.map((one) => html`<article class="entry user" key=${one.key} data-status="sending"><div class="said">${one.text}</div>${one.state && html`<p class="quiet">${one.state}</p>`}</article>`)}
       <${Interrupts} conversation=${conversation} />
       ${waits && html`<p class="working" role="status"><span class="spinner"></span> at work</p>`}
     </div>

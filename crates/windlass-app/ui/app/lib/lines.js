@@ -7,8 +7,8 @@ const PAIRS = 4_000_000;
 
 /** The lines of both, in an order in which those that both have stand once. @param {string} before @param {string} after @returns {Line[]} */
 export function compared(before, after) {
-  // A text that is empty has no line.
-  const [a, b] = [before, after].map((text) => (text === "" ? [] : text.split("\n")));
+  // A text that is empty has no line, and a break at the end begins none.
+  const [a, b] = [before, after].map((text) => (text === "" ? [] : text.replace(/\n$/, "").split("\n")));
   let head = 0;
   while (head < Math.min(a.length, b.length) && a[head] === b[head]) head += 1;
   let tail = 0;

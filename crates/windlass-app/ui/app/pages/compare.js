@@ -2,20 +2,18 @@
 
 import { all, get, query } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { compared } from "../lib/lines.js";
 import { go, place } from "../lib/route.js";
 import { count, length, tidyJson } from "../lib/words.js";
 import { textOf, wordsOf } from "../state/entry.js";
+import { nameOf, usePeople } from "../state/people.js";
+import { Changes } from "../view/changes.js";
 import { Missing, useLoaded } from "../view/loaded.js";
 import { readRun } from "./run/events.js";
-import { nameOf, usePeople } from "./people.js";
 import { spansOf } from "./run/spans.js";
 import { contentText } from "./timeline.js";
 
 /** Characters of a text that are shown before somebody opens it. */
 const SHOWN = 240;
-/** Lines of a difference that are drawn. */
-const LINES = 2000;
 
 /** The page. */
 export function Page() {
@@ -109,9 +107,8 @@ function Text({ text }) {
 /** The final answers, line by line. @param {{ends: string[], names: string[]}} props */
 function Ends({ ends: [one, other], names }) {
   if (one === "" && other === "") return html`<p class="empty">Neither said anything.</p>`;
-  if (one === other) return html`<p>Both said the same:</p><pre tabindex="0">${one}</pre>`;
-  const lines = compared(one, other);
-  return html`<p class="quiet">− only ${names[0]}, + only ${names[1]}, the others both.</p>
-    <pre class="diff" tabindex="0" aria-label="How the final answers differ">${lines.slice(0, LINES).map(({ kind, text }, at) => html`<span key=${at} data-kind=${kind}>${{ same: "  ", added: "+ ", removed: "− " }[kind]}${text}${"\n"}</span>`)}
-    ${lines.length > LINES && html`<span data-kind="place">${lines.length - LINES} more lines</span>`}</pre>`;
+  // A line break at the end is none of their lines.
+  if (one.trimEnd() === other.trimEnd()) return html`<p>Both said the same:</p><pre tabindex="0">${one}</pre>`;
+  return html`<p class="quiet">- only ${names[0]}, + only ${names[1]}, the others both.</p>
+    <${Changes} before=${one} after=${other} label="How the final answers differ" />`;
 }

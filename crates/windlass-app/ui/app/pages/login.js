@@ -1,6 +1,6 @@
 // Signing in, or registering where that is open. Above a page whose session ended it keeps what was typed there.
 
-import { get, post, told } from "../lib/api.js";
+import { BASE, get, post, told } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { find, me } from "../state/session.js";
 
@@ -45,7 +45,7 @@ export function Login({ again = false }) {
       ${wrong && html`<p class="wrong" role="alert">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}
       <button type="submit" class="primary" disabled=${busy}>${registering ? "Register" : "Sign in"}</button>
       ${open && !again && html`<button type="button" class="plain" onClick=${turn}>${registering ? "I have an account" : "Register"}</button>`}
-      ${(options?.providers ?? []).map((/** @type {any} */ one) => html`<a class="button" href=${`/api/v1/auth/oidc/${encodeURIComponent(one.name ?? one)}`} ...${again ? { target: "_blank", rel: "noopener" } : {}}>Sign in with ${one.title ?? one.name ?? one}</a>`)}
+      ${(options?.providers ?? []).map((/** @type {any} */ one) => html`<a class="button" href=${`${BASE}/auth/oidc/${encodeURIComponent(one.name ?? one)}`} ...${again ? { target: "_blank", rel: "noopener" } : {}}>Sign in with ${one.title ?? one.name ?? one}</a>`)}
       ${options && !options.registered && html`<p class="quiet">${again ? "Nobody has a password here yet." : "Nobody has registered yet."} Open the link that <code>windlass serve</code> printed; <code>windlass admin link</code> makes another.</p>`}
       ${options?.registration === "invite" && options.registered && html`<p class="quiet">New here? An administrator can send you an invitation.</p>`}
     </form>

@@ -37,34 +37,45 @@ function List() {
   const thread = place.value.query.get("thread");
   const all = place.value.query.get("all") === "true";
   const status = place.value.query.get("status");
-  const asked = { limit: 50, thread, all: all || null, status };
+  const filter = { thread, all: all || null, status };
+  const which = query(filter);
   /** Those that stand otherwise. @param {Record<string, any>} change */
-  const look = (change) => go(`/runs${query({ thread, all: all || null, status, ...change })}`);
-  const [rest, setRest] = useState(/** @type {{data: any[], next_cursor?: string} | null} */ (null));
+  const look = (change) => go(`/runs${query({ ...filter, ...change })}`);
   const [chosen, setChosen] = useState(/** @type {string[]} */ ([]));
-  const first = useLoaded((stop) => get(`/runs${query(asked)}`, { stop }), [thread, all, status]);
-  useEffect(() => {
-    setRest(null);
-    setChosen([]);
-  }, [thread, all, status]);
-  /** @type {{data: any[], next_cursor?: string} | null} */
-  const page = rest ?? first.value;
-  const more = () =>
-    attempt(async () => {
-      const next = await get(`/runs${query({ ...asked, cursor: page?.next_cursor })}`);
-      setRest({ ...next, data: [...(page?.data ?? []), ...next.data] });
-    });
+  useEffect(() => setChosen([]), [which]);
   /** @param {string} id */
   const choose = (id) => setChosen((chosen) => (chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]));
-  if (!page) return html`<div class="page"><${Missing} of=${first} /></div>`;
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>
       ${isAdmin.value && !thread && html`<label class="check"><input type="checkbox" checked=${all} onChange=${() => look({ all: all ? null : true })} /> of everybody</label>`}
       <select aria-label="How they stand" value=${status ?? ""} onChange=${(/** @type {any} */ event) => look({ status: event.target.value })}><option value="">all</option>${STANDS.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select>
       <button type="button" disabled=${chosen.length !== 2} onClick=${() => go(`/compare${query({ a: chosen[0], b: chosen[1] })}`)}>Compare two</button></header>
     ${thread && html`<${Origin} thread=${thread} />`}
+    <${Rows} key=${which} filter=${filter} chosen=${chosen} choose=${choose} onAll=${() => look({ status: null })} />
+  </div>`;
+}
+
+/**
+ * The runs of one filter, which are another list for another one: nothing of them is kept.
+ * @typedef {{thread: string | null, all: true | null, status: string | null}} Filter
+ * @param {{filter: Filter, chosen: string[], choose: (id: string) => void, onAll: () => void}} props
+ */
+function Rows({ filter, chosen, choose, onAll }) {
+  const { thread, status } = filter;
+  const asked = { limit: 50, ...filter };
+  const [rest, setRest] = useState(/** @type {{data: any[], next_cursor?: string} | null} */ (null));
+  const first = useLoaded((stop) => get(`/runs${query(asked)}`, { stop }));
+  /** @type {{data: any[], next_cursor?: string} | null} */
+  const page = rest ?? first.value;
+  if (!page) return html`<${Missing} of=${first} />`;
+  const more = () =>
+    attempt(async () => {
+      const next = await get(`/runs${query({ ...asked, cursor: page.next_cursor })}`);
+      setRest({ ...next, data: [...page.data, ...next.data] });
+    });
+  return html`
     ${page.data.length === 0 && status
-      ? html`<div class="empty"><h2>None of them</h2><p>No run stands so. <button type="button" class="plain" onClick=${() => look({ status: null })}>Show all</button></p></div>`
+      ? html`<div class="empty"><h2>None of them</h2><p>No run stands so. <button type="button" class="plain" onClick=${onAll}>Show all</button></p></div>`
       : page.data.length === 0
       ? html`<div class="empty"><h2>No runs yet</h2><p>Each message that you send starts a run. What happens in it is recorded before it happens, and can be read here afterwards.</p><p><a class="button primary" href="/">Begin a conversation</a></p></div>`
       : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th>${!thread && html`<th>Conversation</th>`}<th>Model</th><th>How it ended</th><th>Began</th><th class="number">Took</th><th class="number">Steps</th><th class="number">Calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
@@ -74,8 +85,7 @@ function List() {
             <td><${Stand} run=${run} /></td><td><time title=${full(run.started_at)}>${when(run.started_at)}</time></td>
             <td class="number">${length(run.finished_at && run.finished_at - run.started_at)}</td><td class="number">${run.steps}</td><td class="number">${run.tool_calls}</td>
             <td class="number">${short((run.input_tokens ?? 0) + (run.output_tokens ?? 0))}</td><td class="number">${microUsd(run.cost_micro_usd)}</td></tr>`)}</tbody></table></div>`}
-    ${page.next_cursor && html`<button type="button" onClick=${more}>More</button>`}
-  </div>`;
+    ${page.next_cursor && html`<button type="button" onClick=${more}>More</button>`}`;
 }
 
 /** @param {{run: any}} props */

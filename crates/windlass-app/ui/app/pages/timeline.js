@@ -3,7 +3,7 @@
 import { html } from "../lib/html.js";
 import { count, full, length, microUsd, short, tidyJson } from "../lib/words.js";
 import { wordsOf } from "../state/entry.js";
-import { nameOf, usePeople } from "./people.js";
+import { nameOf, usePeople } from "../state/people.js";
 import { Prompt } from "./run/prompt.js";
 import { spansOf } from "./run/spans.js";
 import { Decided, Waited } from "./run/told.js";

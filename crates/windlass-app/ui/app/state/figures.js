@@ -1,6 +1,6 @@
 // What a conversation used, as the server sums it; what its last reply took; and a guess at the one that grows. (SK-U9)
 
-import { get, query, wait } from "../lib/api.js";
+import { get, Problem, query, signedIn, wait } from "../lib/api.js";
 import { signal } from "../lib/html.js";
 
 /**
@@ -16,6 +16,8 @@ const LEAST_MS = 50;
 
 /** How long a sum stands at least before it is read again. */
 const STANDS_MS = 1000;
+/** How long after a failure it is read again. */
+const AGAIN_MS = 3000;
 
 /** What all runs of a conversation used, also those whose messages are not loaded. */
 export class Sums {
@@ -36,12 +38,22 @@ export class Sums {
     this.reading = true;
     while (this.again && !this.stop.aborted) {
       this.again = false;
-      // One that cannot be read leaves the one before; the next reply asks anew.
-      const page = await get(`/usage${query({ thread: this.thread })}`, { stop: this.stop }).catch(() => null);
-      if (page) this.value.value = told(page.totals);
-      await wait(STANDS_MS, this.stop).catch(() => {});
+      await this.look().catch((error) => this.failed(error)).catch(() => {});
     }
     this.reading = false;
+  }
+
+  async look() {
+    const { totals } = await get(`/usage${query({ thread: this.thread })}`, { stop: this.stop });
+    this.value.value = told(totals);
+    await wait(STANDS_MS, this.stop);
+  }
+
+  /** One that cannot be read leaves the one before; but for what is refused, it is read again. @param {unknown} error */
+  async failed(error) {
+    const status = error instanceof Problem ? error.status : 0;
+    this.again ||= status < 400 || status >= 500 || [401, 429].includes(status);
+    await (status === 401 ? signedIn(this.stop) : wait(AGAIN_MS, this.stop));
   }
 }
 

@@ -19,6 +19,7 @@ export const inbox = signal([]);
 /** What this person may answer themselves. */
 export const mine = computed(() => inbox.value.filter((open) => open.counts));
 const seen = new Set();
+/** Whether the inbox has not been read yet, so that nobody knows what of it is new. */
 let isFirst = true;
 /** How often a part of it was changed, apart from what is read. */
 let changes = 0;
@@ -29,8 +30,9 @@ export async function load() {
   /** @type {{data: Interrupt[]}} */
   const { data: open } = await all("/interrupts");
   // What was answered or heard of meanwhile is not in what was read; what moved between two pages is there twice.
-  if (changes === before) show([...new Map(open.map((one) => [one.id, one])).values()]);
-  else await load();
+  if (changes !== before) return load();
+  show([...new Map(open.map((one) => [one.id, one])).values()]);
+  isFirst = false;
 }
 
 /** @param {string} thread @param {Interrupt[]} open */
@@ -61,9 +63,7 @@ const bySince = (one, other) => one.since - other.since || (one.thread < other.t
 function announce() {
   const fresh = mine.value.filter((open) => !seen.has(open.id));
   fresh.forEach((open) => seen.add(open.id));
-  const silent = isFirst;
-  isFirst = false;
-  if (silent) return;
+  if (isFirst) return;
   for (const open of fresh.slice(0, 3)) {
     const body = open.title ? `${summary(open)} (${open.title})` : summary(open);
     notify({ title: "Windlass waits for you", body, tag: open.id, address: open.readable ? `/chat/${open.thread}` : "/inbox" });

@@ -2,7 +2,7 @@
 
 import { all } from "../lib/api.js";
 import { signal, useEffect } from "../lib/html.js";
-import { isAdmin, me } from "../state/session.js";
+import { isAdmin, me } from "./session.js";
 
 /** Those who are none. @type {Record<string, string>} */
 const OTHERS = { engine: "Windlass", policy: "The policy" };

@@ -24,6 +24,8 @@ export const hasMore = signal(false);
 export const isUnread = signal(false);
 /** @type {AbortController | null} */
 let request = null;
+/** Whether it is to be looked at again once what is loading is there. */
+let isDue = false;
 
 /** @param {boolean} more whether to go on behind what is shown */
 export async function load(more = false) {
@@ -43,7 +45,10 @@ export async function load(more = false) {
     if (!isAborted(error)) isUnread.value = true;
     failed(error);
   } finally {
-    if (request === own) loading.value = false;
+    if (request === own) {
+      loading.value = false;
+      if (isDue) refresh();
+    }
   }
 }
 
@@ -97,15 +102,21 @@ export async function forget(id) {
 export async function refresh() {
   for (let left = LOOKS; left > 0; left -= 1) {
     const before = threads.value;
-    if (loading.value || search.value) return;
+    if (!isFree()) return;
     const page = await get(`/threads${query({ limit: PAGE })}`).catch(() => null);
-    if (!page || loading.value || search.value) return;
+    if (!page || !isFree()) return;
     if (threads.value !== before) continue;
     isUnread.value = false;
     if (before.length <= PAGE) show(page, []);
     else threads.value = refreshed(before, page.data);
     return;
   }
+}
+
+/** Whether the list can be looked at now; while it is loading, that is put off until it is there. */
+function isFree() {
+  isDue = loading.value;
+  return !loading.value && !search.value;
 }
 
 /**

@@ -11,7 +11,12 @@ export const ForkOf = ({ of }) => of && html`<${Line} key=${of.thread} thread=${
 /** @param {{thread: string}} props */
 function Line({ thread }) {
   const read = useLoaded((stop) => get(`/threads/${thread}`, { stop }), [thread]);
+  const { value, error } = /** @type {any} */ (read);
   // It may be deleted, or somebody else's.
-  const what = read.value ? html`<a href=${`/chat/${thread}`}>${read.value.title || "a conversation without a title"}</a>` : read.error ? "a conversation that is not here" : "…";
-  return html`<p class="fork-of quiet"><${Icon} name="fork" size=${14} /> <span class="clip">Fork of ${what}</span></p>`;
+  const isGone = [403, 404].includes(error?.status);
+  const isUnread = error && !isGone;
+  const missing = isGone ? "a conversation that is not here" : isUnread ? "a conversation that could not be read" : "…";
+  const name = value ? html`<a href=${`/chat/${thread}`}>${value.title || "a conversation without a title"}</a>` : missing;
+  return html`<p class="fork-of quiet"><${Icon} name="fork" size=${14} /> <span class="clip">Fork of ${name}</span>
+    ${isUnread && html`<button type="button" class="plain" onClick=${read.again}>Try again</button>`}</p>`;
 }

@@ -1,5 +1,6 @@
 // Conversations by time, and the other places. (SK-U11)
 
+import { BASE } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { go, place } from "../lib/route.js";
 import { group, when } from "../lib/words.js";
@@ -140,7 +141,7 @@ function Row({ thread, current, onGo }) {
     </a>
     <${Menu} name=${`What can be done with ${thread.title ?? "it"}`}>
       <button type="button" onClick=${() => setMode("name")}>Rename</button>
-      <a class="button" href=${`/api/v1/threads/${thread.id}/export`} download>Export</a>
+      <a class="button" href=${`${BASE}/threads/${thread.id}/export`} download>Export</a>
       <button type="button" class="danger" onClick=${() => setMode("forget")}>Delete</button>
     </${Menu}>
     ${mode === "forget" &&

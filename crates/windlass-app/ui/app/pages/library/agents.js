@@ -1,11 +1,9 @@
 // Agents, and the models that they may ask.
 
 import { html } from "../../lib/html.js";
+import { MODES } from "../../lib/modes.js";
 import { count, money, plural } from "../../lib/words.js";
 import { useData, Wait } from "../../view/data.js";
-
-/** What a run may do at all. @type {Record<string, string>} */
-const MODES = { agent: "does things", ask: "only reads, and answers", plan: "reads, and makes a plan" };
 
 /** The section. */
 export function Page() {

@@ -6,9 +6,9 @@ import { html } from "../../lib/html.js";
 import { limitAmount } from "../../lib/limits.js";
 import { full, length, tidyJson } from "../../lib/words.js";
 import { wordsOf } from "../../state/entry.js";
+import { nameOf } from "../../state/people.js";
 import { Arguments } from "../../view/arguments.js";
 import { Diff, isDiff } from "../../view/diff.js";
-import { nameOf } from "../people.js";
 import { askedOf } from "./spans.js";
 
 /** @type {Record<string, string>} */

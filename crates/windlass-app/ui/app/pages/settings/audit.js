@@ -4,8 +4,8 @@ import { BASE, get, query } from "../../lib/api.js";
 import { html, useState } from "../../lib/html.js";
 import { full } from "../../lib/words.js";
 import { attempt } from "../../state/notices.js";
+import { nameOf, usePeople } from "../../state/people.js";
 import { Missing, useLoaded } from "../../view/loaded.js";
-import { nameOf, usePeople } from "../people.js";
 
 /** Entries that are read at once. */
 const ENTRIES = 50;
