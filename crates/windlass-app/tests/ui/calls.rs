@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::page::Page;
-use super::{asked, scripted, write};
+use super::{answered_twice, asked, otherwise, scripted, write};
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 use crate::http::Server;
@@ -126,5 +126,35 @@ async fn a_roll_back_dims_what_follows_can_be_taken_back_and_puts_files_back() {
     // Nothing is deleted.
     page.go(&format!("/chat/{thread}")).await;
     page.sees("It is written.").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn what_is_typed_while_files_are_put_back_stays_and_puts_nothing_back_again() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = answered_twice(&server).await;
+    let thread = page.thread().await;
+    page.run(&of_message(1, "Roll back"), vec![]).await;
+    page.sees("Rolled back to here").await;
+    let held = "if (url.endsWith('/files/restore')) {
+          window.restored = (window.restored ?? 0) + 1;
+          if (window.restored === 1) await new Promise((go) => (window.release = go));
+        }
+        return real()";
+    otherwise(&page, held).await;
+    page.say("Three.").await;
+    page.until("files are put back", "return window.release").await;
+    page.say("Four.").await;
+    page.run("window.release()", vec![]).await;
+    let elsewhere = format!(
+        "return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{thread}' && all('.entry.assistant').length === 2 && all('.stop').length === 0"
+    );
+    page.until("it is answered elsewhere", &elsewhere).await;
+    page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
+    page.until("it stands where it was typed", "return all('[data-key=composer]')[0].value === 'Four.'")
+        .await;
+    assert_eq!(page.run("return window.restored", vec![]).await, 1);
+    let threads = page.asks("/threads?limit=10").await;
+    assert_eq!(threads["data"].as_array().unwrap().len(), 2, "{threads:#}");
     page.ends().await;
 }

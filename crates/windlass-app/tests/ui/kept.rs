@@ -67,6 +67,45 @@ async fn a_change_that_was_left_is_changed_on_and_stands_nowhere_else() {
 }
 
 #[tokio::test]
+async fn what_is_typed_while_a_change_is_saved_is_not_lost_for_it_cannot_be() {
+    let (_server, page) = changing().await;
+    let held =
+        "if (options?.method === 'PATCH') await new Promise((go) => (window.release = go)); return real()";
+    otherwise(&page, held).await;
+    page.press("Save").await;
+    page.until("it is being saved", "return window.release").await;
+    page.run("all('.queue textarea')[0].focus()", vec![]).await;
+    page.types(" Or not?").await;
+    assert_eq!(page.run("return all('.queue textarea')[0].value", vec![]).await, "And then, in short?");
+    page.run("window.release()", vec![]).await;
+    page.until("it is saved", "return all('.queue li .clip')[0]?.innerText === 'And then, in short?'").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_change_that_was_left_comes_back_where_the_run_has_taken_the_message_since() {
+    let (_server, page) = changing().await;
+    let thread = page.thread().await;
+    page.element("a[href='/inbox']").await.click().await.unwrap();
+    page.press("Approve").await;
+    // Only when the message is not in the queue any more does somebody come back.
+    let taken = format!(
+        "window.asked ??= fetch('/api/v1/threads/{thread}/queue').then((answer) => answer.json()).then((page) => {{
+           window.taken = page.data.length === 0; window.asked = undefined;
+         }});
+         return window.taken"
+    );
+    page.until("the run has taken it", &taken).await;
+    page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
+    page.sees("The message is not in the queue any more.").await;
+    page.until("it stands in the field", &format!("{FIELD} === 'And then, in short?'")).await;
+    page.sees("Nothing.").await;
+    page.driver.refresh().await.unwrap();
+    page.until("and after a reload, once", &format!("{FIELD} === 'And then, in short?'")).await;
+    page.ends().await;
+}
+
+#[tokio::test]
 async fn a_message_after_a_roll_back_that_may_have_arrived_is_carried_out_once() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
     let page = answered_twice(&server).await;

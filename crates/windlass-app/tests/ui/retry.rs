@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use thirtyfour::prelude::*;
 
 use super::page::Page;
-use super::{answered_twice, scripted, write};
+use super::{answered_twice, asked, otherwise, scripted, write};
 use crate::cli::model::Turn;
 
 /// What was said to the agent, with the files that went along.
@@ -15,6 +15,10 @@ async fn said(page: &Page) -> Value {
 
 /// How many buttons there are that say it again, whether a pointer shows them or not.
 const BUTTONS: &str = "return [...document.querySelectorAll('.entry button, .after-note button')].filter((one) => one.innerText === 'Try again').length";
+
+/// Presses the first of them.
+const TRY: &str =
+    "[...document.querySelectorAll('.entry button')].find((one) => one.innerText === 'Try again').click()";
 
 #[tokio::test]
 async fn after_a_failure_the_same_is_said_again_in_the_same_conversation() {
@@ -59,7 +63,7 @@ async fn an_answer_is_tried_again_beside_the_first_and_leads_to_its_steps() {
     let page = answered_twice(&server).await;
     page.until("the last answer alone can be tried", &format!("{BUTTONS} === 1")).await;
     let parent = page.thread().await;
-    page.run("[...document.querySelectorAll('.entry button')].find((one) => one.innerText === 'Try again').click()", vec![]).await;
+    page.run(TRY, vec![]).await;
     let there = format!(
         "return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{parent}' && all('.entry.assistant .markdown').length === 2"
     );
@@ -74,4 +78,56 @@ async fn an_answer_is_tried_again_beside_the_first_and_leads_to_its_steps() {
     page.until("its steps", "return location.pathname.startsWith('/runs/') && text().includes('Step 1')")
         .await;
     page.ends().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_tried_again_with_all_that_its_run_was_told() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written.")]);
+    let page = asked(&server).await;
+    let parent = page.thread().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("figures.csv");
+    std::fs::write(&path, "a,b\n1,2\n").unwrap();
+    let field = page.driver.find(By::Css("input[type=file]")).await.unwrap();
+    field.send_keys(path.to_str().unwrap()).await.unwrap();
+    page.sees("figures.csv").await;
+    page.element("[data-key=composer]").await.send_keys("With these figures.").await.unwrap();
+    page.press("Tell it now").await;
+    page.sees("goes in after the current step").await;
+    page.press("Approve").await;
+    page.sees("It is written.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    assert_eq!(said(&page).await, json!([["Write it.", 0], ["With these figures.", 1]]));
+    page.run(TRY, vec![]).await;
+    let there = format!(
+        "return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{parent}' && text().includes('May Write run?')"
+    );
+    page.until("another conversation, that asks too", &there).await;
+    assert_eq!(said(&page).await, json!([["Write it.\n\nWith these figures.", 1]]));
+    page.ends().await;
+}
+
+/// The second message as a page of messages has it whose room is taken up by others.
+const NAMED: &str = "if (!url.includes('/messages?')) return real();
+    const page = await (await real()).json();
+    for (const one of page.data) for (const block of one.blocks)
+      if (block.text === 'Two.') block.text = { digest: '0'.repeat(64), media_type: 'text/plain', size_bytes: 20000, tokens: 5000 };
+    return Response.json(page)";
+
+#[tokio::test]
+async fn a_text_that_is_only_named_is_neither_changed_nor_said_again() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = answered_twice(&server).await;
+    let thread = page.thread().await;
+    page.press("New conversation").await;
+    page.sees("What shall be done").await;
+    otherwise(&page, NAMED).await;
+    page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
+    page.sees("[a long text, stored apart: 20000 bytes]").await;
+    let edits = "return [...document.querySelectorAll('.entry.user')].map((one) => [...one.querySelectorAll('button')].some((one) => one.innerText === 'Edit'))";
+    assert_eq!(page.run(edits, vec![]).await, json!([true, false]));
+    page.run(TRY, vec![]).await;
+    page.sees("too long to be sent again from here").await;
+    assert_eq!(page.thread().await, thread);
+    page.ends_but_for(&["Not all that was said"]).await;
 }

@@ -4,7 +4,8 @@ use serde_json::json;
 use thirtyfour::prelude::*;
 
 use super::page::Page;
-use super::{asked, scripted, write};
+use super::typing::said;
+use super::{asked, otherwise, scripted, write};
 use crate::cli::model::Turn;
 
 /// What was said and done, in order.
@@ -74,4 +75,26 @@ async fn a_run_at_work_is_told_something_after_its_step_and_not_forked_before_it
         assert_eq!(said == "it may", may, "{words}: {said}");
     }
     page.ends().await;
+}
+
+#[tokio::test]
+async fn what_was_told_and_may_have_arrived_is_sent_as_the_same_after_the_run() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written.")]);
+    let page = asked(&server).await;
+    let cut = "if (!url.endsWith('/messages')) return real();
+        (window.keys ??= []).push(options.headers['idempotency-key']);
+        const answer = await real(); if (!window.healed) throw new TypeError('cut'); window.answered = true; return answer";
+    otherwise(&page, cut).await;
+    page.element("[data-key=composer]").await.send_keys("Use plain words.").await.unwrap();
+    page.press("Tell it now").await;
+    page.sees("The server is not reached").await;
+    page.run("window.healed = true", vec![]).await;
+    page.press("Approve").await;
+    page.sees("It is written.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    page.press("Send").await;
+    page.until("it is answered", "return window.answered").await;
+    assert_eq!(page.run("return new Set(window.keys).size", vec![]).await, 1);
+    assert_eq!(said(&page).await, 2);
+    page.ends_but_for(&["Unreachable"]).await;
 }

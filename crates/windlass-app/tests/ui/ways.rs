@@ -153,3 +153,45 @@ async fn a_page_that_comes_late_leaves_whoever_types_alone() {
     page.until_of("what is searched", typed, vec!["[data-key=search]".into(), "One.".into()]).await;
     page.ends().await;
 }
+
+#[tokio::test]
+async fn a_field_for_messages_that_comes_late_leaves_whoever_types_alone() {
+    let server = scripted(vec![Turn::Say("First answer.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    let thread = page.thread().await;
+    let late =
+        "if (url.includes('/messages?')) await new Promise((come) => (window.come = come)); return real()";
+    otherwise(&page, late).await;
+    let goes = async || {
+        page.press("Usage").await;
+        page.sees("Approval rate").await;
+        page.run("window.come = undefined", vec![]).await;
+        page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
+        page.until("it is asked for", "return Boolean(window.come)").await;
+    };
+    // It is as high as its text once it has settled.
+    let settled = "return Boolean(all('[data-key=composer]')[0]?.style.height)";
+    goes().await;
+    page.run("window.come()", vec![]).await;
+    page.until("it is there", settled).await;
+    page.until(
+        "nobody types",
+        "return !matchMedia('(hover: hover)').matches || document.activeElement.dataset.key === 'composer'",
+    )
+    .await;
+    goes().await;
+    let keys = page.driver.action_chain().key_down(Key::Control).send_keys("k").key_up(Key::Control);
+    keys.perform().await.unwrap();
+    page.until("the search", "return document.activeElement.dataset.key === 'search'").await;
+    page.types("On").await;
+    page.run("window.come()", vec![]).await;
+    page.until("it is there", settled).await;
+    page.types("e.").await;
+    let typed =
+        "return document.activeElement.dataset.key === 'search' && document.activeElement.value === 'One.'";
+    page.until("what is searched", typed).await;
+    page.ends().await;
+}

@@ -46,7 +46,7 @@ export function CallCard({ call, at, conversation }) {
   const asked = open.find((one) => one.id === call.interrupt);
   const [chosen, choose] = useState(/** @type {boolean | null} */ (null));
   const isOpen = asked !== undefined || (chosen ?? (standing === "running" && call.progress !== ""));
-  // Where the stream only names a long text, what is asked has it whole.
+  // A page of messages has room for so much text, and names the rest; what is asked has it whole.
   const preview = asked?.preview;
   useEffect(() => {
     if (preview && preview !== call.preview) call.change({ preview });

@@ -2,6 +2,7 @@
 
 import { html, signal, useEffect, useRef, useState } from "../lib/html.js";
 import { get, isOpen } from "../lib/api.js";
+import { MODES } from "../lib/modes.js";
 import { size } from "../lib/words.js";
 import { draftOf, filesOf, keepDraft, keepFiles, parted } from "../state/drafts.js";
 import { sendBy } from "../state/look.js";
@@ -15,13 +16,6 @@ import { Icon } from "../view/icon.js";
 /** The server's own bounds: characters of a message, and files beside it. */
 const MESSAGE_MAX = 32768;
 const FILES_MAX = 20;
-
-/** What a run may do at all. (ZE-H12) */
-const MODES = [
-  ["agent", "does things"],
-  ["ask", "only reads, and answers"],
-  ["plan", "reads, and makes a plan"],
-];
 
 /** @type {import("../../vendor/signals.js").Signal<any[]>} */
 const models = signal([]);
@@ -77,6 +71,9 @@ function useDrop(add, over) {
   }, []);
 }
 
+/** What has the focus where nobody is at work: the field may come late, when somebody types elsewhere by then. */
+const FREE = "body, main, a, h1";
+
 const NOTHING_CHOSEN = { model: "", mode: "" };
 
 /**
@@ -103,7 +100,7 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   typed.current = text;
   const picker = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => {
-    if (autofocus && matchMedia("(hover: hover)").matches) field.current?.focus();
+    if (autofocus && matchMedia("(hover: hover)").matches && document.activeElement?.matches(FREE)) field.current?.focus();
     if (!asked) {
       asked = true;
       get("/models").then((page) => (models.value = page.data), () => (asked = false));
@@ -146,7 +143,9 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   const send = (steers = false) => {
     if (!may) return;
     // What is sent again is sent as it was: what counts for the last message may have changed with its arrival.
-    const { again, ...rest } = parted(open.current, { text, files }, (one) => "when_busy" in one.options === steers && one.model === model && one.mode === mode);
+    const isTold = (/** @type {Going} */ one) => "when_busy" in one.options;
+    const isSame = (/** @type {Going} */ one) => (!mayTell || isTold(one) === steers) && one.model === model && one.mode === mode;
+    const { again, ...rest } = parted(open.current, { text, files }, isSame);
     const options = { ...resolved(model, mode, was), ...zone(), ...(steers ? { when_busy: "steer" } : {}) };
     const isMore = rest.text.trim() !== "" || rest.files.length > 0;
     open.current = [];
@@ -218,7 +217,7 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
       }} />
       <select class="quiet-select" aria-label="Mode" title="What the agent may do" value=${mode ?? was.mode} onChange=${(/** @type {any} */ event) => setMode(event.target.value)}>
         ${!(mode ?? was.mode) && html`<option value="">${leaves ? "usual mode" : "mode as before"}</option>`}
-        ${MODES.map(([name, words]) => html`<option value=${name}>${name}: ${words}</option>`)}
+        ${Object.entries(MODES).map(([name, words]) => html`<option value=${name}>${name}: ${words}</option>`)}
       </select>
       ${models.value.length > 1 &&
       html`<select aria-label="Model" value=${resolved(model, mode, was).model ?? models.value[0].name} onChange=${(/** @type {any} */ event) => setModel(event.target.value)}>

@@ -15,7 +15,8 @@ import { Thought } from "./thought.js";
 
 /**
  * @typedef {import("../state/entry.js").Entry} Shown
- * @typedef {{entry: Shown, onFork?: (entry: Shown, text?: string) => Promise<void>, onBack?: (entry: Shown) => void}} Props
+ * @typedef {(entry: Shown, text?: string, said?: Shown[]) => Promise<void>} OnFork `said`: whose files go along, if not this one's alone
+ * @typedef {{entry: Shown, onFork?: OnFork, onBack?: (entry: Shown) => void}} Props
  */
 
 /** An entry, behind the line where a roll back begins if that is here. @param {Props & {conversation: import("../state/conversation.js").Conversation}} props */
@@ -72,7 +73,7 @@ function Said({ entry, thread, rolled, onFork, onBack }) {
     </div>
     <div class="actions"><time title=${full(entry.at)}>${saidAt(entry.at)}</time>
       <${Copy} text=${entry.text} label="Copy" />
-      ${onFork && entry.status !== "withdrawn" && !entry.steers && html`<button ref=${button} type="button" class="plain" onClick=${() => setEditing(true)}>Edit</button>`}
+      ${onFork && entry.status !== "withdrawn" && !entry.steers && entry.isWhole && html`<button ref=${button} type="button" class="plain" onClick=${() => setEditing(true)}>Edit</button>`}
       ${entry.steers && html`<span class="quiet">told while the agent was at work</span>`}
       ${onBack && entry.status === "complete" && !entry.steers && html`<button type="button" class="plain" title="Go back to before this message, with the files of then" onClick=${() => onBack(entry)}>Roll back</button>`}
     </div>

@@ -3,11 +3,12 @@
 import { isOpen, post, told } from "../lib/api.js";
 import { html, useCallback, useEffect, useMemo } from "../lib/html.js";
 import { go } from "../lib/route.js";
+import { along } from "../state/again.js";
 import { Conversation, passes, shown } from "../state/conversation.js";
 import { keepDraft, keepFiles } from "../state/drafts.js";
 import { before, behind } from "../state/journal.js";
 import { attempt, done, failed } from "../state/notices.js";
-import { forget, upload, zone } from "../state/outgoing.js";
+import { forget, upload } from "../state/outgoing.js";
 import { mayRun, me } from "../state/session.js";
 import { refresh } from "../state/threads.js";
 import { CommandsButton } from "../view/commands.js";
@@ -22,6 +23,8 @@ import { Footer } from "./footer.js";
 import { Queue } from "./queue.js";
 import { Told } from "./told.js";
 import { Transcript } from "./transcript.js";
+
+/** @typedef {import("../state/entry.js").Entry} Entry */
 
 /** @param {{id: string}} props */
 export function ChatPage({ id }) {
@@ -58,18 +61,17 @@ export function ChatPage({ id }) {
           keepFiles(made, files);
         }
       }
+      conversation.rollback.plan.value = null;
       go(`/chat/${made}`);
     }
     refresh();
   };
-  const fork = useCallback(async (/** @type {import("../state/entry.js").Entry} */ entry, /** @type {string | undefined} */ text) => {
+  const fork = useCallback(async (/** @type {Entry} */ entry, /** @type {string | undefined} */ text, said = [entry]) => {
     const at = text === undefined ? await behind(id, entry.seq) : await before(id, entry.seq);
     const made = await post(`/threads/${id}/fork`, { at });
     // A message that cannot be sent waits in the field of the conversation that was made for it.
     if (text !== undefined) {
-      const { model, mode } = entry;
-      const attachments = entry.media.length > 0 ? [{ thread: id, message: entry.seq }] : null;
-      const options = { ...(model ? { model } : {}), ...(mode ? { mode } : {}), ...(attachments ? { attachments } : {}), ...zone() };
+      const options = along(id, said);
       const key = crypto.randomUUID();
       keepDraft(made.id, text, [{ text, model: null, mode: null, options, key }]);
       await post(`/threads/${made.id}/messages`, { message: text, ...options }, { once: key }).then(() => keepDraft(made.id, ""), failed);
@@ -78,7 +80,7 @@ export function ChatPage({ id }) {
     go(`/chat/${made.id}`);
     done("This is a conversation of its own now; the other one is as it was.");
   }, [id]);
-  const back = useCallback((/** @type {import("../state/entry.js").Entry} */ entry) => attempt(() => conversation.rollback.look(entry.seq)), [conversation]);
+  const back = useCallback((/** @type {Entry} */ entry) => attempt(() => conversation.rollback.look(entry.seq)), [conversation]);
   const may = own && mayRun.value;
   return html`<div class="chat">
     <${Told} conversation=${conversation} />
@@ -98,7 +100,7 @@ export function ChatPage({ id }) {
       <${BatchBar} conversation=${conversation} />
       <${Queue} conversation=${conversation} />
       ${may
-        ? html`<${Composer} name=${id} busy=${conversation.isActive.value} was=${conversation.chosen.value} more=${conversation.more} onSend=${send} onStop=${() => attempt(() => conversation.cancel())} autofocus />`
+        ? html`<${Composer} name=${id} busy=${conversation.isActive.value} leaves=${conversation.rollback.plan.value !== null} was=${conversation.chosen.value} more=${conversation.more} onSend=${send} onStop=${() => attempt(() => conversation.cancel())} autofocus />`
         : conversation.ready.value && html`<${ReadOnly} thread=${id} own=${own} />`}
       <${Footer} conversation=${conversation} />
     </div>

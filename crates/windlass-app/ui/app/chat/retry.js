@@ -1,14 +1,14 @@
-// Trying again: what began a run is said once more, in this conversation where the run has failed or was stopped, else in
+// Trying again: what was said to a run is said once more, in this conversation where the run has failed or was stopped, else in
 // one of its own.
 
 import { isOpen } from "../lib/api.js";
 import { html, useRef, useState } from "../lib/html.js";
-import { saidIn, sayAgain } from "../state/again.js";
+import { saidIn, sayAgain, words } from "../state/again.js";
 import { failed } from "../state/notices.js";
 
 /**
  * The button, on the newest run alone, once it is over.
- * @param {{entry: import("../state/entry.js").Entry, conversation: import("../state/conversation.js").Conversation, onFork: (entry: import("../state/entry.js").Entry, text?: string) => Promise<void>}} props
+ * @param {{entry: import("../state/entry.js").Entry, conversation: import("../state/conversation.js").Conversation, onFork: import("./entry.js").OnFork}} props
  */
 export function TryAgain({ entry, conversation, onFork }) {
   const [busy, setBusy] = useState(false);
@@ -21,8 +21,8 @@ export function TryAgain({ entry, conversation, onFork }) {
     key.current ||= crypto.randomUUID();
     try {
       if (answered) {
-        const [first] = await saidIn(conversation, entry.run);
-        if (first) await onFork(first, first.text);
+        const said = await saidIn(conversation, entry.run);
+        if (said[0]) await onFork(said[0], words(said), said);
       } else await sayAgain(conversation, entry.run, key.current);
       key.current = "";
     } catch (error) {

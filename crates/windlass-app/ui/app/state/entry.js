@@ -17,6 +17,9 @@ export function wordsOf(text) {
   return text?.blob || text?.digest ? `[a long text, stored apart: ${(text.blob ?? text).size_bytes ?? "?"} bytes]` : "";
 }
 
+/** Whether the texts of blocks are here: a page of messages has room for so much, and names the others. @param {any[]} blocks */
+export const isWhole = (blocks) => blocks.every((block) => block.kind !== "text" || typeof block.text === "string");
+
 /** An answer to a call, in a word; of a limit there is none. @type {Record<string, string>} */
 const WORDS = { approve: "approved", edit: "edited", deny: "denied", reply: "replied", done: "done", retry: "retried", fail: "failed" };
 
@@ -180,6 +183,7 @@ export class Entry {
     this.tone = "info";
     /** @type {any[]} */
     this.media = [];
+    this.isWhole = true;
   }
 
   /** @param {any} message as the API has it */
@@ -248,6 +252,7 @@ export class Entry {
     let index = 0;
     this.parts = [];
     this.media = blocks.filter((block) => block.kind === "image" || block.kind === "file");
+    this.isWhole = isWhole(blocks);
     for (const block of blocks) {
       if (block.kind === "text") {
         const text = wordsOf(block.text);
