@@ -17,7 +17,7 @@ pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
     let outbound = Outbound::new(settings.outbound.reach())?;
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     if settings.web.fetches() {
-        tools.push(Arc::new(web_fetch(outbound.clone(), settings.web.hosts.clone())));
+        tools.push(Arc::new(web_fetch(outbound.clone(), settings.web.hosts.clone().unwrap_or_default())));
     }
     let provider = match settings.web.search()? {
         Search::Off => None,

@@ -76,7 +76,7 @@ struct AddWorkspace {
 impl LinkTo {
     /// The link with a token.
     fn with(&self, settings: &Settings, token: &str) -> String {
-        let configured = || match settings.server.public_urls.first() {
+        let configured = || match settings.server.public_urls.iter().flatten().next() {
             Some(url) => url.clone(),
             None => {
                 format!("http://{}", settings.server.listen.map_or(serve::LISTEN.into(), |at| at.to_string()))

@@ -85,7 +85,8 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     // Before anything is taken up that may need them.
     let integrations = place.integrations().await?;
     place.engine.recover().await?;
-    let origins = Origins::new(scheme, listening.address, &public_urls, &server.cors);
+    let cors = server.cors.as_deref().unwrap_or_default();
+    let origins = Origins::new(scheme, listening.address, &public_urls, cors);
     console.out_line(&format!("windlass serves at {own}"));
     let beyond = public_urls.first().filter(|_| !listening.address.ip().is_loopback());
     invite(console, &accounts, &own, beyond).await?;
@@ -110,7 +111,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     tokio::spawn(place.homes.clone().sweep(place.engine.clone()));
     let mut signals = Signals::listen()?;
     let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());
-    let terms = Terms { limits: server.limits, proxies: server.proxies, certificate };
+    let terms = Terms { limits: server.limits, proxies: server.proxies.unwrap_or_default(), certificate };
     let served = listening.serve(http::router(Arc::new(app)), stopping.clone(), terms);
     Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
 }

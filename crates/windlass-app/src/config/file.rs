@@ -292,30 +292,79 @@ impl LimitsFile {
 
 impl ProviderFile {
     fn over(self, weaker: Self) -> Self {
-        fn merged<V>(stronger: BTreeMap<String, V>, mut weaker: BTreeMap<String, V>) -> BTreeMap<String, V> {
-            weaker.extend(stronger);
-            weaker
+        let mut models = weaker.models;
+        for (name, model) in self.models {
+            let below = models.remove(&name).unwrap_or_default();
+            models.insert(name, known_over(model, below));
         }
         let mut extra_body = weaker.extra_body;
         extra_body.extend(self.extra_body);
         // A secret is bound to the address that it was written beside: a layer that names another address does
         // not get the key of the one below.
         let same_place = self.base_url.is_none() || self.base_url == weaker.base_url;
-        let (key_below, headers_below) = match same_place {
+        let (key_below, mut headers) = match same_place {
             true => (weaker.api_key, weaker.headers),
             false => (None, BTreeMap::new()),
         };
+        headers.extend(self.headers);
         Self {
             base_url: self.base_url.or(weaker.base_url),
             api_key: self.api_key.or(key_below),
             wire: self.wire.or(weaker.wire),
             auth: self.auth.or(weaker.auth),
-            headers: merged(self.headers, headers_below),
+            headers,
             api_version: self.api_version.or(weaker.api_version),
             stall_timeout_s: self.stall_timeout_s.or(weaker.stall_timeout_s),
             lenient: self.lenient.or(weaker.lenient),
             extra_body,
-            models: merged(self.models, weaker.models),
+            models,
         }
+    }
+}
+
+/// What a layer knows of a model over what a weaker one knows of it.
+fn known_over(stronger: KnownModel, weaker: KnownModel) -> KnownModel {
+    KnownModel {
+        context_tokens: stronger.context_tokens.or(weaker.context_tokens),
+        max_output_tokens: stronger.max_output_tokens.or(weaker.max_output_tokens),
+        tool_calls: stronger.tool_calls.or(weaker.tool_calls),
+        structured_output: stronger.structured_output.or(weaker.structured_output),
+        reasoning: stronger.reasoning.or(weaker.reasoning),
+        // As a whole: a figure that is left out is another one of the same price.
+        price: stronger.price.or(weaker.price),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn models(text: &str) -> BTreeMap<String, KnownModel> {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_known_of_a_model_is_put_together_key_by_key() {
+        let provider = |text: &str| ProviderFile { models: models(text), ..ProviderFile::default() };
+        let user = provider(
+            "[a]\ncontext_tokens = 9\ntool_calls = false\nprice = { input = 3.0, output = 15.0, cached = 0.3 }\n\
+             [b]\nreasoning = true\nprice = { input = 3.0, output = 15.0, cached = 0.3 }\n[c]\nmax_output_tokens = 7\n",
+        );
+        let folder = provider(
+            "[a]\ntool_calls = true\nstructured_output = true\n[b]\nprice = { input = 1.0, output = 2.0 }\n[d]\n",
+        );
+        let both = models(
+            "[a]\ncontext_tokens = 9\ntool_calls = true\nstructured_output = true\n\
+             price = { input = 3.0, output = 15.0, cached = 0.3 }\n\
+             [b]\nreasoning = true\nprice = { input = 1.0, output = 2.0 }\n[c]\nmax_output_tokens = 7\n[d]\n",
+        );
+        assert_eq!(folder.over(user).models, both);
+    }
+
+    #[test]
+    fn a_key_of_a_price_that_is_not_known_is_named() {
+        let misspelled = "[a]\nprice = { input = 1.0, output = 2.0, cachd = 0.1 }\n";
+        let refused = toml::from_str::<BTreeMap<String, KnownModel>>(misspelled).unwrap_err();
+        assert!(refused.message().contains("`cachd`"), "{refused}");
     }
 }

@@ -15,7 +15,7 @@ pub struct FilesFile {
     pub max_bytes: Option<u64>,
     /// Bytes of a user's uploads and conversations' folders together, beyond which nothing more is uploaded.
     pub max_total_bytes: Option<u64>,
-    /// Ends of names that may be uploaded, such as `pdf`; none named: any.
+    /// Ends of names that may be uploaded, such as `pdf`; absent: any; an empty list: none.
     pub extensions: Option<Vec<String>>,
 }
 

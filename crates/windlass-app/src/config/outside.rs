@@ -19,13 +19,13 @@ use crate::trouble::Trouble;
 #[serde(default, deny_unknown_fields)]
 pub struct OutboundFile {
     /// The only hosts that are called; none named: every public one.
-    pub allow_hosts: Vec<Host>,
+    pub allow_hosts: Option<Vec<Host>>,
     /// Hosts that are never called.
     pub deny_hosts: Vec<Host>,
     /// Hosts inside that may be called although they are not public.
-    pub internal_hosts: Vec<Host>,
+    pub internal_hosts: Option<Vec<Host>>,
     /// The ports that may be called; none named: 80 and 443.
-    pub ports: Vec<u16>,
+    pub ports: Option<Vec<u16>>,
 }
 
 /// `[web]`: the tools WebFetch and WebSearch.
@@ -35,7 +35,7 @@ pub struct WebFile {
     /// Whether WebFetch is offered; it is, unless said otherwise.
     pub fetch: Option<bool>,
     /// Hosts that WebFetch reads without asking.
-    pub hosts: Vec<Host>,
+    pub hosts: Option<Vec<Host>>,
     /// The search engine.
     pub search: Option<SearchFile>,
 }
@@ -119,24 +119,24 @@ enum AuthFile {
 impl OutboundFile {
     /// This layer over a weaker one. What is denied below stays denied.
     pub fn over(self, weaker: Self) -> Self {
-        fn first<T>(own: Vec<T>, below: Vec<T>) -> Vec<T> {
-            if own.is_empty() { below } else { own }
-        }
         Self {
-            allow_hosts: first(self.allow_hosts, weaker.allow_hosts),
+            allow_hosts: self.allow_hosts.or(weaker.allow_hosts),
             deny_hosts: weaker.deny_hosts.into_iter().chain(self.deny_hosts).collect(),
-            internal_hosts: first(self.internal_hosts, weaker.internal_hosts),
-            ports: first(self.ports, weaker.ports),
+            internal_hosts: self.internal_hosts.or(weaker.internal_hosts),
+            ports: self.ports.or(weaker.ports),
         }
     }
 
     /// The rules of the guard.
     pub fn reach(&self) -> Reach {
         Reach {
-            allow_hosts: self.allow_hosts.clone(),
+            allow_hosts: self.allow_hosts.clone().unwrap_or_default(),
             deny_hosts: self.deny_hosts.clone(),
-            internal_hosts: self.internal_hosts.clone(),
-            ports: if self.ports.is_empty() { Ports::Usual } else { Ports::Only(self.ports.clone()) },
+            internal_hosts: self.internal_hosts.clone().unwrap_or_default(),
+            ports: match self.ports.as_deref() {
+                None | Some([]) => Ports::Usual,
+                Some(ports) => Ports::Only(ports.to_vec()),
+            },
         }
     }
 }
@@ -146,7 +146,7 @@ impl WebFile {
     pub fn over(self, weaker: Self) -> Self {
         Self {
             fetch: self.fetch.or(weaker.fetch),
-            hosts: if self.hosts.is_empty() { weaker.hosts } else { self.hosts },
+            hosts: self.hosts.or(weaker.hosts),
             search: self.search.or(weaker.search),
         }
     }
@@ -285,6 +285,23 @@ mod tests {
         assert!(both.api["a"].references().is_empty());
         assert_eq!(both.api["a"].openapi.as_deref(), Some(Path::new("/etc/windlass/a.yaml")));
         assert_eq!(both.api.len(), 2);
+    }
+
+    #[test]
+    fn an_empty_list_of_a_stronger_layer_takes_that_of_a_weaker_one_away() {
+        let denied = "[outbound]\ndeny_hosts = ['evil.example']\n";
+        let user = format!(
+            "{denied}allow_hosts = ['a.example']\ninternal_hosts = ['10.0.0.0/8']\nports = [8443]\n\
+             [web]\nhosts = ['docs.rs']\n"
+        );
+        let silent = layer("").over(layer(&user));
+        assert_eq!(silent.outbound.reach(), layer(&user).outbound.reach());
+        assert_eq!(silent.web.hosts, layer(&user).web.hosts);
+        let empty = "[outbound]\ndeny_hosts = []\nallow_hosts = []\ninternal_hosts = []\nports = []\n[web]\nhosts = []\n";
+        let empty = layer(empty).over(layer(&user));
+        // But for what is denied.
+        assert_eq!(empty.outbound.reach(), layer(denied).outbound.reach());
+        assert_eq!(empty.web.hosts, Some(vec![]));
     }
 
     #[test]

@@ -20,13 +20,13 @@ pub struct ServerFile {
     /// The address to listen at.
     pub listen: Option<SocketAddr>,
     /// The addresses that people reach the server by.
-    pub public_urls: Vec<String>,
+    pub public_urls: Option<Vec<String>>,
     /// Origins of pages elsewhere that may use the server.
-    pub cors: Vec<String>,
+    pub cors: Option<Vec<String>>,
     /// Proxies whose word counts on who asks and by which scheme.
-    pub proxies: Vec<Range>,
+    pub proxies: Option<Vec<Range>>,
     /// Systems inside that integrations may call, beside what is public and speaks https.
-    pub internal_hosts: Vec<Host>,
+    pub internal_hosts: Option<Vec<Host>>,
     /// Whether administrators may add tool servers that are programs, which then run on this machine.
     pub mcp_commands: Option<bool>,
     /// The certificate, where the server speaks TLS itself.
@@ -109,20 +109,16 @@ pub struct OidcFile {
 impl ServerFile {
     /// This layer over a weaker one, key by key.
     pub fn over(self, weaker: Self) -> Self {
-        let first = |own: Vec<String>, below| if own.is_empty() { below } else { own };
         Self {
             listen: self.listen.or(weaker.listen),
-            public_urls: first(self.public_urls, weaker.public_urls),
-            cors: first(self.cors, weaker.cors),
+            public_urls: self.public_urls.or(weaker.public_urls),
+            cors: self.cors.or(weaker.cors),
             registration: self.registration.or(weaker.registration),
             title_model: self.title_model.or(weaker.title_model),
             // A provider as a whole: half of one with half of another would be a third.
             oidc: weaker.oidc.into_iter().chain(self.oidc).collect(),
-            proxies: if self.proxies.is_empty() { weaker.proxies } else { self.proxies },
-            internal_hosts: match self.internal_hosts.is_empty() {
-                true => weaker.internal_hosts,
-                false => self.internal_hosts,
-            },
+            proxies: self.proxies.or(weaker.proxies),
+            internal_hosts: self.internal_hosts.or(weaker.internal_hosts),
             mcp_commands: self.mcp_commands.or(weaker.mcp_commands),
             tls: self.tls.or(weaker.tls),
             metrics_token: self.metrics_token.or(weaker.metrics_token),
@@ -145,7 +141,7 @@ impl ServerFile {
                     .hint("write it as `https://agents.example.com`")
             })
         };
-        self.public_urls.iter().map(read).collect()
+        self.public_urls.iter().flatten().map(read).collect()
     }
 
     /// Refuses providers that nobody could sign in by.
@@ -215,6 +211,25 @@ mod tests {
         unknown variant `owner`, expected one of `viewer`, `member`, `admin`
         unknown variant `free`, expected one of `open`, `invite`, `closed`
         ");
+    }
+
+    #[test]
+    fn an_empty_list_of_a_stronger_layer_takes_that_of_a_weaker_one_away() {
+        let file = |text: &str| toml::from_str::<ServerFile>(text).unwrap();
+        let weaker = || {
+            file(
+                "public_urls = ['https://a.example']\ncors = ['https://b.example']\nproxies = ['10.0.0.7']\n\
+                 internal_hosts = ['10.0.0.0/8']\n",
+            )
+        };
+        let lists = |file: ServerFile| {
+            let urls = file.public_urls().unwrap().len();
+            let count = [file.cors.map(|all| all.len()), file.proxies.map(|all| all.len())];
+            (urls, count, file.internal_hosts.map(|all| all.len()))
+        };
+        assert_eq!(lists(file("").over(weaker())), (1, [Some(1), Some(1)], Some(1)));
+        let empty = file("public_urls = []\ncors = []\nproxies = []\ninternal_hosts = []\n");
+        assert_eq!(lists(empty.over(weaker())), (0, [Some(0), Some(0)], Some(0)));
     }
 
     #[test]

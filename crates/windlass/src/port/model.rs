@@ -117,6 +117,7 @@ impl Ability {
 
 /// List price in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Price {
     /// Prompt tokens that no cache had.
     pub input: f64,
