@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ pub enum Turn {
     Call(Vec<(&'static str, Value)>),
     /// Fragments as the wire has them, so far apart. Whoever comes late catches up.
     Slowly(Duration, Vec<Value>),
+    /// Fragments of which the last is said once the test lets it go.
+    Held(Arc<OnceLock<()>>, Vec<Value>),
     /// An error in these words, which trying again does not change.
     Refuse(&'static str),
 }
@@ -95,7 +97,7 @@ fn serve(stream: &TcpStream, turns: &[Turn]) -> std::io::Result<()> {
         let length: usize = frames.all.iter().map(String::len).sum();
         let head = match turn_of {
             Turn::Refuse(_) => "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\n",
-            Turn::Say(_) | Turn::Call(_) | Turn::Slowly(..) => {
+            Turn::Say(_) | Turn::Call(_) | Turn::Slowly(..) | Turn::Held(..) => {
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
             }
         };
@@ -106,12 +108,14 @@ fn serve(stream: &TcpStream, turns: &[Turn]) -> std::io::Result<()> {
 }
 
 /// A reply on the wire.
-struct Frames {
+struct Frames<'a> {
     apart: Duration,
+    /// What the end waits for: the last fragment, and the two frames behind it.
+    held: Option<&'a OnceLock<()>>,
     all: Vec<String>,
 }
 
-impl Frames {
+impl Frames<'_> {
     // Another process is spoken to at a rate: this needs the machine's own clock.
     #[allow(clippy::disallowed_methods)]
     fn play(&self, out: &mut impl Write) -> std::io::Result<()> {
@@ -119,24 +123,31 @@ impl Frames {
         for (index, frame) in self.all.iter().enumerate() {
             let due = self.apart * u32::try_from(index).unwrap();
             std::thread::sleep(due.saturating_sub(begin.elapsed())); // tidy: sleep a model speaks slowly
+            if let Some(held) = self.held.filter(|_| index + 3 == self.all.len()) {
+                held.wait();
+            }
             out.write_all(frame.as_bytes())?;
         }
         Ok(())
     }
 }
 
-fn frames(turn: &Turn, number: usize) -> Frames {
-    let mut apart = Duration::ZERO;
+fn frames(turn: &Turn, number: usize) -> Frames<'_> {
+    let (mut apart, mut held) = (Duration::ZERO, None);
     let (deltas, reason) = match turn {
         Turn::Refuse(why) => {
             let error = json!({"error": {"message": why, "type": "requests", "code": "invalid_api_key"}});
-            return Frames { apart, all: vec![error.to_string()] };
+            return Frames { apart, held, all: vec![error.to_string()] };
         }
         Turn::Say(text) => (vec![json!({ "role": "assistant", "content": text })], "stop"),
         Turn::Slowly(wait, deltas) => {
             apart = *wait;
             let calls = deltas.iter().any(|delta| delta.get("tool_calls").is_some());
             (deltas.clone(), if calls { "tool_calls" } else { "stop" })
+        }
+        Turn::Held(until, deltas) => {
+            held = Some(until.as_ref());
+            (deltas.clone(), "stop")
         }
         Turn::Call(calls) => {
             let call = |(index, (name, arguments)): (usize, &(&str, Value))| {
@@ -160,5 +171,5 @@ fn frames(turn: &Turn, number: usize) -> Frames {
     let usage = json!({ "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 });
     all.push(chunk(json!({ "index": 0, "delta": {}, "finish_reason": reason }), usage));
     all.push("data: [DONE]\n\n".to_owned());
-    Frames { apart, all }
+    Frames { apart, held, all }
 }

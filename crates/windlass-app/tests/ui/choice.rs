@@ -182,11 +182,9 @@ async fn a_message_can_be_sent_when_it_is_known_what_the_last_one_chose() {
         if (url.includes('/runs?')) await new Promise((go) => (window.release = go)); return real()";
     otherwise(&page, late).await;
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
-    page.until("the run is asked for", "return window.release && all('.chat').length === 1").await;
-    // What is to be drawn by then is drawn.
-    let drawn =
-        "return new Promise((done) => setTimeout(() => done(all('[data-key=composer]').length), 200))";
-    assert_eq!(page.run(drawn, vec![]).await, 0);
+    let drawn = "return window.release && all('.chat .title').length === 1";
+    page.until("the run is asked for, and what is known is drawn", drawn).await;
+    assert_eq!(page.number_of("[data-key=composer]").await, 0);
     page.run("window.release()", vec![]).await;
     page.sees("First answer.").await;
     page.until_of("what is picked", PICKED, vec!["own/second".into(), "agent".into()]).await;

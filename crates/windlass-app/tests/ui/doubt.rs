@@ -1,6 +1,8 @@
 //! A call whose process was killed: what is known of it stands in the page, and a person decides.
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use super::page::Page;
 use crate::cli::User;
@@ -18,10 +20,15 @@ async fn lost(page: &Page, server: Server, model: &Model, nth: usize) -> Server 
     let running = "return document.querySelectorAll('.call[data-standing=running]').length === 1 && document.querySelectorAll('.entry.user').length === arguments[0]";
     page.until_of("the call has begun", running, vec![json!(nth)]).await;
     // The page is told before the command has done anything.
-    let (key, files) = (server.key(&[]), format!("/api/v1/threads/{}/files", page.thread().await));
-    while !server.get(&files, &key).await.body.to_string().contains(&format!("\"begun{nth}\"")) {
-        tokio::task::yield_now().await;
-    }
+    let (key, path) = (server.key(&[]), format!("/api/v1/threads/{}/files", page.thread().await));
+    let mut files = Value::Null;
+    let begun = async {
+        while !files.to_string().contains(&format!("\"begun{nth}\"")) {
+            files = server.get(&path, &key).await.body;
+        }
+    };
+    let begun = tokio::time::timeout(Duration::from_secs(20), begun).await;
+    assert!(begun.is_ok(), "the command does not begin: {files:#}");
     let user = server.kill();
     let command = model.command(&user, &["serve", "--listen", &place]);
     let server = Server::spawn(user, command);

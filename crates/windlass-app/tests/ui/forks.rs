@@ -1,6 +1,6 @@
 //! Runs looked into while they go on, forks beside their parents, and the files that runs leave.
 
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::json;
 use thirtyfour::prelude::*;
@@ -75,13 +75,20 @@ async fn a_fork_says_that_its_parent_is_gone() {
     page.ends_but_for(&["404"]).await;
 }
 
+/// An answer that ends when it is let go.
+fn held() -> (Arc<OnceLock<()>>, Turn) {
+    let end = Arc::new(OnceLock::new());
+    let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
+    (end.clone(), Turn::Held(end, deltas))
+}
+
 #[tokio::test]
 async fn a_run_that_goes_on_is_followed_from_where_it_begins() {
-    let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
+    let (end, answer) = held();
     let server = scripted(vec![
         Turn::Say("First answer."),
         Turn::Call(vec![("Glob", json!({"pattern": "*"}))]),
-        Turn::Slowly(Duration::from_secs(4), deltas),
+        answer,
     ]);
     let page = Page::signed_in(&server).await;
     page.say("One.").await;
@@ -93,10 +100,11 @@ async fn a_run_that_goes_on_is_followed_from_where_it_begins() {
     page.sees("It begins.").await;
     page.driver.find(By::Css("a[href^='/runs?thread=']")).await.unwrap().click().await.unwrap();
     page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
-    page.until("it goes on", "return all('h1 + .state')[0]?.innerText === 'running'").await;
+    page.until("it goes on", GOES_ON).await;
     let first =
         page.run("return window.asked.filter((url) => url.includes('/events?')).at(-1)", vec![]).await;
     assert!(!first.as_str().unwrap().contains("after=0"), "the journal is read from its beginning: {first}");
+    end.set(()).unwrap();
     // Nobody presses anything.
     page.until("it has ended", "return all('h1 + .state')[0]?.innerText === 'done'").await;
     page.press("Steps").await;
@@ -109,13 +117,20 @@ async fn a_run_that_goes_on_is_followed_from_where_it_begins() {
 /// The run that is shown, as the server tells it, whatever else is answered otherwise.
 const STANDS: &str = "const stands = async () => (await (await window.through(`/api/v1/runs/${location.pathname.slice(6)}`)).json()).status;";
 
-/// Shows a run that goes on, with the requests of its page answered otherwise.
-async fn followed(page: &Page, answer: &str) {
+/// Whether a run is shown as one that goes on.
+const GOES_ON: &str = "return all('h1 + .state')[0]?.innerText === 'running'";
+
+/// Goes to a run that goes on, with the requests of its page answered otherwise.
+async fn looked_into(page: &Page, answer: &str) {
     page.say("One.").await;
     page.sees("It begins.").await;
     otherwise(page, answer).await;
     page.driver.find(By::Css("a[href^='/runs?thread=']")).await.unwrap().click().await.unwrap();
     page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
+}
+
+/// Waits until the run is shown as it ended.
+async fn shown_to_its_end(page: &Page) {
     page.until("it has ended", "return all('h1 + .state')[0]?.innerText === 'done'").await;
     let cards = "return all('.cards dd').slice(1, 3).map((one) => one.innerText)";
     assert_eq!(page.run(cards, vec![]).await, json!(["1", "0"]));
@@ -124,29 +139,43 @@ async fn followed(page: &Page, answer: &str) {
 
 #[tokio::test]
 async fn a_run_that_ends_while_its_page_is_read_has_ended_there() {
-    let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
-    let server = scripted(vec![Turn::Slowly(Duration::from_secs(6), deltas)]);
+    let (end, answer) = held();
+    let server = scripted(vec![answer]);
     let page = Page::signed_in(&server).await;
     let late = "const isRun = location.pathname.startsWith('/runs/'); \
-        while (isRun && url.includes('/events?') && (await stands()) === 'running') await new Promise((then) => setTimeout(then, 50)); \
+        while (isRun && url.includes('/events?') && (await stands()) === 'running') await new Promise((then) => ((window.held = true), setTimeout(then, 50))); \
         return real()";
-    followed(&page, &format!("{STANDS} {late}")).await;
+    looked_into(&page, &format!("{STANDS} {late}")).await;
+    page.until("its events are not read before it has ended", "return window.held").await;
+    end.set(()).unwrap();
+    shown_to_its_end(&page).await;
     page.ends().await;
 }
 
 #[tokio::test]
 async fn the_end_of_a_run_is_read_again_where_that_fails() {
-    let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
-    let server = scripted(vec![Turn::Slowly(Duration::from_secs(6), deltas)]);
+    let (end, answer) = held();
+    let server = scripted(vec![answer]);
     let page = Page::signed_in(&server).await;
-    // All that is asked for just behind the end fails: the last updates are told before it works again.
-    let fails = "const isRun = location.pathname.startsWith('/runs/'); \
-        const goesOn = isRun && document.querySelector('h1 + .state')?.innerText === 'running'; \
-        if (goesOn && url.includes('/events?') && (await stands()) === 'done' && (window.ended ??= performance.now()) > performance.now() - 1500) \
-        return new Response('{}', { status: 500, headers: { 'content-type': 'application/problem+json' } }); \
-        return real()";
-    followed(&page, &format!("{STANDS} {fails}")).await;
-    assert_eq!(page.run("return window.ended > 0", vec![]).await, true);
+    // What is asked for behind the end fails until the page has been told all of it.
+    let fails = "if (url.includes('/stream?')) { \
+            const answer = await real(); \
+            const text = new TextDecoder(); \
+            const look = new TransformStream({ transform(piece, onwards) { \
+                window.told = (window.told ?? '') + text.decode(piece, { stream: true }); \
+                onwards.enqueue(piece); \
+            } }); \
+            return new Response(answer.body.pipeThrough(look), answer); \
+        } \
+        if (!url.includes('/events?') || window.works || (await stands()) !== 'done') return real(); \
+        window.failed = true; \
+        return new Response('{}', { status: 500, headers: { 'content-type': 'application/problem+json' } })";
+    looked_into(&page, &format!("{STANDS} {fails}")).await;
+    page.until("it goes on", GOES_ON).await;
+    end.set(()).unwrap();
+    page.until("its end is told", "return window.failed && window.told.includes('run.finished')").await;
+    page.run("window.works = true", vec![]).await;
+    shown_to_its_end(&page).await;
     page.ends().await;
 }
 

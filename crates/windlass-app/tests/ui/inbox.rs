@@ -1,5 +1,6 @@
 //! The inbox: where what waits stands, whose it is, and whom it leads where.
 
+use reqwest::StatusCode;
 use serde_json::json;
 
 use super::access::signed_in_as;
@@ -18,11 +19,11 @@ fn turns() -> Vec<Turn> {
 }
 
 /// Another conversation of whoever has the key asks too.
-async fn another(server: &Server, key: &str, message: &str, waiting: usize) {
-    server.post("/api/v1/runs", key, &json!({"message": message})).await;
-    while server.get("/api/v1/interrupts", key).await.body["data"].as_array().unwrap().len() < waiting {
-        tokio::task::yield_now().await;
-    }
+async fn another(server: &Server, key: &str, message: &str) {
+    let sent = server.post("/api/v1/runs", key, &json!({"message": message})).await.is(StatusCode::CREATED);
+    let path = format!("/api/v1/runs/{}/wait?timeout=20", sent.body["run"].as_str().unwrap());
+    let asks = server.get(&path, key).await.is(StatusCode::OK);
+    assert_eq!(asks.body["status"], "paused", "{asks:#?}");
 }
 
 async fn read_again(page: &Page) {
@@ -36,8 +37,8 @@ async fn what_comes_later_stands_below_what_is_being_read() {
     let key = server.key(&[]);
     page.press("Inbox 1").await;
     page.sees("In “Write it.”").await;
-    for (nth, message) in ["Another.", "A third."].into_iter().enumerate() {
-        another(&server, &key, message, nth + 2).await;
+    for message in ["Another.", "A third."] {
+        another(&server, &key, message).await;
         read_again(&page).await;
     }
     let rows = json!(["In “Write it.”", "In “Another.”", "In “A third.”"]);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::page::Page;
-use super::{otherwise, scripted};
+use super::{answered_twice, otherwise, scripted};
 use crate::cli::model::Turn;
 
 /// Pages of messages that are as short as this, or do not come.
@@ -27,21 +27,11 @@ async fn back_with(page: &Page, answers: &str) {
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
 }
 
-/// A conversation of two messages and their answers.
-async fn talked(page: &Page) {
-    for (said, answer) in [("One.", "First answer."), ("Two.", "Second answer.")] {
-        page.say(said).await;
-        page.sees(answer).await;
-        page.until("it is over", "return all('.stop').length === 0").await;
-    }
-}
-
 // rows: SK-U9
 #[tokio::test]
 async fn the_sum_counts_what_is_not_loaded() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
-    let page = Page::signed_in(&server).await;
-    talked(&page).await;
+    let page = answered_twice(&server).await;
     back_with(&page, &cut(2, NEVER)).await;
     page.sees("Second answer.").await;
     page.until("both", "return all('.figures')[0].innerText.includes('20 in · 10 out · 30 in all')").await;
@@ -70,8 +60,7 @@ async fn a_result_finds_its_call_on_the_page_before() {
 #[tokio::test]
 async fn a_page_before_that_cannot_be_read_says_so_and_is_read_when_asked() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
-    let page = Page::signed_in(&server).await;
-    talked(&page).await;
+    let page = answered_twice(&server).await;
     back_with(&page, &cut(2, REFUSED)).await;
     page.sees("What was said before could not be read: not at this moment").await;
     assert_eq!(page.number_of(".transcript .spinner").await, 0);
@@ -116,8 +105,7 @@ async fn a_tab_bears_the_title_of_a_conversation_that_the_list_does_not_have() {
 #[tokio::test]
 async fn a_message_of_another_day_bears_its_date() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
-    let page = Page::signed_in(&server).await;
-    talked(&page).await;
+    let page = answered_twice(&server).await;
     let older = "if (!url.includes('/messages?')) return real();
         const page = await (await real()).json();
         page.data[0].at = Date.UTC(2020, 1, 3, 12);
