@@ -91,6 +91,8 @@ async fn page(headers: HeaderMap) -> Response {
     let own = response.headers_mut();
     own.insert(header::CACHE_CONTROL, ASK_AGAIN);
     own.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // What a model was talked into linking to is not even looked up by name.
+    own.insert("x-dns-prefetch-control", HeaderValue::from_static("off"));
     own.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     own.insert("permissions-policy", HeaderValue::from_static("camera=(), microphone=(), geolocation=()"));
     response

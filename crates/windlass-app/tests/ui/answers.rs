@@ -208,6 +208,31 @@ async fn an_answer_is_copied_as_text_and_as_markdown() {
     page.ends().await;
 }
 
+#[tokio::test]
+async fn code_is_copied_by_its_button_and_lists_and_tasks_are_as_they_were_written() {
+    let server = scripted(vec![Turn::Say(
+        "```python\nprint(1)\n```\n\n3. three\n4. four\n\n- [x] made\n- [ ] open\n\n| a |\n|---|\n| b |",
+    )]);
+    let page = Page::signed_in(&server).await;
+    page.devtools(
+        "Browser.grantPermissions",
+        json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}),
+    )
+    .await;
+    page.say("Write.").await;
+    page.sees("print(1)").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    page.element(".code-bar button").await.click().await.unwrap();
+    page.until("it is copied", "return all('.code-bar button')[0].innerText === 'Copied'").await;
+    assert_eq!(page.run("return navigator.clipboard.readText()", vec![]).await, "print(1)");
+    let parts = "return [all('.markdown ol')[0].start,\
+        all('.markdown li input').map((one) => [one.type, one.checked, one.disabled, one.ariaLabel]),\
+        all('.markdown pre, .markdown .table').map((one) => one.tabIndex)]";
+    let boxes = json!([["checkbox", true, true, "done"], ["checkbox", false, true, "to do"]]);
+    assert_eq!(page.run(parts, vec![]).await, json!([3, boxes, [0, 0]]));
+    page.ends().await;
+}
+
 // rows: ZE-S7
 #[tokio::test]
 async fn arguments_are_seen_while_the_model_writes_them() {

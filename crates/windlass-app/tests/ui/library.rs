@@ -229,6 +229,36 @@ async fn a_prompt_of_a_server_is_filled_in_and_begins_a_conversation() {
     page.ends_but_for(&["502"]).await;
 }
 
+/// A message that is written and not sent, behind one that perhaps has arrived.
+const UNSENT: &str =
+    "return module('state/drafts.js').then(({ keepDraft }) => keepDraft('new', 'Sent.\\nUnsent.',
+    [{ text: 'Sent.', model: null, mode: null, options: {}, key: 'k' }]))";
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_shows_what_cannot_be_seen_and_stands_behind_what_was_written() {
+    let stage = Stage::start().await;
+    let server = Server::start_for(stage.user(), &[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/library/servers").await;
+    page.sees("connected").await;
+    page.run(UNSENT, vec![]).await;
+    page.press("Prompts").await;
+    page.press("Greeting").await;
+    page.element("dialog [name=a0]").await;
+    page.run("all('dialog [name=a0]')[0].value = 'Os\\u202elo\\u{e0041}'", vec![]).await;
+    page.press("Fill it in").await;
+    page.sees(r"Greet Os\u202elo\udb40\udc41, as you like").await;
+    page.press("Start a conversation with it").await;
+    page.sees("What shall be done").await;
+    let text = page.until("it is written", "return all('[data-key=composer]')[0]?.value").await;
+    assert_eq!(text, "Sent.\nUnsent.\nGreet Os\u{202e}lo\u{e0041}, as you like");
+    let kept = "return module('state/drafts.js').then(({ draftOf }) => draftOf('new'))";
+    let kept = page.run(kept, vec![]).await;
+    assert_eq!((&kept["text"], &kept["sent"][0]["key"]), (&text, &json!("k")));
+    page.ends().await;
+}
+
 #[tokio::test]
 async fn where_no_tools_are_it_is_said_what_brings_some() {
     let server = Server::start(&[]);

@@ -27,6 +27,12 @@ const DRESSED: &str = "<!doctype html><html><head><style>@import url(ELSEWHERE/s
     <p class=far style='margin-left: 33px; font-family: far; background-image: url(ELSEWHERE/own.png)' onclick='parent.__pwned=1'>A part.</p>\
     <img src=ELSEWHERE/seen.png onerror='parent.__pwned=1'><div style='height: 3000px'>Much.</div></body></html>";
 
+/// A page that says how it is laid out, by attributes, and has a picture of its own.
+const LAID_OUT: &str = "<!doctype html><html lang=ar><head><style media=print>p { color: red }</style></head><body>\
+    <table dir=rtl><tr><td id=wide colspan=2 align=right>wide<tr><td>one<td>two</table><ol start=3><li>three</ol>\
+    <svg width=100 height=50 viewBox='0 0 10 5'><linearGradient id=g><stop stop-color=red /></linearGradient>\
+    <path id=drawn d='M0 0H5V5H0Z' fill='rgb(1, 2, 3)' stroke='url(#g)' /></svg></body></html>";
+
 /// A conversation in which a tool has returned these texts, with every result open.
 async fn returned(texts: &[String]) -> (Server, Page) {
     let user = User::new();
@@ -135,8 +141,30 @@ async fn a_page_that_a_tool_returned_has_its_own_styles_and_asks_nobody_for_anyt
     page.until("it is shown whole", "return all('iframe.frame')[0].clientHeight > 3000").await;
     page.press("Larger").await;
     page.until("it is as before", "return all('iframe.frame')[0].clientHeight < innerHeight").await;
+    // What is read stays where it is, also near the end.
+    let moved = "const own = all('.transcript')[0]; own.scrollTop = own.scrollHeight - own.clientHeight - 60;\
+        const top = () => all('iframe.frame')[0].getBoundingClientRect().top;\
+        const before = top(); button('Larger').click(); return [own.scrollTop > 0, top() - before]";
+    assert_eq!(page.run(moved, vec![]).await, json!([true, 0]));
     let asked = elsewhere.accept().map(|(_, from)| from).map_err(|error| error.kind());
     assert_eq!(asked, Err(std::io::ErrorKind::WouldBlock), "somebody was asked for something");
     assert_eq!(page.run("return window.__pwned ?? null", vec![]).await, Value::Null);
+    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
+}
+
+#[tokio::test]
+async fn a_page_that_a_tool_returned_is_laid_out_as_it_says() {
+    let (_server, page) = returned(&[LAID_OUT.to_owned()]).await;
+    let looks = "const frame = all('iframe.frame')[0]; const page = frame.contentDocument;\
+        const [wide, list, drawn] = ['#wide', 'ol', '#drawn'].map((css) => page.querySelector(css));\
+        return page.adoptedStyleSheets.length === 1 && {\
+            lang: page.documentElement.lang, dir: wide.closest('table').dir, wide: [wide.colSpan, wide.align], start: list.start,\
+            drawn: [drawn.getBBox().width, drawn.getBoundingClientRect().width, frame.contentWindow.getComputedStyle(drawn).fill, drawn.getAttribute('stroke')],\
+            media: page.adoptedStyleSheets[0].media.mediaText }";
+    let wanted = json!({
+        "lang": "ar", "dir": "rtl", "wide": [2, "right"], "start": 3,
+        "drawn": [5, 50, "rgb(1, 2, 3)", "url(#g)"], "media": "print",
+    });
+    assert_eq!(page.until("it is dressed", looks).await, wanted);
     page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
 }

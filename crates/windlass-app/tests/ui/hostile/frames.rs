@@ -26,16 +26,65 @@ const DRAW: &str = "
     });";
 
 /// What a frame may not have in it besides: also no picture of anywhere, which would be fetched with somebody's session.
-/// Its styles are for the policy, which lets it fetch nothing.
-const FRAMES: &str = "
+/// Its styles are for the policy, which stands before all else and lets it fetch nothing.
+const FRAMES: &str = r#"
     for (const text of arguments[0]) {
         const page = new DOMParser().parseFromString(text, 'text/html');
         for (const one of page.querySelectorAll('*')) looks(one);
-        for (const one of page.querySelectorAll('script, iframe, object, embed, applet, base, link, meta, form, portal, frame, frameset, animate, set, foreignObject, use')) found.push(`a ${one.tagName} of ${text.slice(0, 80)}`);
-        for (const one of page.querySelectorAll('[src], [srcset], [poster], [background], image[href]')) for (const { name, value } of one.attributes) if (/^(src|srcset|poster|background|href)$/.test(name) && !value.startsWith('data:image/') && !value.startsWith('#')) found.push(`${name} of ${text.slice(0, 80)}`);
+        for (const one of page.querySelectorAll('script, iframe, object, embed, applet, base, link, form, portal, frame, frameset, animate, set, foreignObject, use')) found.push(`a ${one.tagName} of ${text.slice(0, 80)}`);
+        for (const one of page.querySelectorAll('*:not(a)')) for (const { name, value } of one.attributes) {
+            const may = /href$/.test(name) && one.tagName !== 'image' ? '#' : 'data:image/';
+            if (/^(src|srcset|poster|background|(xlink:)?href)$/.test(name) && !value.startsWith(may)) found.push(`${name} of ${text}`);
+        }
+        const [policy, ...others] = page.querySelectorAll('meta');
+        const isFirst = policy === page.head.firstChild && policy.httpEquiv === 'Content-Security-Policy';
+        if (!isFirst || policy.content !== "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'" || others.length > 0) found.push(`no policy before ${text}`);
         for (const one of page.querySelectorAll('[target]')) if (one.target !== '_blank') found.push(`a target of ${text.slice(0, 80)}`);
     }
-    return found;";
+    return found;"#;
+
+/// Pages that ask this server for something, with the session of whoever looks. What styles name is for the policy.
+const ASKING: &[&str] = &[
+    "<img srcset='#x 1x, /api/v1/threads 2x'>",
+    "<picture><source srcset='#x, /api/v1/threads 1x'><img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='></picture>",
+    "<img src='#a'>",
+    "<img src='/api/v1/threads'>",
+    "<video poster='#p'></video><video src='#v' preload='auto'></video>",
+    "<audio src='#a' preload='auto'></audio>",
+    "<input type='image' src='#i'>",
+    "<table background='#b'><tr><td background='/api/v1/threads'>x</td></tr></table>",
+    "<svg><image href='#i' width='9' height='9'></image><image xlink:href='/api/v1/threads' width='9' height='9'></image></svg>",
+    "<svg><filter id='f'><feImage href='/api/v1/threads'></feImage></filter><rect width='9' height='9' filter='url(#f)'></rect></svg>",
+    "<svg><rect width='9' height='9' fill='u\\72l(/api/v1/threads)' filter='url(/api/v1/threads#f)' mask='url( /api/v1/threads)'></rect></svg>",
+    "<html><!-- --><head><meta http-equiv='Content-Security-Policy' content='img-src *'></head><body background='#b'>x</body></html>",
+    "<style>p { background: url(/api/v1/threads) }</style><p>x</p><b style='background: url(/api/v1/runs)'>x</b>",
+];
+
+/// What the pages in frames were answered, once they are drawn.
+const ANSWERED: &str = "
+    const drawn = new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const entries = (one) => one.contentWindow.performance.getEntriesByType('resource');
+    return drawn.then(() => all('iframe.frame').flatMap(entries).filter((one) => one.responseStatus !== 0).map((one) => one.name));";
+
+#[tokio::test]
+async fn a_page_in_a_frame_asks_for_nothing_with_the_session_of_whoever_looks() {
+    let server = scripted(vec![Turn::Say("It begins.")]);
+    let page = Page::signed_in(&server).await;
+    page.say("Begin.").await;
+    page.sees("It begins.").await;
+    let typed = |text: &&str| json!({"content": {"type": "html", "data": text}}).to_string();
+    let results: Vec<String> = ASKING.iter().map(typed).collect();
+    let drawn = page.run(DRAW, vec![json!(results)]).await;
+    assert_eq!(page.run(ANSWERED, vec![]).await, json!([]), "what was asked for");
+    let framed = drawn[1].as_array().unwrap().clone();
+    let (_, rest) = framed.split_last().unwrap();
+    let named: Vec<&Value> = rest.iter().filter(|text| text.as_str().unwrap().contains("/api/")).collect();
+    assert!(rest.len() + 1 == ASKING.len() && named.is_empty(), "{named:#?}");
+    page.leaves().await;
+    let found = page.run(&format!("{RULES}{FRAMES}"), vec![Value::Array(framed)]).await;
+    assert_eq!(found, json!([]), "what could ask");
+    page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
+}
 
 #[tokio::test]
 async fn what_a_tool_names_a_kind_of_does_nothing_in_a_frame_or_beside_it() {

@@ -23,6 +23,7 @@ async fn each_address_of_the_page_has_the_whole_policy() {
         let sent: Vec<&str> = sent.map(|value| value.to_str().unwrap()).collect();
         let status = if path == "/none" { 404 } else { 200 };
         assert_eq!((answer.status().as_u16(), sent), (status, vec![POLICY]), "{path}");
+        assert_eq!(answer.headers()["x-dns-prefetch-control"], "off", "{path}");
     }
 }
 

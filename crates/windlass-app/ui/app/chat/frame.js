@@ -2,13 +2,11 @@
 //
 // The frame has the page's origin, so that the page can dress it: the page's policy refuses styles that stand in a
 // text, and lets those be that a script sets. What has no scripts gains nothing by its origin; that no address is asked
-// with somebody's session, a policy of the frame's own sees to.
+// with somebody's session, a policy sees to that stands before all else in the frame's text.
 
 import { html, useMemo, useRef, useState } from "../lib/html.js";
 import { framed } from "../lib/markdown.js";
 
-/** Pictures that stand in the text, and nothing from anywhere. */
-const POLICY = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'";
 /** How much of the window it takes at most before somebody asks for more. */
 const SHARE = 0.6;
 /** How high it is at least and at most, in pixels. */
@@ -18,10 +16,6 @@ const MOST_PX = 20_000;
 /** Gives a document the styles that it names itself. @param {any} own the window of a frame */
 function dress(own) {
   const { document } = own;
-  const policy = document.createElement("meta");
-  policy.httpEquiv = "Content-Security-Policy";
-  policy.content = POLICY;
-  document.head.prepend(policy);
   document.adoptedStyleSheets = [...document.querySelectorAll("style")].map((style) => {
     const sheet = new own.CSSStyleSheet({ media: style.media });
     // A sheet that is made so takes no `@import`.
@@ -43,10 +37,12 @@ export function Frame({ text }) {
     const frame = own.current;
     const page = frame?.contentDocument;
     if (!frame || !page?.body) return;
-    // It is as high as what it holds, not as the frame was.
+    // It is as high as what it holds, not as the frame was; what it is in stays so long, else that would be scrolled.
+    frame.style.marginBottom = `${frame.offsetHeight}px`;
     frame.style.height = "0";
     const [whole, most] = [page.documentElement.scrollHeight + 2, Math.round(innerHeight * SHARE)];
     frame.style.height = `${Math.max(LEAST_PX, Math.min(whole, large ? MOST_PX : most))}px`;
+    frame.style.marginBottom = "";
     setMore(whole > most);
   };
   const loaded = () => {

@@ -1,7 +1,7 @@
 // Messages that wait until the agent can be told: changed, sent now, or taken back. (SK-U6, ZE-P7)
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { draftOf, keepDraft } from "../state/drafts.js";
+import { addToDraft, draftOf, keepDraft } from "../state/drafts.js";
 import { isWhole } from "../state/entry.js";
 import { attempt, warn } from "../state/notices.js";
 import { useEditing } from "./editing.js";
@@ -53,8 +53,7 @@ function rescue(conversation) {
   if (lost.length === 0) return;
   const texts = lost.map(([, text]) => text);
   // The field takes it with the next frame: until then it is kept for it.
-  const { text, sent } = draftOf(conversation.id);
-  keepDraft(conversation.id, [text, ...texts].filter(Boolean).join("\n"), sent);
+  addToDraft(conversation.id, texts.join("\n"));
   for (const [id] of lost) keepChange(conversation, id, "");
   conversation.more.value = [conversation.more.value, ...texts].filter(Boolean).join("\n");
   warn("The message is not in the queue any more. What you had changed it into stands in the field below.");

@@ -47,6 +47,12 @@ export function keepDraft(name, text, sent = []) {
   }
 }
 
+/** Puts a text behind what a draft has. @param {string} name @param {string} text */
+export function addToDraft(name, text) {
+  const draft = draftOf(name);
+  keepDraft(name, [draft.text, text].filter(Boolean).join("\n"), draft.sent);
+}
+
 /**
  * What a text begins with that was sent already, and what was written behind it, which is a message of its own.
  * @template {Sent & {files: File[]}} S

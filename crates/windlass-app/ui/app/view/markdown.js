@@ -2,6 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { highlight, rendered, settled } from "../lib/markdown.js";
+import { failed } from "../state/notices.js";
 
 /** Characters of a piece at least. */
 const PIECE = 1500;
@@ -33,7 +34,7 @@ export function Markdown({ text, live = false }) {
     navigator.clipboard.writeText(code).then(() => {
       button.textContent = "Copied";
       setTimeout(() => (button.textContent = "Copy"), 1500);
-    });
+    }, failed);
   };
   return html`<div class="markdown" onClick=${clicked}>${nodes}<${Piece} key=${nodes.length} text=${text.slice(until)} live=${live} /></div>`;
 }

@@ -1,9 +1,10 @@
 // Texts that a tool server has ready: listed, filled in, and taken into a new conversation.
 
 import { get, post, told } from "../../lib/api.js";
+import { visible, written } from "../../lib/exact.js";
 import { html, useState } from "../../lib/html.js";
 import { go } from "../../lib/route.js";
-import { keepDraft } from "../../state/drafts.js";
+import { addToDraft } from "../../state/drafts.js";
 import { mayRun } from "../../state/session.js";
 import { Dialog } from "../../view/dialog.js";
 import { Missing, useLoaded } from "../../view/loaded.js";
@@ -53,7 +54,7 @@ function Fill({ server, prompt, onClose }) {
   };
   const text = sayable(messages ?? []);
   const begin = () => {
-    keepDraft("new", text);
+    addToDraft("new", text);
     onClose();
     go("/");
   };
@@ -76,7 +77,7 @@ const whose = (message) => (message.role === "assistant" ? "The assistant is mad
 /** @param {any} one @param {number} at */
 function part(one, at) {
   if (one.type === "image") return html`<img key=${at} class="shown" src=${one.data} alt=${one.title ?? "A picture of the prompt"} />`;
-  return html`<pre key=${at} tabindex="0">${typeof one.data === "string" ? one.data : JSON.stringify(one.data, null, 2)}</pre>`;
+  return html`<pre key=${at} tabindex="0">${typeof one.data === "string" ? visible(one.data) : written(one.data)}</pre>`;
 }
 
 /** What a person would say of it: nobody can put words into a model's mouth. @param {any[]} messages */
