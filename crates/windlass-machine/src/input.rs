@@ -187,9 +187,8 @@ pub enum Input {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<NewMessage>>,
     },
-    /// A dispatched call ended without a result that can be recorded: it hung or was no longer wanted and was killed,
-    /// it crashed, its result could not be kept, or nobody knows what became of it. What that means is decided by its
-    /// effect class.
+    /// A dispatched call ended without a result that can be recorded: it was killed because it hung or nobody wanted it
+    /// any more, it crashed, its result could not be kept, or is not known. Its effect class says what that means.
     ToolStopped {
         /// Which call.
         call: CallKey,

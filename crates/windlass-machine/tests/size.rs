@@ -37,7 +37,10 @@ fn in_doubt() -> Machine {
     let mut machine = asking();
     take(&mut machine, &answer("r.1.0.0", Answer::Approve));
     let call = CallKey { step: 1, index: 0 };
-    take(&mut machine, &Input::ToolStopped { call, reason: "it hung".into(), by_tool: false, view: View::default() });
+    take(
+        &mut machine,
+        &Input::ToolStopped { call, reason: "it hung".into(), by_tool: false, view: View::default() },
+    );
     machine
 }
 
@@ -153,7 +156,10 @@ fn what_a_killed_call_says_is_recorded_up_to_a_size() {
         take(&mut machine, &reply(Attempt { step: 1, attempt: 1 }, calls, StopReason::ToolCalls, view));
         let call = CallKey { step: 1, index: 0 };
         let events = machine
-            .handle(&Input::ToolStopped { call, reason: page(), by_tool: false, view: View::default() }, Timestamp(1_000))
+            .handle(
+                &Input::ToolStopped { call, reason: page(), by_tool: false, view: View::default() },
+                Timestamp(1_000),
+            )
             .unwrap();
         let said = events.iter().find_map(|event| match &event.fact {
             Fact::ToolInDoubt { reason, .. } => Some(reason.clone()),

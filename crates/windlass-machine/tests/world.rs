@@ -363,7 +363,8 @@ impl World {
         let kept = Wants::of(reply, resumed);
         let killed = self.stopping && self.dice.one_in(2) || self.tale == Tale::Wild && self.dice.one_in(20);
         if killed {
-            return Input::ToolStopped { call, reason: "it hung".into(), by_tool: self.dice.one_in(2), view: View::default() };
+            let by_tool = self.dice.one_in(2);
+            return Input::ToolStopped { call, reason: "it hung".into(), by_tool, view: View::default() };
         }
         if let Some(after_ms) = self.will_defer(effect, kept) {
             let state = Some(Wants { deferred: kept.deferred + 1, ..kept }.state());

@@ -131,7 +131,8 @@ async fn of_thread(
     if seen.is_empty() {
         return Ok(Vec::new());
     }
-    let setting = Setting::of(app, (caller, people), &row.thread, &row.view.owner, row.view.title.clone()).await?;
+    let setting =
+        Setting::of(app, (caller, people), &row.thread, &row.view.owner, row.view.title.clone()).await?;
     Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, &caller.party())).collect())
 }
 

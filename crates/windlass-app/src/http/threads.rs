@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::{EngineError, Fault, TryAgain, Whose};
 use windlass::machine::{Fact, Input, Seq, ThreadId, Timestamp};
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
+use windlass::{EngineError, Fault, TryAgain, Whose};
 
 use super::Shared;
 use super::caller::Caller;

@@ -169,7 +169,10 @@ async fn agents_models_and_tools_are_listed() {
     // A key that starts no runs is not told what they are told, whoever it belongs to.
     let reads = Client { server: &server, key: server.key(&["--scope", "read"]) };
     let told = reads.get("/agents/default").await.is(StatusCode::OK).body;
-    assert_eq!((&told["name"], &told["instructions"], &told["mode"]), (&json!("default"), &json!(null), &json!(null)));
+    assert_eq!(
+        (&told["name"], &told["instructions"], &told["mode"]),
+        (&json!("default"), &json!(null), &json!(null))
+    );
     assert_eq!((&agent["name"], &agent["models"]), (&json!("default"), &json!(["demo/script"])));
     assert_eq!(agent["digest"].as_str().unwrap().len(), 64);
     assert_eq!(&ann.get("/agents/default").await.is(StatusCode::OK).body, agent);

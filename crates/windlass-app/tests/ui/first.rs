@@ -5,7 +5,6 @@ use std::process::Child;
 
 use reqwest::StatusCode;
 use serde_json::json;
-use thirtyfour::prelude::*;
 
 use super::page::Page;
 use super::talk::ended;
@@ -112,16 +111,12 @@ async fn how_far_files_are_is_heard_from_where_nothing_stood_before() {
     let page = Page::signed_in(&server).await;
     let hold = "if (options?.method === 'PUT' && url.includes('/files/')) await new Promise((go) => (window.release = go)); return real()";
     otherwise(&page, hold).await;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("figures.csv");
-    std::fs::write(&path, "a,b\n1,2\n").unwrap();
     for (region, message, answer) in
         [(".begin > [role=status]", "One.", "First answer."), ("[data-key=told]", "Two.", "Second answer.")]
     {
         let stood = "window.region = all(arguments[0])[0]; return window.region?.innerText === ''";
         page.until_of("a region without words", stood, vec![region.into()]).await;
-        let field = page.driver.find(By::Css("input[type=file]")).await.unwrap();
-        field.send_keys(path.to_str().unwrap()).await.unwrap();
+        page.attach("figures.csv", "a,b\n1,2\n").await;
         page.until("it is attached", "return all('.composer .chips li').length === 1").await;
         page.say(message).await;
         let told = "return window.region.isConnected && window.region.innerText.trim() === 'uploading…'";

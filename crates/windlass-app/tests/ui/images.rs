@@ -2,7 +2,6 @@
 
 use reqwest::Method;
 use serde_json::json;
-use thirtyfour::prelude::*;
 
 use super::page::Page;
 use super::{otherwise, scripted};
@@ -49,12 +48,8 @@ async fn pictures_that_a_tool_returns_are_shown_and_opened_whole() {
 #[tokio::test]
 async fn a_picture_that_a_person_attached_is_shown_in_the_message() {
     let server = scripted(vec![Turn::Say("It is red.")]);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("dot.png");
-    std::fs::write(&path, DOT).unwrap();
     let page = Page::signed_in(&server).await;
-    let field = page.driver.find(By::Css("input[type=file]")).await.unwrap();
-    field.send_keys(path.to_str().unwrap()).await.unwrap();
+    page.attach("dot.png", DOT).await;
     page.say("Look.").await;
     page.sees("It is red.").await;
     page.until_of("the picture", SHOWN, vec![1.into()]).await;

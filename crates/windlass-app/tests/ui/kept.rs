@@ -1,7 +1,6 @@
 //! What was begun and is broken off: a message that is being changed, one that goes on from before, and a picture.
 
 use serde_json::json;
-use thirtyfour::prelude::*;
 
 use super::access::signed_in_as;
 use super::page::Page;
@@ -133,13 +132,9 @@ async fn a_picture_that_failed_in_a_session_that_was_over_comes_back() {
     let server = scripted(vec![Turn::Say("It is red.")]);
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "ann@example.com", "member").await;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("dot.png");
-    std::fs::write(&path, DOT).unwrap();
     let page = signed_in_as(&server, "ann@example.com").await;
     page.element("[data-key=composer]").await;
-    let field = page.driver.find(By::Css("input[type=file]")).await.unwrap();
-    field.send_keys(path.to_str().unwrap()).await.unwrap();
+    page.attach("dot.png", DOT).await;
     page.say("Look.").await;
     page.sees("It is red.").await;
     let whole = "const one = all('img.picture')[0]; return one?.complete && one.naturalWidth === 48 && one.dataset.first !== 'yes'";

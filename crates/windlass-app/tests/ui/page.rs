@@ -238,6 +238,14 @@ impl Page {
         }
     }
 
+    /// Attaches a file of this name, as somebody who chooses it in the dialog for files.
+    pub async fn attach(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let path = tempfile::tempdir_in(self.process.folder.path()).unwrap().keep().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let field = self.driver.find(By::Css("input[type=file]")).await.unwrap();
+        field.send_keys(path.to_str().unwrap()).await.unwrap();
+    }
+
     async fn found(&self, name: &str, script: &str) -> WebElement {
         match self.look(script, vec![name.into()]).await {
             Some(found) => found.element().unwrap(),

@@ -1,7 +1,6 @@
 //! What was said once more: after a failure and a stop in the same conversation, else in one of its own.
 
 use serde_json::{Value, json};
-use thirtyfour::prelude::*;
 
 use super::page::Page;
 use super::{answered_twice, asked, otherwise, scripted, write};
@@ -41,11 +40,7 @@ async fn after_a_failure_the_same_is_said_again_in_the_same_conversation() {
 async fn after_a_stop_the_same_is_said_again_with_its_files() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is read.")]);
     let page = Page::signed_in(&server).await;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("figures.csv");
-    std::fs::write(&path, "a,b\n1,2\n").unwrap();
-    let field = page.driver.find(By::Css("input[type=file]")).await.unwrap();
-    field.send_keys(path.to_str().unwrap()).await.unwrap();
+    page.attach("figures.csv", "a,b\n1,2\n").await;
     page.sees("figures.csv").await;
     page.say("Read it.").await;
     page.sees("May Write run?").await;
@@ -85,11 +80,7 @@ async fn an_answer_is_tried_again_with_all_that_its_run_was_told() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written.")]);
     let page = asked(&server).await;
     let parent = page.thread().await;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("figures.csv");
-    std::fs::write(&path, "a,b\n1,2\n").unwrap();
-    let field = page.driver.find(By::Css("input[type=file]")).await.unwrap();
-    field.send_keys(path.to_str().unwrap()).await.unwrap();
+    page.attach("figures.csv", "a,b\n1,2\n").await;
     page.sees("figures.csv").await;
     page.element("[data-key=composer]").await.send_keys("With these figures.").await.unwrap();
     page.press("Tell it now").await;

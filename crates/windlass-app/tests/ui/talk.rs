@@ -1,6 +1,5 @@
 //! Conversations: begun, watched, stopped, steered, taken up again and forked.
 
-use thirtyfour::prelude::*;
 use windlass_bench::server::ModelServer;
 
 use super::page::Page;
@@ -248,12 +247,8 @@ async fn an_edited_message_begins_another_conversation_and_leaves_this_one() {
 #[tokio::test]
 async fn a_file_is_attached_and_named_in_the_message() {
     let server = scripted(vec![Turn::Say("It is read.")]);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("figures.csv");
-    std::fs::write(&path, "a,b\n1,2\n").unwrap();
     let page = Page::signed_in(&server).await;
-    let field = page.driver.find(By::Css("input[type=file]")).await.unwrap();
-    field.send_keys(path.to_str().unwrap()).await.unwrap();
+    page.attach("figures.csv", "a,b\n1,2\n").await;
     page.sees("figures.csv").await;
     page.say("Read it.").await;
     page.sees("It is read.").await;
