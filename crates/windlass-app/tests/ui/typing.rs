@@ -1,7 +1,6 @@
 //! What somebody types and sends: it stays where it is typed, and arrives once, whatever happens on the way.
 
 use serde_json::{Value, json};
-use thirtyfour::prelude::*;
 
 use super::page::Page;
 use super::{asked, otherwise, scripted, write};
