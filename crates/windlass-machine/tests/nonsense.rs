@@ -76,12 +76,7 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
                 Box::new(Offloaded { reference: text(dice).into(), payload, summary: text(dice).into() })
             }),
         },
-        13 => Input::ToolStopped {
-            call,
-            reason: text(dice).into(),
-            by_tool: dice.one_in(2),
-            view: some_view(dice),
-        },
+        13 => any_stop(dice, call),
         14 => {
             let mut begun = [machine.unfinished(), machine.wants()].concat();
             begun.push(Command::CallModel { attempt, model: "x".into() });
@@ -311,4 +306,8 @@ fn any_title(dice: &mut Dice, by: Principal) -> Input {
         true => Input::Title { title, by },
         false => Input::TitleMade { title, made: Box::new(fixture::title_made()) },
     }
+}
+
+fn any_stop(dice: &mut Dice, call: CallKey) -> Input {
+    Input::ToolStopped { call, reason: any_text(dice).into(), by_tool: dice.one_in(2), view: some_view(dice) }
 }
