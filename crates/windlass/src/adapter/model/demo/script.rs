@@ -67,7 +67,8 @@ pub(super) fn next(call: &ModelCall) -> Turn {
     }
     let listing = shown(call, found);
     let Some((input, path)) = files.iter().find_map(|name| Some((name, existing(&listing, name)?))) else {
-        return Turn::say(format!("I found no file named `{}` here, so my script ends.", files[0]));
+        let begins = has("Write") && task.to_lowercase().contains("write");
+        return absent(call, &files, begins, done("Write"));
     };
     let Some(read) = done("Read") else {
         if !has("Read") {
@@ -97,6 +98,28 @@ pub(super) fn next(call: &ModelCall) -> Turn {
             why(call, written)
         )),
         Some(_) => Turn::say(format!("Done. `{output}` now holds three facts about `{input}`:\n{list}")),
+    }
+}
+
+/// None of the files is there. A single one that was to be written is begun, so that there is a change to be asked about.
+fn absent(call: &ModelCall, files: &[String], begins: bool, written: Option<&ToolResult>) -> Turn {
+    let new = &files[0];
+    if !begins || files.len() > 1 {
+        return Turn::say(format!(
+            "I found no file named `{new}` in this folder, and what is attached I cannot see, so my script ends. I can \
+begin one: \"Write a plan to plan.md\"."
+        ));
+    }
+    match written {
+        None => {
+            let content = format!("# {new}\n\n1. Look.\n2. Act.\n3. Say what was done.\n");
+            let text = format!("There is no `{new}` yet, so I begin it with three lines.");
+            Turn::call(text, "Write", json!({"file_path": new, "content": content}))
+        }
+        Some(written) if written.error => {
+            Turn::say(format!("`{new}` was not written: {}", why(call, written)))
+        }
+        Some(_) => Turn::say(format!("Done. `{new}` is there now, with three lines of a script.")),
     }
 }
 
@@ -216,6 +239,23 @@ mod tests {
             tools: tools.into(),
             blobs: HashMap::new(),
         })
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_begun_where_that_is_asked_for() {
+        let (all, task) = (["Glob", "Read", "Write"], "Write a plan to plan.md");
+        let none = ("Glob", "No files match `*`.", false);
+        let (tool, arguments) = check(&all, task, &[none]).call.unwrap();
+        assert_eq!((tool, &arguments["file_path"]), ("Write", &json!("plan.md")));
+        let done = check(&all, task, &[none, ("Write", "Wrote it", false)]);
+        assert!(done.call.is_none() && done.text.starts_with("Done."), "{done:?}");
+        let denied = check(&all, task, &[none, ("Write", "Denied: no", true)]);
+        assert!(denied.text.contains("was not written: Denied: no"), "{denied:?}");
+        // Nothing is made up of a file that was to be read.
+        for task in ["Read plan.md", TASK] {
+            let ends = check(&all, task, &[none]);
+            assert!(ends.call.is_none() && ends.text.contains("Write a plan to plan.md"), "{ends:?}");
+        }
     }
 
     #[test]
