@@ -1,64 +1,7 @@
-//! The product's binary: reads the arguments, runs one command, and turns what went wrong into words.
-
-mod account;
-mod cli;
-mod config;
-mod connected;
-mod console;
-mod crash;
-mod editor;
-mod home;
-mod http;
-mod integration;
-mod keyboard;
-mod outside;
-mod page;
-mod paths;
-mod place;
-mod policy;
-mod reach;
-mod servers;
-mod signals;
-mod telemetry;
-mod toolbox;
-mod trouble;
-mod trust;
-mod vault;
-mod view;
+//! The binary `windlass`. Everything it does is in the library beside it.
 
 use std::process::ExitCode;
-use std::time::Duration;
-
-use clap::Parser;
-
-use crate::cli::Cli;
-use crate::console::Console;
-use crate::trouble::Exit;
-
-/// How long tasks in the background may take to end once the command is done; nothing depends on them.
-const WIND_DOWN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
-    crash::speak_carefully();
-    let cli = Cli::parse();
-    let console = Console::new(cli.color);
-    telemetry::start(&console);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            trouble::report(&console, &anyhow::Error::from(error).context("cannot start"));
-            return Exit::Engine.into();
-        }
-    };
-    let ended = runtime.block_on(cli::run(cli, &console));
-    runtime.block_on(telemetry::finish());
-    let exit = ended.unwrap_or_else(|error| trouble::report(&console, &error));
-    if exit.leaves_a_run() {
-        // At once, like a crash, which is what runs are made for: a runtime that winds down cancels tasks one by
-        // one, and a tool that is told so would answer with an error, which would be recorded.
-        windlass::adapter::mcp::kill_servers();
-        std::process::exit(exit.code().into());
-    }
-    runtime.shutdown_timeout(WIND_DOWN);
-    exit.into()
+    windlass_app::main()
 }

@@ -18,6 +18,9 @@ use super::{Accounts, Credential, Identity, Registration, Role, password, secret
 
 /// The kind of passwords, by user; their owner is the workspace.
 const PASSWORD: &str = "password";
+/// The kind of links between accounts and a provider's subjects, by the digest of issuer and subject. Not only a build
+/// that can sign people in by a provider has to know that they are registered.
+pub(super) const SUBJECT: &str = "oidc_subject";
 
 #[derive(Serialize, Deserialize)]
 struct Password {
@@ -153,7 +156,7 @@ impl Accounts {
 
     /// Whether anybody has an account that people sign in to.
     pub async fn is_registered(&self) -> Result<bool, StoreError> {
-        for kind in [PASSWORD, super::oidc::SUBJECT] {
+        for kind in [PASSWORD, SUBJECT] {
             if !self.records.list(kind, None, None, 1).await?.is_empty() {
                 return Ok(true);
             }

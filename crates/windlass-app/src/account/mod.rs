@@ -9,6 +9,7 @@ pub mod key;
 pub mod link;
 pub mod login;
 pub mod member;
+#[cfg(feature = "openid")]
 pub mod oidc;
 mod password;
 mod record;
@@ -160,6 +161,7 @@ struct Memory {
     hashing: Hashing,
     attempts: Attempts,
     audit_turn: Semaphore,
+    #[cfg(feature = "openid")]
     providers: oidc::Known,
 }
 
@@ -172,6 +174,7 @@ impl Accounts {
             hashing: Hashing::default(),
             attempts: Attempts::default(),
             audit_turn: Semaphore::new(1),
+            #[cfg(feature = "openid")]
             providers: oidc::Known::default(),
         };
         Self { records, clock, people, memory: Arc::new(memory) }

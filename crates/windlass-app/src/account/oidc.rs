@@ -26,7 +26,7 @@ pub use self::discovery::Known;
 use self::fetch::fetch;
 use super::audit::Note;
 use super::error::{AccountError, conflict};
-use super::login::{FirstRefresh, taken};
+use super::login::{FirstRefresh, SUBJECT, taken};
 use super::record::{put, read};
 use super::session::{Client, Tokens};
 use super::token::{Purpose, Read};
@@ -34,8 +34,6 @@ use super::user::{User, fold_email};
 use super::{Accounts, Role, Unknown, secret};
 use crate::console::first_line;
 
-/// The kind of links between accounts and what a provider calls them, by the digest of issuer and subject.
-pub(super) const SUBJECT: &str = "oidc_subject";
 /// The kind of sign-ins that were finished, by the digest of their state, until they expire.
 const FINISHED: &str = "oidc_finished";
 

@@ -146,6 +146,14 @@ impl ServerFile {
 
     /// Refuses providers that nobody could sign in by.
     pub fn check(&self) -> Result<(), Trouble> {
+        if let Some(name) = self.oidc.keys().next()
+            && !cfg!(feature = "openid")
+        {
+            return Err(Trouble::usage(format!(
+                "`[server.oidc.{name}]`: this build has no sign-in by OpenID Connect"
+            ))
+            .hint("build with the default features, or with `--features openid`"));
+        }
         self.oidc.iter().try_for_each(|(name, provider)| provider.check(name))
     }
 }

@@ -29,6 +29,7 @@ mod listen;
 mod mcp;
 mod messages;
 pub mod metrics;
+#[cfg(feature = "openid")]
 mod oidc;
 mod openapi;
 mod operator;
@@ -188,6 +189,8 @@ fn keyed() -> OpenApiRouter<Shared> {
 
 /// Who may come, and what they may do.
 fn people() -> OpenApiRouter<Shared> {
-    let own = OpenApiRouter::new().merge(auth::routes()).merge(oidc::routes());
+    let own = OpenApiRouter::new().merge(auth::routes());
+    #[cfg(feature = "openid")]
+    let own = own.merge(oidc::routes());
     own.merge(team::routes()).merge(keys::routes()).merge(audit::routes()).merge(mcp::sign_in::routes())
 }

@@ -22,6 +22,7 @@ mod keys;
 mod matrix;
 pub mod mcp;
 mod metrics;
+#[cfg(feature = "openid")]
 mod oidc;
 mod operate;
 pub mod pictures;

@@ -13,6 +13,10 @@ mod fetch_data;
 mod glob;
 mod grep;
 mod notebook;
+#[cfg(feature = "pdf")]
+pub(super) mod pdf;
+#[cfg(not(feature = "pdf"))]
+#[path = "pdf_absent.rs"]
 pub(super) mod pdf;
 mod read;
 mod tasks;

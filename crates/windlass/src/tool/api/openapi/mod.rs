@@ -44,6 +44,16 @@ pub(super) struct Asked<'a> {
     pub raw: bool,
 }
 
+#[cfg(feature = "yaml")]
+fn yaml(text: &str) -> Result<Value, String> {
+    serde_saphyr::from_str(text).map_err(|error| unreadable(&error))
+}
+
+#[cfg(not(feature = "yaml"))]
+fn yaml(_text: &str) -> Result<Value, String> {
+    Err("the OpenAPI description is not JSON, and this build does not read YAML (feature `yaml`)".to_owned())
+}
+
 impl Document {
     /// Reads a description, JSON or YAML.
     pub(super) fn read(text: &str) -> Result<Self, String> {
@@ -55,7 +65,7 @@ impl Document {
         }
         let value: Value = match text.trim_start().starts_with('{') {
             true => serde_json::from_str(text).map_err(|error| unreadable(&error))?,
-            false => serde_saphyr::from_str(text).map_err(|error| unreadable(&error))?,
+            false => yaml(text)?,
         };
         let version = value.get("openapi").and_then(Value::as_str).unwrap_or_default();
         let is_old = match version.split('.').collect::<Vec<_>>()[..] {
