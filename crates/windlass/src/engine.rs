@@ -18,7 +18,7 @@ use crate::gate::Whose;
 use crate::outbound::{Outbound, Reach};
 use crate::outcome::Outcome;
 use crate::port::background::BackgroundCommand;
-use crate::port::bus::Position;
+use crate::port::bus::{Backlog, Position};
 use crate::port::journal::{
     Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus, Usage, UsageQuery,
 };
@@ -82,7 +82,7 @@ impl Engine {
         };
         let head = head.map(|head| head.seq).unwrap_or_default();
         // Follows before it sends: whatever comes is told, and a head that has moved meanwhile is caught up with.
-        let updates = self.deps.watch(&thread, head.into(), Begin::Live);
+        let updates = self.deps.watch(&thread, head.into(), Begin::Live, Backlog::Fragments);
         Ok((self.start_in(thread, task).await?, updates))
     }
 
@@ -334,17 +334,19 @@ impl Engine {
 
     /// Watches a thread from after a position: events in order, live fragments between them.
     pub fn watch(&self, thread: &ThreadId, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
-        self.watch_from(thread, after.into())
+        self.watch_from(thread, after.into(), Backlog::Fragments)
     }
 
     /// Watches a thread from where a watcher stood, also in the middle of a reply: neither an event nor a fragment that
     /// it has is told again. Fragments that can no longer be told one by one come as a snapshot of the reply so far.
+    /// With [`Backlog::Snapshot`], the fragments that exist at the time of the call come as a snapshot, too.
     pub fn watch_from(
         &self,
         thread: &ThreadId,
         after: Position,
+        backlog: Backlog,
     ) -> BoxStream<'static, Result<Update, StoreError>> {
-        self.deps.watch(thread, after, Begin::Journal)
+        self.deps.watch(thread, after, Begin::Journal, backlog)
     }
 
     /// Reads events after a position.

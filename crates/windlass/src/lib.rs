@@ -46,7 +46,7 @@ pub use crate::messages::{
 pub use crate::offer::{OfferedTool, OfferedToolset};
 pub use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
 pub use crate::port::background::BackgroundCommand;
-pub use crate::port::bus::{NoPosition, Position};
+pub use crate::port::bus::{Backlog, NoPosition, Position};
 pub use crate::prompt::{PROMPT_TEXT_MAX_BYTES, Prompt, PromptPart};
 pub use crate::queue::QueuedMessage;
 pub use crate::restore::{FileFate, RestoreMode, Restored, RestoredFile, UnseenCall};

@@ -260,6 +260,36 @@ async fn a_client_that_goes_away_leaves_the_run_alone_unless_it_says_otherwise()
 }
 
 #[tokio::test]
+async fn a_late_subscriber_can_get_the_running_reply_as_one_snapshot() {
+    let (_models, server) = super::skyflo::scripted("openai-chat/text-400-delay20ms", "").await;
+    let key = server.key(&[]);
+    let run = server.post("/api/v1/runs", &key, &json!({"message": "talk"})).await.body;
+    let path = format!("/api/v1/threads/{}/stream", run["thread"].as_str().unwrap());
+    let mut first = Events::open(server.stream(&path, &key)).await;
+    let mut shown = String::new();
+    for _ in 0..20 {
+        let delta = loop {
+            let told = first.next().await.unwrap();
+            if told.name == "message.delta" {
+                break told.data;
+            }
+        };
+        shown.push_str(delta["text"].as_str().unwrap());
+    }
+    let mut late = Events::open(server.stream(&format!("{path}?backlog=snapshot"), &key)).await;
+    let live = loop {
+        let told = late.next().await.unwrap();
+        if told.name.ends_with(".delta") || told.name == "message.snapshot" {
+            break told;
+        }
+    };
+    assert_eq!(live.name, "message.snapshot");
+    assert!(live.data["parts"][0]["text"].as_str().unwrap().starts_with(&shown), "{live:?}\n{shown}");
+    let unknown = server.stream(&format!("{path}?backlog=all"), &key);
+    answer(unknown).await.is_problem(400, "bad_request");
+}
+
+#[tokio::test]
 async fn a_silent_stream_beats_and_ends_once_its_reader_may_no_longer_read() {
     let user = User::new();
     user.configure("[server.limits]\nheartbeat_s = 1\nlook_again_s = 4\n");

@@ -188,6 +188,29 @@ async fn a_reload_finds_the_answer_however_much_was_recorded_since_it_began() {
     page.ends().await;
 }
 
+/// A page reloads its conversation after a failure, for example after its session has expired.
+#[tokio::test]
+async fn reloading_a_conversation_keeps_the_streamed_text() {
+    let models = ModelServer::start(0).await.unwrap();
+    let server = slow(User::new(), &models, "stream-300-delay15ms");
+    let page = Page::signed_in(&server).await;
+    page.say("Tell me.").await;
+    midway(&page).await;
+    let again = format!(
+        "return module('state/conversation.js').then(async ({{ shown }}) => {{
+            const before = {LAST};
+            await shown.value.load();
+            await new Promise(requestAnimationFrame);
+            return [before, {LAST}];
+        }})"
+    );
+    let texts = page.run(&again, vec![]).await;
+    let [before, after] = [0, 1].map(|at| texts[at].as_str().unwrap());
+    assert!(after.starts_with(before), "{before}\n{after}");
+    ended(&page).await;
+    page.ends().await;
+}
+
 #[tokio::test]
 async fn after_a_crash_of_the_server_the_page_shows_what_the_journal_has() {
     let models = ModelServer::start(0).await.unwrap();

@@ -12,7 +12,7 @@ use futures::stream::{self, BoxStream};
 use windlass_machine::{CallKey, Event, Fact, Seq, ThreadId};
 
 use super::Deps;
-use crate::port::bus::{Position, Signal};
+use crate::port::bus::{Backlog, Position, Signal};
 use crate::port::journal::{Recorded, StoreError, ThreadStatus};
 use crate::port::model::Delta;
 
@@ -98,6 +98,7 @@ struct Watcher {
     deps: Arc<Deps>,
     thread: ThreadId,
     signals: BoxStream<'static, Arc<Signal>>,
+    backlog: Backlog,
     /// The last event that was handed out, and how many fragments of the running reply were.
     told: Position,
     /// The newest `step.started` without a reply.
@@ -128,12 +129,14 @@ impl Deps {
         thread: &ThreadId,
         after: Position,
         begin: Begin,
+        backlog: Backlog,
     ) -> BoxStream<'static, Result<Update, StoreError>> {
         let watcher = Watcher {
             // First follow, then read: what is appended in between is seen twice and told once.
-            signals: self.bus.follow(thread, after),
+            signals: self.bus.follow(thread, after, backlog),
             deps: self.clone(),
             thread: thread.clone(),
+            backlog,
             told: after,
             step: None,
             unsure: begin == Begin::Journal,
@@ -195,7 +198,7 @@ impl Watcher {
                 // The bus is gone, for example with the process that owned the thread: follow anew.
                 None => {
                     clock.sleep_ms(LOOK_EVERY_MS / 10).await;
-                    self.signals = self.deps.bus.follow(&self.thread, self.told);
+                    self.signals = self.deps.bus.follow(&self.thread, self.told, self.backlog);
                     self.behind = true;
                 }
             }

@@ -22,17 +22,29 @@ pub trait Bus: Send + Sync {
     /// now on reads it in the journal.
     fn settle(&self, thread: &ThreadId);
 
-    /// Follows a thread from now on: first the running message's fragments beyond those that `after` counts, then what
-    /// comes. Each generation's fragments come in order, each once and none left out; where some are no longer there
-    /// one by one, or were dropped because the follower was slow, a [`Signal::Snapshot`] has them all in their place.
-    /// Where not even that is possible no more of the generation comes, and the event that ends it has the whole.
-    fn follow(&self, thread: &ThreadId, after: Position) -> BoxStream<'static, Arc<Signal>>;
+    /// Follows a thread from now on: first the running message's fragments beyond those that `after` counts, as
+    /// `backlog` says, then what comes. Each generation's fragments come in order, each once and none left out; where
+    /// some are no longer there one by one, or were dropped because the follower was slow, a [`Signal::Snapshot`] has
+    /// them all in their place. Where not even that is possible no more of the generation comes, and the event that
+    /// ends it has the whole.
+    fn follow(&self, thread: &ThreadId, after: Position, backlog: Backlog)
+    -> BoxStream<'static, Arc<Signal>>;
 
     /// Wakes the owner of a thread, in whichever process it lives: its inbox has a row.
     fn wake(&self, thread: &ThreadId);
 
     /// Threads that someone wants woken in this process.
     fn wakes(&self) -> BoxStream<'static, ThreadId>;
+}
+
+/// The form in which a follower gets the fragments that were published before it subscribed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backlog {
+    /// One by one, as far as the bus still has them.
+    #[default]
+    Fragments,
+    /// As one [`Signal::Snapshot`], so that a client that reconnects never shows less text than before.
+    Snapshot,
 }
 
 /// Something that a watcher may want to see.

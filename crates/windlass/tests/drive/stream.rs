@@ -13,7 +13,7 @@ use windlass::port::journal::{StoreError, ThreadStatus};
 use windlass::port::model::Delta;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::Registry;
-use windlass::{Position, Task, Update};
+use windlass::{Backlog, Position, Task, Update};
 
 use super::{Counter, memory, registry, task};
 
@@ -91,10 +91,10 @@ async fn a_watcher_goes_on_in_the_middle_of_a_reply() {
     // Something else is recorded while the reply goes on.
     let other = Task { thread: Some(started.thread.clone()), ..task("later") };
     engine.start(Task { when_busy: WhenBusy::Queue, ..other }).await.unwrap();
-    let mut updates = engine.watch_from(&started.thread, client.position);
+    let mut updates = engine.watch_from(&started.thread, client.position, Backlog::Fragments);
     client.read(&mut updates, |client| client.position.delta == 4).await;
     // Cut off after the event that came into the middle: the fragments before it are not repeated.
-    let mut again = engine.watch_from(&started.thread, client.position);
+    let mut again = engine.watch_from(&started.thread, client.position, Backlog::Fragments);
     engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
     client.read(&mut again, |client| client.position.delta == 0).await;
     assert_eq!(client.reply, BTreeMap::from([(0, "one two three four ".to_owned())]));
@@ -116,7 +116,7 @@ async fn a_watcher_that_comes_too_late_for_the_fragments_is_given_the_reply_so_f
     late.read(&mut updates, |client| client.position.delta == FRAGMENTS).await;
     assert_eq!((late.snapshots, &late.reply), (1, &first.reply));
     // One that has the newest fragments is told nothing twice.
-    let mut again = engine.watch_from(&started.thread, late.position);
+    let mut again = engine.watch_from(&started.thread, late.position, Backlog::Fragments);
     engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
     late.read(&mut again, |client| client.position.delta == 0).await;
     assert_eq!(late.snapshots, 1);
@@ -186,7 +186,7 @@ impl Talk {
     }
 
     fn follow(&self, after: Position) -> BoxStream<'static, Arc<Signal>> {
-        self.bus.follow(&self.thread, after)
+        self.bus.follow(&self.thread, after, Backlog::Fragments)
     }
 }
 
@@ -302,7 +302,7 @@ async fn cut_off_again_and_again_a_watcher_sees_every_event_once_and_the_same_te
                 }
             }
             if !is_idle {
-                updates = engine.watch_from(&thread, client.position);
+                updates = engine.watch_from(&thread, client.position, Backlog::Fragments);
             }
         }
         assert_eq!(client.events, engine.events(&thread, Seq(0), 1000).await.unwrap().len() as u64);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use windlass::adapter::bus::{LocalBus, Owners};
-use windlass::port::bus::{Bus, Position, Signal};
+use windlass::port::bus::{Backlog, Bus, Position, Signal};
 use windlass::port::journal::Journal;
 use windlass::testing::suite::{batch, claimed, fragment, next};
 use windlass_machine::{Seq, ThreadId};
@@ -23,14 +23,16 @@ async fn another_processs_stream_is_followed_and_woken() {
     let owners: Arc<dyn Owners> = store.clone();
     let bus = LocalBus::open(store.node().clone(), owners).unwrap();
     let thread = ThreadId::from("stream");
-    let (mut early, mut again) =
-        (bus.follow(&thread, Position::default()), bus.follow(&thread, Position::default()));
+    let (mut early, mut again) = (
+        bus.follow(&thread, Position::default(), Backlog::Fragments),
+        bus.follow(&thread, Position::default(), Backlog::Fragments),
+    );
     for number in 1..=10 {
         assert_eq!(*next(&mut early).await, fragment(3, number));
     }
     bus.wake(&thread);
     assert_eq!(other.says().as_deref(), Some("1"));
-    let mut late = bus.follow(&thread, Position::default());
+    let mut late = bus.follow(&thread, Position::default(), Backlog::Fragments);
     for follower in [&mut again, &mut late] {
         for number in 1..=20 {
             assert_eq!(*next(follower).await, fragment(3, number));
@@ -50,7 +52,7 @@ async fn followers_stay_when_the_owner_dies() {
     let owners: Arc<dyn Owners> = watcher.clone();
     let bus = LocalBus::open(watcher.node().clone(), owners).unwrap();
     let thread = ThreadId::from("stream");
-    let mut follower = bus.follow(&thread, Position::default());
+    let mut follower = bus.follow(&thread, Position::default(), Backlog::Fragments);
     for number in 1..=10 {
         assert_eq!(*next(&mut follower).await, fragment(3, number));
     }

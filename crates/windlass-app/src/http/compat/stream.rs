@@ -10,9 +10,9 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use windlass::Update;
 use windlass::machine::{Seq, ThreadId, Timestamp};
 use windlass::port::clock::Clock;
+use windlass::{Backlog, Update};
 
 use super::skyflo::fill::filled;
 use crate::http::Shared;
@@ -36,7 +36,7 @@ const ALIVE: &str = ": alive\n\n";
 /// A thread from an event on, for whoever sent these headers.
 pub fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
     let after = Seq(from.0.saturating_sub(1));
-    Feed::open(app, Reader::of(headers), thread, after.into())
+    Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments)
 }
 
 /// The answer to a request: some frames at once, then what is said of a thread.

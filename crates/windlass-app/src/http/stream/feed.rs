@@ -12,7 +12,7 @@ use http::{HeaderMap, Request, header};
 use tokio::time::{Interval, MissedTickBehavior};
 use windlass::machine::ThreadId;
 use windlass::port::journal::StoreError;
-use windlass::{Position, Update};
+use windlass::{Backlog, Position, Update};
 
 use crate::http::Shared;
 use crate::http::caller::Caller;
@@ -72,29 +72,23 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Feeds a thread that the reader may see.
-    pub fn open(app: &Shared, reader: Reader, thread: &ThreadId, after: Position) -> Self {
-        Self::beating(app, reader, thread, after, app.settings.server.limits.heartbeat())
-    }
-
-    /// One with another longest silence than the server's own.
-    pub fn beating(
-        app: &Shared,
-        reader: Reader,
-        thread: &ThreadId,
-        after: Position,
-        heartbeat: Duration,
-    ) -> Self {
+    /// Feeds a thread that the reader may see. `backlog` is the form of the fragments that exist already.
+    pub fn open(app: &Shared, reader: Reader, thread: &ThreadId, after: Position, backlog: Backlog) -> Self {
         Self {
-            updates: app.engine.watch_from(thread, after),
+            updates: app.engine.watch_from(thread, after, backlog),
             app: app.clone(),
             reader,
             thread: thread.clone(),
             position: after,
-            heartbeat: every(heartbeat),
+            heartbeat: every(app.settings.server.limits.heartbeat()),
             look_again: every(app.settings.server.limits.look_again()),
             is_over: false,
         }
+    }
+
+    /// Replaces the server's own heartbeat interval.
+    pub fn beating(self, heartbeat: Duration) -> Self {
+        Self { heartbeat: every(heartbeat), ..self }
     }
 
     /// The next item; `None` after one that ends the stream.

@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::machine::{Fact, Principal, RunId, Seq, ThreadId};
 use windlass::port::journal::ThreadStatus;
-use windlass::{EngineError, Position, Status, Update};
+use windlass::{Backlog, EngineError, Position, Status, Update};
 
 use super::feed::{Feed, Item, Reader};
 use super::frame::{self, Format};
@@ -37,6 +37,30 @@ pub fn routes() -> OpenApiRouter<Shared> {
 struct Begin {
     /// Tell what comes after this `id`; `0` begins with the thread. The header `Last-Event-ID` counts before it.
     after: Option<String>,
+    /// The form of the running reply's fragments that were generated before the request.
+    #[serde(default)]
+    #[param(inline)]
+    backlog: Form,
+}
+
+/// The form of fragments that were generated before a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Form {
+    /// One by one, as far as the server has them.
+    #[default]
+    Fragments,
+    /// As one `message.snapshot`, so that the client can show the whole text at once.
+    Snapshot,
+}
+
+impl From<Form> for Backlog {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Fragments => Self::Fragments,
+            Form::Snapshot => Self::Snapshot,
+        }
+    }
 }
 
 /// Where to begin, and what leaving means.
@@ -86,7 +110,8 @@ async fn thread(
     caller.reads()?;
     let row = caller.reads_thread(&app, &thread).await?;
     let after = position(&headers, begin.after.as_deref(), row.head)?.unwrap_or_default();
-    Ok(Live::open(&app, &headers, &thread, after, End::Never).respond())
+    let feed = Feed::open(&app, Reader::of(&headers), &thread, after, begin.backlog.into());
+    Ok(Live::open(&app, &headers, &thread, feed, End::Never).respond())
 }
 
 /// What happens in a run's conversation, until the run has ended or waits for a person
@@ -122,7 +147,8 @@ async fn run(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let after = given.unwrap_or_else(|| Seq(row.view.from.0.saturating_sub(1)).into());
-    let mut live = Live::open(&app, &headers, &row.thread, after, End::WithRun { run, last });
+    let feed = Feed::open(&app, Reader::of(&headers), &row.thread, after, Backlog::Fragments);
+    let mut live = Live::open(&app, &headers, &row.thread, feed, End::WithRun { run, last });
     live.stopped_by = (begin.on_leave == OnLeave::Cancel).then(|| caller.user().clone());
     Ok(live.respond())
 }
@@ -167,9 +193,9 @@ impl Drop for Live {
 }
 
 impl Live {
-    fn open(app: &Shared, headers: &HeaderMap, thread: &ThreadId, after: Position, end: End) -> Self {
+    fn open(app: &Shared, headers: &HeaderMap, thread: &ThreadId, feed: Feed, end: End) -> Self {
         Self {
-            feed: Feed::open(app, Reader::of(headers), thread, after),
+            feed,
             frames: app.frames.of(thread),
             app: app.clone(),
             format: wanted(headers),

@@ -11,8 +11,8 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::Update;
 use windlass::machine::ThreadId;
+use windlass::{Backlog, Update};
 
 use super::feed::{Feed, Item, Reader};
 use super::frame::is_placed;
@@ -81,7 +81,7 @@ async fn updates(
     }
     let row = caller.reads_thread(&app, &thread).await?;
     let after = position(&HeaderMap::new(), poll.after.as_deref(), row.head)?.unwrap_or_default();
-    let mut feed = Feed::open(&app, Reader::of(&headers), &thread, after);
+    let mut feed = Feed::open(&app, Reader::of(&headers), &thread, after, Backlog::Fragments);
     let (mut updates, mut bytes) = (Vec::new(), 0);
     let mut wait = Box::pin(tokio::time::sleep(Duration::from_secs(poll.wait)));
     // However short the time, the journal is read: a feed tells its events, and then at least what the thread does.

@@ -25,7 +25,9 @@ export async function follow(path, from, hear, stop) {
     stop.addEventListener("abort", end);
     let watchdog = setTimeout(end, SILENCE_MS);
     try {
-      const answer = await send(`${path}?after=${encodeURIComponent(position)}`, {
+      // The first connection asks for a snapshot of the running reply, so that its text never appears to shrink.
+      const backlog = position === from ? "snapshot" : "fragments";
+      const answer = await send(`${path}?after=${encodeURIComponent(position)}&backlog=${backlog}`, {
         headers: { accept: "text/event-stream" },
         signal: attempt.signal,
       });

@@ -140,6 +140,7 @@ export class Conversation {
     const isMine = looksAfter(thread.owner);
     const going = ["", "idle"].includes(thread.status) ? null : await underWay(this.id, thread.head, isMine, stop);
     const chosen = await this.lastChosen(page.data, isMine);
+    const growing = this.live.value;
     batch(() => {
       // With it comes the field for messages, which is to know what the last message chose.
       this.owner.value = thread.owner;
@@ -159,7 +160,9 @@ export class Conversation {
       this.entries.value = this.read(page.data.filter((/** @type {any} */ message) => message.seq <= thread.head));
       for (const message of page.data) if (message.seq > thread.head) this.later.set(message.id, message);
       this.run.value = going && { id: going.id, since: going.since };
-      if (going?.step) this.step(going.step);
+      // Keep a reply that is already shown: the stream sends its text again, but only after it has connected.
+      if (growing && growing.begun === going?.step?.seq) this.add(growing);
+      else if (going?.step) this.step(going.step);
       // The results of a step stand in no message before the last of them is there.
       for (const event of going?.after ?? []) if (event.type === "tool.finished") this.hear(event);
       this.failure.value = null;

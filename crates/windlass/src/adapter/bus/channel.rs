@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use windlass_machine::{Fact, Seq};
 
 use super::ring::{Next, Pushed, Ring};
-use crate::port::bus::{Position, Signal};
+use crate::port::bus::{Backlog, Position, Signal};
 
 /// Signals that a follower may be behind: twice what a model call publishes before others get a turn. They are a few
 /// KiB, once for each thread; fragments beyond them are in the ring, and the rest is in the journal.
@@ -48,6 +48,8 @@ struct Reader {
     told: Told,
     /// The generation whose fragments it takes from the ring before it goes on in the log.
     replays: Option<Seq>,
+    /// The form of the first of them.
+    backlog: Backlog,
     waker: Option<Waker>,
 }
 
@@ -126,13 +128,19 @@ impl Channel {
     }
 
     /// Adds a follower; what is in the ring comes first.
-    pub fn add(&mut self, number: u64, is_far: bool, after: Position) {
+    pub fn add(&mut self, number: u64, is_far: bool, after: Position, backlog: Backlog) {
+        let told = Told::Before(after);
+        let replays = self.ring.as_ref().and_then(|ring| ring.seq());
+        let newest = self.ring.as_ref().map_or(0, |ring| ring.newest());
+        let has_backlog = replays.and_then(|seq| told.of(seq)).is_some_and(|told| told < newest);
         self.readers.push(Reader {
             number,
             is_far,
             next: self.end(),
-            told: Told::Before(after),
-            replays: self.ring.as_ref().and_then(|ring| ring.seq()),
+            told,
+            replays,
+            // Fragments that are published from now on are no backlog.
+            backlog: if has_backlog { backlog } else { Backlog::Fragments },
             waker: None,
         });
     }
@@ -191,7 +199,10 @@ impl Reader {
         let told = self.told.of(generation);
         // Where the generation is over, the journal has it.
         let next = match (ring.filter(|ring| ring.seq() == Some(generation)), told) {
-            (Some(ring), Some(told)) => ring.after(told),
+            (Some(ring), Some(told)) => match std::mem::take(&mut self.backlog) {
+                Backlog::Fragments => ring.after(told),
+                Backlog::Snapshot => ring.whole_after(told),
+            },
             (Some(_), None) | (None, _) => Next::Nothing,
         };
         match next {

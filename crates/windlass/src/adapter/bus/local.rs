@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use windlass_machine::ThreadId;
 
 use super::channel::{Channel, Source};
-use crate::port::bus::{Position, Signal};
+use crate::port::bus::{Backlog, Position, Signal};
 
 /// Threads are spread over this many locks, so that a thread with a thousand followers holds up few others.
 const SHARDS: usize = 64;
@@ -79,13 +79,18 @@ impl Local {
     }
 
     /// Follows: under one lock it is noted where the log ends and what the ring has, so that nothing falls between.
-    pub fn follow(self: &Arc<Self>, thread: &ThreadId, after: Position) -> BoxStream<'static, Arc<Signal>> {
-        self.follow_for(thread, false, after)
+    pub fn follow(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        after: Position,
+        backlog: Backlog,
+    ) -> BoxStream<'static, Arc<Signal>> {
+        self.follow_for(thread, false, after, backlog)
     }
 
     /// The same for another process.
     pub fn follow_from_afar(self: &Arc<Self>, thread: &ThreadId) -> BoxStream<'static, Arc<Signal>> {
-        self.follow_for(thread, true, Position::default())
+        self.follow_for(thread, true, Position::default(), Backlog::Fragments)
     }
 
     fn follow_for(
@@ -93,11 +98,12 @@ impl Local {
         thread: &ThreadId,
         is_far: bool,
         after: Position,
+        backlog: Backlog,
     ) -> BoxStream<'static, Arc<Signal>> {
         let mut shard = self.shard(thread);
         // Drawn under the lock, so that a channel's followers have growing numbers.
         let number = self.followers.fetch_add(1, Ordering::Relaxed);
-        shard.entry(thread.clone()).or_default().add(number, is_far, after);
+        shard.entry(thread.clone()).or_default().add(number, is_far, after, backlog);
         drop(shard);
         Follower { local: Arc::clone(self), thread: thread.clone(), number }.boxed()
     }

@@ -19,7 +19,7 @@ use windlass_machine::{Seq, ThreadId};
 use self::local::Local;
 use self::net::Network;
 use super::node::Node;
-use crate::port::bus::{Bus, Position, Signal};
+use crate::port::bus::{Backlog, Bus, Position, Signal};
 use crate::port::journal::StoreError;
 
 /// Who holds which thread: the store's part of the bus.
@@ -73,8 +73,13 @@ impl Bus for LocalBus {
         self.local.settle(thread);
     }
 
-    fn follow(&self, thread: &ThreadId, after: Position) -> BoxStream<'static, Arc<Signal>> {
-        let followed = self.local.follow(thread, after);
+    fn follow(
+        &self,
+        thread: &ThreadId,
+        after: Position,
+        backlog: Backlog,
+    ) -> BoxStream<'static, Arc<Signal>> {
+        let followed = self.local.follow(thread, after, backlog);
         if let Some(network) = &self.network {
             network.look_for(thread);
         }

@@ -95,6 +95,11 @@ impl Ring {
         self.generation.map(|(seq, _)| seq)
     }
 
+    /// Number of the newest fragment.
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
     /// Adds a fragment; one of a newer generation begins anew.
     pub fn push(&mut self, seq: Seq, attempt: Attempt, number: u64, delta: &Delta) -> Pushed {
         if !self.turn_to(seq, attempt) || number <= self.newest {
@@ -137,6 +142,15 @@ impl Ring {
         if told >= before {
             let delta = self.recent.fragment((told - before) as usize);
             return Next::Told(Arc::new(Signal::Delta { seq, number, attempt, delta }));
+        }
+        self.whole_after(told)
+    }
+
+    /// All fragments so far as a snapshot, for a follower that has only the first `told`.
+    pub fn whole_after(&mut self, told: u64) -> Next {
+        let Some((seq, attempt)) = self.generation else { return Next::Nothing };
+        if told >= self.newest {
+            return Next::Nothing;
         }
         if self.merged.is_torn {
             return Next::Missing;

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use windlass_machine::{Attempt, CallKey, Seq, ThreadId};
 
-use crate::port::bus::{Bus, Position, Signal};
+use crate::port::bus::{Backlog, Bus, Position, Signal};
 use crate::port::model::Delta;
 
 /// Runs every case of the bus port on fresh buses.
@@ -17,6 +17,7 @@ pub async fn bus_suite(make: impl Fn() -> Box<dyn Bus>) {
     a_settled_generation_is_not_shown(&*make()).await;
     the_next_generation_replaces_the_last(&*make()).await;
     a_follower_goes_on_in_the_middle(&*make()).await;
+    a_backlog_may_come_as_a_snapshot(&*make()).await;
     what_is_no_longer_there_one_by_one_comes_as_a_whole(&*make()).await;
     threads_do_not_mix(&*make()).await;
     a_slow_follower_lags_alone(&*make()).await;
@@ -48,7 +49,7 @@ async fn a_late_follower_sees_the_whole_generation(bus: &dyn Bus) {
     for number in 1..=50 {
         bus.publish(&thread(), fragment(3, number));
     }
-    let mut follower = bus.follow(&thread(), Position::default());
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
     for number in 51..=100 {
         bus.publish(&thread(), fragment(3, number));
     }
@@ -60,7 +61,7 @@ async fn a_late_follower_sees_the_whole_generation(bus: &dyn Bus) {
 async fn a_settled_generation_is_not_shown(bus: &dyn Bus) {
     bus.publish(&thread(), fragment(3, 1));
     bus.settle(&thread());
-    let mut follower = bus.follow(&thread(), Position::default());
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
     bus.publish(&thread(), fragment(9, 1));
     assert_eq!(*next(&mut follower).await, fragment(9, 1));
 }
@@ -68,7 +69,7 @@ async fn a_settled_generation_is_not_shown(bus: &dyn Bus) {
 async fn the_next_generation_replaces_the_last(bus: &dyn Bus) {
     bus.publish(&thread(), fragment(3, 1));
     bus.publish(&thread(), fragment(5, 1));
-    let mut follower = bus.follow(&thread(), Position::default());
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
     bus.publish(&thread(), fragment(5, 2));
     assert_eq!(*next(&mut follower).await, fragment(5, 1));
     assert_eq!(*next(&mut follower).await, fragment(5, 2));
@@ -76,7 +77,7 @@ async fn the_next_generation_replaces_the_last(bus: &dyn Bus) {
 
 async fn threads_do_not_mix(bus: &dyn Bus) {
     let other = ThreadId::from("thread-2");
-    let mut follower = bus.follow(&thread(), Position::default());
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
     bus.publish(&other, fragment(3, 1));
     bus.publish(&thread(), fragment(4, 1));
     assert_eq!(*next(&mut follower).await, fragment(4, 1));
@@ -88,11 +89,11 @@ async fn a_follower_goes_on_in_the_middle(bus: &dyn Bus) {
     }
     let after = |seq: u64, delta: u64| Position { seq: Seq(seq), delta };
     // Of the running generation; also where something else was recorded since it began.
-    let mut same = [after(3, 7), after(5, 7)].map(|after| bus.follow(&thread(), after));
+    let mut same = [after(3, 7), after(5, 7)].map(|after| bus.follow(&thread(), after, Backlog::Fragments));
     // Of one before it.
-    let mut older = bus.follow(&thread(), after(2, 7));
+    let mut older = bus.follow(&thread(), after(2, 7), Backlog::Fragments);
     // From another process's bus, which was ahead.
-    let mut ahead = bus.follow(&thread(), after(3, 11));
+    let mut ahead = bus.follow(&thread(), after(3, 11), Backlog::Fragments);
     for number in 11..=12 {
         bus.publish(&thread(), fragment(3, number));
     }
@@ -107,13 +108,41 @@ async fn a_follower_goes_on_in_the_middle(bus: &dyn Bus) {
     assert_eq!(*next(&mut ahead).await, fragment(3, 12));
 }
 
+async fn a_backlog_may_come_as_a_snapshot(bus: &dyn Bus) {
+    let after = |delta: u64| Position { seq: Seq(3), delta };
+    let mut early = bus.follow(&thread(), after(0), Backlog::Snapshot);
+    for number in 1..=10 {
+        bus.publish(&thread(), fragment(3, number));
+    }
+    let mut late = [after(0), after(7)].map(|after| bus.follow(&thread(), after, Backlog::Snapshot));
+    let mut has_all = bus.follow(&thread(), after(10), Backlog::Snapshot);
+    for number in 11..=12 {
+        bus.publish(&thread(), fragment(3, number));
+    }
+    // It was there when each of them was published.
+    for number in 1..=12 {
+        assert_eq!(*next(&mut early).await, fragment(3, number));
+    }
+    for follower in &mut late {
+        let (words_so_far, number) = told(&*next(follower).await);
+        assert_eq!(words_so_far, words(number));
+        assert!(number >= 10, "{number}");
+        for number in number + 1..=12 {
+            assert_eq!(*next(follower).await, fragment(3, number));
+        }
+    }
+    for number in 11..=12 {
+        assert_eq!(*next(&mut has_all).await, fragment(3, number));
+    }
+}
+
 async fn what_is_no_longer_there_one_by_one_comes_as_a_whole(bus: &dyn Bus) {
     const MANY: u64 = 100_000;
     for number in 1..=MANY {
         bus.publish(&thread(), fragment(3, number));
     }
-    let mut newest = bus.follow(&thread(), Position { seq: Seq(3), delta: MANY - 3 });
-    let mut follower = bus.follow(&thread(), Position { seq: Seq(3), delta: 7 });
+    let mut newest = bus.follow(&thread(), Position { seq: Seq(3), delta: MANY - 3 }, Backlog::Fragments);
+    let mut follower = bus.follow(&thread(), Position { seq: Seq(3), delta: 7 }, Backlog::Fragments);
     bus.publish(&thread(), fragment(3, MANY + 1));
     for number in MANY - 2..=MANY + 1 {
         assert_eq!(*next(&mut newest).await, fragment(3, number));
@@ -141,8 +170,8 @@ fn told(signal: &Signal) -> (String, u64) {
 
 async fn a_slow_follower_lags_alone(bus: &dyn Bus) {
     const MANY: u64 = 20_000;
-    let mut slow = bus.follow(&thread(), Position::default());
-    let mut fast = bus.follow(&thread(), Position::default());
+    let mut slow = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    let mut fast = bus.follow(&thread(), Position::default(), Backlog::Fragments);
     for number in 1..=MANY {
         bus.publish(&thread(), fragment(3, number));
         assert_eq!(*next(&mut fast).await, fragment(3, number));
@@ -167,7 +196,7 @@ async fn a_slow_follower_lags_alone(bus: &dyn Bus) {
 }
 
 async fn progress_and_appends_reach_followers(bus: &dyn Bus) {
-    let mut follower = bus.follow(&thread(), Position::default());
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
     let progress = Signal::Progress { call: CallKey { step: 1, index: 0 }, text: "half".into() };
     for signal in [Signal::Appended { seq: Seq(7), events: [].into(), status: None }, progress] {
         bus.publish(&thread(), signal.clone());

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use windlass::machine::{Seq, ThreadId};
 use windlass::port::journal::ThreadStatus;
 use windlass::port::model::Delta;
-use windlass::{Position, Update};
+use windlass::{Backlog, Position, Update};
 
 use super::history::History;
 use super::reply::Said;
@@ -52,7 +52,7 @@ impl Live {
     /// Speaks of a thread from after an event on.
     pub fn open(app: &Shared, headers: &HeaderMap, thread: &ThreadId, after: Seq, speaker: Speaker) -> Self {
         Self {
-            feed: Feed::open(app, Reader::of(headers), thread, after.into()),
+            feed: Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments),
             app: app.clone(),
             thread: thread.clone(),
             ready: VecDeque::new(),

@@ -13,7 +13,7 @@ use windlass::machine::{
     WhenBusy,
 };
 use windlass::port::journal::RunRow;
-use windlass::{EngineError, Task};
+use windlass::{Backlog, EngineError, Task};
 
 use super::super::decision::Decided;
 use super::call::named;
@@ -119,7 +119,7 @@ pub async fn chat(
 /// A thread from an event on.
 fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
     let after = Seq(from.0.saturating_sub(1));
-    Feed::beating(app, Reader::of(headers), thread, after.into(), HEARTBEAT)
+    Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments).beating(HEARTBEAT)
 }
 
 /// The run that a message was put beside, and the thread as it stands.
