@@ -4,8 +4,11 @@
 //! The server is a library too, for tests that need a model which always says the same. Nothing here is
 //! part of the product.
 
+#[cfg(unix)]
+pub mod browser;
 pub mod drive;
 pub mod http;
 pub mod machine;
+pub mod pages;
 pub mod server;
 pub mod table;

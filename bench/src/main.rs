@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use windlass_bench::drive::{self, Find, Load, Open, Peer, Program, Settings};
 use windlass_bench::http::{self, Http};
+use windlass_bench::pages::{self, Pages};
 use windlass_bench::server::ModelServer;
 use windlass_bench::{machine, table};
 
@@ -33,6 +34,8 @@ enum Command {
     Find(Find),
     /// Start `windlass serve`, load it with clients and tell what that takes, as a JSON line
     Http(Http),
+    /// Start `windlass serve` and a browser, and print figures of its pages as a JSON line
+    Pages(Pages),
     /// Play Windlass for a harness from outside, which tells in the environment what to play
     Peer(Peer),
     /// Measure every program with every workload and print the table
@@ -83,6 +86,12 @@ fn main() -> Result<()> {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
             let served = runtime.block_on(http::measure(&options))?;
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&served)?)?;
+            Ok(())
+        }
+        Command::Pages(options) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let page = runtime.block_on(pages::measure(&options))?;
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&page)?)?;
             Ok(())
         }
         Command::Peer(peer) => {

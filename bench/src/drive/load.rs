@@ -186,7 +186,7 @@ fn check(found: usize, tokens: usize) -> Result<()> {
 
 fn tokens_of(script: &Script) -> usize {
     match script.kind {
-        Kind::Text(tokens) => tokens,
+        Kind::Text(tokens) | Kind::Markdown(tokens) => tokens,
         Kind::Loop { .. } => LAST_TEXT_TOKENS,
         // Its first token is the word `done`.
         Kind::Files(_) => LAST_TEXT_TOKENS - 1,
@@ -195,7 +195,7 @@ fn tokens_of(script: &Script) -> usize {
 
 fn steps_of(script: &Script) -> u64 {
     match script.kind {
-        Kind::Text(_) => 1,
+        Kind::Text(_) | Kind::Markdown(_) => 1,
         Kind::Loop { turns, .. } | Kind::Files(turns) => turns,
     }
 }

@@ -17,13 +17,13 @@ use tokio::net::TcpStream;
 use crate::machine;
 
 /// Where the server is, and who asks.
-pub(super) struct Client {
+pub(crate) struct Client {
     address: String,
     authorization: String,
 }
 
 /// One connection, kept between requests.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     host: String,
     authorization: String,
@@ -31,22 +31,22 @@ pub(super) struct Connection {
 
 /// A run as its start is answered.
 #[derive(Deserialize)]
-pub(super) struct Started {
-    pub(super) run: String,
-    pub(super) thread: String,
+pub(crate) struct Started {
+    pub(crate) run: String,
+    pub(crate) thread: String,
 }
 
 /// What a stream told.
 #[derive(Default)]
-pub(super) struct Told {
+pub(crate) struct Told {
     /// The fragments, one after another; a snapshot takes the place of those before it.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// What the run ended with.
-    pub(super) answer: String,
+    pub(crate) answer: String,
     /// Milliseconds until the head of the stream was there.
-    pub(super) head_ms: f64,
+    pub(crate) head_ms: f64,
     /// Milliseconds until its first fragment.
-    pub(super) first_ms: f64,
+    pub(crate) first_ms: f64,
 }
 
 #[derive(Deserialize)]
@@ -67,11 +67,11 @@ struct Outcome {
 }
 
 impl Client {
-    pub(super) fn new(address: String, key: String) -> Self {
+    pub(crate) fn new(address: String, key: String) -> Self {
         Self { address, authorization: format!("Bearer {key}") }
     }
 
-    pub(super) async fn connect(&self) -> Result<Connection> {
+    pub(crate) async fn connect(&self) -> Result<Connection> {
         let stream = TcpStream::connect(&self.address).await.context("cannot connect")?;
         stream.set_nodelay(true)?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
@@ -83,20 +83,20 @@ impl Client {
 
 impl Connection {
     /// Starts a run in a thread of its own.
-    pub(super) async fn start(&mut self, model: &str) -> Result<Started> {
+    pub(crate) async fn start(&mut self, model: &str) -> Result<Started> {
         let body = json!({"message": "Go on until you are done.", "model": model}).to_string();
         let response = self.send(Method::POST, "/api/v1/runs", body).await?;
         Ok(serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?)
     }
 
     /// Reads an answer and forgets it.
-    pub(super) async fn get(&mut self, path: &str) -> Result<()> {
+    pub(crate) async fn get(&mut self, path: &str) -> Result<()> {
         self.send(Method::GET, path, String::new()).await?.into_body().collect().await?;
         Ok(())
     }
 
     /// Reads a run's stream to its end.
-    pub(super) async fn read(&mut self, run: &str, started: u64) -> Result<Told> {
+    pub(crate) async fn read(&mut self, run: &str, started: u64) -> Result<Told> {
         let response = self.send(Method::GET, &format!("/api/v1/runs/{run}/stream"), String::new()).await?;
         let mut told = Told { head_ms: ms_since(started), ..Told::default() };
         let (mut body, mut unread) = (response.into_body(), BytesMut::new());

@@ -3,8 +3,8 @@
 //! Everything is one machine's: server, clients and model server share its cores. A run counts as completed when the
 //! fragments that its client was told are the answer that the run ended with.
 
-mod client;
-mod served;
+pub(crate) mod client;
+pub(crate) mod served;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `windlass serve` as a child process: started with settings of its own, weighed, and ended.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
@@ -16,19 +16,21 @@ connections_per_address = 20000
 ";
 
 /// A server.
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
+    binary: PathBuf,
+    folder: PathBuf,
     /// Held, so that what the server says later has somewhere to go.
     _out: BufReader<ChildStdout>,
     /// Where it listens.
-    pub(super) address: String,
+    pub(crate) address: String,
     /// A key of its administrator.
-    pub(super) key: String,
+    pub(crate) key: String,
 }
 
 impl Process {
-    /// Starts one on a new store in a folder.
-    pub(super) async fn start(binary: &Path, folder: &Path, base_url: &str, model: &str) -> Result<Self> {
+    /// Starts one on the store in a folder, which is made if it is not there.
+    pub(crate) async fn start(binary: &Path, folder: &Path, base_url: &str, model: &str) -> Result<Self> {
         // The server works in another folder than this process.
         let folder = std::path::absolute(folder)?;
         let settings = folder.join("config/windlass");
@@ -36,21 +38,8 @@ impl Process {
         std::fs::create_dir_all(&settings)?;
         std::fs::create_dir_all(&work)?;
         std::fs::write(settings.join("windlass.toml"), SETTINGS)?;
-        let command = |arguments: &[&str]| {
-            let mut command = Command::new(binary);
-            command
-                .args(arguments)
-                .current_dir(&work)
-                .env("XDG_CONFIG_HOME", folder.join("config"))
-                .env("XDG_DATA_HOME", folder.join("data"))
-                .env("OPENAI_API_KEY", "none")
-                .stdin(Stdio::null())
-                .stderr(Stdio::inherit())
-                .kill_on_drop(true);
-            command
-        };
         let serve = ["serve", "--listen", "127.0.0.1:0", "--model", model, "--base-url", base_url];
-        let mut child = command(&serve)
+        let mut child = command(binary, &folder, &serve)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -61,12 +50,24 @@ impl Process {
         let Some((_, address)) = line.trim().split_once("http://") else {
             bail!("`{} serve` said `{}`", binary.display(), line.trim());
         };
-        let made = command(&["admin", "add-key", "bench"]).output().await?;
-        if !made.status.success() {
-            bail!("`windlass admin add-key` ended with {}", made.status);
+        let (address, binary) = (address.to_owned(), binary.to_owned());
+        let mut process = Self { child, binary, folder, _out: out, address, key: String::new() };
+        process.key = process.says(&["admin", "add-key", "bench"]).await?;
+        Ok(process)
+    }
+
+    /// An address by which a browser signs its administrator in, once.
+    pub(crate) async fn link(&self) -> Result<String> {
+        self.says(&["admin", "link", "--address", &format!("http://{}", self.address)]).await
+    }
+
+    /// What another command prints about the same store.
+    async fn says(&self, arguments: &[&str]) -> Result<String> {
+        let output = command(&self.binary, &self.folder, arguments).output().await?;
+        if !output.status.success() {
+            bail!("`windlass {}` ended with {}", arguments.join(" "), output.status);
         }
-        let key = String::from_utf8(made.stdout)?.trim().to_owned();
-        Ok(Self { child, _out: out, address: address.to_owned(), key })
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
     /// KiB that are resident now.
@@ -96,7 +97,7 @@ impl Process {
     }
 
     /// Ends it as an operator would.
-    pub(super) async fn end(mut self) -> Result<()> {
+    pub(crate) async fn end(mut self) -> Result<()> {
         let pid = i32::try_from(self.child.id().context("the server has ended")?)?;
         // SAFETY: the child has not been waited for, so the number is still its own.
         unsafe { libc::kill(pid, libc::SIGTERM) };
@@ -114,4 +115,18 @@ impl Process {
     fn proc(&self, file: &str) -> Result<String> {
         Ok(format!("/proc/{}/{file}", self.child.id().context("the server has ended")?))
     }
+}
+
+fn command(binary: &Path, folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary);
+    command
+        .args(arguments)
+        .current_dir(folder.join("work"))
+        .env("XDG_CONFIG_HOME", folder.join("config"))
+        .env("XDG_DATA_HOME", folder.join("data"))
+        .env("OPENAI_API_KEY", "none")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true);
+    command
 }

@@ -15,6 +15,16 @@ const LAST_TEXT_TOKENS: usize = 50;
 /// Every how many turns the script with files writes a file of its own instead of a line of the log.
 const FILE_EVERY_TURNS: u64 = 3;
 
+/// A section of the text with Markdown. `№` stands for its number.
+const SECTION: &str = "## Part №\n\nSome words about `thing_№`, with **weight** and a [link](https://example.com/№), \
+    which go on for a while so that a paragraph has some length and breaks over several lines of the window.\n\n\
+    - first of №\n- second of №\n- third, with `code`\n\n\
+    | name | value |\n|---|---|\n| a | № |\n| b | 2 |\n\n\
+    ```rust\nfn part_№() -> usize {\n    let value = №;\n    value + 1\n}\n```\n\n";
+
+/// Characters of a token of it.
+const MARKDOWN_TOKEN: usize = 6;
+
 /// How a message begins in which a client tells the time, behind the results; it asks for nothing.
 const TELLS_TIME: &str = "Current date and time: ";
 
@@ -37,6 +47,8 @@ pub struct Script {
 pub enum Kind {
     /// One text of this many tokens.
     Text(usize),
+    /// One text of this many tokens, with all that Markdown has.
+    Markdown(usize),
     /// So many turns, of which all but the last call a tool.
     Loop {
         /// Turns in all, the last with its text included.
@@ -98,8 +110,19 @@ pub enum Reply {
 pub struct Text {
     /// How many tokens it has.
     pub tokens: usize,
-    /// Whether its first token is the word `done`.
-    pub opens_with_done: bool,
+    /// What they are.
+    pub style: Style,
+}
+
+/// What the tokens of a text are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Style {
+    /// Words that can be counted.
+    Counted,
+    /// The word `done`, then such words.
+    Done,
+    /// Pieces of sections in Markdown.
+    Markdown,
 }
 
 /// One call of a tool.
@@ -120,7 +143,7 @@ impl Script {
         let (mut number, mut calls, mut shape) = (None, 1, "");
         let (mut token_delay, mut first_delay) = (Duration::ZERO, Duration::ZERO);
         for segment in name.split('-') {
-            if let Some(delay) = milliseconds(segment, "delay") {
+            if let Some(delay) = microseconds(segment, "delay").or(milliseconds(segment, "delay")) {
                 token_delay = delay;
             } else if let Some(delay) = milliseconds(segment, "ttft") {
                 first_delay = delay;
@@ -128,13 +151,14 @@ impl Script {
                 calls = std::cmp::max(count, 1);
             } else if let Ok(count) = segment.parse::<u64>() {
                 number = Some(count);
-            } else if matches!(segment, "loop" | "files") {
+            } else if matches!(segment, "loop" | "files" | "markdown") {
                 shape = segment;
             }
         }
         let kind = match shape {
             "loop" => Kind::Loop { turns: number.unwrap_or(1), calls },
             "files" => Kind::Files(number.unwrap_or(1)),
+            "markdown" => Kind::Markdown(number.map_or(LAST_TEXT_TOKENS, |count| count as usize)),
             _ => Kind::Text(number.map_or(LAST_TEXT_TOKENS, |count| count as usize)),
         };
         Script { kind, token_delay, first_delay }
@@ -142,9 +166,10 @@ impl Script {
 
     /// What the model says to this request.
     pub fn reply(&self, ask: &Ask<'_>) -> Reply {
-        let last_text = |opens_with_done| Reply::Text(Text { tokens: LAST_TEXT_TOKENS, opens_with_done });
+        let last_text = |style| Reply::Text(Text { tokens: LAST_TEXT_TOKENS, style });
         match self.kind {
-            Kind::Text(tokens) => Reply::Text(Text { tokens, opens_with_done: false }),
+            Kind::Text(tokens) => Reply::Text(Text { tokens, style: Style::Counted }),
+            Kind::Markdown(tokens) => Reply::Text(Text { tokens, style: Style::Markdown }),
             Kind::Loop { turns, calls } => {
                 let turn = ask.progress.turn(calls);
                 // The benchmark's own tool; else one that every folder's agent has, whatever else is offered.
@@ -152,12 +177,16 @@ impl Script {
                 let tool = named("echo").or_else(|| named("Edit")).or(ask.tools.first());
                 match tool {
                     Some(tool) if turn + 1 < turns => Reply::Calls(loop_calls(ask, tool, turn, calls)),
-                    _ => last_text(false),
+                    _ => last_text(Style::Counted),
                 }
             }
             Kind::Files(turns) => {
                 let turn = ask.progress.turn(1);
-                if turn + 1 < turns { Reply::Calls(vec![file_call(ask, turn)]) } else { last_text(true) }
+                if turn + 1 < turns {
+                    Reply::Calls(vec![file_call(ask, turn)])
+                } else {
+                    last_text(Style::Done)
+                }
             }
         }
     }
@@ -192,7 +221,17 @@ impl Progress {
 impl Text {
     /// The token at this place.
     pub fn token(&self, index: usize) -> String {
-        if self.opens_with_done && index == 0 { "done".to_owned() } else { format!(" tok{index:04}") }
+        match self.style {
+            Style::Done if index == 0 => "done".to_owned(),
+            Style::Counted | Style::Done => format!(" tok{index:04}"),
+            Style::Markdown => {
+                let pieces = SECTION.chars().count().div_ceil(MARKDOWN_TOKEN);
+                let (section, piece) = (index / pieces, index % pieces);
+                let piece: String =
+                    SECTION.chars().skip(piece * MARKDOWN_TOKEN).take(MARKDOWN_TOKEN).collect();
+                piece.replace('№', &section.to_string())
+            }
+        }
     }
 
     /// All of it.
@@ -209,6 +248,10 @@ impl Reply {
             Reply::Calls(calls) => 10 * calls.len(),
         }
     }
+}
+
+fn microseconds(segment: &str, name: &str) -> Option<Duration> {
+    segment.strip_prefix(name)?.strip_suffix("us")?.parse().ok().map(Duration::from_micros)
 }
 
 fn milliseconds(segment: &str, name: &str) -> Option<Duration> {

@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::drive::{Figures, Found, Opened};
 use crate::http::Served;
 use crate::machine;
+use crate::pages::PageFigures;
 
 /// How often a running program is looked at; short beside every workload.
 const POLL: Duration = Duration::from_millis(5);
@@ -107,6 +108,11 @@ pub(super) fn find(arguments: &[OsString], time_limit: Duration) -> Result<Found
 
 /// Starts the server, loads it, and ends it, from a process of its own.
 pub(super) fn serve(arguments: &[OsString], time_limit: Duration) -> Result<Served> {
+    Ok(told(arguments, time_limit)?.0)
+}
+
+/// Starts the server and a browser, and measures the pages, from a process of its own.
+pub(super) fn pages(arguments: &[OsString], time_limit: Duration) -> Result<PageFigures> {
     Ok(told(arguments, time_limit)?.0)
 }
 

@@ -10,6 +10,7 @@ mod rows;
 mod samples;
 mod workload;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,26 +96,11 @@ fn measure(
     std::fs::create_dir_all(folder)?;
     server.reset()?;
     let arguments = workload.arguments(program, server.base_url(), folder, is_quick);
-    if workload == Workload::Serve {
-        let served = child::serve(&arguments, TIME_LIMIT);
+    if let Some(sample) = without_runs(workload, &arguments) {
         std::fs::remove_dir_all(folder)?;
-        match served {
-            Ok(served) => {
-                eprintln!("serve            windlass {served}");
-                samples.add(workload, program, Sample::of_server(served));
-            }
-            Err(error) => eprintln!("serve            windlass failed: {error:#}"),
-        }
-        return Ok(());
-    }
-    if workload == Workload::Find {
-        std::fs::remove_dir_all(folder)?;
-        match child::find(&arguments, TIME_LIMIT) {
-            Ok(found) => {
-                eprintln!("find             windlass {:.3} ms a search", found.search_ms);
-                samples.add(workload, program, Sample::of_searches(found));
-            }
-            Err(error) => eprintln!("find             windlass failed: {error:#}"),
+        match sample {
+            Ok(sample) => samples.add(workload, program, sample),
+            Err(error) => eprintln!("{:16} {:8} failed: {error:#}", workload.name(), program.name()),
         }
         return Ok(());
     }
@@ -136,6 +122,7 @@ fn measure(
                 opened,
                 served: None,
                 found: None,
+                page: None,
                 figures: driven.figures,
             };
             eprintln!("{label} {}", sample.summary());
@@ -144,6 +131,33 @@ fn measure(
         Err(error) => eprintln!("{label} failed: {error:#}"),
     }
     Ok(())
+}
+
+/// Measures a workload that is no load of runs; `None` for the others.
+fn without_runs(workload: Workload, arguments: &[OsString]) -> Option<Result<Sample>> {
+    let empty = Sample::without_runs();
+    Some(match workload {
+        Workload::Serve => child::serve(arguments, TIME_LIMIT).map(|served| {
+            eprintln!("serve            windlass {served}");
+            Sample { served: Some(served), ..empty }
+        }),
+        Workload::Find => child::find(arguments, TIME_LIMIT).map(|found| {
+            eprintln!("find             windlass {:.3} ms a search", found.search_ms);
+            Sample { found: Some(found), ..empty }
+        }),
+        Workload::Pages => child::pages(arguments, TIME_LIMIT).map(|page| {
+            eprintln!("pages            windlass opened within {:.0} ms", page.opened_ms);
+            Sample { page: Some(page), ..empty }
+        }),
+        Workload::Steps
+        | Workload::Long
+        | Workload::LongUnwindowed
+        | Workload::Chunks
+        | Workload::AtOnce
+        | Workload::Slow
+        | Workload::Waiting
+        | Workload::Cold => return None,
+    })
 }
 
 /// What opening the engine takes: on an empty store, and on the one in the folder.

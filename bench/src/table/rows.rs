@@ -7,6 +7,7 @@ use super::samples::{Sample, Samples};
 use super::workload::{SLOW_IDEAL_S, SLOW_RUNS, SLOW_TOKEN_MS, Workload};
 use crate::drive::{Found, Program};
 use crate::http::Served;
+use crate::pages::PageFigures;
 
 /// What stands where nothing was measured.
 const NOTHING: &str = "–";
@@ -35,6 +36,7 @@ pub(super) fn markdown(samples: &Samples, sync_ms: f64, is_whole: bool) -> Strin
         slow(samples),
         serve(samples),
         find(samples),
+        pages(samples),
     ];
     for row in rows.into_iter().flatten() {
         if is_whole || row.figures.iter().any(Option::is_some) {
@@ -203,6 +205,27 @@ fn find(samples: &Samples) -> Vec<Row> {
             .budget(Budget::AtMost(5.0)),
         Row::new("`tool_search` among 5,000 tools, p99, ms", of(|found| found.search_p99_ms), 2),
         Row::new("sorting 5,000 tools when they come, ms", of(|found| found.index_ms), 0),
+    ]
+}
+
+/// Budgets as people feel them: half a second to open, 45 of 60 frames, no task over a tenth of a second. (ZE-S9)
+fn pages(samples: &Samples) -> Vec<Row> {
+    let of = |figure: fn(&PageFigures) -> f64| {
+        medians(samples, Workload::Pages, |sample| sample.page.as_ref().map(figure))
+    };
+    let long = |what: &str| format!("page of 20,000 messages: {what}");
+    let fast = |what: &str| format!("page with a reply of 2,500 fragments/s: {what}");
+    vec![
+        Row::new(long("until the newest is there, ms"), of(|page| page.opened_ms), 0),
+        Row::new(long("frames/s while it is scrolled"), of(|page| page.frames_per_s), 0)
+            .budget(Budget::AtLeast(45.0)),
+        Row::new(long("entries drawn at once"), of(|page| page.drawn), 0).budget(Budget::AtMost(150.0)),
+        Row::new(long("longest task, ms"), of(|page| page.scroll_task_ms), 0).budget(Budget::AtMost(100.0)),
+        Row::new(fast("fragments/s that reach it"), of(|page| page.fragments_per_s), 0)
+            .budget(Budget::AtLeast(2_000.0)),
+        Row::new(fast("longest task, ms"), of(|page| page.stream_task_ms), 0).budget(Budget::AtMost(100.0)),
+        Row::new(fast("drawn, for each frame"), of(|page| page.drawn_per_frame), 2)
+            .budget(Budget::AtMost(1.5)),
     ]
 }
 

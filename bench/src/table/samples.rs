@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::workload::Workload;
 use crate::drive::{Figures, Found, Opened, Program};
 use crate::http::Served;
+use crate::pages::PageFigures;
 
 /// One repetition.
 pub(super) struct Sample {
@@ -20,6 +21,8 @@ pub(super) struct Sample {
     pub(super) served: Option<Served>,
     /// What searching for tools took.
     pub(super) found: Option<Found>,
+    /// What the pages feel like.
+    pub(super) page: Option<PageFigures>,
     /// The share of the machine that neither the program nor the server used.
     pub(super) others_share: Option<f64>,
 }
@@ -50,26 +53,15 @@ impl Samples {
 }
 
 impl Sample {
-    /// One of the server, which plays no run itself.
-    pub(super) fn of_server(served: Served) -> Self {
-        Self {
-            figures: Figures::default(),
-            first_request_ms: None,
-            opened: None,
-            served: Some(served),
-            found: None,
-            others_share: None,
-        }
-    }
-
-    /// One of searches for tools, which play no run.
-    pub(super) fn of_searches(found: Found) -> Self {
+    /// One of a measurement that plays no run itself; its own figures are to be added.
+    pub(super) fn without_runs() -> Self {
         Self {
             figures: Figures::default(),
             first_request_ms: None,
             opened: None,
             served: None,
-            found: Some(found),
+            found: None,
+            page: None,
             others_share: None,
         }
     }

@@ -44,6 +44,8 @@ pub enum Workload {
     Serve,
     /// Searches for tools among 5,000
     Find,
+    /// The web UI in a browser: a long conversation, and a fast reply
+    Pages,
 }
 
 /// A load as it stands on the command line.
@@ -55,7 +57,7 @@ struct Shape {
 }
 
 impl Workload {
-    pub(super) const ALL: [Workload; 10] = [
+    pub(super) const ALL: [Workload; 11] = [
         Workload::Steps,
         Workload::Long,
         Workload::LongUnwindowed,
@@ -66,6 +68,7 @@ impl Workload {
         Workload::Cold,
         Workload::Serve,
         Workload::Find,
+        Workload::Pages,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -80,6 +83,7 @@ impl Workload {
             Workload::Cold => "cold",
             Workload::Serve => "serve",
             Workload::Find => "find",
+            Workload::Pages => "pages",
         }
     }
 
@@ -88,7 +92,7 @@ impl Workload {
             (Workload::Cold, true) => 3,
             (_, true) => 1,
             (Workload::Cold, false) => 15,
-            (Workload::Slow | Workload::Waiting | Workload::Serve, false) => 3,
+            (Workload::Slow | Workload::Waiting | Workload::Serve | Workload::Pages, false) => 3,
             (_, false) => 7,
         }
     }
@@ -96,8 +100,11 @@ impl Workload {
     /// The bare client and rig have no window, so they play the long run once, under the other name; nobody to wait for;
     /// and neither a server nor a catalogue.
     pub(super) fn concerns(self, program: Program) -> bool {
-        !matches!(self, Workload::Long | Workload::Waiting | Workload::Serve | Workload::Find)
-            || program == Program::Windlass
+        let alone = matches!(
+            self,
+            Workload::Long | Workload::Waiting | Workload::Serve | Workload::Find | Workload::Pages
+        );
+        !alone || program == Program::Windlass
     }
 
     /// The load that one program plays in its process; the server's is another module's.
@@ -111,7 +118,7 @@ impl Workload {
             Workload::Slow => ("delay20ms-200", SLOW_RUNS, SLOW_RUNS, 1),
             Workload::Waiting => ("loop-20", few(WAITING_RUNS), 8, 1),
             Workload::Cold => ("stream-1", 1, 1, 0),
-            Workload::Serve | Workload::Find => return None,
+            Workload::Serve | Workload::Find | Workload::Pages => return None,
         };
         Some(Shape { model, runs, concurrency, warmup })
     }
@@ -128,7 +135,7 @@ impl Workload {
             return vec!["find".into()];
         }
         let Some(shape) = self.shape(is_quick) else {
-            return serve_arguments(base_url, folder, is_quick);
+            return serve_arguments(self, base_url, folder, is_quick);
         };
         let mut arguments: Vec<OsString> = vec!["drive".into(), program.name().into(), "--folder".into()];
         arguments.push(folder.into());
@@ -143,18 +150,19 @@ impl Workload {
             Workload::Chunks => add("--core", CORE),
             Workload::Waiting => arguments.push("--waits".into()),
             Workload::Steps | Workload::Long | Workload::AtOnce | Workload::Slow | Workload::Cold => {}
-            Workload::Serve | Workload::Find => {}
+            Workload::Serve | Workload::Find | Workload::Pages => {}
         }
         arguments
     }
 }
 
-/// The command line that loads the program `windlass` beside this one.
-fn serve_arguments(base_url: &str, folder: &Path, is_quick: bool) -> Vec<OsString> {
+/// The command line that loads the program `windlass` beside this one, by its clients or by its pages.
+fn serve_arguments(workload: Workload, base_url: &str, folder: &Path, is_quick: bool) -> Vec<OsString> {
     let binary = std::env::current_exe().unwrap_or_default().with_file_name("windlass");
-    let mut arguments: Vec<OsString> = vec!["http".into(), "--binary".into(), binary.into()];
+    let command = if workload == Workload::Pages { "pages" } else { "http" };
+    let mut arguments: Vec<OsString> = vec![command.into(), "--binary".into(), binary.into()];
     arguments.extend(["--folder".into(), folder.into(), "--base-url".into(), base_url.into()]);
-    if is_quick {
+    if is_quick && workload == Workload::Serve {
         arguments.push("--quick".into());
     }
     arguments

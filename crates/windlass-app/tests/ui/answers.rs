@@ -177,11 +177,7 @@ async fn an_answer_is_copied_as_text_and_as_markdown() {
         ),
     ]);
     let page = Page::signed_in(&server).await;
-    page.devtools(
-        "Browser.grantPermissions",
-        json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}),
-    )
-    .await;
+    page.grant(&["clipboardReadWrite", "clipboardSanitizedWrite"]).await.unwrap();
     page.say("Speak.").await;
     page.sees("Some words and code.").await;
     for (button, copied) in
@@ -214,11 +210,7 @@ async fn code_is_copied_by_its_button_and_lists_and_tasks_are_as_they_were_writt
         "```python\nprint(1)\n```\n\n3. three\n4. four\n\n- [x] made\n- [ ] open\n\n| a |\n|---|\n| b |",
     )]);
     let page = Page::signed_in(&server).await;
-    page.devtools(
-        "Browser.grantPermissions",
-        json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}),
-    )
-    .await;
+    page.grant(&["clipboardReadWrite", "clipboardSanitizedWrite"]).await.unwrap();
     page.say("Write.").await;
     page.sees("print(1)").await;
     page.until("it is over", "return all('.stop').length === 0").await;

@@ -55,7 +55,7 @@ const PAGE: &str = r"
 async fn obeys_nothing(page: &Page) {
     let found = page.run(&format!("{RULES}{PAGE}"), vec![]).await;
     assert_eq!(found, json!([]), "what was obeyed");
-    assert_eq!(page.driver.windows().await.unwrap().len(), 1, "a window was opened");
+    assert_eq!(page.windows().await.unwrap().len(), 1, "a window was opened");
 }
 
 /// Presses every link and code button that was said. Only what leads to another server is not followed: what would run

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use thirtyfour::prelude::*;
 
 use super::asks::approves_for;
@@ -104,62 +104,6 @@ async fn arguments_that_were_mended_are_shown_above_those_that_came() {
     let call = "const own = all('.span[data-kind=tool]')[0];\
         return [own.querySelector('h3 .tag').innerText, ...[...own.querySelectorAll('pre')].slice(0, 2).map((one) => one.textContent)]";
     assert_eq!(page.run(call, vec![]).await, json!(["repaired", "{\n  \"pattern\": \"*\"\n}", broken]));
-    page.ends().await;
-}
-
-#[tokio::test]
-async fn tries_doubts_and_what_is_cut_off_end_their_spans() {
-    let server = scripted(vec![Turn::Say("It is said.")]);
-    let page = Page::signed_in(&server).await;
-    let call = json!({"kind": "tool_call", "id": "c", "name": "Bash", "asked": "{}"});
-    let asks =
-        json!({"interrupt": "i", "kind": {"in_doubt": {"tool": "Bash"}}, "call": {"step": 1, "index": 0}});
-    let event = |at: u64, kind: &str, more: Value| {
-        let mut event = json!({"at": at, "type": kind, "step": 1, "index": 0});
-        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        event
-    };
-    let events = json!([
-        event(10, "step.started", json!({"model": "m"})),
-        event(20, "step.failed", json!({"message": "it broke"})),
-        event(20, "model.switched", json!({"model": "n", "reason": "it broke"})),
-        event(30, "step.started", json!({"model": "n", "attempt": 2})),
-        event(40, "step.replied", json!({"message": {"blocks": [call]}})),
-        event(50, "tool.started", json!({})),
-        // Its process was killed, and it was begun again.
-        event(60, "tool.started", json!({})),
-        event(70, "tool.in_doubt", json!({"reason": "it is gone"})),
-        event(70, "interrupt.opened", asks),
-        // Somebody thinks about it for long.
-        event(
-            5000,
-            "interrupt.closed",
-            json!({"interrupt": "i", "answer": {"answer": "retry"}, "by": "ann"})
-        ),
-        event(5000, "tool.reconciling", json!({"attempt": 1})),
-        event(5010, "tool.unresolved", json!({"reason": "nothing found"})),
-        event(5020, "tool.started", json!({})),
-        event(5030, "limit.reached", json!({"limit": "max_steps", "figure": 25})),
-        event(5040, "cancel.requested", json!({"by": "ann", "reason": "requested"})),
-        event(5050, "run.finished", json!({"status": "cancelled"})),
-    ]);
-    let spans = "const given = arguments[0]; return module('pages/run/spans.js').then(({ spansOf }) =>\
-        spansOf(given).steps.flatMap((step) => step.spans.map((one) => [one.kind, one.name, one.state, one.from, one.until])))";
-    assert_eq!(
-        page.run(spans, vec![events]).await,
-        json!([
-            ["model", "m", "failed", 10, 20],
-            ["mark", "From here on: n", "it broke", 20, 20],
-            ["model", "n", "replied", 30, 40],
-            ["tool", "Bash", "cut off", 50, 60],
-            ["tool", "Bash", "in doubt", 60, 70],
-            ["wait", "Was Bash done?", "again", 70, 5000],
-            ["tool", "Bash: looked up", "not found out", 5000, 5010],
-            ["tool", "Bash", "ended with the run", 5020, 5050],
-            ["mark", "A limit is reached: steps of a run", "25", 5030, 5030],
-            ["mark", "It is to end", "somebody stops the run", 5040, 5040],
-        ])
-    );
     page.ends().await;
 }
 

@@ -3,34 +3,18 @@
 //! Every wait is for something that the page shows, and bounded. A page that wrote an error to its console, or tried
 //! what its policy forbids, has failed, whatever it shows.
 
-use std::io::{BufRead, BufReader};
-use std::mem::ManuallyDrop;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::ops::Deref;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use thirtyfour::error::WebDriverErrorInner;
 use thirtyfour::prelude::*;
-use thirtyfour::{ChromeCapabilities, ChromiumLikeCapabilities, Key, TypingData};
+use thirtyfour::{Key, TypingData};
+use windlass_bench::browser::BrowserPage;
 
 use crate::http::Server;
 
 /// As long as the slowest machine may take for one thing to be shown.
 const LONGEST_WAIT_MS: u64 = 20_000;
-
-const FLAGS: &[&str] = &[
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--window-size=1280,900",
-];
 
 /// What the scripts of the tests look with: who sees is a person, so that only what is shown counts.
 const EYES: &str = r"
@@ -42,92 +26,29 @@ const EYES: &str = r"
     const module = (path) => import(new URL(path, document.querySelector('script[type=module]').src).href);
 ";
 
-/// A browser and the driver that belongs to it. Both end with it.
+/// A page in an empty context of the lane's browser.
 pub struct Page {
     address: String,
-    process: Driver,
-    // A session that a failed test left ends with its driver: to end it in `drop` waits for this thread's own runtime.
-    pub driver: ManuallyDrop<WebDriver>,
+    pub browser: BrowserPage,
 }
 
-/// ChromeDriver on a port of its own, with a folder for the browser.
-struct Driver {
-    process: Child,
-    folder: tempfile::TempDir,
-    address: String,
-}
+impl Deref for Page {
+    type Target = BrowserPage;
 
-impl Driver {
-    /// The driver wants its port on both loopback addresses; where somebody else has one of them, it ends.
-    fn start() -> Self {
-        (0..10).find_map(|_| Self::once()).expect("a port for the driver, and what it prints when it has one")
-    }
-
-    fn once() -> Option<Self> {
-        let mut process = Command::new("chromedriver")
-            .args(["--port=0", "--log-level=SEVERE"])
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("Debian's `chromium-driver`, which `cargo xtask test` installs");
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let port = lines.find_map(|line| {
-            Some(line.split_once("successfully on port ")?.1.trim_end_matches('.').to_owned())
-        });
-        std::thread::spawn(move || lines.for_each(drop));
-        let Some(port) = port else {
-            let _ = process.wait();
-            return None;
-        };
-        let address = format!("http://127.0.0.1:{port}");
-        Some(Self { process, folder: tempfile::tempdir().unwrap(), address })
-    }
-
-    fn browser(&self) -> ChromeCapabilities {
-        let mut wanted = DesiredCapabilities::chrome();
-        for flag in FLAGS {
-            wanted.add_arg(flag).unwrap();
-        }
-        wanted.add_arg(&format!("--user-data-dir={}", self.folder.path().display())).unwrap();
-        wanted.set("goog:loggingPrefs", json!({"browser": "ALL"})).unwrap();
-        wanted
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        // The whole group: a browser outlives a driver that is killed.
-        let group = format!("-{}", self.process.id());
-        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
-        let _ = self.process.wait();
+    fn deref(&self) -> &BrowserPage {
+        &self.browser
     }
 }
 
 impl Page {
     /// Opens a browser that has no session with this server yet.
-    ///
-    /// On a machine that is busy, a browser sometimes ends before its driver has reached it; what a test is about
-    /// begins after that.
     pub async fn open(server: &Server) -> Self {
         Self::open_at(&server.address).await
     }
 
     /// The same for a server at an address.
     pub async fn open_at(address: &str) -> Self {
-        let mut said = None;
-        for _ in 0..5 {
-            let process = Driver::start();
-            match WebDriver::new(&process.address, process.browser()).await {
-                Ok(driver) => {
-                    driver.set_script_timeout(Duration::from_secs(90)).await.unwrap();
-                    return Self { address: address.to_owned(), process, driver: ManuallyDrop::new(driver) };
-                }
-                Err(failure) => said = Some(failure),
-            }
-        }
-        panic!("no browser starts: {said:?}");
+        Self { address: address.to_owned(), browser: BrowserPage::open().await.unwrap() }
     }
 
     /// Opens a browser in which the local administrator has signed in by a one-time link.
@@ -240,7 +161,7 @@ impl Page {
 
     /// Attaches a file of this name, as somebody who chooses it in the dialog for files.
     pub async fn attach(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        let path = tempfile::tempdir_in(self.process.folder.path()).unwrap().keep().join(name);
+        let path = tempfile::tempdir_in(self.browser.folder.path()).unwrap().keep().join(name);
         std::fs::write(&path, bytes).unwrap();
         let field = self.driver.find(By::Css("input[type=file]")).await.unwrap();
         field.send_keys(path.to_str().unwrap()).await.unwrap();
@@ -295,7 +216,7 @@ impl Page {
             .collect()
     }
 
-    /// Ends the visit: nothing has gone wrong on the way that the page did not show.
+    /// Ends the browser: nothing has gone wrong on the way that the page did not show.
     pub async fn ends(self) {
         self.ends_but_for(&[]).await;
     }
@@ -304,17 +225,12 @@ impl Page {
     pub async fn ends_but_for(self, known: &[&str]) {
         let complaints = self.complaints(known).await;
         assert!(complaints.is_empty(), "{complaints:#?}");
-        WebDriver::clone(&self.driver).quit().await.unwrap();
+        self.browser.quit().await.unwrap();
     }
 
     /// Asks the browser itself for something that no page can do.
     pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
-        let place = format!("{}/session/{}/goog/cdp/execute", self.process.address, self.driver.session_id());
-        let body = json!({"cmd": command, "params": parameters});
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let answer = client.post(place).json(&body).send().await.unwrap();
-        assert!(answer.status().is_success(), "{command}: {}", answer.text().await.unwrap());
-        answer.json::<Value>().await.unwrap()["value"].take()
+        self.browser.devtools(command, parameters).await.unwrap()
     }
 
     /// What an API path answers to the person in the page.

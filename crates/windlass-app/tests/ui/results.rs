@@ -108,7 +108,7 @@ async fn a_page_that_a_tool_returned_is_looked_at_and_does_nothing() {
         }
     }
     page.driver.enter_default_frame().await.unwrap();
-    assert_eq!(page.driver.windows().await.unwrap().len(), 1, "a window was opened");
+    assert_eq!(page.windows().await.unwrap().len(), 1, "a window was opened");
     assert!(page.driver.current_url().await.unwrap().as_str().starts_with(&server.address));
     let harm = "const origins = performance.getEntriesByType('resource').map((one) => new URL(one.name).origin);\
         return [window.__pwned ?? null, origins.filter((one) => one !== location.origin)]";

@@ -23,7 +23,7 @@ async fn at_the_far_side(page: &Page, far: &Far, name: &str, then: &str) {
     page.press(&format!("Sign in at 127.0.0.1:{}", far.port)).await;
     let mut other = None;
     for _ in 0..400 {
-        let windows = page.driver.windows().await.unwrap();
+        let windows = page.windows().await.unwrap();
         other = windows.into_iter().find(|window| *window != own);
         if other.is_some() {
             break;

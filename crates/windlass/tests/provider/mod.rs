@@ -10,7 +10,7 @@ mod history;
 mod other;
 mod replay;
 mod request;
-mod speed;
+mod streams;
 #[cfg(feature = "vertex")]
 mod vertex;
 

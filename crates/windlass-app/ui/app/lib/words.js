@@ -25,22 +25,24 @@ export function money(usd) {
 /** @param {number | null | undefined} micro */
 export const microUsd = (micro) => money(micro == null ? null : micro / 1e6);
 
-/** A length of time. @param {number | null | undefined} ms */
+/** A length of time, rounded before its unit is chosen. @param {number | null | undefined} ms */
 export function length(ms) {
   if (ms == null) return "–";
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
-  const minutes = Math.floor(ms / 60000);
-  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60000) / 1000)} s`;
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  const tenths = Math.round(ms / 100);
+  if (tenths < 600) return `${(tenths / 10).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
   const hours = Math.floor(minutes / 60);
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** A size. @param {number} bytes */
+/** A size, rounded before its unit is chosen. @param {number} bytes */
 export function size(bytes) {
   if (bytes < 1024) return `${bytes} B`;
-  if (bytes < 1024 ** 2) return `${(bytes / 1024).toFixed(1)} KiB`;
-  return `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+  const tenths = Math.round((bytes / 1024) * 10);
+  return tenths < 10240 ? `${(tenths / 10).toFixed(1)} KiB` : `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
 }
 
 /** @param {number} at */

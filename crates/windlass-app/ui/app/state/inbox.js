@@ -2,7 +2,7 @@
 
 import { all, post, Problem } from "../lib/api.js";
 import { computed, signal } from "../lib/html.js";
-import { limitName } from "../lib/limits.js";
+import { summary } from "../lib/interrupts.js";
 import { mayNotify, notify } from "./notify.js";
 
 /**
@@ -67,28 +67,6 @@ function announce() {
   for (const open of fresh.slice(0, 3)) {
     const body = open.title ? `${summary(open)} (${open.title})` : summary(open);
     notify({ title: "Windlass waits for you", body, tag: open.id, address: open.readable ? `/chat/${open.thread}` : "/inbox" });
-  }
-}
-
-/** What is asked, in a line. @param {Interrupt} open */
-export function summary(open) {
-  switch (open.kind) {
-    case "approval":
-      return `May ${open.tool} run?`;
-    case "hook":
-      return `${open.tool}: ${open.reason}`;
-    case "question":
-      return open.question?.summary || "A question";
-    case "sign_in":
-      return `Sign in at ${open.server}`;
-    case "in_doubt":
-      return `Was ${open.tool} done?`;
-    case "limit":
-      return `A limit is reached: ${limitName(open.limit)}`;
-    case "handoff":
-      return `Waits for ${open.runner}`;
-    default:
-      return open.kind;
   }
 }
 

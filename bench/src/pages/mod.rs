@@ -1,0 +1,98 @@
+//! The web UI in a real browser: opening and scrolling a long conversation, and a reply of 2,500 fragments a second.
+//!
+//! The page measures itself. The time until pixels are on a screen is not included.
+
+mod long;
+mod streamed;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thirtyfour::prelude::*;
+use tokio::time::{Duration, sleep};
+
+use crate::browser::BrowserPage;
+use crate::http::served::Process;
+
+/// Interval at which a condition is checked in the page.
+const POLL: Duration = Duration::from_millis(50);
+/// Polls before a page counts as stuck: a minute.
+const MAX_POLLS: usize = 1_200;
+
+/// Which server, and against what.
+#[derive(Debug, Args)]
+pub struct Pages {
+    /// The program `windlass`
+    #[arg(long)]
+    binary: PathBuf,
+    /// Address of the model server, with its `/v1`
+    #[arg(long)]
+    base_url: String,
+    /// An empty folder for the server's store and settings
+    #[arg(long)]
+    folder: PathBuf,
+}
+
+/// Figures of the pages.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PageFigures {
+    /// Milliseconds from the address to the newest answer of a conversation of 20,000 messages.
+    pub opened_ms: f64,
+    /// Frames a second while that is scrolled.
+    pub frames_per_s: f64,
+    /// Entries of it in the page at once, at most.
+    pub drawn: f64,
+    /// The longest task of the page meanwhile, in milliseconds.
+    pub scroll_task_ms: f64,
+    /// Fragments of a reply that reach the page in a second.
+    pub fragments_per_s: f64,
+    /// The longest task of the page meanwhile, in milliseconds.
+    pub stream_task_ms: f64,
+    /// How often the page is drawn for each frame meanwhile.
+    pub drawn_per_frame: f64,
+}
+
+/// Starts the server and the browser, and measures.
+///
+/// # Errors
+/// If the server or the browser cannot be started, or the page does not reach an expected state within a minute.
+pub async fn measure(pages: &Pages) -> Result<PageFigures> {
+    let mut figures = PageFigures::default();
+    long::measure(pages, &mut figures).await?;
+    streamed::measure(pages, &mut figures).await?;
+    Ok(figures)
+}
+
+/// Opens a browser in which the administrator of a server is signed in.
+async fn signed_in(process: &Process) -> Result<BrowserPage> {
+    let page = BrowserPage::open().await?;
+    page.driver.goto(process.link().await?).await?;
+    page.driver.find(By::Tag("button")).await?.click().await?;
+    until(&page, "return document.querySelector('[data-key=composer]') !== null").await?;
+    Ok(page)
+}
+
+/// Waits until a script in the page returns something that counts as true, and returns that.
+async fn until(page: &BrowserPage, script: &str) -> Result<Value> {
+    for _ in 0..MAX_POLLS {
+        let found = page.driver.execute(script, vec![]).await?.json().clone();
+        if !matches!(found, Value::Null | Value::Bool(false)) {
+            return Ok(found);
+        }
+        sleep(POLL).await;
+    }
+    Err(anyhow::anyhow!("the page did not reach this state within a minute: `{script}`"))
+}
+
+/// A number in what a script returned.
+fn number(found: &Value, name: &str) -> Result<f64> {
+    found[name].as_f64().with_context(|| format!("the page returned no `{name}`: {found}"))
+}
+
+/// The longest of the tasks in what a script returned.
+fn longest(found: &Value) -> f64 {
+    found["tasks"].as_array().into_iter().flatten().filter_map(Value::as_f64).fold(0.0, f64::max)
+}

@@ -1,0 +1,114 @@
+//! Rendering: the page draws only the part of a long conversation near the viewport, and batches fast replies by frame.
+//!
+//! These tests count; the benchmark measures the speed (`windlass-bench pages`).
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sqlx::{Connection, SqliteConnection};
+
+use super::page::Page;
+use super::{scripted, scripted_for};
+use crate::cli::User;
+use crate::cli::model::{Model, Turn};
+
+/// Messages of a long conversation: one half is the user's, the other the model's.
+const MESSAGES: i64 = 4_000;
+/// Entries that are in the page at once, however long the conversation is.
+const MOST_DRAWN: u64 = 150;
+
+/// Scrolls up frame by frame until the transcript is much higher than the entries that may be drawn.
+const SCROLL: &str = "
+    const own = document.querySelector('.transcript');
+    return new Promise((resolve) => {
+        let drawn = 0;
+        const next = () => {
+            drawn = Math.max(drawn, document.querySelectorAll('.entry').length);
+            if (drawn >= arguments[0] || own.scrollHeight > arguments[1]) return resolve({ drawn, height: own.scrollHeight });
+            own.scrollTop -= 2000;
+            requestAnimationFrame(next);
+        };
+        requestAnimationFrame(next);
+    });";
+
+/// Creates a user with a long conversation and returns its id. The first exchange is real; the others are copies of it.
+async fn user_with_long_conversation() -> (User, String) {
+    let user = User::new();
+    let text = "Some **words** with `code`.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n\n```rust\nfn main() {}\n```\n";
+    Model::start(vec![Turn::Say(text)]).run(&user, &["run", "Say something."]).exits(0);
+    let path = user.store().join("windlass.db");
+    let mut store = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap();
+    let (number, thread, head): (i64, String, i64) =
+        sqlx::query_as("SELECT number, thread, head FROM threads").fetch_one(&mut store).await.unwrap();
+    let bodies: Vec<String> =
+        sqlx::query_scalar("SELECT body FROM events ORDER BY position").fetch_all(&mut store).await.unwrap();
+    let events: Vec<Value> = bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect();
+    let of = |name: &str| events.iter().find(|event| event["type"] == name).unwrap();
+    let run = of("run.started")["run"].as_str().unwrap();
+    let message = of("message.received")["id"].as_str().unwrap();
+    // The thread's own first event is not repeated.
+    let exchange: Vec<&String> = bodies
+        .iter()
+        .zip(&events)
+        .filter(|(_, event)| event["type"] != "thread.created")
+        .map(|(body, _)| body)
+        .collect();
+    let mut changes = store.begin().await.unwrap();
+    let mut seq = head;
+    for copy in 1..MESSAGES / 2 {
+        for body in &exchange {
+            seq += 1;
+            let body =
+                body.replace(run, &format!("{run}-{copy}")).replace(message, &format!("{message}-{copy}"));
+            let insert = sqlx::query("INSERT INTO events (position, body) VALUES (?1 << 32 | ?2, ?3)");
+            insert.bind(number).bind(seq).bind(body).execute(&mut *changes).await.unwrap();
+        }
+    }
+    sqlx::query("UPDATE threads SET head = ?1").bind(seq).execute(&mut *changes).await.unwrap();
+    sqlx::query("DELETE FROM snapshots").execute(&mut *changes).await.unwrap();
+    changes.commit().await.unwrap();
+    (user, thread)
+}
+
+// rows: ZE-S9
+#[tokio::test]
+async fn a_long_conversation_is_drawn_in_part() {
+    let (user, thread) = user_with_long_conversation().await;
+    let server = scripted_for(user, vec![]);
+    let page = Page::signed_in(&server).await;
+    page.go(&format!("/chat/{thread}")).await;
+    page.until("the newest answer", "return all('.entry.assistant').length > 3").await;
+    let entry = page.run("return document.querySelector('.entry.assistant').offsetHeight", vec![]).await;
+    let height = entry.as_u64().unwrap() * 500;
+    let scrolled = page.run(SCROLL, vec![MOST_DRAWN.into(), height.into()]).await;
+    assert!(scrolled["drawn"].as_u64().unwrap() < MOST_DRAWN, "all of it is drawn at once: {scrolled}");
+    page.ends().await;
+}
+
+/// Counts frames, and how often the page changes.
+const COUNT: &str = "
+    Object.assign(window, { frames: 0, drawn: 0 });
+    new MutationObserver(() => (window.drawn += 1)).observe(document.body, { subtree: true, childList: true, characterData: true });
+    const frame = () => {
+        window.frames += 1;
+        requestAnimationFrame(frame);
+    };
+    frame();";
+
+/// The page also updates counters a few times a second.
+const DRAWN_PER_FRAME: f64 = 1.5;
+
+// rows: ZE-S9
+#[tokio::test]
+async fn a_fast_reply_is_drawn_with_the_frames() {
+    let text = "Some **words** with `code`, and a [link](https://example.com).\n\n".repeat(400);
+    let server = scripted(vec![Turn::spoken(Duration::from_micros(400), &text, 6)]);
+    let page = Page::signed_in(&server).await;
+    page.run(COUNT, vec![]).await;
+    page.say("Go on.").await;
+    let ended = "return all('.entry.assistant[data-status=complete]').length > 0 && { frames: window.frames, drawn: window.drawn }";
+    let ended = page.until("the end of the answer", ended).await;
+    let number = |name: &str| ended[name].as_f64().unwrap();
+    assert!(number("drawn") <= number("frames") * DRAWN_PER_FRAME, "{ended}");
+    page.ends().await;
+}
