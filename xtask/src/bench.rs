@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the benchmark in release mode and prints its table, with the given arguments.
+//! `cargo xtask bench`: builds the benchmark with the profile `dist` and prints its table, with the given arguments.
 //!
 //! What is measured, and how, belongs to the package `windlass-bench`.
 
@@ -15,7 +15,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         bail!("there is no package at `{FOLDER}/`, so there is nothing to measure");
     }
     // The program that is measured as a server.
-    process::run(process::cargo().args(["build", "--release", "--package", "windlass-app"]))?;
-    let release = ["run", "--release", "--package", "windlass-bench", "--", "run"];
-    process::run(process::cargo().args(release).args(arguments))
+    process::run(process::cargo().args(["build", "--profile", "dist", "--package", "windlass-app"]))?;
+    let table = ["run", "--profile", "dist", "--package", "windlass-bench", "--", "run"];
+    process::run(process::cargo().args(table).args(arguments))
 }

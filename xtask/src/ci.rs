@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::test::{self, Extent};
-use crate::{install, mutants, process, rows, tidy};
+use crate::{install, lint, mutants, process, rows, tidy};
 
 /// One phase of the run.
 struct Phase {
@@ -19,9 +19,9 @@ const PHASES: &[Phase] = &[
     Phase { name: "format", run: |_| process::run(process::cargo().args(["fmt", "--all", "--check"])) },
     Phase { name: "tidy", run: |_| tidy::run(&[]) },
     Phase { name: "rows", run: |_| rows::run(&[]) },
-    Phase { name: "clippy", run: |_| clippy() },
+    Phase { name: "clippy", run: |_| lint::workspace() },
     Phase { name: "types", run: |_| types() },
-    Phase { name: "clouds", run: clouds },
+    Phase { name: "features", run: lint::features },
     Phase { name: "test", run: |extent| test::everything(extent, &["--profile".into(), "ci".into()]) },
     Phase { name: "docs", run: |_| docs() },
     Phase { name: "deny", run: |_| deny() },
@@ -57,42 +57,6 @@ fn summarise(done: &[(&str, Duration)], last: &str) {
     for phase in &PHASES[done.len()..] {
         println!("  {:<8} not run", phase.name);
     }
-}
-
-fn clippy() -> Result<()> {
-    let mut command = process::cargo();
-    command.args(["clippy", "--all-targets"]).args(test::FEATURES).args(["--", "--deny", "warnings"]);
-    process::run(&mut command)
-}
-
-/// Lints the features that a plain build leaves out, so that they keep compiling; with `--full` their tests over the
-/// wire run too, which means building the clouds' SDKs.
-fn clouds(extent: Extent) -> Result<()> {
-    // The library as a program gets it that asks for nothing more.
-    process::run(process::cargo().args([
-        "clippy",
-        "--package",
-        "windlass",
-        "--lib",
-        "--",
-        "--deny",
-        "warnings",
-    ]))?;
-    for features in [test::CLOUDS, test::TRACES] {
-        let mut lint = process::cargo();
-        lint.args(["clippy", "--all-targets"]).args(features).args(["--", "--deny", "warnings"]);
-        process::run(&mut lint)?;
-    }
-    if extent == Extent::Ordinary {
-        return Ok(());
-    }
-    install::cargo_tool(&install::NEXTEST)?;
-    for (features, tests) in [(test::CLOUDS, "test(provider::)"), (test::TRACES, "test(http::traces)")] {
-        let mut nextest = process::cargo();
-        nextest.args(["nextest", "run"]).args(features).args(["--profile", "ci", "-E", tests]);
-        process::run(&mut nextest)?;
-    }
-    Ok(())
 }
 
 /// Checks the types of the web UI's scripts, which stand in their comments.

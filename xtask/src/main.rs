@@ -10,6 +10,7 @@
 mod bench;
 mod ci;
 mod install;
+mod lint;
 mod mutants;
 mod process;
 mod rows;
@@ -28,7 +29,7 @@ Usage: cargo xtask <COMMAND> [ARGUMENTS]
   tidy                                   check sizes, names, layers and leftovers
   rows [--claim ID,ID | --claim-tested]  check docs/rows.md against the tests, print the counts
   mutants [--quick] [--only NAME]        break the code on purpose, see that a test notices
-  bench [ARGUMENTS]                      run the benchmark in release mode
+  bench [ARGUMENTS]                      run the benchmark, fully optimised
   vendor                                 fetch the web UI's libraries anew, at the versions that are named there
   help                                   print this";
 

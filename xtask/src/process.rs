@@ -23,10 +23,19 @@ pub fn cargo() -> Command {
     cargo_in(&root())
 }
 
+/// The folder with links to the cargo subcommands that `cargo xtask` installed.
+pub fn tools() -> PathBuf {
+    root().join("target/tools/bin")
+}
+
 /// A cargo command in a folder.
 pub fn cargo_in(folder: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder);
+    let path = env::var_os("PATH").unwrap_or_default();
+    if let Ok(path) = env::join_paths(env::split_paths(&path).chain([tools()])) {
+        command.env("PATH", path);
+    }
     if env::var_os("CARGO_BUILD_JOBS").is_none() {
         command.env("CARGO_BUILD_JOBS", BUILD_JOBS);
     }
@@ -47,6 +56,12 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// Whether a command can be started and succeeds; its output is thrown away.
 pub fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs a command and returns its output; `None` if it cannot be started or fails.
+pub fn output(command: &mut Command) -> Option<String> {
+    let output = command.current_dir(root()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn show(command: &Command) -> String {

@@ -18,10 +18,16 @@ pub const CLOUDS: &[&str] = &["--package", "windlass", "--features", "testing,mc
 pub const TRACES: &[&str] = &["--package", "windlass-app", "--features", "otel"];
 
 /// Debian packages that the tests need: the browser that the web UI is tested in, and its driver.
-const DEBIAN_PACKAGES: &[&str] = &["chromium", "chromium-driver"];
+const DEBIAN_PACKAGES: &[&str] = &["chromium-headless-shell", "chromium-driver"];
 
-/// How many random schedules a full run plays; the ordinary number is the tests' own default.
-const FULL_SCHEDULES: &str = "200000";
+/// Concurrent tests per core. Most tests spend most of their time waiting for a process, a socket or a timer.
+const TESTS_PER_CORE: usize = 2;
+
+/// Numbers of schedules and kills in a full run. An ordinary run uses the defaults of the tests.
+const FULL: [(&str, &str); 2] = [("WINDLASS_SCHEDULES", "200000"), ("WINDLASS_KILLS", "200")];
+
+/// The variable that chooses random schedules, kills and cuts.
+const SEED: &str = "WINDLASS_SEED";
 
 /// How much is tested.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,9 +50,22 @@ impl Extent {
 
     fn apply(self, command: &mut Command) {
         if self == Self::Full {
-            command.env("WINDLASS_SCHEDULES", FULL_SCHEDULES);
+            command.envs(FULL);
         }
     }
+}
+
+/// Returns `WINDLASS_SEED`, or else the first 32 bits of the commit id, so that each commit plays its own schedules and
+/// every run of a commit plays the same ones.
+fn seed() -> u64 {
+    let given = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok());
+    given
+        .or_else(|| seed_of_commit(&process::output(Command::new("git").args(["rev-parse", "HEAD"]))?))
+        .unwrap_or(0)
+}
+
+fn seed_of_commit(id: &str) -> Option<u64> {
+    u64::from_str_radix(id.get(..8)?, 16).ok()
 }
 
 /// Runs the command: what stands after `--` goes to nextest.
@@ -66,13 +85,20 @@ pub fn everything(extent: Extent, nextest_arguments: &[String]) -> Result<()> {
     install::ag_ui()?;
     install::mcp()?;
     install::ui()?;
+    println!("building the product and its tests: several minutes in a new checkout");
     // With `--tests` the binary shares its dependencies with the tests; alone it would have them built twice,
     // because dev-dependencies switch on features of their own.
     process::run(process::cargo().args(["build", "--bins", "--tests"]).args(FEATURES))?;
     let mut nextest = process::cargo();
     nextest.args(["nextest", "run"]).args(FEATURES).args(nextest_arguments);
     extent.apply(&mut nextest);
-    process::run(&mut nextest)?;
+    if std::env::var_os("NEXTEST_TEST_THREADS").is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        nextest.env("NEXTEST_TEST_THREADS", (TESTS_PER_CORE * cores).to_string());
+    }
+    let seed = seed();
+    println!("seed of random schedules, kills and cuts: {seed}; set {SEED}={seed} to repeat them");
+    process::run(nextest.env(SEED, seed.to_string()))?;
     process::run(process::cargo().args(["test", "--doc"]).args(FEATURES))
 }
 
@@ -86,5 +112,11 @@ mod tests {
         assert_eq!(Extent::parse(&["--full".to_owned()]).unwrap(), Extent::Full);
         let error = Extent::parse(&["--fast".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("`--fast`"), "{error}");
+    }
+
+    #[test]
+    fn seed_is_the_prefix_of_the_commit_id() {
+        assert_eq!(seed_of_commit("917a75c53ec439b2945c3e0ccaf6cf74f3ced870\n"), Some(0x917a_75c5));
+        assert_eq!(seed_of_commit(""), None);
     }
 }

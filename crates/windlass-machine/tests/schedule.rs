@@ -55,12 +55,18 @@ fn tales_tell_of_everything() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// Plays `WINDLASS_SCHEDULES` schedules (2,500), beginning at the seed `WINDLASS_SEED` (0).
 // rows: SK-G3, SK-G11, SK-G12, SK-C10, SK-C14, SK-C15, ZE-P6
 #[test]
 fn random_crash_schedules() {
-    let count =
-        std::env::var("WINDLASS_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(20_000u64);
-    let (next, doubts, equal) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let first = number_from("WINDLASS_SEED").unwrap_or(0);
+    let count = number_from("WINDLASS_SCHEDULES").unwrap_or(2_500);
+    let end = first + count;
+    let (next, doubts, equal) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
     for seed in ONCE_FAILED {
         check(*seed);
     }
@@ -70,12 +76,12 @@ fn random_crash_schedules() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= count {
+                    if seed >= end {
                         return;
                     }
                     let outcome = std::panic::catch_unwind(|| check(seed));
                     let Ok(Some((some, certain))) = outcome else {
-                        next.store(count, Ordering::Relaxed);
+                        next.store(end, Ordering::Relaxed);
                         panic!("schedule of seed {seed} failed; add it to ONCE_FAILED");
                     };
                     doubts.fetch_add(u64::from(some), Ordering::Relaxed);

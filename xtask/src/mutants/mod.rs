@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: breaks the code on purpose and sees that a test notices.
 //!
-//! It works in a copy of the workspace under `target/mutants/`, with build output of its own that is kept
-//! from one mutant to the next. The sources themselves are never touched. `find` and `replace` are text;
-//! nothing is mutated by chance.
+//! It works in a copy of the workspace under `target/mutants/`, which shares the build output of the dependencies with
+//! the workspace itself. The sources themselves are never touched. `find` and `replace` are text; nothing is mutated by
+//! chance.
 
 mod list;
 
@@ -14,15 +14,12 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail};
 
 use self::list::Mutant;
-use crate::{install, process, tree};
+use crate::{install, process, test, tree};
 
 const LIST: &str = "xtask/mutants.txt";
 
 /// nextest's exit code for "some tests failed"; any other failure means that no test had its say.
 const TESTS_FAILED: i32 = 100;
-
-/// How many random schedules are played for a mutant: those that only schedules catch fall among the first hundreds.
-const SCHEDULES: &str = "2500";
 
 /// A mutant is compiled more often than it runs: the machine is not optimised here.
 const PROFILE: [&str; 2] = [
@@ -115,7 +112,37 @@ fn mutate(text: &str, mutant: &Mutant) -> Result<String, String> {
     }
 }
 
-/// The copy of the workspace and its build output.
+/// The program that holds a mutant's tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Suite<'m> {
+    package: &'m str,
+    /// Whether the tests stand in the sources, in modules `tests`.
+    is_unit: bool,
+}
+
+impl<'m> Suite<'m> {
+    fn of(mutant: &'m Mutant) -> Self {
+        Self { package: &mutant.package, is_unit: mutant.tests.contains("::tests::") }
+    }
+
+    /// Selects the one program. Integration tests are built with the features of the whole workspace, as the ordinary
+    /// tests are, so that their dependencies are there already.
+    fn arguments(self) -> Vec<&'m str> {
+        let integration = |name| [test::FEATURES, &["--test", name]].concat();
+        match (self.package, self.is_unit) {
+            ("windlass-machine", false) => integration("machine"),
+            ("windlass", false) => integration("library"),
+            ("windlass-app", false) => integration("product"),
+            ("windlass", true) => {
+                vec!["--package", "windlass", "--lib", "--features", "windlass/testing,windlass/mcp"]
+            }
+            ("xtask", _) => vec!["--package", "xtask"],
+            (package, _) => vec!["--package", package, "--lib"],
+        }
+    }
+}
+
+/// The copy of the workspace.
 struct Lab {
     copy: PathBuf,
     output: PathBuf,
@@ -123,22 +150,22 @@ struct Lab {
 
 impl Lab {
     fn open(root: &Path) -> Result<Self> {
-        let base = root.join("target/mutants");
-        let lab = Self { copy: base.join("workspace"), output: base.join("output") };
+        let output = root.join("target");
+        let lab = Self { copy: output.join("mutants/workspace"), output };
         tree::mirror(root, &lab.copy)?;
         Ok(lab)
     }
 
     /// A test that fails anyway would seem to catch everything, so all of them must pass first.
     fn check_without_mutant(&self, mutants: &[Mutant]) -> Result<()> {
-        let mut filters: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut filters: BTreeMap<Suite<'_>, Vec<String>> = BTreeMap::new();
         for mutant in mutants {
-            filters.entry(&mutant.package).or_default().push(format!("({})", mutant.tests));
+            filters.entry(Suite::of(mutant)).or_default().push(format!("({})", mutant.tests));
         }
-        for (package, filters) in filters {
-            let output = self.nextest(package, &filters.join(" or "))?;
+        for (suite, filters) in filters {
+            let output = self.nextest(suite, &filters.join(" or "))?;
             if !output.status.success() {
-                bail!("the tests of `{package}` fail without any mutant\n{}", shown(&output));
+                bail!("the tests of `{}` fail without any mutant\n{}", suite.package, shown(&output));
             }
         }
         Ok(())
@@ -154,7 +181,7 @@ impl Lab {
             Err(why) => return Ok(Fate::DoesNotApply(why)),
         };
         fs::write(&path, mutated)?;
-        let output = self.nextest(&mutant.package, &mutant.tests);
+        let output = self.nextest(Suite::of(mutant), &mutant.tests);
         fs::write(&path, original)?;
         let output = output?;
         Ok(match output.status.code() {
@@ -164,22 +191,12 @@ impl Lab {
         })
     }
 
-    fn nextest(&self, package: &str, filter: &str) -> Result<Output> {
+    fn nextest(&self, suite: Suite<'_>, filter: &str) -> Result<Output> {
         let mut command = process::cargo_in(&self.copy);
         command.args(["nextest", "run", "--profile", "mutants", "--no-tests", "fail"]);
-        command.args(["--package", package, "--filterset", filter]).args(features_of(package));
+        command.args(["--filterset", filter]).args(suite.arguments());
         command.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
-        command.env("CARGO_TARGET_DIR", &self.output).env("WINDLASS_SCHEDULES", SCHEDULES);
-        run_quietly(&mut command)
-    }
-}
-
-/// The test kit is a feature of the library, which the machine and these commands do not see.
-fn features_of(package: &str) -> &'static [&'static str] {
-    match package {
-        "windlass" => &["--features", "windlass/testing,windlass/mcp"],
-        "windlass-app" => &["--features", "windlass/testing"],
-        _ => &[],
+        run_quietly(command.env("CARGO_TARGET_DIR", &self.output))
     }
 }
 
@@ -217,6 +234,18 @@ mod tests {
         assert_eq!(mutate("cat", &mutant("m", true)), Ok("cbt".to_owned()));
         assert!(mutate("dog", &mutant("m", true)).unwrap_err().contains("no longer"));
         assert!(mutate("aha", &mutant("m", true)).unwrap_err().contains("2 times"));
+    }
+
+    #[test]
+    fn a_suite_is_one_program() {
+        let suite = |package: &str, tests: &str| -> String {
+            let mutant = Mutant { package: package.into(), tests: tests.into(), ..Mutant::default() };
+            Suite::of(&mutant).arguments().join(" ")
+        };
+        let unit = suite("windlass-machine", "test(/^gate::tests::asks$/)");
+        assert_eq!(unit, "--package windlass-machine --lib");
+        let integration = suite("windlass", "test(/^gate::api::/)");
+        assert_eq!(integration, "--workspace --features windlass/testing --test library");
     }
 
     #[test]

@@ -1,0 +1,96 @@
+//! Clippy over the workspace, and over the combinations of features that an ordinary build leaves out.
+//!
+//! Checking the cloud SDKs takes minutes. They are linted only if their inputs have changed since the last lint;
+//! `xtask/linted.txt` holds the digest of the inputs at that time.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::test::{self, Extent};
+use crate::{install, process};
+
+/// The inputs of the features `bedrock`, `vertex` and `otel`: their code, the code it calls, and library versions.
+const INPUTS: &[&str] = &[
+    "Cargo.lock",
+    "Cargo.toml",
+    "crates/windlass/Cargo.toml",
+    "crates/windlass/src/adapter/model",
+    "crates/windlass/src/outbound",
+    "crates/windlass/src/port",
+    "crates/windlass/src/testing/provider",
+    "crates/windlass/tests/provider",
+    "crates/windlass-app/Cargo.toml",
+    "crates/windlass-app/src/telemetry",
+    "crates/windlass-app/src/telemetry.rs",
+    "crates/windlass-app/tests/http/traces.rs",
+    "crates/windlass-machine/src/message.rs",
+    "xtask/src/lint.rs",
+];
+
+/// The file with the digest of the inputs that were linted last.
+const LINTED: &str = "xtask/linted.txt";
+
+/// Lints the workspace with the features of the tests.
+pub fn workspace() -> Result<()> {
+    clippy(&[&["--all-targets"], test::FEATURES].concat())
+}
+
+/// Lints builds with fewer features than the tests have, and builds with more. With `--full`, runs the provider tests of
+/// the latter, too.
+pub fn features(extent: Extent) -> Result<()> {
+    // The library with its default features.
+    clippy(&["--package", "windlass", "--lib"])?;
+    // The product without its default features.
+    clippy(&["--package", "windlass-app", "--no-default-features"])?;
+    let inputs = digest_of_inputs()?;
+    let path = process::root().join(LINTED);
+    let is_linted = std::fs::read_to_string(&path).is_ok_and(|linted| linted.trim() == inputs);
+    if is_linted && extent == Extent::Ordinary {
+        println!("skipped `bedrock`, `vertex` and `otel`: their inputs have not changed since the last lint");
+        return Ok(());
+    }
+    for features in [test::CLOUDS, test::TRACES] {
+        clippy(&[&["--all-targets"], features].concat())?;
+    }
+    if !is_linted {
+        std::fs::write(&path, format!("{inputs}\n"))?;
+        println!("updated `{LINTED}`; commit it to skip these features until their inputs change");
+    }
+    match extent {
+        Extent::Ordinary => Ok(()),
+        Extent::Full => run_tests(),
+    }
+}
+
+fn clippy(arguments: &[&str]) -> Result<()> {
+    process::run(process::cargo().arg("clippy").args(arguments).args(["--", "--deny", "warnings"]))
+}
+
+/// Runs the tests of features that an ordinary build leaves out.
+fn run_tests() -> Result<()> {
+    install::cargo_tool(&install::NEXTEST)?;
+    for (features, tests) in [(test::CLOUDS, "test(provider::)"), (test::TRACES, "test(http::traces)")] {
+        let mut nextest = process::cargo();
+        nextest.args(["nextest", "run"]).args(features).args(["--profile", "ci", "-E", tests]);
+        process::run(&mut nextest)?;
+    }
+    Ok(())
+}
+
+/// Hashes the inputs as they are in the working tree.
+fn digest_of_inputs() -> Result<String> {
+    let listed = git(&["ls-files", "--cached", "--others", "--exclude-standard", "--"], INPUTS)?;
+    let paths: Vec<&str> = listed.lines().filter(|path| process::root().join(path).exists()).collect();
+    let hashes = git(&["hash-object", "--"], &paths)?;
+    let entries: String =
+        paths.iter().zip(hashes.lines()).map(|(path, hash)| format!("{hash} {path}\n")).collect();
+    let list = process::root().join("target/linted-inputs.txt");
+    std::fs::write(&list, entries)?;
+    Ok(git(&["hash-object", "--", &list.to_string_lossy()], &[])?.trim().to_owned())
+}
+
+fn git(arguments: &[&str], paths: &[&str]) -> Result<String> {
+    process::output(Command::new("git").args(arguments).args(paths))
+        .context("`git` cannot read the workspace")
+}
