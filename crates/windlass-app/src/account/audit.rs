@@ -116,6 +116,7 @@ impl Note {
     pub fn by(identity: &Identity, action: &str) -> Self {
         let via = Some(identity.credential.to_string());
         Self { actor: Some(identity.user.clone()), via, ..Self::new(&identity.workspace, action) }
+            .from(identity.from)
     }
 
     /// Names whoever did it.

@@ -201,6 +201,7 @@ impl Accounts {
             workspace: user.workspace.clone(),
             role: user.role,
             credential: Credential::Key { id: key.id, scopes: key.scopes },
+            from: None,
         }))
     }
 }

@@ -23,6 +23,7 @@ pub mod user;
 mod workspace;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,8 @@ pub struct Identity {
     pub role: Role,
     /// What it came with.
     pub credential: Credential,
+    /// The address that the request came from, for the audit log; absent outside of requests.
+    pub from: Option<IpAddr>,
 }
 
 /// What a request came with.

@@ -183,6 +183,7 @@ impl Accounts {
                 workspace: user.workspace.clone(),
                 role: user.role,
                 credential: Credential::Session(session.id.clone()),
+                from: None,
             }),
         })
     }

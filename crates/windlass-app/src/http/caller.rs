@@ -31,7 +31,8 @@ impl FromRequestParts<Shared> for Caller {
         }
         // A stream looks again who it is for; the credential stays with the request until then.
         let identity = identify(parts, app).await?;
-        let identity = identity.map_err(|unknown| Problem::unauthenticated(unknown.to_string()))?;
+        let mut identity = identity.map_err(|unknown| Problem::unauthenticated(unknown.to_string()))?;
+        identity.from = parts.extensions.get::<super::peer::Client>().map(|client| client.address);
         app.limiter.admit(&identity, parts)?;
         Ok(Self(identity))
     }

@@ -63,13 +63,6 @@ pub struct Grant {
     by: String,
 }
 
-impl Grant {
-    /// Its id.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-}
-
 impl From<(Principal, windlass::machine::Grant)> for Grant {
     fn from((user, grant): (Principal, windlass::machine::Grant)) -> Self {
         Self {

@@ -5,6 +5,7 @@
 
 mod answer;
 mod shape;
+mod submit;
 
 use axum::Json;
 use axum::extract::State;
@@ -19,13 +20,13 @@ use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
 use self::answer::{Answered, Batch, Results, Wish, give};
 pub use self::shape::Interrupt;
 use self::shape::Setting;
+pub use self::submit::submit;
 use super::Shared;
 use super::caller::Caller;
 use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path, Query};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
-use crate::account::audit::Note;
 use crate::account::user::People;
 
 /// Threads looked through for one page: each is folded.
@@ -40,18 +41,6 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(one))
         .routes(routes!(reply))
         .routes(routes!(reply_to_several))
-}
-
-/// Writes into the audit log who answered an interrupt. The answer counts by then and stands in its thread's journal, so
-/// that nobody is told that it failed.
-pub async fn record(app: &Shared, caller: &Caller, interrupt: &InterruptId, grant: Option<&str>) {
-    let mut note = Note::by(&caller.0, "interrupt.answered").on(interrupt.as_str());
-    if let Some(grant) = grant {
-        note = note.with("grant", grant);
-    }
-    if let Err(error) = app.accounts.record(note).await {
-        tracing::error!(%interrupt, %error, "an answer is not in the audit log");
-    }
 }
 
 /// Which interrupts.

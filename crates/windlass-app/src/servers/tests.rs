@@ -63,7 +63,7 @@ impl World {
         let inner = MemoryStore::new(crate::place::clock());
         let records = Arc::new(SlowRecords { inner, holds_secrets: AtomicBool::new(false) });
         let accounts = Accounts::new(records.clone(), crate::place::clock(), Arc::new(People::default()));
-        Self { records, accounts, folder: tempfile::tempdir().unwrap() }
+        Self { records, accounts, folder }
     }
 
     /// The servers as one more process sees them. Nothing answers at their addresses.

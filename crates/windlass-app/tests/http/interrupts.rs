@@ -155,7 +155,7 @@ async fn a_grant_is_only_given_by_whom_the_run_works_for_and_administrators() {
 }
 
 /// A server whose policy wants two people's word for a file.
-fn of_two() -> Server {
+pub fn of_two() -> Server {
     let user = User::new();
     let directory = user.home().join("config/windlass");
     std::fs::create_dir_all(&directory).unwrap();

@@ -1,6 +1,7 @@
 //! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
 
 mod agui;
+mod approvals;
 mod audit;
 pub mod auth;
 mod backup;

@@ -55,6 +55,10 @@ pub struct Call {
     pub changed: Option<Changed>,
     /// What an approval of it is bound to.
     pub approval: Digest,
+    /// The approval digest of the first verdict; absent before it.
+    pub first_approval: Option<Digest>,
+    /// The approval digest that people were last asked about; absent if they were not asked.
+    pub asked_approval: Option<Digest>,
     /// Whether a person has approved it as it stands.
     pub approved: bool,
     /// Who did; nobody, where the policy did in time.
@@ -227,6 +231,8 @@ impl Call {
             deferrals: 0,
             changed: None,
             approval: Digest::default(),
+            first_approval: None,
+            asked_approval: None,
             approved: false,
             approvals: Vec::new(),
             terms: Terms::default(),
@@ -246,6 +252,7 @@ impl Call {
             return;
         };
         (self.class, self.previews, self.view) = (*class, *previews, *view);
+        self.first_approval.get_or_insert(*approval);
         if self.approval != *approval {
             (self.approval, self.approved, self.preview) = (*approval, false, None);
         }

@@ -5,6 +5,7 @@
 mod agui;
 mod decision;
 mod history;
+mod revision;
 mod session;
 mod skillchat;
 mod skyflo;

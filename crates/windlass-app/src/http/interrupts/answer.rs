@@ -11,7 +11,7 @@ use windlass::machine::{
 };
 use windlass::port::journal::RunRow;
 
-use super::{find, record};
+use super::{find, submit};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::grants::{ArgumentCondition, Grant, Offer};
@@ -274,24 +274,20 @@ pub async fn give(
     wishes: Vec<(InterruptId, Wish)>,
 ) -> Result<Vec<Answered>, Problem> {
     let mut given = Vec::with_capacity(wishes.len());
-    let (mut granted, mut drafts) = (Vec::new(), Vec::new());
+    let (mut users, mut drafts) = (Vec::new(), Vec::new());
     for (id, wish) in &wishes {
         given.push(wish.given(id)?);
         let Some(offered) = &wish.grant else { continue };
         if let Some(Granting { interrupt, draft }) = Granting::read(app, caller, row, id, offered).await? {
-            granted.push((interrupt, draft.user.clone()));
-            drafts.push(draft);
+            users.push(draft.user.clone());
+            drafts.push((interrupt, draft));
         }
     }
-    let (seq, written) = app.engine.answer_and_grant(&row.thread, given, drafts, caller.party()).await?;
-    let written = granted.into_iter().zip(written);
+    let machine = app.engine.peek(&row.thread).await?;
+    let (seq, written) = submit(app, caller, (&row.thread, &machine), given, drafts).await?;
+    let written = users.into_iter().zip(written);
     let mut grants: Vec<(InterruptId, Grant)> =
-        written.map(|((interrupt, user), grant)| (interrupt, Grant::from((user, grant)))).collect();
-    tracing::info!(thread = %row.thread, by = %caller.user(), answers = wishes.len(), "answered");
-    for (id, _) in &wishes {
-        let grant = grants.iter().find(|(of, _)| of == id);
-        record(app, caller, id, grant.map(|(_, grant)| grant.id())).await;
-    }
+        written.map(|(user, (interrupt, grant))| (interrupt, Grant::from((user, grant)))).collect();
     let events = app.engine.events(&row.thread, Seq(seq.0.saturating_sub(1)), EVENTS).await?;
     let state = |id: &InterruptId| {
         let closed = events.iter().any(|recorded| {

@@ -80,6 +80,7 @@ impl Run {
         let Some(call) = self.call_mut(key) else { return };
         if asked.kind.is_about_leave() {
             (call.terms, call.approved) = (asked.terms.clone(), false);
+            call.asked_approval = Some(call.approval);
         }
         if matches!(asked.kind, InterruptKind::Hook { .. }) {
             // Whoever replies is shown no preview.

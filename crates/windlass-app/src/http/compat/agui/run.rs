@@ -24,6 +24,7 @@ use crate::http::agents;
 use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
+use crate::http::interrupts::submit;
 use crate::http::problem::Problem;
 
 /// Events that a message leads to before it stands in the journal, or waits.
@@ -160,8 +161,8 @@ impl Exchange<'_> {
             return Ok(told(words));
         };
         self.caller.approves()?;
-        let seq = self.app.engine.answer_all(thread, given, self.caller.party()).await?;
-        tracing::info!(%thread, by = %self.caller.user(), answers = open.len(), "answered");
+        let machine = self.app.engine.peek(thread).await?;
+        let (seq, _) = submit(self.app, self.caller, (thread, &machine), given, Vec::new()).await?;
         self.name(thread, &input.run_id, &run).await;
         let mut own = None;
         if is_new && let Some(new) = input.newest()? {

@@ -15,6 +15,7 @@ use windlass::port::journal::ThreadStatus;
 use windlass::{EngineError, OpenInterrupt, Outcome, Started, Status, Task};
 
 use super::super::history::{Line, title, told};
+use super::super::revision::digest_of;
 use super::super::session::{self, Session};
 use super::super::skyflo::conversations::fresh_uuid;
 use super::super::skyflo::date::iso;
@@ -27,7 +28,7 @@ use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::failure::{Failure, explain};
 use crate::http::input::Body;
-use crate::http::interrupts::record;
+use crate::http::interrupts::submit;
 use crate::http::problem::Problem;
 use crate::http::send::MESSAGE_MAX_CHARS;
 use crate::http::timezone;
@@ -131,10 +132,9 @@ async fn give(
     open: &OpenInterrupt,
     answer: Answer,
 ) -> Result<(), EngineError> {
-    let given = Given { interrupt: open.interrupt.clone(), answer, approval: None };
-    app.engine.answer_all(thread, vec![given], caller.party()).await?;
-    record(app, caller, &open.interrupt, None).await;
-    Ok(())
+    let given = Given { interrupt: open.interrupt.clone(), answer, approval: digest_of(&open.kind) };
+    let machine = app.engine.peek(thread).await?;
+    submit(app, caller, (thread, &machine), vec![given], Vec::new()).await.map(drop)
 }
 
 impl Chat {

@@ -1,9 +1,12 @@
 //! A tool call as clients see it: its outward id, its arguments as an object, and its result as blocks.
 //!
-//! The id says where the call stands, so that an answer finds it again without any table, also after a restart.
+//! The id says where the call stands, so that an answer finds it again without any table, also after a restart. It also
+//! says which revision of the call a client was asked about (`revision.rs`).
 
 use serde_json::{Map, Value, json};
-use windlass::machine::{Block, CallKey, Content, LONG_TEXT, Message, RunId};
+use windlass::machine::{Block, CallKey, Content, Fact, LONG_TEXT, Message, RunId};
+
+use super::super::revision::Revision;
 
 /// A call.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +17,9 @@ pub struct Call {
     pub tool: String,
     /// The arguments.
     pub args: Value,
+    /// The id without a revision.
+    plain_id: String,
+    revision: Revision,
 }
 
 /// The outward id of a call: the run, the step and the place in it. A provider's own id may be of any length, and some
@@ -22,9 +28,9 @@ pub fn outward_id(run: &RunId, key: CallKey) -> String {
     format!("{run}-{}-{}", key.step, key.index)
 }
 
-/// The call that an outward id names.
+/// The call that an outward id names, whatever its revision.
 pub fn named(id: &str) -> Option<(RunId, CallKey)> {
-    let mut parts = id.rsplitn(3, '-');
+    let mut parts = Revision::split(id).0.rsplitn(3, '-');
     let index = parts.next()?.parse().ok()?;
     let step = parts.next()?.parse().ok()?;
     Some((RunId::from(parts.next()?), CallKey { step, index }))
@@ -45,7 +51,23 @@ impl Call {
 
     /// A call of a tool with arguments as the model wrote them.
     pub fn new(run: &RunId, key: CallKey, tool: &str, arguments: &Content) -> Self {
-        Self { id: outward_id(run, key), tool: tool.to_owned(), args: args(arguments) }
+        let id = outward_id(run, key);
+        let (tool, args) = (tool.to_owned(), args(arguments));
+        Self { plain_id: id.clone(), id, tool, args, revision: Revision::default() }
+    }
+
+    /// A call of the running step.
+    pub fn of_state(run: &RunId, key: CallKey, call: &windlass::machine::Call) -> Self {
+        let mut made = Self::new(run, key, call.tool.as_str(), &call.arguments);
+        made.revision = Revision::of(call);
+        made.id = made.revision.id(&made.plain_id);
+        made
+    }
+
+    /// Applies an event about the call: its id changes when people are asked about another revision.
+    pub fn apply(&mut self, fact: &Fact) {
+        self.revision.apply(fact);
+        self.id = self.revision.id(&self.plain_id);
     }
 
     /// What every event about it says. Tools have no other title than their name.
@@ -111,6 +133,7 @@ mod tests {
         let id = outward_id(&run, key);
         assert_eq!(id, "run_1-2-3-14");
         assert_eq!(named(&id), Some((run, key)));
+        assert_eq!(named(&format!("{id}-v{}", "0".repeat(32))), named(&id));
         for id in ["", "run_1", "run_1-2", "run_1-2-x", "call_abc"] {
             assert_eq!(named(id), None, "{id}");
         }

@@ -43,11 +43,11 @@ impl Calls {
         let windlass::machine::Phase::Calls(line) = &run.phase else { return calls };
         for (index, call) in (0..).zip(&line.calls) {
             let key = CallKey { step: run.attempt.step, index };
-            let known = Known::new(Call::new(&run.id, key, call.tool.as_str(), &call.arguments));
-            calls.known.insert(key, known);
+            let known = Known::new(Call::of_state(&run.id, key, call));
             if let Some(asked) = call.status.asked() {
                 calls.asked.insert(asked.interrupt.clone(), key);
             }
+            calls.known.insert(key, known);
         }
         calls
     }
@@ -90,6 +90,7 @@ impl Calls {
         match &event.fact {
             Fact::CallJudged { call, verdict, arguments, .. } => {
                 let known = self.known.get_mut(call)?;
+                known.call.apply(&event.fact);
                 (known.is_judged, known.needs_approval) = (true, *verdict == Verdict::Ask);
                 if let Some(arguments) = arguments {
                     known.call.args = args(arguments);
@@ -97,12 +98,16 @@ impl Calls {
                 None
             }
             Fact::CallEdited { call, arguments, .. } => {
-                self.known.get_mut(call)?.call.args = args(arguments);
+                let known = self.known.get_mut(call)?;
+                known.call.apply(&event.fact);
+                known.call.args = args(arguments);
                 None
             }
             Fact::InterruptOpened { interrupt, kind, call: Some(call), .. } => {
+                let known = self.known.get_mut(call)?;
+                known.call.apply(&event.fact);
                 self.asked.insert(interrupt.clone(), *call);
-                Some(awaiting(scene, event.at, &self.known.get(call)?.call, kind))
+                Some(awaiting(scene, event.at, &known.call, kind))
             }
             Fact::InterruptClosed { interrupt, answer, .. } => {
                 let known = self.known.get_mut(self.asked.get(interrupt)?)?;

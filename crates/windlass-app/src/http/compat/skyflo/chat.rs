@@ -9,14 +9,14 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    AtLimit, Fact, Given, Input, Machine, Principal, Reject, Run, RunId, RunOptions, Seq, Surface, ThreadId,
+    AtLimit, Fact, Input, Machine, Principal, Reject, Run, RunId, RunOptions, Seq, Surface, ThreadId,
     WhenBusy,
 };
 use windlass::port::journal::RunRow;
 use windlass::{Backlog, EngineError, Task};
 
 use super::super::decision::Decided;
-use super::call::named;
+use super::super::revision::Target;
 use super::feed::{HEARTBEAT, respond};
 use super::find::{Found, found, open};
 use super::speak::{Offer, Speaker};
@@ -25,7 +25,7 @@ use crate::http::Shared;
 use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
-use crate::http::interrupts::record;
+use crate::http::interrupts::submit;
 use crate::http::problem::Problem;
 use crate::http::stream::feed::{Feed, Reader};
 
@@ -171,26 +171,22 @@ pub async fn decide(
     };
     let missing = || Problem::not_found(format!("call `{call}` in the conversation"));
     let Found::Thread(row) = found(&app, &caller, conversation).await? else { return Err(missing()) };
-    let (run, key) = named(&call).ok_or_else(missing)?;
     let machine = app.engine.peek(&row.thread).await?;
-    let closed =
-        || Problem::conflict("closed", format!("call `{call}` does not wait for an answer, or no longer"));
-    let active = active(&machine, &run).filter(|run| run.attempt.step == key.step).ok_or_else(closed)?;
-    let mut open = active.open();
-    let (_, asked) = open.find(|(index, _)| *index == Some(key.index as usize)).ok_or_else(closed)?;
+    let active = machine.state().run.as_ref();
+    let target = Target::find(active, &call)?;
+    // An open interrupt of a call belongs to the active run.
+    let active = active.ok_or_else(missing)?;
     let decided = Decided { is_yes: decision.approve, reason: decision.reason.clone(), parameters: None };
-    let answer = decided.answer(&asked.kind);
-    let given = Given { interrupt: asked.interrupt.clone(), answer, approval: None };
-    let seq = app.engine.answer_all(&row.thread, vec![given], caller.party()).await?;
-    record(&app, &caller, &asked.interrupt, None).await;
+    let given = target.given(decided.answer(&target.asked.kind));
+    let (seq, _) = submit(&app, &caller, (&row.thread, &machine), vec![given], Vec::new()).await?;
     if let Some(reason) = decision.reason.as_deref().filter(|_| decision.approve) {
         let data = json!({"call_id": call, "reason": reason, "by": caller.user().as_str()});
         if let Err(error) = app.engine.send(&row.thread, Input::Note { name: REASON.into(), data }).await {
             tracing::warn!(%error, call, "the reason of an approval was not kept");
         }
     }
-    let scene = Scene { conversation: conversation.to_owned(), run: outward(&run, seq) };
-    let speaker = Speaker::new(scene, run, since, offer(&app)).beside(active);
+    let scene = Scene { conversation: conversation.to_owned(), run: outward(&active.id, seq) };
+    let speaker = Speaker::new(scene, active.id.clone(), since, offer(&app)).beside(active);
     let first = speaker.begin(None);
     Ok(respond(&app, feed(&app, &headers, &row.thread, seq), speaker, first))
 }

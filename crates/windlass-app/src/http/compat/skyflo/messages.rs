@@ -51,8 +51,8 @@ struct Fold {
     started_at: Timestamp,
     step_at: Timestamp,
     usage: Spent,
-    /// Where each call of the step stands: message and segment.
-    calls: HashMap<CallKey, (usize, usize)>,
+    /// Each call of the step, and where it stands: message and segment.
+    calls: HashMap<CallKey, (Call, (usize, usize))>,
     asked: HashMap<InterruptId, CallKey>,
 }
 
@@ -177,11 +177,10 @@ impl Fold {
             execution.insert("requires_approval".into(), false.into());
             execution.insert("status".into(), "pending".into());
             execution.insert("timestamp".into(), event.at.0.into());
-            let id = call.id;
             let segment =
-                json!({"kind": "tool", "id": id, "toolExecution": execution, "timestamp": event.at.0});
+                json!({"kind": "tool", "id": call.id, "toolExecution": execution, "timestamp": event.at.0});
             let place = self.segment(seq, event.at, segment);
-            self.calls.insert(key, place);
+            self.calls.insert(key, (call, place));
         }
         self.spend();
     }
@@ -231,6 +230,7 @@ impl Fold {
         match &event.fact {
             Fact::CallJudged { call, verdict, arguments, .. } => {
                 let asks = *verdict == Verdict::Ask;
+                self.revise(*call, &event.fact);
                 let arguments = arguments.as_ref().map(args);
                 self.change(*call, |shown| {
                     if asks {
@@ -242,10 +242,12 @@ impl Fold {
                 });
             }
             Fact::CallEdited { call, arguments, .. } => {
+                self.revise(*call, &event.fact);
                 self.change(*call, |shown| drop(shown.insert("args".into(), args(arguments))));
             }
             Fact::InterruptOpened { interrupt, call: Some(call), .. } => {
                 self.asked.insert(interrupt.clone(), *call);
+                self.revise(*call, &event.fact);
                 self.change(*call, |shown| {
                     shown.insert("requires_approval".into(), true.into());
                     stands(shown, "awaiting_approval");
@@ -286,11 +288,26 @@ impl Fold {
     }
 
     fn change(&mut self, call: CallKey, change: impl FnOnce(&mut Map<String, Value>)) {
-        let Some((message, segment)) = self.calls.get(&call) else { return };
+        let Some((_, (message, segment))) = self.calls.get(&call) else { return };
         let shown = self.messages.get_mut(*message).map(|it| &mut it["segments"][*segment]["toolExecution"]);
         if let Some(Value::Object(shown)) = shown {
             change(shown);
         }
+    }
+
+    /// Shows the call under the id that an answer has to name.
+    fn revise(&mut self, key: CallKey, fact: &Fact) {
+        let Some((call, (message, segment))) = self.calls.get_mut(&key) else { return };
+        let before = call.id.clone();
+        call.apply(fact);
+        if call.id == before {
+            return;
+        }
+        let id = Value::from(call.id.as_str());
+        if let Some(message) = self.messages.get_mut(*message) {
+            message["segments"][*segment]["id"] = id.clone();
+        }
+        self.change(key, |shown| drop(shown.insert("call_id".into(), id)));
     }
 }
 

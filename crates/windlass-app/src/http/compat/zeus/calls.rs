@@ -43,7 +43,7 @@ impl Calls {
         let Phase::Calls(line) = &run.phase else { return calls };
         for (index, call) in (0..).zip(&line.calls) {
             let key = CallKey { step: run.attempt.step, index };
-            let told = Call::new(&run.id, key, call.tool.as_str(), &call.arguments);
+            let told = Call::of_state(&run.id, key, call);
             let is_asked = call.status.asked().is_some();
             calls.known.insert(key, Known { call: told, is_told: true, is_asked });
         }
@@ -95,6 +95,7 @@ impl Calls {
         match &event.fact {
             Fact::CallJudged { call, verdict, arguments, .. } => {
                 let Some(known) = self.known.get_mut(call) else { return Vec::new() };
+                known.call.apply(&event.fact);
                 if let Some(arguments) = arguments {
                     known.call.args = args(arguments);
                 }
@@ -106,13 +107,15 @@ impl Calls {
             }
             Fact::CallEdited { call, arguments, .. } => {
                 if let Some(known) = self.known.get_mut(call) {
+                    known.call.apply(&event.fact);
                     known.call.args = args(arguments);
                 }
                 Vec::new()
             }
             Fact::InterruptOpened { kind, call: Some(call), .. } => {
-                let known = self.known.get_mut(call);
-                known.map(|known| known.asks(scene, kind)).into_iter().collect()
+                let Some(known) = self.known.get_mut(call) else { return Vec::new() };
+                known.call.apply(&event.fact);
+                vec![known.asks(scene, kind)]
             }
             Fact::ToolStarted { call, .. } => {
                 let known = self.known.get_mut(call).filter(|known| known.is_asked);

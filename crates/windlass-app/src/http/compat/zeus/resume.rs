@@ -12,8 +12,8 @@ use windlass::machine::{
 use windlass::{AgentConfig, Task};
 
 use super::super::decision::Decided;
+use super::super::revision::Target;
 use super::super::session;
-use super::super::skyflo::call::named as call_named;
 use super::super::stream::{feed, respond};
 use super::body::{CallResult, Decision, Guards, Resume};
 use super::calls::Calls;
@@ -25,7 +25,7 @@ use crate::http::Shared;
 use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Query};
-use crate::http::interrupts::record;
+use crate::http::interrupts::submit;
 use crate::http::problem::Problem;
 use crate::http::send::Said;
 
@@ -56,16 +56,14 @@ pub async fn resume(
         None => None,
     };
     let answered: Vec<_> = given.iter().map(|given| given.interrupt.clone()).collect();
-    let seq = match app.engine.answer_all(&session.thread, given, caller.party()).await {
-        Ok(seq) => seq,
+    let submitted = submit(&app, &caller, (&session.thread, &machine), given, Vec::new()).await;
+    let seq = match submitted {
+        Ok((seq, _)) => seq,
         Err(error) => {
             take_back(&app, &caller, &session.thread, ordered).await;
             return Err(error.into());
         }
     };
-    for interrupt in &answered {
-        record(&app, &caller, interrupt, None).await;
-    }
     let scene = Scene { session: session.name.clone(), names: written.events };
     // What still waits is told again, so that no stream is without a word.
     let first = Calls::resumed(run).open(&scene, run, &answered);
@@ -77,24 +75,14 @@ pub async fn resume(
 /// An answer to the call that a result names.
 fn given(run: &Run, guards: &Guards, result: &CallResult) -> Result<Given, Problem> {
     let id = crate::console::first_line(&result.tool_call_id, 128);
-    let closed =
-        || Problem::conflict("closed", format!("call `{id}` does not wait for an answer, or no longer"));
-    let (of, key) = call_named(&result.tool_call_id)
-        .ok_or_else(|| Problem::not_found(format!("call `{id}` in the session")))?;
-    if of != run.id || key.step != run.attempt.step {
-        return Err(closed());
-    }
-    let mut open = run.open();
-    let (_, asked) = open.find(|(index, _)| *index == Some(key.index as usize)).ok_or_else(closed)?;
-    let windlass::machine::Phase::Calls(line) = &run.phase else { return Err(closed()) };
-    let tool = line.calls.get(key.index as usize).map(|call| call.tool.as_str()).unwrap_or_default();
+    let target = Target::find(Some(run), &result.tool_call_id)?;
+    let tool = target.call.tool.as_str();
     if let Some(named) = result.tool_name.as_deref().filter(|named| *named != tool) {
         let named = crate::console::first_line(named, 64);
         return Err(Problem::invalid(format!("call `{id}` is of `{tool}`, and `tool_name` is `{named}`")));
     }
     guard::allows(guards, tool, result)?;
-    let answer = answer(&asked.kind, result)?;
-    Ok(Given { interrupt: asked.interrupt.clone(), answer, approval: None })
+    Ok(target.given(answer(&target.asked.kind, result)?))
 }
 
 /// A decision in the words that fit what is asked. (ZE-H4, ZE-H6)

@@ -1,0 +1,98 @@
+//! Submits answers to the engine and records each one in the audit log.
+//!
+//! Every route and dialect that answers an interrupt calls [`submit`]. The answers count by the time they are recorded,
+//! so a failure to record one is logged and not returned.
+
+use windlass::machine::{
+    Answer, Content, Digest, Given, Grant, InterruptId, InterruptKind, Machine, Phase, Seq, ThreadId,
+};
+use windlass::{EngineError, GrantDraft};
+
+use super::run_of;
+use crate::account::audit::Note;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+
+/// Answers interrupts of a thread, with the grants that go with them: all of it counts, or nothing. `machine` is the
+/// thread as it was when the answers were read.
+///
+/// Returns the position of the first event and the grants that were written, each with its interrupt.
+pub async fn submit(
+    app: &Shared,
+    caller: &Caller,
+    (thread, machine): (&ThreadId, &Machine),
+    given: Vec<Given>,
+    grants: Vec<(InterruptId, GrantDraft)>,
+) -> Result<(Seq, Vec<(InterruptId, Grant)>), EngineError> {
+    let notes: Vec<_> = given.iter().map(|given| note(caller, (thread, machine), given)).collect();
+    let (granted, drafts): (Vec<_>, Vec<_>) = grants.into_iter().unzip();
+    let (seq, written) = app.engine.answer_and_grant(thread, given, drafts, caller.party()).await?;
+    tracing::info!(%thread, by = %caller.user(), answers = notes.len(), "answered");
+    let written: Vec<_> = granted.into_iter().zip(written).collect();
+    for (interrupt, mut note) in notes {
+        if let Some((_, grant)) = written.iter().find(|(of, _)| *of == interrupt) {
+            note = note.with("grant", grant.id.as_str());
+        }
+        if let Err(error) = app.accounts.record(note).await {
+            tracing::error!(%interrupt, %error, "an answer is not in the audit log");
+        }
+    }
+    Ok((seq, written))
+}
+
+/// The audit entry of an answer: the verdict, and the call that it was given for.
+fn note(caller: &Caller, (thread, machine): (&ThreadId, &Machine), given: &Given) -> (InterruptId, Note) {
+    let interrupt = given.interrupt.clone();
+    let mut note = Note::by(&caller.0, "interrupt.answered")
+        .on(interrupt.as_str())
+        .with("verdict", verdict(&given.answer))
+        .with("thread", thread.as_str())
+        .with("run", run_of(&interrupt).as_str());
+    if let Answer::Edit { arguments } = &given.answer {
+        let digest = match arguments {
+            Content::Inline(text) => Digest::of(text.as_bytes()).to_string(),
+            Content::Blob(blob) => blob.digest.to_string(),
+        };
+        note = note.with("arguments", digest);
+    }
+    let run = machine.state().run.as_ref();
+    let Some((run, (index, asked))) = run.and_then(|run| Some((run, run.asking(&interrupt)?))) else {
+        return (interrupt, note);
+    };
+    note = note.with("asked", kind(&asked.kind));
+    let call = index.and_then(|index| match &run.phase {
+        Phase::Calls(line) => line.calls.get(index),
+        Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
+    });
+    if let Some(call) = call {
+        note = note.with("tool", call.tool.as_str()).with("approval", call.approval.to_string());
+    }
+    (interrupt, note)
+}
+
+fn verdict(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Approve => "approve",
+        Answer::Edit { .. } => "edit",
+        Answer::Deny { .. } => "deny",
+        Answer::Reply(_) => "reply",
+        Answer::Done { .. } => "done",
+        Answer::Retry => "retry",
+        Answer::Fail { .. } => "fail",
+        Answer::Raise { .. } => "raise",
+        Answer::Stop => "stop",
+        Answer::Withdrawn => "withdrawn",
+    }
+}
+
+fn kind(kind: &InterruptKind) -> &'static str {
+    match kind {
+        InterruptKind::Approval { .. } => "approval",
+        InterruptKind::Hook { .. } => "hook",
+        InterruptKind::Question(_) => "question",
+        InterruptKind::SignIn { .. } => "sign_in",
+        InterruptKind::Handoff { .. } => "handoff",
+        InterruptKind::InDoubt { .. } => "in_doubt",
+        InterruptKind::Limit(_) => "limit",
+    }
+}

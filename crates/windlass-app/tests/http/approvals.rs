@@ -1,0 +1,109 @@
+//! Approvals given through every interface: what is written down of them, and that none counts for another call.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::interrupts::of_two;
+use super::{Answer, Server, answer};
+
+/// The call that an interrupt is about, as Skyflo and Zeus name it.
+fn call_of(interrupt: &str) -> String {
+    let parts: Vec<&str> = interrupt.rsplitn(4, '.').collect();
+    format!("{}-{}-{}", parts[3], parts[2], parts[1])
+}
+
+async fn through_skyflo(client: &Client<'_>, thread: &str, call: &str) -> Answer {
+    let path = format!("/skyflo/api/v1/agent/approvals/{call}");
+    client.server.post(&path, &client.key, &json!({"approve": true, "conversation_id": thread})).await
+}
+
+async fn through_zeus(client: &Client<'_>, thread: &str, call: &str) -> Answer {
+    let result = json!({"tool_call_id": call, "tool_name": "Write", "decision": "approved"});
+    let body = json!({"session_id": thread, "tool_call_results": [result]});
+    client.server.post("/zeus/api/agent/resume", &client.key, &body).await
+}
+
+// rows: SK-X9
+#[tokio::test]
+async fn every_interface_records_who_let_a_call_run() {
+    let server = Server::start(&[]);
+    let admin = server.admin();
+    let interfaces = ["native", "skyflo", "zeus", "skillchat", "agui"];
+    let mut asked = Vec::new();
+    for interface in interfaces {
+        let (thread, run, interrupt) = admin.asked().await;
+        let call = call_of(&interrupt);
+        let given = match interface {
+            "native" => {
+                let approve = json!({"answer": {"kind": "approve"}});
+                admin.post(&format!("/interrupts/{interrupt}/answer"), approve).await
+            }
+            "skyflo" => through_skyflo(&admin, &thread, &call).await,
+            "zeus" => through_zeus(&admin, &thread, &call).await,
+            "skillchat" => {
+                let said = json!({"approved": true});
+                let body = json!({"session_id": thread, "checkpoint_id": interrupt, "response": said});
+                server.post("/skillchat/api/ai/chat/hitl-response", &admin.key, &body).await
+            }
+            _ => {
+                let said = json!({"approved": true});
+                let resume = json!([{"interruptId": interrupt, "status": "resolved", "payload": said}]);
+                let body = json!({"threadId": thread, "runId": "r1", "messages": [], "resume": resume});
+                server.post("/agui", &admin.key, &body).await
+            }
+        };
+        given.is(StatusCode::OK);
+        assert_eq!(admin.wait(&run).await["status"], "done", "{interface}");
+        asked.push((thread, interrupt));
+    }
+    let log = admin.all("/audit", 50).await;
+    let answers: Vec<&Value> = log.iter().filter(|entry| entry["action"] == "interrupt.answered").collect();
+    assert_eq!(answers.len(), interfaces.len(), "{answers:#?}");
+    for (entry, (thread, interrupt)) in answers.into_iter().rev().zip(&asked) {
+        let details = &entry["details"];
+        assert_eq!((&entry["subject"], &details["thread"]), (&json!(interrupt), &json!(thread)));
+        assert_eq!(
+            (&details["verdict"], &details["tool"]),
+            (&json!("approve"), &json!("Write")),
+            "{entry:#}"
+        );
+        assert_eq!(details["approval"].as_str().map(str::len), Some(64), "{entry:#}");
+        assert_eq!((&entry["actor"], &entry["from"]), (&json!("local"), &json!("127.0.0.1")));
+    }
+}
+
+#[tokio::test]
+async fn an_approval_of_a_call_that_was_edited_meanwhile_counts_for_nothing() {
+    let server = of_two();
+    let (ann, _) = server.member("ann");
+    let admin = server.admin();
+    let (thread, run, interrupt) = ann.asked().await;
+    // The administrator has this call on the screen.
+    let seen = call_of(&interrupt);
+    let other = json!({"file_path": "insights.md", "content": "EVIL"});
+    let edit = json!({"answer": {"kind": "edit", "arguments": other}});
+    ann.post(&format!("/interrupts/{interrupt}/answer"), edit).await.is(StatusCode::OK);
+    let again = ann.wait(&run).await["meta"]["interrupts"][0]["interrupt"].as_str().unwrap().to_owned();
+    assert_ne!(again, interrupt);
+
+    through_skyflo(&admin, &thread, &seen).await.is_problem(409, "stale");
+    through_zeus(&ann, &thread, &seen).await.is_problem(409, "stale");
+    let open = ann.get(&format!("/interrupts/{again}")).await.is(StatusCode::OK).body;
+    assert_eq!(open["approved_by"], json!([]), "{open:#}");
+
+    // What is read anew names the call as it is now.
+    let path = format!("/skyflo/api/v1/conversations/{thread}");
+    let shown = server.get(&path, &admin.key).await.is(StatusCode::OK).body.to_string();
+    let digest = &open["approval"].as_str().unwrap()[..32];
+    let call = format!("{seen}-v{digest}");
+    assert_eq!(shown.matches(&call).count(), 2, "{shown}");
+    through_skyflo(&admin, &thread, &call).await.is(StatusCode::OK);
+    through_zeus(&ann, &thread, &call).await.is(StatusCode::OK);
+    assert_eq!(ann.wait(&run).await["status"], "done");
+    assert_eq!(ann.file(&thread, "insights.md").await, "EVIL");
+    let late = answer(server.request(reqwest::Method::GET, "/api/v1/audit").bearer_auth(&admin.key)).await;
+    let edits =
+        late.body["data"].as_array().unwrap().iter().filter(|entry| entry["details"]["verdict"] == "edit");
+    assert_eq!(edits.count(), 1, "{late:#?}");
+}
