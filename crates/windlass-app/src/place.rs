@@ -255,7 +255,8 @@ impl Ground {
             builder.rules(rules).roles_of(roles).credit_of(credit).observer(observer).attend(Attend::All)
         };
         let place = Box::pin(self.open_with(used, Back::At(back), finish)).await?;
-        let accounts = Accounts::new(place.engine.records().clone(), clock(), people);
+        let vault = Vault::open(&place.ground.store())?;
+        let accounts = Accounts::new(place.engine.records().clone(), clock(), people, vault);
         // It was made above and is set nowhere else.
         let _ = opened.set(accounts.clone());
         Ok((place, accounts))

@@ -161,6 +161,11 @@ impl Accounts {
         Ok(keys)
     }
 
+    /// How many keys there are, of all users.
+    pub async fn count_keys(&self) -> Result<usize, StoreError> {
+        Ok(self.every(KEY, None).await?.len())
+    }
+
     /// Revokes a key of a user in the caller's workspace.
     pub async fn revoke_key(
         &self,

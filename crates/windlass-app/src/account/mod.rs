@@ -16,7 +16,7 @@ mod record;
 pub mod secret;
 pub mod session;
 pub mod share;
-mod token;
+pub mod token;
 #[cfg(test)]
 mod trial;
 pub mod user;
@@ -27,7 +27,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use windlass::machine::{ADMIN, Party, Principal};
 use windlass::port::clock::Clock;
@@ -36,8 +36,9 @@ use windlass::port::records::Records;
 use self::attempts::Attempts;
 use self::key::Scope;
 use self::password::Hashing;
-use self::token::Signer;
+use self::token::SignerCache;
 use self::user::People;
+use crate::vault::Vault;
 
 /// What an account may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
@@ -159,7 +160,8 @@ pub struct Accounts {
 
 /// What a process keeps beside the records.
 struct Memory {
-    signer: OnceCell<Signer>,
+    signer: SignerCache,
+    vault: Vault,
     sessions: session::Cache,
     hashing: Hashing,
     attempts: Attempts,
@@ -169,10 +171,11 @@ struct Memory {
 }
 
 impl Accounts {
-    /// Accounts in these records. `people` is what the engine's policy looks roles up in.
-    pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, people: Arc<People>) -> Self {
+    /// Accounts in these records. `people` is what the engine's policy looks roles up in; `vault` seals the signing key.
+    pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, people: Arc<People>, vault: Vault) -> Self {
         let memory = Memory {
-            signer: OnceCell::new(),
+            signer: SignerCache::default(),
+            vault,
             sessions: session::Cache::default(),
             hashing: Hashing::default(),
             attempts: Attempts::default(),

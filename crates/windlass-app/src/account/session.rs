@@ -22,6 +22,8 @@ use super::token::{Purpose, Read};
 use super::user::User;
 use super::{Accounts, Credential, Identity, Unknown, secret};
 
+pub(super) use self::refresh::REFRESH;
+
 /// The kind of sessions, by id; their owner is the user.
 pub(super) const SESSION: &str = "session";
 /// What the id of a session begins with.
@@ -162,12 +164,13 @@ impl Accounts {
 
     /// Who comes with an access token.
     pub async fn by_token(&self, token: &str) -> Result<Result<Identity, Unknown>, StoreError> {
-        let access = match self.signer().await?.read::<Access>(Purpose::Access, token, self.clock.now()) {
+        let changes = self.records.changes().await?;
+        let signer = self.signer_at(changes).await?;
+        let access = match signer.read::<Access>(Purpose::Access, token, self.clock.now()) {
             Some(Read::Valid(access)) => access,
             Some(Read::Expired) => return Ok(Err(Unknown::Expired)),
             None => return Ok(Err(Unknown::Invalid)),
         };
-        let changes = self.records.changes().await?;
         let Some(session) = self.session(changes, &access.sid).await? else {
             return Ok(Err(Unknown::Invalid));
         };

@@ -11,11 +11,14 @@ use super::session::{Client, Tokens};
 use super::user::{DEFAULT_WORKSPACE, People, User};
 use super::{Accounts, Identity, Registration, Role};
 use crate::account::link::{INVITE_S, LinkUse, Maker};
+use crate::vault::Vault;
 
 /// Accounts and their clock.
 pub struct Trial {
     pub accounts: Accounts,
     pub clock: Arc<ManualClock>,
+    store: Arc<MemoryStore>,
+    folder: tempfile::TempDir,
 }
 
 /// The password of everybody.
@@ -25,8 +28,25 @@ impl Trial {
     pub fn new() -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp(1_800_000_000_000), 1));
         let store = Arc::new(MemoryStore::new(clock.clone()));
-        let accounts = Accounts::new(store, clock.clone(), Arc::new(People::default()));
-        Self { accounts, clock }
+        let folder = tempfile::tempdir().unwrap();
+        let vault = Vault::open(folder.path()).unwrap();
+        let accounts = Accounts::new(store.clone(), clock.clone(), Arc::new(People::default()), vault);
+        Self { accounts, clock, store, folder }
+    }
+
+    /// The same accounts in another process.
+    pub fn beside(&self) -> Accounts {
+        self.with_vault(self.folder.path())
+    }
+
+    /// The same records beside another vault, as a restored store has it.
+    pub fn with_another_vault(&self) -> Accounts {
+        self.with_vault(tempfile::tempdir().unwrap().path())
+    }
+
+    fn with_vault(&self, folder: &std::path::Path) -> Accounts {
+        let vault = Vault::open(folder).unwrap();
+        Accounts::new(self.store.clone(), self.clock.clone(), Arc::new(People::default()), vault)
     }
 
     /// Registers somebody by an invitation.

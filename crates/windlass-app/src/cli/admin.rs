@@ -12,12 +12,14 @@ use super::{ModelFlags, PlaceFlags, serve};
 use crate::account::error::AccountError;
 use crate::account::key::{KeyDraft, Scope};
 use crate::account::link::{DAY_S, LinkUse, Maker};
+use crate::account::token::Sessions;
 use crate::account::user::{DEFAULT_WORKSPACE, LOCAL, People, User, fold_email};
 use crate::account::{Accounts, Role, secret};
 use crate::config::Settings;
 use crate::console::Console;
 use crate::place::{Ask, Ground};
 use crate::trouble::{Exit, Trouble};
+use crate::vault::Vault;
 
 /// Arguments of `admin`.
 #[derive(Args, Debug)]
@@ -42,6 +44,8 @@ enum Command {
     AddWorkspace(AddWorkspace),
     /// Export and check the log of who did what
     Audit(audit::AuditArgs),
+    /// Replace the key that signs access tokens, also while servers use the store
+    RotateKeys(RotateKeys),
     /// Copy the store into a folder, also while it is in use
     Backup(backup::BackupArgs),
     /// Make a store of such a copy
@@ -53,6 +57,13 @@ struct LinkTo {
     /// The server's address in the link [default: as configured]
     #[arg(long, value_name = "URL")]
     address: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct RotateKeys {
+    /// End all sessions and one-time links too
+    #[arg(long)]
+    end_sessions: bool,
 }
 
 #[derive(Args, Debug)]
@@ -166,11 +177,13 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
         | Command::Link(_)
         | Command::Reset(_)
         | Command::AddWorkspace(_)
+        | Command::RotateKeys(_)
         | Command::Audit(_) => {}
     }
     let place = ground.open_store().await?;
     let (records, settings) = (place.engine.records().clone(), &place.ground.settings);
-    let accounts = Accounts::new(records, crate::place::clock(), Arc::new(People::default()));
+    let vault = Vault::open(&place.ground.store())?;
+    let accounts = Accounts::new(records, crate::place::clock(), Arc::new(People::default()), vault);
     accounts.local().await?;
     let said = match &args.command {
         Command::AddUser(args) => add_user(&accounts, args).await?,
@@ -190,6 +203,14 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
         Command::AddWorkspace(args) => {
             let token = accounts.add_workspace(&args.name).await.map_err(trouble)?;
             args.link.with(settings, &token)
+        }
+        Command::RotateKeys(args) => {
+            let sessions = if args.end_sessions { Sessions::End } else { Sessions::Keep };
+            let ended = accounts.rotate_keys(sessions).await.map_err(trouble)?;
+            match sessions {
+                Sessions::Keep => "replaced the signing key; sessions go on with new tokens".to_owned(),
+                Sessions::End => format!("replaced the signing key and ended {ended} sessions"),
+            }
         }
         Command::Audit(args) => return audit::run(console, &accounts, args).await,
         // Done before the store was opened.

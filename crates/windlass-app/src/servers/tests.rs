@@ -62,7 +62,10 @@ impl World {
     fn new() -> Self {
         let inner = MemoryStore::new(crate::place::clock());
         let records = Arc::new(SlowRecords { inner, holds_secrets: AtomicBool::new(false) });
-        let accounts = Accounts::new(records.clone(), crate::place::clock(), Arc::new(People::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let vault = Vault::open(folder.path()).unwrap();
+        let accounts =
+            Accounts::new(records.clone(), crate::place::clock(), Arc::new(People::default()), vault);
         Self { records, accounts, folder }
     }
 

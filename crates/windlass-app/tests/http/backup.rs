@@ -2,6 +2,11 @@
 
 use std::path::Path;
 
+use reqwest::StatusCode;
+
+use super::Server;
+use super::auth::administrator;
+use super::browser::Browser;
 use super::operate::{abandoned, command, dress, models, until};
 use super::raw::logged;
 use crate::cli::{User, count, lines, mode};
@@ -50,6 +55,42 @@ fn a_copy_under_load_goes_on_elsewhere() {
     assert!([Some(0), Some(3)].contains(&resumed.status.code()), "{resumed:?}");
     let after = other.events();
     assert!(after.starts_with(&before) && after.len() > before.len(), "{after:#?}");
+}
+
+#[tokio::test]
+async fn a_restored_store_knows_no_session_of_the_copy_unless_told_so() {
+    let server = Server::start(&[]);
+    let browser = administrator(&server).await;
+    let copy = server.user.home().join("copy");
+    let said = server.user.run(&["admin", "backup", text(&copy)]).exits(0);
+    assert!(said.err.contains("not copied: `files/`") && said.err.contains("`vault.key`"), "{said:#?}");
+    assert!(!copy.join("vault.key").exists() && !copy.join("files").exists());
+    for (flag, status) in [(None, 401), (Some("--keep-sessions"), 200)] {
+        let user = User::new();
+        let restored = user.run(&[&["admin", "restore", text(&copy)], flag.as_slice()].concat()).exits(0);
+        assert_eq!(restored.err.contains("ended 1 sessions and all one-time links"), flag.is_none());
+        let second = Server::start_for(user, &[]);
+        let mut again = Browser::new(&second);
+        again.cookies = browser.cookies.clone();
+        // The access token was signed with the key of another vault.
+        again.get("/api/v1/auth/me").await.is_problem(401, "unauthenticated");
+        let refreshed = again.post("/api/v1/auth/refresh", serde_json::json!({})).await;
+        assert_eq!(refreshed.status, status, "{flag:?}: {refreshed:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_signing_key_is_rotated_while_the_server_runs() {
+    let server = Server::start(&[]);
+    let mut browser = administrator(&server).await;
+    browser.get("/api/v1/auth/me").await.is(StatusCode::OK);
+    server.user.run(&["admin", "rotate-keys"]).exits(0);
+    browser.get("/api/v1/auth/me").await.is_problem(401, "unauthenticated");
+    browser.post("/api/v1/auth/refresh", serde_json::json!({})).await.is(StatusCode::OK);
+    browser.get("/api/v1/auth/me").await.is(StatusCode::OK);
+    let ended = server.user.run(&["admin", "rotate-keys", "--end-sessions"]).exits(0);
+    assert_eq!(ended.out, "replaced the signing key and ended 1 sessions\n");
+    browser.post("/api/v1/auth/refresh", serde_json::json!({})).await.is_problem(401, "unauthenticated");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::super::{Accounts, Identity, Unknown, secret};
 use super::{Client, PREFIX, REFRESH_S, SESSION, SESSION_MAX_S, Session, Tokens, later};
 
 /// The kind of refresh tokens, by digest; their owner is the session.
-const REFRESH: &str = "refresh";
+pub(in crate::account) const REFRESH: &str = "refresh";
 
 /// Letters of a token: the session's name, what is drawn, and the digest over both. 48 bytes in all. (SK-P8)
 const LETTERS: [usize; 3] = [12, 32, 20];
@@ -60,7 +60,7 @@ fn session_in(signer: &Signer, token: &str) -> Option<String> {
 impl Accounts {
     /// A session's next refresh token, and what keeps it.
     pub(super) async fn next_refresh(&self, session: &Session) -> Result<(String, RecordChange), StoreError> {
-        let token = draw(self.signer().await?, session);
+        let token = draw(&*self.signer().await?, session);
         let expires_at = later(self.clock.now(), REFRESH_S).min(later(session.created_at, SESSION_MAX_S));
         let refresh = Refresh { session: session.id.clone(), expires_at, used_at: None };
         let change = put(REFRESH, &secret::hash(&token), &session.id, &refresh, Expect::Absent);
@@ -129,7 +129,7 @@ impl Accounts {
 
     /// Ends the session that a token of ours names where it lives and no longer remembers the token.
     async fn end_forgotten(&self, token: &str, client: &Client) -> Result<Tokens, AccountError> {
-        let id = session_in(self.signer().await?, token).ok_or(Unknown::Invalid)?;
+        let id = session_in(&*self.signer().await?, token).ok_or(Unknown::Invalid)?;
         let record = self.records.get(SESSION, &id).await?.ok_or(Unknown::Invalid)?;
         let session: Session = read(record)?;
         let user = self.refresh().await?.find(&session.user).ok_or(Unknown::Invalid)?;

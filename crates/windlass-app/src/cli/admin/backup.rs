@@ -1,15 +1,20 @@
 //! `windlass admin backup` and `restore`: a copy of the store while it is in use, and a store made of it.
 //!
-//! A copy holds everything that the store holds, secrets that are kept in it included.
+//! A copy holds the database and the large blobs. Files of people and conversations and the vault's key are not in it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use windlass::adapter::sqlite::{self, Copied};
 
+use crate::account::Accounts;
+use crate::account::token::Sessions;
+use crate::account::user::People;
 use crate::console::Console;
-use crate::place::Ground;
+use crate::place::{Ground, Place};
 use crate::trouble::{Exit, Trouble};
+use crate::vault::Vault;
 
 /// Arguments of `admin backup`.
 #[derive(Args, Debug)]
@@ -25,6 +30,9 @@ pub struct RestoreArgs {
     /// The folder that `backup` wrote
     #[arg(value_name = "DIR")]
     from: PathBuf,
+    /// Leave sessions and one-time links as they were at the moment of the copy, also those that were ended since
+    #[arg(long)]
+    keep_sessions: bool,
 }
 
 /// Runs `admin backup`.
@@ -38,6 +46,10 @@ pub async fn backup(console: &Console, ground: &Ground, args: &BackupArgs) -> an
     }
     let copied = sqlite::backup(&store, &into).await?;
     console.out_line(&format!("copied {} to {}", words(&copied), into.display()));
+    console.note(
+        "not copied: `files/` (uploads and conversations' folders) and `vault.key`, which opens stored credentials; \
+         keep copies of both, and of the key in another place",
+    );
     Ok(Exit::Done)
 }
 
@@ -50,7 +62,24 @@ pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> a
     let checked = place.engine.check_store().await?;
     console.out_line(&format!("restored {} to {}", words(&copied), store.display()));
     console.note(&checked);
+    if !args.keep_sessions {
+        end_sessions(console, &place).await?;
+    }
     Ok(Exit::Done)
+}
+
+/// Ends what may have been ended after the copy was made. API keys stay, because programs cannot sign in again.
+async fn end_sessions(console: &Console, place: &Place) -> anyhow::Result<()> {
+    let vault = Vault::open(&place.ground.store())?;
+    let records = place.engine.records().clone();
+    let accounts = Accounts::new(records, crate::place::clock(), Arc::new(People::default()), vault);
+    let ended = accounts.rotate_keys(Sessions::End).await?;
+    let keys = accounts.count_keys().await?;
+    console.note(&format!(
+        "ended {ended} sessions and all one-time links; {keys} API keys count as they did at the moment of the copy, \
+         so revoke those that were revoked since"
+    ));
+    Ok(())
 }
 
 fn words(copied: &Copied) -> String {
