@@ -1,8 +1,9 @@
 //! The folders of a server's people: each has uploads of their own, and each conversation a folder that its tools see
 //! and nothing else. (ZE-C15, ZE-X9)
 //!
-//! `files/<workspace>/<user>/uploads` and `files/<workspace>/<user>/workspace/<thread>` in the store's folder. A
-//! conversation that was begun on the command line works in the folder that it was begun in.
+//! `files/<workspace>/<user>/uploads` and `files/<workspace>/<user>/workspace/<thread>` in the store's folder, each folder
+//! for the server's own user alone. A conversation that was begun on the command line works in the folder that it was
+//! begun in.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -189,11 +190,38 @@ impl Homes {
     }
 
     fn open(&self, parts: &[&str]) -> Result<Arc<WorkingFolder>, FolderError> {
-        let path = self.path(parts);
+        let mut path = self.root.clone();
         // What cannot be made cannot be opened either, and that error says why.
-        let _ = std::fs::create_dir_all(&path);
+        let _ = private(&path);
+        for part in parts {
+            path.push(part);
+            let _ = private(&path);
+        }
         WorkingFolder::open(&path).map(Arc::new)
     }
+
+    /// Takes other users' rights to the folder of all files away, where an earlier version or somebody else gave some.
+    pub fn make_private(&self) -> io::Result<()> {
+        if self.root.exists() { private(&self.root) } else { Ok(()) }
+    }
+}
+
+/// Makes a folder that only this user may enter. One that exists keeps its content and loses other users' rights.
+fn private(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let found = std::fs::symlink_metadata(path)?;
+        if found.is_dir() && found.permissions().mode() & 0o077 != 0 {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+        }
+    }
+    Ok(())
 }
 
 /// What is not there is gone already.
@@ -270,6 +298,34 @@ mod tests {
         let other = homes.thread(&ThreadId::from("thr_2"), Some(&recorded)).unwrap().unwrap();
         assert_ne!(one.path(), other.path());
         assert!(one.path().ends_with("files/default/usr_1/workspace/thr_1"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn other_users_of_the_machine_enter_no_folder() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let ground = tempfile::tempdir().unwrap();
+        let homes = Homes::new(root.path(), Arc::new(WorkingFolder::open(ground.path()).unwrap()));
+        // As an earlier version left them in a store that others may enter.
+        let open =
+            |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let old = root.path().join("files/default/usr_1/uploads");
+        std::fs::create_dir_all(&old).unwrap();
+        old.ancestors().take(5).for_each(open);
+        let home = Home::of("default", &Principal::from("usr_1"));
+        let mut made = vec![homes.uploads(&home).unwrap().path().to_path_buf()];
+        let thread = homes.thread(&ThreadId::from("thr_1"), Some(&home.recorded())).unwrap().unwrap();
+        made.push(thread.path().to_path_buf());
+        let files = root.path().canonicalize().unwrap().join("files");
+        let levels = made.iter().flat_map(|path| path.ancestors().take_while(|it| it.starts_with(&files)));
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let modes: Vec<_> = levels.map(|path| (path.display().to_string(), mode(path))).collect();
+        assert_eq!(modes.len(), 9);
+        assert!(modes.iter().all(|(_, mode)| *mode == 0o700), "{modes:?}");
+        open(&files);
+        homes.make_private().unwrap();
+        assert_eq!(mode(&files), 0o700);
     }
 
     #[tokio::test]

@@ -360,6 +360,7 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
 async fn store(ground: &Ground) -> Vec<Check> {
     let path = ground.store();
     let shown = path.display().to_string();
+    let open_to_others = open_to_others(&path);
     // The engine itself refuses a store inside the working folder, before it makes anything.
     if let Err(error) = ground.clone().open_store().await {
         return vec![Check::broken("store", &error).hint(format!("the store is `{shown}`"))];
@@ -375,12 +376,35 @@ async fn store(ground: &Ground) -> Vec<Check> {
         Ok(found) => Check::ok("store", format!("`{shown}`: {found}")),
         Err(error) => Check::broken("store", &error.into()).hint(format!("the store is `{shown}`")),
     }];
+    checks.extend(open_to_others);
     let others = store.node().others().len();
     checks.push(Check::ok("processes", format!("{others} other on this store; locks work")));
     checks.extend(
         open_threads(&store).await.unwrap_or_else(|error| vec![Check::broken("runs", &error.into())]),
     );
     checks
+}
+
+/// Whether other users of the machine may read what the store keeps for its people.
+#[cfg(unix)]
+fn open_to_others(store: &Path) -> Option<Check> {
+    use std::os::unix::fs::PermissionsExt;
+    let is_open = |path: &std::path::PathBuf| {
+        std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
+    };
+    let kept = ["files", "blobs", "windlass.db", "vault.key"].map(|name| store.join(name));
+    let open: Vec<String> =
+        kept.iter().filter(|path| is_open(path)).map(|path| format!("`{}`", path.display())).collect();
+    if open.is_empty() {
+        return None;
+    }
+    let message = format!("other users of this machine have rights to {}", open.join(", "));
+    Some(Check::warning("privacy", message).hint(format!("chmod go= {}", open.join(" ").replace('`', "'"))))
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_: &Path) -> Option<Check> {
+    None
 }
 
 /// What goes on, and what waits for a person: columns of the threads alone tell it.

@@ -82,6 +82,9 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let agent = place.agent(console)?;
     check_titles(&place.engine, &server.title_model)?;
     accounts.local().await?;
+    if let Err(error) = place.homes.make_private() {
+        tracing::warn!(%error, "other users of this machine may be able to read the files of people");
+    }
     // Before anything is taken up that may need them.
     let integrations = place.integrations().await?;
     place.engine.recover().await?;

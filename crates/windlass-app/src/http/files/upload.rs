@@ -154,6 +154,12 @@ fn no_room(detail: String) -> Problem {
 fn write(folder: &WorkingFolder, path: &str, bytes: &[u8]) -> Result<Entry, Problem> {
     let path = folder.resolve(path)?;
     folder.write(&path, bytes)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let file = folder.open_file(&path)?;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(Problem::internal)?;
+    }
     let name = path.as_path().file_name().map(|name| name.to_string_lossy().into_owned());
     let kind = EntryKind::File { size_bytes: bytes.len() as u64 };
     Ok(Entry { name: name.unwrap_or_default(), kind, modified_at_ms: crate::place::now().0 })
