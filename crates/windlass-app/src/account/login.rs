@@ -12,7 +12,7 @@ use super::audit::Note;
 use super::error::{AccountError, conflict};
 use super::link::{Link, LinkUse, used_up};
 use super::record::{put, read};
-use super::session::{Client, Tokens, ends_in};
+use super::session::{Client, SESSION, Session, Tokens, ends_in};
 use super::user::{DEFAULT_WORKSPACE, EMAIL, USER, User, check_name, fold_email};
 use super::{Accounts, Credential, Identity, Registration, Role, password, secret};
 
@@ -26,6 +26,18 @@ pub(super) const SUBJECT: &str = "oidc_subject";
 struct Password {
     hash: String,
     changed_at: Timestamp,
+}
+
+/// How long after signing in an account without a password may be given one, or another address, in milliseconds.
+const FRESH_MS: u64 = 5 * 60 * 1_000;
+
+/// What becomes of an account's API keys when it gets a new password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiKeys {
+    /// They go on.
+    Keep,
+    /// They are revoked.
+    Revoke,
 }
 
 /// When whoever signs in is given the first refresh token.
@@ -198,6 +210,7 @@ impl Accounts {
             name: if name.is_empty() { email.clone() } else { name },
             email: Some(email.clone()),
             vouched,
+            verified: false,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),
@@ -253,8 +266,8 @@ impl Accounts {
     pub async fn change_password(
         &self,
         identity: &Identity,
-        current: Option<String>,
-        new: String,
+        (current, new): (Option<String>, String),
+        keys: ApiKeys,
         client: &Client,
     ) -> Result<(), AccountError> {
         let stands = self.password_stands(&identity.user).await?;
@@ -268,12 +281,41 @@ impl Accounts {
         };
         changes.extend(self.session_ends(&identity.user, own).await?);
         let ended = ends_in(&changes);
-        self.commit(changes, Note::by(identity, "password.change").from(client.from)).await?;
+        let revoked = self.revoked(&identity.user, keys).await?;
+        let note = Note::by(identity, "password.change").from(client.from);
+        let note = note.with("keys_revoked", revoked.len());
+        changes.extend(revoked);
+        self.commit(changes, note).await?;
         self.forget_sessions(&ended).await?;
         Ok(self.end_latecomers(&identity.user, own).await?)
     }
 
-    /// Refuses whoever does not know the present password of their account, where it has one.
+    async fn revoked(&self, user: &Principal, keys: ApiKeys) -> Result<Vec<RecordChange>, StoreError> {
+        match keys {
+            ApiKeys::Keep => Ok(Vec::new()),
+            ApiKeys::Revoke => self.key_ends(user).await,
+        }
+    }
+
+    /// Refuses an account without a password unless its owner has just signed in: a session that somebody copied must
+    /// not become an account for good.
+    async fn require_fresh_sign_in(&self, identity: &Identity) -> Result<(), AccountError> {
+        let session = match &identity.credential {
+            Credential::Session(id) => self.records.get(SESSION, id).await?,
+            Credential::Key { .. } => None,
+        };
+        let session = session.map(read::<Session>).transpose()?;
+        let now = self.clock.now();
+        if session.is_some_and(|session| now.since(session.created_at) <= FRESH_MS) {
+            return Ok(());
+        }
+        let detail =
+            "an account without a password gets one, or another address, within 5 minutes of signing in";
+        Err(AccountError::Refused { code: "sign_in_again", detail: detail.into() })
+    }
+
+    /// Refuses a caller who does not know the present password of their account. If it has none, they must have just
+    /// signed in.
     pub(super) async fn check_current(
         &self,
         identity: &Identity,
@@ -281,7 +323,7 @@ impl Accounts {
         client: &Client,
     ) -> Result<(), AccountError> {
         if !self.has_password(&identity.user).await? {
-            return Ok(());
+            return self.require_fresh_sign_in(identity).await;
         }
         let attempt = self.begin_attempt(Some(identity.user.as_str()), client)?;
         if !self.is_password(Some(&identity.user), current.unwrap_or_default()).await? {
@@ -297,6 +339,7 @@ impl Accounts {
         &self,
         token: &str,
         password: String,
+        keys: ApiKeys,
         client: &Client,
     ) -> Result<Tokens, AccountError> {
         password::check(&password)?;
@@ -309,7 +352,9 @@ impl Accounts {
         changes.push(used);
         changes.extend(self.session_ends(&user.id, None).await?);
         let note = Note::new(&user.workspace, "password.reset").on(user.id.as_str());
-        let note = note.with("link", link.id.as_str());
+        let revoked = self.revoked(&user.id, keys).await?;
+        let note = note.with("link", link.id.as_str()).with("keys_revoked", revoked.len());
+        changes.extend(revoked);
         let opened = self.open_session(&user, client, FirstRefresh::Now, changes, note).await;
         let tokens = opened.map_err(used_up)?;
         self.end_latecomers(&user.id, Some(&tokens.session)).await?;
@@ -350,7 +395,8 @@ mod tests {
             opened.err().and_then(|error| conflict(&error).map(str::to_owned))
         };
         let stands = accounts.password_stands(&user.id).await.unwrap();
-        accounts.change_password(&own, Some(WORD.into()), "second horse".into(), &client).await.unwrap();
+        let words = (Some(WORD.into()), "second horse".into());
+        accounts.change_password(&own, words, ApiKeys::Keep, &client).await.unwrap();
         assert_eq!(open(stands).await.as_deref(), Some(PASSWORD));
         let (_, stands) = accounts.standing(&user.id).await.unwrap().unwrap();
         for active in [false, true] {
@@ -363,6 +409,69 @@ mod tests {
             KeyDraft { user: user.id.clone(), name: "k".into(), scopes: Vec::new(), expires_at: None };
         let made = accounts.make_key(&own, draft).await;
         assert!(matches!(made, Err(AccountError::Unknown(_))), "{:?}", made.map(|(key, _)| key));
+    }
+
+    #[tokio::test]
+    async fn an_account_without_a_password_gets_one_only_soon_after_signing_in() {
+        let trial = Trial::new();
+        let (accounts, client) = (&trial.accounts, Client::default());
+        let local = accounts.local().await.unwrap();
+        let used_for = LinkUse::SignIn { user: local.id.clone() };
+        let link = accounts.start_link(used_for).await.unwrap();
+        let tokens = accounts.sign_in_by_link(&link, &client).await.unwrap();
+        let own = trial.who(&tokens).await.unwrap();
+        let draft =
+            KeyDraft { user: local.id.clone(), name: "k".into(), scopes: Vec::new(), expires_at: None };
+        let key = accounts.make_key(&own, draft).await.unwrap().1;
+        let by_key = accounts.by_key(&key).await.unwrap().unwrap();
+        let moved = || MemberChange { email: Some("me@example.com".into()), ..MemberChange::default() };
+        let code = |error: AccountError| match error {
+            AccountError::Refused { code, .. } => code,
+            error => panic!("{error}"),
+        };
+        assert_eq!(
+            code(accounts.change_self(&by_key, moved(), None, &client).await.unwrap_err()),
+            "sign_in_again"
+        );
+        trial.clock.advance_ms(FRESH_MS + 1);
+        let words = || (None, "second horse".to_owned());
+        let refused = accounts.change_password(&own, words(), ApiKeys::Keep, &client).await;
+        assert_eq!(code(refused.unwrap_err()), "sign_in_again");
+        assert_eq!(
+            code(accounts.change_self(&own, moved(), None, &client).await.unwrap_err()),
+            "sign_in_again"
+        );
+        // Refreshing the session is no new sign-in.
+        let next = accounts.refresh_session(&tokens.refresh.unwrap(), &client).await.unwrap();
+        let own = trial.who(&next).await.unwrap();
+        let refused = accounts.change_password(&own, words(), ApiKeys::Keep, &client).await;
+        assert_eq!(code(refused.unwrap_err()), "sign_in_again");
+        let used_for = LinkUse::SignIn { user: local.id.clone() };
+        let link = accounts.start_link(used_for).await.unwrap();
+        let own = trial.who(&accounts.sign_in_by_link(&link, &client).await.unwrap()).await.unwrap();
+        accounts.change_password(&own, words(), ApiKeys::Keep, &client).await.unwrap();
+        assert!(accounts.by_key(&key).await.unwrap().is_ok());
+        let words = (Some("second horse".into()), "third horse".into());
+        accounts.change_password(&own, words, ApiKeys::Revoke, &client).await.unwrap();
+        assert!(accounts.by_key(&key).await.unwrap().is_err());
+    }
+
+    #[tokio::test]
+    async fn an_address_that_somebody_only_typed_makes_room() {
+        let trial = Trial::new();
+        let accounts = &trial.accounts;
+        let typed = trial.join("victim@example.com", Role::Member, "elsewhere").await.user;
+        accounts.free_address("victim@example.com").await.unwrap();
+        assert!(accounts.by_email("victim@example.com").await.unwrap().is_none());
+        let left = accounts.member("elsewhere", &typed.id).await.unwrap().user;
+        assert_eq!((left.email, left.active), (None, true));
+        // One that somebody has vouched for stays.
+        let vouched = User { vouched: true, ..typed.as_ref().clone() };
+        let vouched = User { id: "usr_2".into(), email: Some("b@example.com".into()), ..vouched };
+        accounts.add_user(&vouched).await.unwrap();
+        accounts.free_address("b@example.com").await.unwrap();
+        assert!(accounts.by_email("b@example.com").await.unwrap().is_some());
+        accounts.free_address("nobody@example.com").await.unwrap();
     }
 
     #[tokio::test]

@@ -77,7 +77,9 @@ impl MemberChange {
         }
         if let Some(email) = &self.email {
             after.email = Some(fold_email(email)?);
-            after.vouched = by == By::Administrator || (user.vouched && after.email == user.email);
+            let stays = after.email == user.email;
+            after.vouched = by == By::Administrator || (user.vouched && stays);
+            after.verified = user.verified && stays;
         }
         Ok(after)
     }
@@ -128,6 +130,7 @@ impl Accounts {
             name: if name.is_empty() { email.clone() } else { name },
             email: Some(email.clone()),
             vouched: true,
+            verified: false,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),
@@ -153,7 +156,8 @@ impl Accounts {
         self.change(identity, id, By::Administrator, change, seen, Vec::new()).await
     }
 
-    /// Changes the name or the address of whoever asks; for the address they must know their password.
+    /// Changes the name or the address of whoever asks. For the address they must know their password, or have just
+    /// signed in if they have none.
     pub async fn change_self(
         &self,
         identity: &Identity,
@@ -161,11 +165,14 @@ impl Accounts {
         current: Option<String>,
         client: &Client,
     ) -> Result<Member, AccountError> {
-        if change.email.is_some() {
-            self.check_current(identity, current, client).await?;
-        }
+        let probe = match &change.email {
+            Some(_) => Some(self.begin_move(identity, current, client).await?),
+            None => None,
+        };
         let own = MemberChange { role: None, active: None, ..change };
-        self.change(identity, &identity.user, By::Owner, &own, None, Vec::new()).await
+        let changed = self.change(identity, &identity.user, By::Owner, &own, None, Vec::new()).await;
+        self.end_move(probe, &changed);
+        changed
     }
 
     async fn change(
@@ -319,7 +326,7 @@ fn noted(identity: &Identity, before: &User, after: &User) -> Note {
 
 #[cfg(test)]
 mod tests {
-    use super::super::login::FirstRefresh;
+    use super::super::login::{ApiKeys, FirstRefresh};
     use super::super::trial::{PASSWORD, Trial};
     use super::*;
 
@@ -427,10 +434,11 @@ mod tests {
         let own = trial.who(&tokens).await.unwrap();
 
         let kept = link().await;
-        accounts.change_password(&own, Some(PASSWORD.into()), "second horse".into(), &client).await.unwrap();
+        let words = (Some(PASSWORD.into()), "second horse".into());
+        accounts.change_password(&own, words, ApiKeys::Keep, &client).await.unwrap();
         assert!(ended(&kept).await, "the password was changed");
         let (kept, used) = (link().await, link().await);
-        accounts.reset_password(&used, "third horse".into(), &client).await.unwrap();
+        accounts.reset_password(&used, "third horse".into(), ApiKeys::Keep, &client).await.unwrap();
         assert!(ended(&kept).await, "another link was used");
         let kept = link().await;
         let email = MemberChange { email: Some("new@example.com".into()), ..MemberChange::default() };

@@ -2,6 +2,7 @@
 //!
 //! Accounts are records in the engine's store. Nothing here knows HTTP.
 
+mod address;
 mod attempts;
 pub mod audit;
 pub mod error;

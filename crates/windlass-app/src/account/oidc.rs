@@ -290,14 +290,19 @@ impl Accounts {
         {
             // An address can be given to somebody else: it makes nobody that account unless the operator says so. Nor
             // does an address that whoever has the account only typed: they would wait there for its owner.
-            if !provider.link_by_email || !user.vouched || user.workspace != provider.workspace {
+            if provider.link_by_email && user.vouched && user.workspace == provider.workspace {
+                let (user, stands) = self.standing(&user.id).await?.ok_or(Unknown::Deactivated)?;
+                let changes = vec![named(&user), stands];
+                return Ok((user, changes));
+            }
+            if user.owns_address() {
                 return Err(AccountError::Taken { email: email.clone() });
             }
-            let (user, stands) = self.standing(&user.id).await?.ok_or(Unknown::Deactivated)?;
-            let changes = vec![named(&user), stands];
-            return Ok((user, changes));
         }
         let user = Arc::new(self.newcomer(provider, person)?);
+        if let Some(email) = &person.email {
+            self.free_address(email).await?;
+        }
         let mut changes = Self::new_user(&user);
         changes.push(named(&user));
         Ok((user, changes))
@@ -322,6 +327,7 @@ impl Accounts {
             name: person.name.clone(),
             email: person.email.clone(),
             vouched: false,
+            verified: person.email.is_some(),
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),

@@ -51,6 +51,9 @@ pub struct User {
     /// proof.
     #[serde(default)]
     pub vouched: bool,
+    /// Whether a provider that people sign in by has verified the address.
+    #[serde(default)]
+    pub verified: bool,
     /// Whether it may sign in.
     pub active: bool,
     /// What its runs may cost altogether, in millionths of a US dollar; absent: as much as budgets allow. (ZE-O1)
@@ -216,6 +219,7 @@ impl Accounts {
             name: "Local administrator".to_owned(),
             email: None,
             vouched: false,
+            verified: false,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),

@@ -23,7 +23,7 @@ use super::input::{Body, Query};
 use super::problem::Problem;
 use crate::account::Registration;
 use crate::account::link::{Link, LinkUse};
-use crate::account::login::{FirstRefresh, Registrant};
+use crate::account::login::{ApiKeys, FirstRefresh, Registrant};
 use crate::account::session::{ACCESS_S, Tokens};
 
 /// The routes.
@@ -247,6 +247,9 @@ struct ResetBody {
     /// 8 to 1,024 bytes.
     #[schema(format = Password)]
     password: String,
+    /// Leaves the account's API keys; without it they are revoked.
+    #[serde(default)]
+    keep_keys: bool,
 }
 
 /// Choose a new password by an administrator's link, and sign in; all other sessions end
@@ -258,6 +261,7 @@ async fn reset(
     base: Base,
     Body(body): Body<ResetBody>,
 ) -> Result<impl IntoResponse, Problem> {
-    let tokens = app.accounts.reset_password(&body.token, body.password, &client).await?;
+    let keys = if body.keep_keys { ApiKeys::Keep } else { ApiKeys::Revoke };
+    let tokens = app.accounts.reset_password(&body.token, body.password, keys, &client).await?;
     signed_in(&app, &base, tokens).await
 }

@@ -170,6 +170,15 @@ async fn who_gets_an_account_is_configured() {
         sign_in(&mut browser, &provider, Signed::Rs256, bob).await.is(StatusCode::SEE_OTHER);
         assert_eq!(browser.get("/api/v1/auth/me").await.body["role"], "viewer");
         ann.get("/api/v1/auth/me").await.is(StatusCode::OK);
+        // One that she only typed is its owner's when they come.
+        for email in ["else@example.com", "ann@example.com"] {
+            let typed = Some(json!({"email": email, "password": PASSWORD}));
+            ann.send(Method::PATCH, "/api/v1/auth/me", typed).await.is(StatusCode::OK);
+        }
+        let mut owner = Browser::new(&server);
+        sign_in(&mut owner, &provider, Signed::Rs256, named("p-9")).await.is(StatusCode::SEE_OTHER);
+        assert_eq!(owner.get("/api/v1/auth/me").await.body["email"], "ann@example.com");
+        assert_eq!(ann.get("/api/v1/auth/me").await.body["email"], Value::Null);
     }
     let server = server(&provider, "link_by_email = true");
     let mut admin = administrator(&server).await;
@@ -181,7 +190,8 @@ async fn who_gets_an_account_is_configured() {
     let me = "/api/v1/auth/me";
     ann.send(Method::PATCH, me, typed("else@example.com")).await.is(StatusCode::OK);
     ann.send(Method::PATCH, me, typed("ann@example.com")).await.is(StatusCode::OK);
-    sign_in(&mut browser, &provider, Signed::Rs256, named("p-1")).await.is(StatusCode::CONFLICT);
+    sign_in(&mut browser, &provider, Signed::Rs256, named("p-1")).await.is(StatusCode::FORBIDDEN);
+    assert_eq!(ann.get(me).await.body["email"], "ann@example.com");
     let bob =
         |claims: &mut Value| (claims["sub"], claims["email"]) = ("p-2".into(), "bob@example.com".into());
     let mut bobs = member(&mut admin, &server, "bob@example.com", "member").await;

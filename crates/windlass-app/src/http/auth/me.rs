@@ -10,6 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::cookie::Base;
+use crate::account::login::ApiKeys;
 use crate::account::member::MemberChange;
 use crate::account::session::Session;
 use crate::account::user::User;
@@ -76,7 +77,7 @@ async fn me(State(app): State<Shared>, caller: Caller) -> Result<Json<Me>, Probl
 #[serde(deny_unknown_fields)]
 struct MeChange {
     name: Option<String>,
-    /// A new address; it takes the current password.
+    /// A new address; it takes the current password, or a sign-in within 5 minutes where there is none.
     email: Option<String>,
     /// The current password.
     #[schema(format = Password)]
@@ -103,18 +104,21 @@ async fn change_me(
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PasswordChange {
-    /// The current one, where there is one.
+    /// The current one; where there is none, the session must have begun within 5 minutes.
     #[schema(format = Password)]
     current_password: Option<String>,
     /// 8 to 1,024 bytes.
     #[schema(format = Password)]
     new_password: String,
+    /// Revokes all API keys of the account as well; without it they go on.
+    #[serde(default)]
+    revoke_keys: bool,
 }
 
 /// Change one's own password; all other sessions end
 #[utoipa::path(put, path = "/auth/password", tag = "auth", request_body = PasswordChange,
     responses((status = 204), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 422, body = Problem), (status = 429, body = Problem)))]
+        (status = 409, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem)))]
 async fn change_password(
     State(app): State<Shared>,
     caller: Caller,
@@ -122,8 +126,9 @@ async fn change_password(
     Body(body): Body<PasswordChange>,
 ) -> Result<StatusCode, Problem> {
     caller.session()?;
-    let PasswordChange { current_password, new_password } = body;
-    app.accounts.change_password(&caller.0, current_password, new_password, &client).await?;
+    let PasswordChange { current_password, new_password, revoke_keys } = body;
+    let keys = if revoke_keys { ApiKeys::Revoke } else { ApiKeys::Keep };
+    app.accounts.change_password(&caller.0, (current_password, new_password), keys, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

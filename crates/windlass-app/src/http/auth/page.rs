@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::cookie::Base;
 use crate::account::error::AccountError;
 use crate::account::link::{Link, LinkUse};
-use crate::account::login::Registrant;
+use crate::account::login::{ApiKeys, Registrant};
 use crate::account::session::Tokens;
 use crate::http::Shared;
 use crate::http::caller::Peer;
@@ -53,6 +53,9 @@ struct Filled {
     name: String,
     #[serde(default)]
     password: String,
+    /// Present if the box is ticked.
+    #[serde(default)]
+    keep_keys: Option<String>,
 }
 
 async fn submit(
@@ -65,10 +68,13 @@ async fn submit(
         Ok(link) => link,
         Err(error) => return failed(error),
     };
-    let Filled { token, email, name, password } = filled;
+    let Filled { token, email, name, password, keep_keys } = filled;
     let done: Result<Tokens, AccountError> = match &link.used_for {
         LinkUse::SignIn { .. } => app.accounts.sign_in_by_link(&token, &client).await,
-        LinkUse::Reset { .. } => app.accounts.reset_password(&token, password, &client).await,
+        LinkUse::Reset { .. } => {
+            let keys = if keep_keys.is_some() { ApiKeys::Keep } else { ApiKeys::Revoke };
+            app.accounts.reset_password(&token, password, keys, &client).await
+        }
         LinkUse::Invite { .. } => {
             let draft = Registrant { email, password, name, invite: Some(token.clone()) };
             app.accounts.register(draft, app.settings.server.registration(), &client).await
@@ -106,7 +112,10 @@ fn form(link: &Link, token: &str, wrong: Option<&str>) -> String {
         minlength=8 required></label>";
     let (title, fields, button) = match &link.used_for {
         LinkUse::SignIn { .. } => ("Sign in to Windlass", String::new(), "Sign in"),
-        LinkUse::Reset { .. } => ("Choose a new password", PASSWORD.to_owned(), "Save and sign in"),
+        LinkUse::Reset { .. } => {
+            let keep = "<label><input name=keep_keys type=checkbox value=yes> Keep my API keys</label>";
+            ("Choose a new password", format!("{PASSWORD}{keep}"), "Save and sign in")
+        }
         LinkUse::Invite { email, .. } => {
             let email = escaped(email.as_deref().unwrap_or_default());
             let fields = format!(

@@ -16,7 +16,7 @@ use windlass::machine::Principal;
 use super::date::iso;
 use crate::account::Role;
 use crate::account::error::AccountError;
-use crate::account::login::{FirstRefresh, Registrant};
+use crate::account::login::{ApiKeys, FirstRefresh, Registrant};
 use crate::account::member::MemberChange;
 use crate::account::session::{ACCESS_S, REFRESH_S, Tokens};
 use crate::account::user::User;
@@ -245,7 +245,8 @@ pub async fn change_password(
     if [&current_password, &new_password].iter().any(|it| it.chars().count() < PASSWORD_MIN_CHARS) {
         return Err(Problem::invalid(format!("a password has at least {PASSWORD_MIN_CHARS} characters")));
     }
-    match app.accounts.change_password(&caller.0, Some(current_password), new_password, &client).await {
+    let words = (Some(current_password), new_password);
+    match app.accounts.change_password(&caller.0, words, ApiKeys::Keep, &client).await {
         Ok(()) => Ok(Json(json!({"message": "Password updated successfully"}))),
         Err(AccountError::WrongPassword) => {
             Err(Problem::new(StatusCode::BAD_REQUEST, "wrong_password", "Current password is incorrect"))
@@ -277,7 +278,7 @@ pub async fn reset(
     Peer(client): Peer,
     Body(reset): Body<Reset>,
 ) -> Result<Json<Value>, Problem> {
-    match app.accounts.reset_password(&reset.token, reset.password, &client).await {
+    match app.accounts.reset_password(&reset.token, reset.password, ApiKeys::Revoke, &client).await {
         Ok(_) => Ok(Json(Value::Null)),
         Err(AccountError::Link) => Err(bad("RESET_PASSWORD_BAD_TOKEN")),
         Err(error) => Err(error.into()),

@@ -31,9 +31,10 @@ export function Page() {
   /** @param {any} event */
   const change = (event) => {
     event.preventDefault();
-    const { old, fresh } = event.target.elements;
+    const { old, fresh, revoke } = event.target.elements;
     attempt(async () => {
-      await put("/auth/password", { ...(old ? { current_password: old.value } : {}), new_password: fresh.value });
+      const known = old ? { current_password: old.value } : {};
+      await put("/auth/password", { ...known, new_password: fresh.value, revoke_keys: revoke.checked });
       event.target.reset();
       await find();
       done("The password is changed; all other sessions have ended.");
@@ -45,6 +46,7 @@ export function Page() {
       <label>Password <input name="password" type="password" autocomplete="current-password" required /></label><div class="row"><button type="submit">Change it</button></div></form>`}
     <h2>Password</h2>
     <form class="stack" onSubmit=${change}>${me.value?.has_password && html`<label>The one now <input name="old" type="password" autocomplete="current-password" required /></label>`}
-      <label>A new one <input name="fresh" type="password" autocomplete="new-password" minlength="8" required /></label><div class="row"><button type="submit">Change it</button></div></form>
+      <label>A new one <input name="fresh" type="password" autocomplete="new-password" minlength="8" required /></label>
+      <label class="check"><input name="revoke" type="checkbox" /> Revoke my API keys too</label><div class="row"><button type="submit">Change it</button></div></form>
     <h2>Sign out</h2><p><button type="button" onClick=${() => attempt(signOut)}>Sign out of this browser</button></p>`;
 }
