@@ -14,7 +14,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use windlass::adapter::clock::SystemClock;
@@ -24,8 +24,26 @@ use super::Shared;
 use super::metrics::OpenStream;
 use super::problem::Problem;
 
-/// Each byte of a body buys a client time: this many of them a second. Slower than any line in use.
-const BYTES_PER_SECOND: u64 = 1_024;
+/// How slow a body may be. Each byte buys a client time, up to an end.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    bytes_per_second: u64,
+    /// What a body may keep the server waiting in all.
+    longest_ms: u64,
+}
+
+/// JSON: slower than any line in use, and two minutes for the largest.
+const JSON: Pace = Pace { bytes_per_second: 1_024, longest_ms: 120_000 };
+/// Files, which take one of few places: a slow mobile line, and ten minutes for the largest.
+const FILE: Pace = Pace { bytes_per_second: 32 * 1_024, longest_ms: 600_000 };
+
+impl Pace {
+    fn of(request: &Request) -> Self {
+        let path = request.uri().path();
+        let is_file = path.starts_with("/api/v1/files/") || path.ends_with("/files/content");
+        if request.method() == Method::PUT && is_file { FILE } else { JSON }
+    }
+}
 
 /// Bounds how long a request's body may take, and counts the streams among the answers.
 pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> Response {
@@ -42,8 +60,10 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
     }
     let is_late = Arc::new(AtomicBool::new(false));
     let grace = app.settings.server.limits.body_grace();
-    let request = request.map(|body| {
-        if body.is_end_stream() { body } else { Body::new(Incoming::new(body, grace, is_late.clone())) }
+    let pace = Pace::of(&request);
+    let request = request.map(|body| match body.is_end_stream() {
+        true => body,
+        false => Body::new(Incoming::new(body, grace, pace, is_late.clone())),
     });
     let response = next.run(request).await;
     if is_late.load(Ordering::Relaxed) {
@@ -64,6 +84,7 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
 struct Incoming {
     body: Body,
     grace_ms: u64,
+    pace: Pace,
     clock: SystemClock,
     /// How long it was waited for, and for how many bytes.
     waited_ms: u64,
@@ -73,18 +94,19 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn new(body: Body, grace: Duration, is_late: Arc<AtomicBool>) -> Self {
+    fn new(body: Body, grace: Duration, pace: Pace, is_late: Arc<AtomicBool>) -> Self {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let clock = SystemClock::new();
-        Self { body, grace_ms, clock, waited_ms: 0, bytes: 0, waiting: None, is_late }
+        Self { body, grace_ms, pace, clock, waited_ms: 0, bytes: 0, waiting: None, is_late }
     }
 
     /// Time that is left for the next bytes.
     fn left_ms(&self) -> u64 {
-        let bought_ms = self.bytes.saturating_mul(1_000) / BYTES_PER_SECOND;
+        let bought_ms = self.bytes.saturating_mul(1_000) / self.pace.bytes_per_second;
         // What came quickly is no credit for a pause without end.
         let waited_ms = self.waited_ms.saturating_sub(bought_ms);
-        self.grace_ms.saturating_sub(waited_ms)
+        let longest_ms = self.pace.longest_ms.max(self.grace_ms);
+        self.grace_ms.saturating_sub(waited_ms).min(longest_ms.saturating_sub(self.waited_ms))
     }
 }
 
@@ -163,9 +185,37 @@ mod tests {
 
     /// Reads a body to its end with a grace of some milliseconds; whether it was in time, and what is noted of it.
     async fn read(body: Body, grace_ms: u64) -> (bool, bool) {
+        read_at(JSON, body, grace_ms).await
+    }
+
+    async fn read_at(pace: Pace, body: Body, grace_ms: u64) -> (bool, bool) {
         let is_late = Arc::new(AtomicBool::new(false));
-        let body = Incoming::new(body, Duration::from_millis(grace_ms), is_late.clone());
+        let body = Incoming::new(body, Duration::from_millis(grace_ms), pace, is_late.clone());
         (body.collect().await.is_ok(), is_late.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn bytes_buy_time_up_to_an_end() {
+        let left = |pace: Pace, bytes: u64, waited_ms: u64| {
+            let mut body =
+                Incoming::new(Body::empty(), Duration::from_secs(15), pace, Arc::new(AtomicBool::new(false)));
+            (body.bytes, body.waited_ms) = (bytes, waited_ms);
+            body.left_ms()
+        };
+        // 1.1 KB a second for ever, as somebody does who wants to keep a place.
+        assert_eq!(left(JSON, 60 * 1_100, 60_000), 15_000);
+        assert_eq!(left(JSON, 119 * 1_100, 119_000), 1_000);
+        assert_eq!(left(JSON, 120 * 1_100, 120_000), 0);
+        assert_eq!(left(FILE, 20 * 1_100, 20_000), 0);
+        assert_eq!(left(FILE, 599 * 40_000, 599_000), 1_000);
+        let pace = |method: Method, path: &str| {
+            let request = http::Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+            Pace::of(&request).longest_ms
+        };
+        assert_eq!(pace(Method::PUT, "/api/v1/files/a.bin"), FILE.longest_ms);
+        assert_eq!(pace(Method::PUT, "/api/v1/threads/t/files/content?path=a"), FILE.longest_ms);
+        assert_eq!(pace(Method::POST, "/api/v1/runs"), JSON.longest_ms);
+        assert_eq!(pace(Method::PUT, "/api/v1/auto-run"), JSON.longest_ms);
     }
 
     #[tokio::test]

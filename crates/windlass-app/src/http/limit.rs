@@ -3,6 +3,7 @@
 //! Budgets of tokens and money are the engine's. What is counted here is forgotten with the process.
 
 mod bucket;
+pub mod places;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,13 @@
 //! Uploads: what people send comes back as it was, to them alone, and as a download.
 
+use std::io::{Read, Write};
+
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
+use super::raw::{connect, head};
 use super::{Answer, Server, answer};
+use crate::cli::mode;
 
 async fn put(server: &Server, path: &str, key: &str, body: &[u8]) -> Answer {
     answer(server.request(Method::PUT, path).bearer_auth(key).body(body.to_vec())).await
@@ -53,6 +57,56 @@ async fn names_sizes_and_kinds_have_limits() {
     put(&server, &path, &key, &[b'x'; 501]).await.is(StatusCode::CREATED);
     put(&server, &path, &key, &[b'y'; 500]).await.is(StatusCode::CREATED);
     put(&server, "/api/v1/files/c.txt", &key, b"xx").await.is_problem(507, "no_room");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_uploads_of_one_person_leave_room_for_others() {
+    let server = Server::start(&[]);
+    let (ann, _) = server.member("ann");
+    let (bob, _) = server.member("bob");
+    let mut slow = Vec::new();
+    for n in 0..8 {
+        let mut stream = connect(&server);
+        let line = head(&server, &format!("PUT /api/v1/files/{n}.bin"));
+        let rest = format!(
+            "authorization: Bearer {}\r\ncontent-length: 1000000\r\nexpect: 100-continue\r\n\r\n",
+            ann.key
+        );
+        stream.write_all(format!("{line}{rest}").as_bytes()).unwrap();
+        if n < 2 {
+            // The server says so once the upload has its place.
+            let mut said = [0; 12];
+            stream.read_exact(&mut said).unwrap();
+            assert_eq!(&said, b"HTTP/1.1 100");
+        }
+        slow.push(stream);
+    }
+    put(&server, "/api/v1/files/b.txt", &bob.key, b"x").await.is(StatusCode::CREATED);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn no_other_user_of_the_machine_reads_what_people_keep() {
+    use std::os::unix::fs::PermissionsExt;
+    let user = crate::cli::User::new();
+    user.run(&["admin", "link"]).exits(0);
+    // As it is where the store's folder was there before, or an earlier version made it.
+    let files = user.store().join("files");
+    std::fs::create_dir_all(&files).unwrap();
+    for folder in [&user.store(), &files] {
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let warned = |user: &crate::cli::User| {
+        let said = user.run(&["doctor", "--json"]).out;
+        said.contains("other users of this machine have rights to") && said.contains("/files`")
+    };
+    assert!(warned(&user));
+    let server = Server::start_for(user, &[]);
+    assert_eq!(mode(&files), 0o700);
+    put(&server, "/api/v1/files/a.txt", &server.key(&[]), b"x").await.is(StatusCode::CREATED);
+    let uploads = files.join("default/local/uploads");
+    assert_eq!((mode(&uploads), mode(&uploads.join("a.txt"))), (0o700, 0o600));
+    assert!(!warned(&server.user));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use super::{Find, Folder, LISTED, blocking};
 use crate::config::FilesFile;
 use crate::home::Home;
 use crate::http::Shared;
+use crate::http::limit::places::{Place, Places};
 use crate::http::problem::Problem;
 
 /// Longest name of an upload, as file systems have it.
@@ -48,26 +49,34 @@ pub fn wrong_type(name: &str) -> Problem {
 pub struct Uploading {
     /// Bodies that are held at a time.
     places: Semaphore,
+    /// Of those, the ones of each user.
+    users: Places,
     /// Files are kept one at a time, so that two of them do not both find the last room.
     turn: Mutex<()>,
 }
 
 /// Uploads whose bodies are held at a time: so many times the largest file is what they take of the memory.
 const AT_ONCE: usize = 8;
+/// Uploads of one user at a time: as many as that wait for the slowest line, and all others go on.
+const OF_ONE_USER: usize = 2;
 /// How long an upload waits for its place.
 const PLACE_WITHIN: Duration = Duration::from_secs(30);
 
 impl Default for Uploading {
     fn default() -> Self {
-        Self { places: Semaphore::new(AT_ONCE), turn: Mutex::default() }
+        let (places, users) = (Semaphore::new(AT_ONCE), Places::new(OF_ONE_USER));
+        Self { places, users, turn: Mutex::default() }
     }
 }
 
 impl Uploading {
-    async fn place(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        let place = tokio::time::timeout(PLACE_WITHIN, self.places.acquire()).await;
+    async fn place(&self, home: &Home) -> Result<(Place, SemaphorePermit<'_>), Problem> {
+        let user = home.recorded();
+        // The user's first: one that waits for it takes no other's.
+        let both = async { (self.users.take(&user).await, self.places.acquire().await) };
+        let found = tokio::time::timeout(PLACE_WITHIN, both).await.ok();
         // The semaphore is never closed.
-        place.ok().and_then(Result::ok).ok_or_else(|| {
+        found.and_then(|(own, shared)| Some((own, shared.ok()?))).ok_or_else(|| {
             let detail = "too many files are being uploaded";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(5)
         })
@@ -120,7 +129,7 @@ async fn put(
     find: impl FnOnce(&Shared) -> Result<(Folder, String), Problem> + Send + 'static,
     request: Request,
 ) -> Result<Entry, Problem> {
-    let _place = app.uploading.place().await?;
+    let _place = app.uploading.place(&home).await?;
     let bytes = body(app, request).await?;
     let _turn = app.uploading.turn.lock().await;
     let held = app.clone();
