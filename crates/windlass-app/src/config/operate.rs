@@ -24,6 +24,7 @@ pub struct ServerLimits {
     requests_per_minute: Option<u32>,
     anonymous_requests_per_minute: Option<u32>,
     runs_per_user: Option<u32>,
+    streams_per_user: Option<u32>,
 }
 
 /// A second, or how long was said.
@@ -48,6 +49,7 @@ impl ServerLimits {
                 .anonymous_requests_per_minute
                 .or(weaker.anonymous_requests_per_minute),
             runs_per_user: self.runs_per_user.or(weaker.runs_per_user),
+            streams_per_user: self.streams_per_user.or(weaker.streams_per_user),
         }
     }
 
@@ -106,6 +108,12 @@ impl ServerLimits {
     /// Runs of one user that are active at a time; 0: any number.
     pub fn runs_per_user(&self) -> u32 {
         self.runs_per_user.unwrap_or(50)
+    }
+
+    /// Streams of one user that are open at a time; 0: any number. A proxy in front hides whose connections there are, so
+    /// the default is what one address may have.
+    pub fn streams_per_user(&self) -> usize {
+        self.streams_per_user.map_or_else(|| self.connections_per_address(), |said| said as usize)
     }
 }
 

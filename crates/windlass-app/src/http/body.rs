@@ -21,6 +21,8 @@ use windlass::adapter::clock::SystemClock;
 use windlass::port::clock::Clock;
 
 use super::Shared;
+use super::limit::Tally;
+use super::limit::places::Place;
 use super::metrics::OpenStream;
 use super::problem::Problem;
 
@@ -65,6 +67,7 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
         true => body,
         false => Body::new(Incoming::new(body, grace, pace, is_late.clone())),
     });
+    let tally = request.extensions().get::<Tally>().cloned();
     let response = next.run(request).await;
     if is_late.load(Ordering::Relaxed) {
         let detail = "the request's body did not come in time";
@@ -74,8 +77,13 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
     }
     let kind = response.headers().get(header::CONTENT_TYPE);
     if kind.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {
+        // A run that the request began goes on in any case.
+        let place = match app.limiter.stream(tally.as_ref()) {
+            Ok(place) => place,
+            Err(problem) => return problem.into_response(),
+        };
         let open = app.metrics.stream();
-        return response.map(|body| Body::new(Counted { body, _open: open }));
+        return response.map(|body| Body::new(Counted { body, _open: open, _place: place }));
     }
     response
 }
@@ -154,6 +162,7 @@ impl hyper::body::Body for Incoming {
 struct Counted {
     body: Body,
     _open: OpenStream,
+    _place: Option<Place>,
 }
 
 impl hyper::body::Body for Counted {

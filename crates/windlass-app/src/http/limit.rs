@@ -17,6 +17,7 @@ use windlass::machine::Principal;
 use windlass::port::journal::{RunQuery, ThreadStatus};
 
 use self::bucket::{Buckets, Verdict};
+use self::places::{Place, Places};
 use super::compat::knows_cookie;
 use super::peer::{Client, address_of};
 use super::problem::Problem;
@@ -31,6 +32,11 @@ const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 /// Credentials that an address may try in vain in a minute.
 const FAILURES_PER_MINUTE: u32 = 30;
 
+/// Trial calls of one user at a time, of the few that all make.
+const TRIALS_PER_USER: usize = 2;
+/// Requests of one user at a time that reach tool servers which they name, up to ten each.
+const REACHING_PER_USER: usize = 2;
+
 /// What balancers ask without a credential, all from one address, and the files of the pages: a first visit asks for
 /// dozens, and an office may have one address.
 const UNCOUNTED: [&str; 2] = ["/api/v1/health", "/ui/"];
@@ -41,20 +47,26 @@ pub struct Limiter {
     keys: Buckets,
     addresses: Buckets,
     failures: Buckets,
+    /// Streams that are open.
+    streams: Places,
+    /// Trial calls that are being made.
+    pub trials: Places,
+    /// Requests that reach tool servers of their own.
+    pub reaching: Places,
     runs_per_user: u32,
     starting: Arc<Mutex<HashMap<Principal, u32>>>,
 }
 
 /// What a request was counted by.
 #[derive(Clone, Debug, Default)]
-struct Tally(Arc<Mutex<Counted>>);
+pub(super) struct Tally(Arc<Mutex<Counted>>);
 
 #[derive(Debug, Default)]
 struct Counted {
     /// The tightest of all.
     tightest: Option<(&'static str, Verdict)>,
-    /// Whether somebody who is known makes the request.
-    admitted: bool,
+    /// Who makes the request, where that is known.
+    user: Option<Principal>,
 }
 
 impl Tally {
@@ -63,7 +75,7 @@ impl Tally {
     }
 
     fn is_admitted(&self) -> bool {
-        self.counted().admitted
+        self.counted().user.is_some()
     }
 
     fn note(&self, name: &'static str, verdict: Verdict) -> Result<(), Problem> {
@@ -102,6 +114,9 @@ impl Limiter {
             keys: Buckets::new(limits.requests_per_minute()),
             addresses: Buckets::new(limits.anonymous_requests_per_minute()),
             failures: Buckets::new(FAILURES_PER_MINUTE),
+            streams: Places::new(limits.streams_per_user()),
+            trials: Places::new(TRIALS_PER_USER),
+            reaching: Places::new(REACHING_PER_USER),
             runs_per_user: limits.runs_per_user(),
             starting: Arc::default(),
         }
@@ -110,7 +125,7 @@ impl Limiter {
     /// Counts a request of somebody who is known.
     pub fn admit(&self, identity: &Identity, parts: &request::Parts) -> Result<(), Problem> {
         let tally = parts.extensions.get::<Tally>().cloned().unwrap_or_default();
-        tally.counted().admitted = true;
+        tally.counted().user = Some(identity.user.clone());
         if let Credential::Key { id, .. } = &identity.credential
             && let Some(verdict) = self.keys.take(id)
         {
@@ -120,6 +135,19 @@ impl Limiter {
             Some(verdict) => tally.note("user", verdict),
             None => Ok(()),
         }
+    }
+
+    /// A place for a stream that a request opens; none for a stranger's, which are counted as requests.
+    pub(super) fn stream(&self, tally: Option<&Tally>) -> Result<Option<Place>, Problem> {
+        let Some(user) = tally.and_then(|tally| tally.counted().user.clone()) else { return Ok(None) };
+        let place = self.streams.try_take(user.as_str());
+        let refused = || {
+            let detail = format!("`{user}` has as many open streams as one may have");
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
+                .hint("close some, or have an administrator raise `streams_per_user`")
+                .retry_after(5)
+        };
+        place.map(Some).ok_or_else(refused)
     }
 
     /// Counts a request whose credential let nobody in. What was done stands; only that the credential is none is no

@@ -247,6 +247,22 @@ async fn pages_that_are_listed_may_use_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_user_has_so_many_streams_at_a_time() {
+    let server = with_limits("streams_per_user = 2");
+    let ((ann, _), (bob, _)) = (server.member("ann"), server.member("bob"));
+    let thread = ann.small_talk().await;
+    let path = format!("/threads/{thread}/stream");
+    let open = || ann.request(Method::GET, &path).header("accept", "text/event-stream").send();
+    let streams = [open().await.unwrap(), open().await.unwrap()];
+    assert!(streams.iter().all(|stream| stream.status() == StatusCode::OK), "{streams:#?}");
+    answer(ann.request(Method::GET, &path)).await.is_problem(429, "too_many_streams");
+    // Others are not concerned, and one that is closed makes room.
+    let own = bob.small_talk().await;
+    let path = format!("/threads/{own}/stream");
+    assert_eq!(bob.request(Method::GET, &path).send().await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_user_has_so_many_runs_at_a_time() {
     let server = with_limits("runs_per_user = 1");
     let (ann, bob) = (server.member("ann").0, server.member("bob").0);

@@ -23,6 +23,7 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::input::{Body, Path};
+use crate::http::limit::places::Place;
 use crate::http::problem::Problem;
 use crate::toolbox::{Content, content};
 
@@ -94,9 +95,12 @@ pub async fn call(
     if !known {
         return Err(Problem::not_found(format!("tool `{tool}`")));
     }
+    let busy = |status, detail| Problem::new(status, "busy", detail).retry_after(5);
+    let Some(own) = app.limiter.trials.try_take(caller.user().as_str()) else {
+        return Err(busy(StatusCode::TOO_MANY_REQUESTS, "you are making two trial calls already"));
+    };
     let Ok(room) = AT_ONCE.try_acquire() else {
-        let detail = "too many trial calls are being made";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(5));
+        return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "too many trial calls are being made"));
     };
     let (held, home) = (app.clone(), Home::of(caller.workspace(), caller.user()));
     let folder = tokio::task::spawn_blocking(move || {
@@ -118,7 +122,7 @@ pub async fn call(
         at_most_ms: Some(TIMEOUT_MAX_S * 1_000),
     };
     // A client that hangs up stops nothing: the call has its room until it ends, and its end is noted.
-    let made = tokio::spawn(made(app, caller, trial, room).in_current_span());
+    let made = tokio::spawn(made(app, caller, trial, (own, room)).in_current_span());
     answer(&tool, made.await.map_err(Problem::internal)??)
 }
 
@@ -127,7 +131,7 @@ async fn made(
     app: Shared,
     caller: Caller,
     trial: Trial,
-    _room: SemaphorePermit<'static>,
+    _room: (Place, SemaphorePermit<'static>),
 ) -> Result<Tried, Problem> {
     let tool = trial.tool.clone();
     let note = |action: &str| Note::by(&caller.0, action).on(tool.as_str());

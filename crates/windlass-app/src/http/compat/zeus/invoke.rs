@@ -67,7 +67,7 @@ pub async fn invoke(
         ..RunOptions::default()
     };
     task.when_busy = WhenBusy::Queue;
-    let started = begin_with(&app, &caller, task, tools::reached(&app, servers)).await?;
+    let started = begin_with(&app, &caller, task, tools::reached(&app, &caller, servers)).await?;
     if has_history {
         title(&app, &caller, &started.thread, &message).await?;
     }

@@ -13,6 +13,7 @@ use windlass::secret::Secret;
 
 use super::body::{refuse, taken};
 use crate::http::Shared;
+use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
 /// Servers of one run at most.
@@ -108,10 +109,14 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
 }
 
 /// Reaches the servers; their tools stand beside those of everybody.
-pub async fn reached(app: &Shared, servers: Vec<McpServer>) -> Result<RunTools, Problem> {
+pub async fn reached(app: &Shared, caller: &Caller, servers: Vec<McpServer>) -> Result<RunTools, Problem> {
     if servers.is_empty() {
         return Ok(RunTools::Usual);
     }
+    let Some(_place) = app.limiter.reaching.try_take(caller.user().as_str()) else {
+        let detail = "two requests of yours are reaching the servers of their `tools` already";
+        return Err(Problem::new(http::StatusCode::TOO_MANY_REQUESTS, "busy", detail).retry_after(5));
+    };
     let reserved = app.engine.tools().into_iter().map(|tool| tool.spec.name.to_string()).collect();
     let reach = app.settings.outbound.reach();
     let hub = McpHub::new(HubConfig { reach, reserved, ..HubConfig::default() });
