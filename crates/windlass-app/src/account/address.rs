@@ -3,7 +3,7 @@
 use windlass::machine::Principal;
 use windlass::port::records::{Expect, RecordChange};
 
-use super::attempts::Attempt;
+use super::attempts::{Attempt, Target};
 use super::audit::Note;
 use super::error::AccountError;
 use super::record::{put, read};
@@ -27,7 +27,7 @@ impl Accounts {
         client: &Client,
     ) -> Result<Attempt, AccountError> {
         self.check_current(identity, current, client).await?;
-        self.begin_attempt(Some(&format!("address of {}", identity.user)), client)
+        self.begin_attempt(Some(Target::Move(identity.user.clone())), client)
     }
 
     /// Forgives a try unless it found an account with the address.

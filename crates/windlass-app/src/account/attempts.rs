@@ -1,16 +1,17 @@
-//! How often somebody may guess: attempts to sign in, counted per account and per address of the network.
+//! How often somebody may guess: attempts to sign in, counted per account and per network.
 //!
 //! An attempt counts when it begins and is forgiven when it succeeds, so that guesses sent beside each other gain
-//! nothing. Counts live in memory: a restart forgives, and costs more time than it gains.
+//! nothing. Counts of accounts that exist are never evicted, so guesses at other names make none of them forget. Counts
+//! live in memory: a restart forgives, and costs more time than it gains.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::secret;
+use windlass::machine::Principal;
 
-/// Accounts and addresses that are counted at most; beyond it the one seen longest ago is forgotten. A count costs
-/// about 100 bytes, and filling the table takes longer than a count lasts.
+/// Names without an account, and networks, that are counted at most; beyond it the one seen longest ago is forgotten.
+/// A count costs about 100 bytes.
 const COUNTED: usize = 20_000;
 
 /// What a kind of count allows.
@@ -25,19 +26,56 @@ struct Rule {
 
 const ACCOUNT: Rule = Rule { free: 5, wait_max_s: 300, forget_s: 3_600 };
 /// Many people may share one address.
-const ADDRESS: Rule = Rule { free: 50, wait_max_s: 60, forget_s: 900 };
+const NETWORK: Rule = Rule { free: 50, wait_max_s: 60, forget_s: 900 };
+/// A site, which has many networks of the sixth version.
+const SITE: Rule = Rule { free: 200, wait_max_s: 60, forget_s: 900 };
+/// A customer with the largest block that providers give away.
+const BLOCK: Rule = Rule { free: 800, wait_max_s: 60, forget_s: 900 };
+
+/// Network prefixes of the sixth version that are counted, with their rules. An address of the fourth is one network.
+static PREFIXES: [(u8, Rule); 3] = [(64, NETWORK), (56, SITE), (48, BLOCK)];
+
+/// What an attempt is at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// The password of an account, by somebody who is not signed in.
+    Account {
+        /// Whose.
+        user: Principal,
+        /// The network, where its owner has signed in from it before. It has a count of its own, so that strangers do
+        /// not keep the owner out.
+        known: Option<IpAddr>,
+    },
+    /// A name that no account has, by its digest.
+    Name(String),
+    /// The password of an account, by somebody who is signed in to it.
+    Own(Principal),
+    /// Addresses that an account tries to move to.
+    Move(Principal),
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    Account(String),
-    Address(IpAddr),
+    Target(Target),
+    Network(IpAddr, u8),
 }
 
 impl Key {
     fn rule(&self) -> &'static Rule {
         match self {
-            Self::Account(_) => &ACCOUNT,
-            Self::Address(_) => &ADDRESS,
+            Self::Target(_) => &ACCOUNT,
+            Self::Network(_, prefix) => {
+                let found = PREFIXES.iter().find(|(known, _)| known == prefix);
+                found.map_or(&NETWORK, |(_, rule)| rule)
+            }
+        }
+    }
+
+    /// Whether anybody can make as many of these as they like.
+    fn is_unbounded(&self) -> bool {
+        match self {
+            Self::Target(Target::Name(_)) | Self::Network(..) => true,
+            Self::Target(Target::Account { .. } | Target::Own(_) | Target::Move(_)) => false,
         }
     }
 }
@@ -51,7 +89,21 @@ struct Count {
 
 /// Attempts of late.
 #[derive(Debug, Default)]
-pub struct Attempts(Mutex<HashMap<Key, Count>>);
+pub struct Attempts(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Of accounts that exist: a handful for each.
+    accounts: HashMap<Key, Count>,
+    /// Of names without an account and of networks.
+    others: HashMap<Key, Count>,
+}
+
+impl Counts {
+    fn of(&mut self, key: &Key) -> &mut HashMap<Key, Count> {
+        if key.is_unbounded() { &mut self.others } else { &mut self.accounts }
+    }
+}
 
 /// An attempt that has begun.
 #[derive(Debug)]
@@ -66,25 +118,23 @@ struct Begun {
 }
 
 impl Attempts {
-    /// Begins an attempt on an account, from an address, at a time of the clock that never jumps. Refused with the
-    /// seconds until the next one is taken.
-    pub fn begin(&self, account: Option<&str>, from: Option<IpAddr>, now_ms: u64) -> Result<Attempt, u64> {
-        let keys: Vec<Key> = account
-            .map(|name| Key::Account(secret::hash(name)))
-            .into_iter()
-            .chain(from.map(|address| Key::Address(network(address))))
-            .collect();
+    /// Begins an attempt, from an address, at a time of the clock that never jumps. Refused with the seconds until the
+    /// next one is taken.
+    pub fn begin(&self, target: Option<Target>, from: Option<IpAddr>, now_ms: u64) -> Result<Attempt, u64> {
+        let networks = from.into_iter().flat_map(networks);
+        let keys: Vec<Key> = target.map(Key::Target).into_iter().chain(networks).collect();
         let mut counts = self.counts();
-        let wait_ms =
-            keys.iter().filter_map(|key| counts.get(key)?.closed_until_ms.checked_sub(now_ms)).max();
+        let wait = |key: &Key| counts.of(key).get(key)?.closed_until_ms.checked_sub(now_ms);
+        let wait_ms = keys.iter().filter_map(wait).max();
         if let Some(wait_ms) = wait_ms.filter(|wait| *wait > 0) {
             return Err(wait_ms.div_ceil(1_000));
         }
         let mut begun = Vec::with_capacity(keys.len());
         for key in keys {
-            make_room(&mut counts, &key, now_ms);
+            let table = counts.of(&key);
+            make_room(table, &key, now_ms);
             let rule = key.rule();
-            let count = counts.entry(key.clone()).or_default();
+            let count = table.entry(key.clone()).or_default();
             if now_ms.saturating_sub(count.last_ms) > rule.forget_s * 1_000 {
                 count.attempts = 0;
             }
@@ -105,8 +155,8 @@ impl Attempts {
         let mut counts = self.counts();
         for begun in attempt.0 {
             match &begun.key {
-                Key::Account(_) => drop(counts.remove(&begun.key)),
-                Key::Address(_) => begun.undo(&mut counts),
+                Key::Target(_) => drop(counts.of(&begun.key).remove(&begun.key)),
+                Key::Network(..) => begun.undo(&mut counts),
             }
         }
     }
@@ -117,15 +167,15 @@ impl Attempts {
         attempt.0.iter().for_each(|begun| begun.undo(&mut counts));
     }
 
-    fn counts(&self) -> MutexGuard<'_, HashMap<Key, Count>> {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
         // No count is left halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Begun {
-    fn undo(&self, counts: &mut HashMap<Key, Count>) {
-        let Some(count) = counts.get_mut(&self.key) else { return };
+    fn undo(&self, counts: &mut Counts) {
+        let Some(count) = counts.of(&self.key).get_mut(&self.key) else { return };
         count.attempts = count.attempts.saturating_sub(1);
         let [before_ms, since_ms] = self.closed_ms;
         // An attempt beside this one may have closed it for longer.
@@ -140,18 +190,20 @@ fn make_room(counts: &mut HashMap<Key, Count>, key: &Key, now_ms: u64) {
         return;
     }
     counts.retain(|key, count| now_ms.saturating_sub(count.last_ms) <= key.rule().forget_s * 1_000);
-    if counts.len() >= COUNTED {
+    if counts.len() >= COUNTED && key.is_unbounded() {
         let oldest = counts.iter().min_by_key(|(_, count)| count.last_ms).map(|(key, _)| key.clone());
         oldest.and_then(|key| counts.remove(&key));
     }
 }
 
-/// The network that one customer has: an IPv4 address, or the upper half of an IPv6 one.
-fn network(address: IpAddr) -> IpAddr {
+/// The networks that an address lies in and that are counted.
+fn networks(address: IpAddr) -> Vec<Key> {
+    let prefixes = PREFIXES.iter().map(|(prefix, _)| *prefix);
     match address.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
+        address @ IpAddr::V4(_) => vec![Key::Network(address, PREFIXES[0].0)],
         IpAddr::V6(address) => {
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::from(u64::MAX) << 64)))
+            let cut = |prefix: u8| Ipv6Addr::from_bits(address.to_bits() & (!0 << (128 - u32::from(prefix))));
+            prefixes.map(|prefix| Key::Network(cut(prefix).into(), prefix)).collect()
         }
     }
 }
@@ -162,29 +214,37 @@ mod tests {
 
     const HOME: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)));
 
+    fn account(name: &str) -> Option<Target> {
+        Some(Target::Account { user: name.into(), known: None })
+    }
+
+    fn name(number: u64) -> Option<Target> {
+        Some(Target::Name(number.to_string()))
+    }
+
     #[test]
     fn waits_double_and_end() {
         let attempts = Attempts::default();
         let mut now_ms = 0;
         let mut waits = Vec::new();
         for _ in 0..18 {
-            while let Err(wait_s) = attempts.begin(Some("a"), None, now_ms) {
+            while let Err(wait_s) = attempts.begin(account("a"), None, now_ms) {
                 waits.push(wait_s);
                 now_ms += wait_s * 1_000;
             }
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
         // Somebody else is not concerned, and after an hour nobody is.
-        assert!(attempts.begin(Some("b"), None, now_ms).is_ok());
+        assert!(attempts.begin(account("b"), None, now_ms).is_ok());
         now_ms += 3_601_000;
-        assert!((0..5).all(|_| attempts.begin(Some("a"), None, now_ms).is_ok()));
+        assert!((0..5).all(|_| attempts.begin(account("a"), None, now_ms).is_ok()));
     }
 
     #[test]
     fn success_is_forgiven() {
         let attempts = Attempts::default();
         for _ in 0..200 {
-            let attempt = attempts.begin(Some("a"), HOME, 0).unwrap();
+            let attempt = attempts.begin(account("a"), HOME, 0).unwrap();
             attempts.forgive(attempt);
         }
     }
@@ -193,30 +253,56 @@ mod tests {
     fn what_was_never_tried_forgives_nothing() {
         let attempts = Attempts::default();
         for _ in 0..5 {
-            attempts.begin(Some("a"), HOME, 0).unwrap();
+            attempts.begin(account("a"), HOME, 0).unwrap();
         }
         for _ in 0..3 {
-            attempts.take_back(attempts.begin(Some("a"), HOME, 0).unwrap());
+            attempts.take_back(attempts.begin(account("a"), HOME, 0).unwrap());
         }
-        assert!(attempts.begin(Some("a"), HOME, 0).is_ok());
-        assert_eq!(attempts.begin(Some("a"), HOME, 0).unwrap_err(), 1);
+        assert!(attempts.begin(account("a"), HOME, 0).is_ok());
+        assert_eq!(attempts.begin(account("a"), HOME, 0).unwrap_err(), 1);
     }
 
     #[test]
     fn an_address_may_not_try_every_account() {
         let attempts = Attempts::default();
-        let taken = (0..100).take_while(|n| attempts.begin(Some(&n.to_string()), HOME, 0).is_ok()).count();
+        let taken = (0..100).take_while(|n| attempts.begin(name(*n), HOME, 0).is_ok()).count();
         assert_eq!(taken, 51);
         let elsewhere = Some("2001:db8::1".parse().unwrap());
-        assert!(attempts.begin(Some("x"), elsewhere, 0).is_ok());
+        assert!(attempts.begin(account("x"), elsewhere, 0).is_ok());
     }
 
     #[test]
-    fn the_table_has_an_end() {
+    fn many_networks_of_one_site_are_one() {
         let attempts = Attempts::default();
+        let from = |site: u16, host: u16| {
+            Some(IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, (site << 8) | host, 0, 0, 0, 1)))
+        };
+        let begin =
+            |n: u16, site: u16, host: u16| attempts.begin(name(n.into()), from(site, host), 0).is_ok();
+        assert_eq!((0..256).filter(|n| begin(*n, 0, *n)).count(), 201);
+        assert_eq!((0..2_000).filter(|n| begin(*n, 1 + n / 190, n % 190)).count(), 801 - 201);
+        let elsewhere = Some("2001:db8:2::1".parse().unwrap());
+        assert!(attempts.begin(account("x"), elsewhere, 0).is_ok());
+    }
+
+    #[test]
+    fn guesses_at_other_names_make_no_account_forget() {
+        let attempts = Attempts::default();
+        while attempts.begin(account("a"), None, 0).is_ok() {}
         for n in 0..COUNTED as u64 + 10 {
-            attempts.begin(Some(&n.to_string()), None, n).unwrap();
+            attempts.begin(name(n), None, 1).unwrap();
         }
-        assert_eq!(attempts.counts().len(), COUNTED);
+        assert!(attempts.begin(account("a"), None, 1).is_err());
+        assert_eq!(attempts.counts().others.len(), COUNTED);
+    }
+
+    #[test]
+    fn where_its_owner_was_before_an_account_has_a_count_of_its_own() {
+        let attempts = Attempts::default();
+        while attempts.begin(account("a"), None, 0).is_ok() {}
+        let known = || Some(Target::Account { user: "a".into(), known: HOME });
+        assert!((0..6).all(|_| attempts.begin(known(), HOME, 0).is_ok()));
+        assert!(attempts.begin(known(), HOME, 0).is_err());
+        assert!(attempts.begin(Some(Target::Own("a".into())), None, 0).is_ok());
     }
 }

@@ -7,9 +7,10 @@ use windlass::machine::{Principal, Timestamp};
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, RecordChange, RecordError};
 
-use super::attempts::Attempt;
+use super::attempts::{Attempt, Target};
 use super::audit::Note;
 use super::error::{AccountError, conflict};
+use super::failed::Whose;
 use super::link::{Link, LinkUse, used_up};
 use super::record::{put, read};
 use super::session::{Client, SESSION, Session, Tokens, ends_in};
@@ -82,8 +83,17 @@ impl Accounts {
     ) -> Result<Tokens, AccountError> {
         // What is no address is nobody's, after the same work.
         let email = fold_email(email).unwrap_or_else(|_| email.trim().to_lowercase());
-        let attempt = self.begin_attempt(Some(&email), client)?;
+        if password.len() > *password::LENGTH.end() {
+            // Nobody can have it, so that it is no guess.
+            let why = format!("a password has at most {} bytes", password::LENGTH.end());
+            return Err(AccountError::Invalid(why));
+        }
         let user = self.by_email(email.get(..254).unwrap_or(&email)).await?;
+        let (target, noted) = match &user {
+            Some(user) => self.target(&user.id, client).await?,
+            None => (self.stranger(&email).await?, None),
+        };
+        let attempt = self.begin_attempt(Some(target), client)?;
         // Before the password is looked at: a session that is opened holds for these alone.
         let (user, stands) = match &user {
             Some(user) => (self.standing(&user.id).await?, Some(self.password_stands(&user.id).await?)),
@@ -101,7 +111,7 @@ impl Accounts {
             Some(user) => {
                 self.memory.attempts.forgive(attempt);
                 let note = Note::new(&user.workspace, "login").on(user.id.as_str());
-                let stand = account_stands.into_iter().chain(stands).collect();
+                let stand = account_stands.into_iter().chain(stands).chain(noted).collect();
                 match self.open_session(user, client, first, stand, note).await {
                     // The account or its password was changed meanwhile.
                     Err(error) if conflict(&error).is_some() => Err(AccountError::WrongLogin),
@@ -111,7 +121,8 @@ impl Accounts {
             None => {
                 let workspace = user.as_ref().map_or(DEFAULT_WORKSPACE, |user| &user.workspace);
                 let note = Note::new(workspace, "login.failed").on(&email).from(client.from);
-                self.record(note).await?;
+                let whose = if user.is_some() { Whose::Account } else { Whose::Stranger };
+                self.record_failure(whose, note).await?;
                 Err(AccountError::WrongLogin)
             }
         }
@@ -119,10 +130,10 @@ impl Accounts {
 
     pub(super) fn begin_attempt(
         &self,
-        account: Option<&str>,
+        target: Option<Target>,
         client: &Client,
     ) -> Result<Attempt, AccountError> {
-        let attempt = self.memory.attempts.begin(account, client.from, self.clock.monotonic_ms());
+        let attempt = self.memory.attempts.begin(target, client.from, self.clock.monotonic_ms());
         attempt.map_err(|retry_after_s| AccountError::TooMany { retry_after_s })
     }
 
@@ -325,7 +336,7 @@ impl Accounts {
         if !self.has_password(&identity.user).await? {
             return self.require_fresh_sign_in(identity).await;
         }
-        let attempt = self.begin_attempt(Some(identity.user.as_str()), client)?;
+        let attempt = self.begin_attempt(Some(Target::Own(identity.user.clone())), client)?;
         if !self.is_password(Some(&identity.user), current.unwrap_or_default()).await? {
             self.record(Note::by(identity, "password.failed").from(client.from)).await?;
             return Err(AccountError::WrongPassword);

@@ -6,10 +6,12 @@ mod address;
 mod attempts;
 pub mod audit;
 pub mod error;
+mod failed;
 pub mod key;
 pub mod link;
 pub mod login;
 pub mod member;
+mod network;
 #[cfg(feature = "openid")]
 pub mod oidc;
 mod password;
@@ -35,6 +37,7 @@ use windlass::port::clock::Clock;
 use windlass::port::records::Records;
 
 use self::attempts::Attempts;
+use self::failed::Failures;
 use self::key::Scope;
 use self::password::Hashing;
 use self::token::SignerCache;
@@ -166,6 +169,7 @@ struct Memory {
     sessions: session::Cache,
     hashing: Hashing,
     attempts: Attempts,
+    failures: Failures,
     audit_turn: Semaphore,
     #[cfg(feature = "openid")]
     providers: oidc::Known,
@@ -180,6 +184,7 @@ impl Accounts {
             sessions: session::Cache::default(),
             hashing: Hashing::default(),
             attempts: Attempts::default(),
+            failures: Failures::default(),
             audit_turn: Semaphore::new(1),
             #[cfg(feature = "openid")]
             providers: oidc::Known::default(),

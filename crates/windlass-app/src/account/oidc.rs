@@ -26,6 +26,7 @@ pub use self::discovery::Known;
 use self::fetch::fetch;
 use super::audit::Note;
 use super::error::{AccountError, conflict};
+use super::failed::Whose;
 use super::login::{FirstRefresh, SUBJECT, taken};
 use super::record::{put, read};
 use super::session::{Client, Tokens};
@@ -171,7 +172,7 @@ impl Accounts {
             Err(error) => {
                 let note = Note::new(&provider.workspace, "login.failed").from(client.from);
                 let note = note.with("provider", provider.name.as_str()).with("why", error.to_string());
-                self.record(note).await?;
+                self.record_failure(Whose::Stranger, note).await?;
             }
         }
         signed_in
