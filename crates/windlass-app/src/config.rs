@@ -142,6 +142,8 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// After how long a question of the agent that nobody answers is declined.
     pub question_timeout_ms: Option<u64>,
+    /// How long before a run an account must be settled to approve where a rule names approvers or wants several.
+    pub vote_after_ms: u64,
     /// The server.
     pub server: ServerFile,
     /// What people may upload to it.
@@ -192,6 +194,7 @@ impl Settings {
             toolsets: file.toolsets,
             budgets: file.budget.into_iter().map(|budget| budget.0).collect(),
             question_timeout_ms: file.approvals.question_timeout.map(|length| length.0),
+            vote_after_ms: file.approvals.vote_after.map_or(0, |length| length.0),
             server: file.server,
             files: file.files,
             outbound: file.outbound,

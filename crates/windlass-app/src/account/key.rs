@@ -206,6 +206,7 @@ impl Accounts {
             workspace: user.workspace.clone(),
             role: user.role,
             credential: Credential::Key { id: key.id, scopes: key.scopes },
+            settled_at: user.settled_at,
             from: None,
         }))
     }

@@ -11,6 +11,7 @@ use super::attempts::{Attempt, Target};
 use super::audit::Note;
 use super::error::{AccountError, conflict};
 use super::failed::Whose;
+use super::hands::ApiKeys;
 use super::link::{Link, LinkUse, used_up};
 use super::record::{put, read};
 use super::session::{Client, SESSION, Session, Tokens, ends_in};
@@ -31,15 +32,6 @@ struct Password {
 
 /// How long after signing in an account without a password may be given one, or another address, in milliseconds.
 const FRESH_MS: u64 = 5 * 60 * 1_000;
-
-/// What becomes of an account's API keys when it gets a new password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApiKeys {
-    /// They go on.
-    Keep,
-    /// They are revoked.
-    Revoke,
-}
 
 /// When whoever signs in is given the first refresh token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,6 +217,7 @@ impl Accounts {
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),
+            settled_at: self.clock.now(),
         });
         let mut changes = Self::new_user(&user);
         changes.push(self.new_password(&user.id, &user.workspace, draft.password).await?);
@@ -301,13 +294,6 @@ impl Accounts {
         Ok(self.end_latecomers(&identity.user, own).await?)
     }
 
-    async fn revoked(&self, user: &Principal, keys: ApiKeys) -> Result<Vec<RecordChange>, StoreError> {
-        match keys {
-            ApiKeys::Keep => Ok(Vec::new()),
-            ApiKeys::Revoke => self.key_ends(user).await,
-        }
-    }
-
     /// Refuses an account without a password unless its owner has just signed in: a session that somebody copied must
     /// not become an account for good.
     async fn require_fresh_sign_in(&self, identity: &Identity) -> Result<(), AccountError> {
@@ -343,33 +329,6 @@ impl Accounts {
         }
         self.memory.attempts.forgive(attempt);
         Ok(())
-    }
-
-    /// Chooses a new password by an administrator's link, and signs in. All other sessions end.
-    pub async fn reset_password(
-        &self,
-        token: &str,
-        password: String,
-        keys: ApiKeys,
-        client: &Client,
-    ) -> Result<Tokens, AccountError> {
-        password::check(&password)?;
-        let (link, used) = self.find_link(token).await?;
-        let LinkUse::Reset { user } = &link.used_for else { return Err(AccountError::Link) };
-        let (user, stands) = self.standing(user).await?.ok_or(AccountError::Link)?;
-        let others = self.reset_ends(&user.workspace, &user.id).await?;
-        let mut changes = vec![stands, self.new_password(&user.id, &user.workspace, password).await?];
-        changes.extend(others.into_iter().filter(|other| other.key != used.key));
-        changes.push(used);
-        changes.extend(self.session_ends(&user.id, None).await?);
-        let note = Note::new(&user.workspace, "password.reset").on(user.id.as_str());
-        let revoked = self.revoked(&user.id, keys).await?;
-        let note = note.with("link", link.id.as_str()).with("keys_revoked", revoked.len());
-        changes.extend(revoked);
-        let opened = self.open_session(&user, client, FirstRefresh::Now, changes, note).await;
-        let tokens = opened.map_err(used_up)?;
-        self.end_latecomers(&user.id, Some(&tokens.session)).await?;
-        Ok(tokens)
     }
 }
 

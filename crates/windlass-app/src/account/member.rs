@@ -134,6 +134,7 @@ impl Accounts {
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),
+            settled_at: self.clock.now(),
         };
         let mut changes = Self::new_user(&user);
         changes.push(self.new_password(&user.id, &user.workspace, draft.password).await?);
@@ -193,6 +194,7 @@ impl Accounts {
                 return Err(stale());
             }
             let after = change.apply(&before, by)?;
+            let after = after.settled(&before, !beside.is_empty(), self.clock.now());
             if after == before && beside.is_empty() {
                 return Ok(Member { user: before, version });
             }
@@ -326,8 +328,8 @@ fn noted(identity: &Identity, before: &User, after: &User) -> Note {
 
 #[cfg(test)]
 mod tests {
-    use super::super::login::{ApiKeys, FirstRefresh};
     use super::super::trial::{PASSWORD, Trial};
+    use super::super::{hands::ApiKeys, login::FirstRefresh};
     use super::*;
 
     fn role(role: Role) -> MemberChange {

@@ -7,6 +7,7 @@ mod attempts;
 pub mod audit;
 pub mod error;
 mod failed;
+pub mod hands;
 pub mod key;
 pub mod link;
 pub mod login;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
-use windlass::machine::{ADMIN, Party, Principal};
+use windlass::machine::{ADMIN, Party, Principal, Timestamp};
 use windlass::port::clock::Clock;
 use windlass::port::records::Records;
 
@@ -78,6 +79,8 @@ pub struct Identity {
     pub role: Role,
     /// What it came with.
     pub credential: Credential,
+    /// Since when the account is in the same hands.
+    pub settled_at: Timestamp,
     /// The address that the request came from, for the audit log; absent outside of requests.
     pub from: Option<IpAddr>,
 }

@@ -332,6 +332,7 @@ impl Accounts {
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),
+            settled_at: self.clock.now(),
         })
     }
 }

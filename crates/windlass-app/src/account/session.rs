@@ -186,6 +186,7 @@ impl Accounts {
                 workspace: user.workspace.clone(),
                 role: user.role,
                 credential: Credential::Session(session.id.clone()),
+                settled_at: user.settled_at,
                 from: None,
             }),
         })

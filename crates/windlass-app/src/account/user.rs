@@ -61,6 +61,10 @@ pub struct User {
     pub credit_micro_usd: Option<u64>,
     /// When it was made.
     pub created_at: Timestamp,
+    /// Since when it is in the same hands: when it was made, promoted, reactivated, or given a password or an address by
+    /// somebody else.
+    #[serde(default)]
+    pub settled_at: Timestamp,
 }
 
 /// Users by id, as they were last read. The store's count of changes says when that is old.
@@ -223,6 +227,7 @@ impl Accounts {
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),
+            settled_at: self.clock.now(),
         };
         match self.add_user(&user).await {
             // Another process was first.

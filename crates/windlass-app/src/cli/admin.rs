@@ -232,6 +232,7 @@ async fn add_user(accounts: &Accounts, args: &AddUser) -> anyhow::Result<String>
         active: true,
         credit_micro_usd: None,
         created_at: crate::place::now(),
+        settled_at: crate::place::now(),
     };
     accounts.free_address(user.email.as_deref().unwrap_or_default()).await.map_err(trouble)?;
     match accounts.add_user(&user).await.map_err(AccountError::from) {

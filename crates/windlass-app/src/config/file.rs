@@ -196,6 +196,7 @@ impl ConfigFile {
             budget: weaker.budget.into_iter().chain(self.budget).collect(),
             approvals: ApprovalsFile {
                 question_timeout: self.approvals.question_timeout.or(weaker.approvals.question_timeout),
+                vote_after: self.approvals.vote_after.or(weaker.approvals.vote_after),
             },
             server: self.server.over(weaker.server),
             files: self.files.over(weaker.files),

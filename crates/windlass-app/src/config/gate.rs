@@ -80,6 +80,9 @@ pub fn tools_over(
 pub struct ApprovalsFile {
     /// After how long a question of the agent that nobody answers is declined.
     pub question_timeout: Option<Length>,
+    /// How long before a run an account must have been made, promoted or reset to approve where a rule names approvers
+    /// or wants more than one.
+    pub vote_after: Option<Length>,
 }
 
 /// `[[budget]]`.

@@ -22,8 +22,9 @@ use super::caller::{Caller, Peer, own_page};
 use super::input::{Body, Query};
 use super::problem::Problem;
 use crate::account::Registration;
+use crate::account::hands::ApiKeys;
 use crate::account::link::{Link, LinkUse};
-use crate::account::login::{ApiKeys, FirstRefresh, Registrant};
+use crate::account::login::{FirstRefresh, Registrant};
 use crate::account::session::{ACCESS_S, Tokens};
 
 /// The routes.

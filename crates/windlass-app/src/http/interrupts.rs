@@ -122,7 +122,8 @@ async fn of_thread(
     }
     let setting =
         Setting::of(app, (caller, people), &row.thread, &row.view.owner, row.view.title.clone()).await?;
-    Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, &caller.party())).collect())
+    let by = (caller, app.settings.vote_after_ms);
+    Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, by)).collect())
 }
 
 /// Whether a rule names the caller for an interrupt of somebody else's run.
@@ -177,7 +178,7 @@ async fn one(
     let open = open.ok_or_else(|| Problem::not_found(format!("an open interrupt `{interrupt}`")))?;
     let people = app.accounts.refresh().await?;
     let setting = Setting::of(&app, (&caller, people), &row.thread, &row.owner, row.title).await?;
-    Ok(Json(Interrupt::new(&setting, open, &caller.party())))
+    Ok(Json(Interrupt::new(&setting, open, (&caller, app.settings.vote_after_ms))))
 }
 
 /// Answers an interrupt

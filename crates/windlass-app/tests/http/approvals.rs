@@ -3,6 +3,7 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
+use super::auth::PASSWORD;
 use super::client::Client;
 use super::interrupts::of_two;
 use super::{Answer, Server, answer};
@@ -106,4 +107,40 @@ async fn an_approval_of_a_call_that_was_edited_meanwhile_counts_for_nothing() {
     let edits =
         late.body["data"].as_array().unwrap().iter().filter(|entry| entry["details"]["verdict"] == "edit");
     assert_eq!(edits.count(), 1, "{late:#?}");
+}
+
+#[tokio::test]
+async fn an_account_that_was_made_or_taken_after_a_run_began_has_no_second_vote() {
+    let server = of_two();
+    let admin = server.admin();
+    let (ann, _) = server.member("ann");
+    let (_, bob_id) = server.member("bob");
+    let (carl, _) = server.member("carl");
+    let (_, run, interrupt) = ann.asked().await;
+    let path = format!("/interrupts/{interrupt}/answer");
+    let approve = json!({"answer": {"kind": "approve"}});
+    admin.post(&path, approve.clone()).await.is(StatusCode::OK);
+    // The administrator takes Bob's account, and makes another one.
+    let link = admin.post(&format!("/team/members/{bob_id}/reset"), json!({})).await.is(StatusCode::CREATED);
+    let body = json!({"token": link.body["token"], "password": PASSWORD});
+    let taken = admin.post("/auth/password/reset", body).await.is(StatusCode::OK);
+    let bob = Client { server: &server, key: taken.body["access_token"].as_str().unwrap().to_owned() };
+    let (eve, _) = server.member("eve");
+    for second in [&bob, &eve] {
+        let seen = second.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
+        assert_eq!(seen["counts"], false, "{seen:#}");
+        second.post(&path, approve.clone()).await.is_problem(403, "forbidden");
+    }
+    // Edited anew, it is asked about later than both; the run began before.
+    let edit = json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "x"}}});
+    admin.post(&path, edit).await.is(StatusCode::OK);
+    let again = admin.wait(&run).await["meta"]["interrupts"][0]["interrupt"].as_str().unwrap().to_owned();
+    let path = format!("/interrupts/{again}/answer");
+    bob.post(&path, approve.clone()).await.is_problem(403, "forbidden");
+    eve.post(&path, approve.clone()).await.is_problem(403, "forbidden");
+    for (second, state) in [(&ann, "voted"), (&carl, "closed")] {
+        let given = second.post(&path, approve.clone()).await.is(StatusCode::OK);
+        assert_eq!(given.body["state"], state);
+    }
+    assert_eq!(ann.wait(&run).await["status"], "done");
 }

@@ -10,7 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::cookie::Base;
-use crate::account::login::ApiKeys;
+use crate::account::hands::ApiKeys;
 use crate::account::member::MemberChange;
 use crate::account::session::Session;
 use crate::account::user::User;

@@ -11,8 +11,9 @@ use serde::Deserialize;
 
 use super::cookie::Base;
 use crate::account::error::AccountError;
+use crate::account::hands::ApiKeys;
 use crate::account::link::{Link, LinkUse};
-use crate::account::login::{ApiKeys, Registrant};
+use crate::account::login::Registrant;
 use crate::account::session::Tokens;
 use crate::http::Shared;
 use crate::http::caller::Peer;

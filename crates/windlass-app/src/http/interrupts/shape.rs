@@ -3,10 +3,11 @@
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass::machine::{Content, InterruptKind, Party, Principal, ThreadId};
+use windlass::machine::{Content, InterruptKind, Principal, ThreadId};
 use windlass::{Evidence, OpenInterrupt};
 
 use super::run_of;
+use super::submit::{is_settled, wants_others};
 use crate::account::user::People;
 use crate::http::Shared;
 use crate::http::caller::Caller;
@@ -131,7 +132,9 @@ pub enum Kind {
 
 impl Interrupt {
     /// An open interrupt of a thread, as somebody sees it.
-    pub fn new(setting: &Setting, open: OpenInterrupt, party: &Party) -> Self {
+    pub fn new(setting: &Setting, open: OpenInterrupt, (caller, before_ms): (&Caller, u64)) -> Self {
+        let party = caller.party();
+        let is_settled = !wants_others(&open.terms) || is_settled(caller, open.since, before_ms);
         let voted = open.approved_by.contains(&party.principal);
         let mut shown = Self {
             run: run_of(&open.interrupt).to_string(),
@@ -155,7 +158,7 @@ impl Interrupt {
             begun_at: None,
             since: open.since.0,
             expires_at: open.expires_at.map(|at| at.0),
-            counts: !voted && open.terms.may_approve(&party.principal, &party.roles),
+            counts: !voted && is_settled && open.terms.may_approve(&party.principal, &party.roles),
             terms: serde_json::to_value(&open.terms).unwrap_or_default(),
             approved_by: open.approved_by.iter().map(Principal::to_string).collect(),
         };

@@ -4,7 +4,8 @@
 //! so a failure to record one is logged and not returned.
 
 use windlass::machine::{
-    Answer, Content, Digest, Given, Grant, InterruptId, InterruptKind, Machine, Phase, Seq, ThreadId,
+    Answer, Content, Digest, Given, Grant, InterruptId, InterruptKind, Machine, Phase, Reject, Seq, Terms,
+    ThreadId, Timestamp,
 };
 use windlass::{EngineError, GrantDraft};
 
@@ -24,6 +25,7 @@ pub async fn submit(
     given: Vec<Given>,
     grants: Vec<(InterruptId, GrantDraft)>,
 ) -> Result<(Seq, Vec<(InterruptId, Grant)>), EngineError> {
+    given.iter().try_for_each(|given| require_settled(app, caller, machine, given))?;
     let notes: Vec<_> = given.iter().map(|given| note(caller, (thread, machine), given)).collect();
     let (granted, drafts): (Vec<_>, Vec<_>) = grants.into_iter().unzip();
     let (seq, written) = app.engine.answer_and_grant(thread, given, drafts, caller.party()).await?;
@@ -38,6 +40,41 @@ pub async fn submit(
         }
     }
     Ok((seq, written))
+}
+
+/// Refuses the approval of an account that may have changed hands since the run began, where a rule names approvers or
+/// wants more than one. Another administrator could have made the account, or taken it, to approve in its name.
+fn require_settled(
+    app: &Shared,
+    caller: &Caller,
+    machine: &Machine,
+    given: &Given,
+) -> Result<(), EngineError> {
+    let approves = matches!(given.answer, Answer::Approve | Answer::Edit { .. });
+    let run = machine.state().run.as_ref();
+    let Some((run, (_, asked))) = run.and_then(|run| Some((run, run.asking(&given.interrupt)?))) else {
+        return Ok(());
+    };
+    let before_ms = app.settings.vote_after_ms;
+    if !approves || !wants_others(&asked.terms) || is_settled(caller, run.started_at, before_ms) {
+        return Ok(());
+    }
+    let what = format!(
+        "the account `{}` was made, promoted, or given a password or an address after the run began, or shortly before; \
+         its approval does not count here",
+        caller.user()
+    );
+    Err(EngineError::Rejected(Reject::Forbidden { what }))
+}
+
+/// Whether an account is in the same hands since so long before a time.
+pub fn is_settled(caller: &Caller, at: Timestamp, before_ms: u64) -> bool {
+    caller.0.settled_at.plus_ms(before_ms) <= at
+}
+
+/// Whether terms name approvers, or want more than one.
+pub fn wants_others(terms: &Terms) -> bool {
+    terms.quorums.iter().any(|quorum| quorum.count > 1 || !quorum.of.is_empty())
 }
 
 /// The audit entry of an answer: the verdict, and the call that it was given for.

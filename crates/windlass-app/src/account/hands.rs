@@ -1,0 +1,81 @@
+//! In whose hands an account is: a new password by an administrator's link, and since when it has not changed hands.
+
+use std::sync::Arc;
+
+use windlass::machine::{Principal, Timestamp};
+use windlass::port::journal::StoreError;
+use windlass::port::records::{Expect, RecordChange};
+
+use super::audit::Note;
+use super::error::AccountError;
+use super::link::{LinkUse, used_up};
+use super::login::FirstRefresh;
+use super::record::put;
+use super::session::{Client, Tokens};
+use super::user::{USER, User, mark};
+use super::{Accounts, password};
+
+/// What becomes of an account's API keys when it gets a new password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiKeys {
+    /// They go on.
+    Keep,
+    /// They are revoked.
+    Revoke,
+}
+
+impl User {
+    /// Notes a change after which the account may be in other hands, or counts for more: its approval then counts for
+    /// nothing that was begun before.
+    pub(super) fn settled(self, before: &Self, is_reset: bool, now: Timestamp) -> Self {
+        let is_promoted = self.role > before.role || (self.active && !before.active);
+        let changes_hands = is_promoted || is_reset || self.email != before.email;
+        Self { settled_at: if changes_hands { now } else { before.settled_at }, ..self }
+    }
+}
+
+impl Accounts {
+    /// What a new password does to API keys.
+    pub(super) async fn revoked(
+        &self,
+        user: &Principal,
+        keys: ApiKeys,
+    ) -> Result<Vec<RecordChange>, StoreError> {
+        match keys {
+            ApiKeys::Keep => Ok(Vec::new()),
+            ApiKeys::Revoke => self.key_ends(user).await,
+        }
+    }
+
+    /// Chooses a new password by an administrator's link, and signs in. All other sessions end.
+    pub async fn reset_password(
+        &self,
+        token: &str,
+        password: String,
+        keys: ApiKeys,
+        client: &Client,
+    ) -> Result<Tokens, AccountError> {
+        password::check(&password)?;
+        let (link, used) = self.find_link(token).await?;
+        let LinkUse::Reset { user } = &link.used_for else { return Err(AccountError::Link) };
+        let (user, stands) = self.standing(user).await?.ok_or(AccountError::Link)?;
+        let user = Arc::new(User { settled_at: self.clock.now(), ..user.as_ref().clone() });
+        let others = self.reset_ends(&user.workspace, &user.id).await?;
+        let mut changes = vec![
+            put(USER, user.id.as_str(), &user.workspace, user.as_ref(), stands.expected),
+            mark(Expect::Any),
+            self.new_password(&user.id, &user.workspace, password).await?,
+        ];
+        changes.extend(others.into_iter().filter(|other| other.key != used.key));
+        changes.push(used);
+        changes.extend(self.session_ends(&user.id, None).await?);
+        let note = Note::new(&user.workspace, "password.reset").on(user.id.as_str());
+        let revoked = self.revoked(&user.id, keys).await?;
+        let note = note.with("link", link.id.as_str()).with("keys_revoked", revoked.len());
+        changes.extend(revoked);
+        let opened = self.open_session(&user, client, FirstRefresh::Now, changes, note).await;
+        let tokens = opened.map_err(used_up)?;
+        self.end_latecomers(&user.id, Some(&tokens.session)).await?;
+        Ok(tokens)
+    }
+}
