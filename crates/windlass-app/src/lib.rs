@@ -19,6 +19,7 @@ mod page;
 mod paths;
 mod place;
 mod policy;
+mod programs;
 mod reach;
 mod servers;
 mod signals;

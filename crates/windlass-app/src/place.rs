@@ -3,10 +3,11 @@
 //! Everything is checked here, before anything is started or changed.
 
 mod commands;
+mod layer;
 mod meant;
 mod zone;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::SetOnce;
@@ -21,6 +22,7 @@ use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, Task};
 
+use self::layer::{FolderLayer, read_layer};
 use crate::account::Accounts;
 use crate::account::user::People;
 use crate::cli::{ModelFlags, PlaceFlags};
@@ -34,7 +36,6 @@ use crate::policy::{Extent, InForce, PolicyText};
 use crate::reach::Reach;
 use crate::servers::{self, Back, Servers, Which};
 use crate::trouble::Trouble;
-use crate::trust::{FolderFiles, Standing, Trusted};
 use crate::vault::Vault;
 
 /// What a report of a failure says of the place that it happened in.
@@ -70,6 +71,8 @@ pub struct Ground {
     model: ModelFlags,
     /// Whether tools are called although no model is named yet.
     starts_servers: bool,
+    /// The files in the folder that settings start or read, which file tools do not change.
+    programs: Vec<PathBuf>,
 }
 
 /// An opened store with an engine over it.
@@ -177,8 +180,8 @@ impl Ground {
         }
         let mut layers: Vec<ConfigFile> = config::read(&user.config)?.into_iter().collect();
         let own = PolicyText::read(&user.policy())?.map(|text| text.in_force(Extent::Whole)).transpose()?;
-        let (layer, of_folder) = of_folder(console, &user, &folder, ask)?;
-        layers.extend(layer);
+        let FolderLayer { config, policy, programs } = read_layer(console, &user, &folder, ask)?;
+        layers.extend(config);
         let flags = Flags {
             model: model.model.clone(),
             base_url: model.base_url.clone(),
@@ -191,11 +194,12 @@ impl Ground {
             folder,
             user,
             settings,
-            policies: own.into_iter().chain(of_folder).collect(),
+            policies: own.into_iter().chain(policy).collect(),
             flags,
             place: place.clone(),
             model: model.clone(),
             starts_servers: false,
+            programs,
         })
     }
 
@@ -274,6 +278,7 @@ impl Ground {
             .with_store(&self.user.data)
             .with_protected_file(&self.user.config)
             .with_protected_file(self.user.policy());
+        let folder = self.programs.iter().fold(folder, |folder, path| folder.with_protected_file(path));
         let homes = Homes::new(&self.store(), Arc::new(folder));
         let found = homes.clone();
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
@@ -449,45 +454,6 @@ pub fn check_model(
             .warn(&format!("it is not known whether model `{model}` can be held to a JSON schema"), &[hint]);
     }
     Ok(())
-}
-
-/// What a folder's files say: all of it where a person has trusted them or does so now, else only the rules that
-/// tighten.
-fn of_folder(
-    console: &Console,
-    user: &UserPaths,
-    folder: &Path,
-    ask: Ask,
-) -> Result<(Option<ConfigFile>, Option<InForce>), Trouble> {
-    let Some(files) = FolderFiles::read(folder)? else { return Ok((None, None)) };
-    let mut trusted = Trusted::load(user)?;
-    let standing = trusted.standing(&files);
-    let mut counts = standing == Standing::Trusted;
-    if !counts && ask == Ask::OnTerminal && console.can_ask() {
-        counts = crate::cli::trust::ask(console, &files, standing);
-        if counts {
-            trusted.trust(&files)?;
-        }
-    }
-    let policy = files.policy.as_ref().map(|file| PolicyText::parse(&file.path, &file.text));
-    if counts {
-        let config = files.config.as_ref().map(|file| config::parse(&file.path, &file.text)).transpose()?;
-        return Ok((config, policy.map(|text| text.in_force(Extent::Whole)).transpose()?));
-    }
-    let why = match standing {
-        Standing::Changed => "has changed since it was trusted",
-        Standing::Unknown | Standing::Trusted => "is not trusted yet",
-    };
-    let folder = quoted(&folder.display().to_string());
-    let hint = format!("read it, then run `windlass trust {folder}` on a terminal");
-    if let Some(file) = &files.config {
-        console.warn(&format!("`{}` {why} and is ignored", file.path.display()), &[&hint]);
-    }
-    if let Some(policy) = &policy {
-        let what = format!("`{}` {why}: only its rules that deny or ask count", policy.path.display());
-        console.warn(&what, &[&hint]);
-    }
-    Ok((None, policy.map(|text| text.in_force(Extent::Tightening)).transpose()?))
 }
 
 /// A word as a shell takes it.

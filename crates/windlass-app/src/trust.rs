@@ -1,5 +1,5 @@
-//! Which folders' `windlass.toml` and `windlass.policy.toml` a person has trusted, by one digest over both. Where one
-//! of them changes, both are untrusted again.
+//! Which folders' `windlass.toml` and `windlass.policy.toml` a person has trusted, by one digest over both and over the
+//! files in the folder that the settings name. Where one of them changes, all are untrusted again.
 //!
 //! The list lies in the user's data directory, where an agent's file tools never reach.
 
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use windlass::machine::Digest;
 
 use crate::paths::{CONFIG_FILE, POLICY_FILE, UserPaths, private_directory};
+use crate::programs::{Program, named_in};
 use crate::trouble::Trouble;
 
 /// A configuration file is read by people before they trust it: this is far more than they read.
@@ -34,6 +35,8 @@ pub struct FolderFiles {
     pub config: Option<FolderFile>,
     /// The policy.
     pub policy: Option<FolderFile>,
+    /// The files in the folder that the configuration starts or reads.
+    pub programs: Vec<Program>,
     digest: String,
 }
 
@@ -66,8 +69,12 @@ impl FolderFiles {
             return Ok(None);
         }
         let texts = [&config, &policy].map(|file| file.as_ref().map(|file| &file.text));
-        let digest = Digest::default().chain(&texts).to_string();
-        Ok(Some(Self { folder: name(folder), config, policy, digest }))
+        let mut digest = Digest::default().chain(&texts);
+        let programs = config.as_ref().map(|file| named_in(folder, &file.text)).unwrap_or_default();
+        for Program { name, digest: of_program, .. } in &programs {
+            digest = digest.chain(&(name, of_program.to_string()));
+        }
+        Ok(Some(Self { folder: name(folder), config, policy, programs, digest: digest.to_string() }))
     }
 
     /// Those that are there.
@@ -209,6 +216,26 @@ mod tests {
         asking.trust(&new).unwrap();
         let now = Trusted::load(&user).unwrap();
         assert_eq!((now.standing(&old), now.standing(&new)), (Standing::Unknown, Standing::Trusted));
+    }
+
+    #[test]
+    fn trust_is_in_the_programs_that_settings_start() {
+        let base = tempfile::tempdir().unwrap();
+        let user = UserPaths { config: base.path().join("config"), data: base.path().join("data") };
+        let folder = base.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        let settings = "[mcp.x]\ncommand = 'node'\nargs = ['server.js']\n";
+        std::fs::write(folder.join(CONFIG_FILE), settings).unwrap();
+        std::fs::write(folder.join("server.js"), "good").unwrap();
+        let read = || FolderFiles::read(&folder).unwrap().unwrap();
+        Trusted::load(&user).unwrap().trust(&read()).unwrap();
+        let standing = || Trusted::load(&user).unwrap().standing(&read());
+        std::fs::write(folder.join("other.js"), "x").unwrap();
+        assert_eq!(standing(), Standing::Trusted);
+        std::fs::write(folder.join("server.js"), "evil").unwrap();
+        assert_eq!(standing(), Standing::Changed);
+        std::fs::remove_file(folder.join("server.js")).unwrap();
+        assert_eq!(standing(), Standing::Changed);
     }
 
     #[test]

@@ -40,6 +40,22 @@ fn the_layers_win_in_their_order() {
 }
 
 #[test]
+fn file_tools_do_not_change_what_trusted_settings_start() {
+    let user = User::new();
+    user.configure("[mcp.x]\nenabled = false\ncommand = 'node'\nargs = ['tools/server.js']\n");
+    std::fs::create_dir(user.folder().join("tools")).unwrap();
+    for name in ["server.js", "other.js"] {
+        std::fs::write(user.folder().join("tools").join(name), "good").unwrap();
+    }
+    let write = |name: &str| {
+        let arguments = format!(r#"{{"file_path": "tools/{name}", "content": "evil"}}"#);
+        let said = user.run(&["tools", "call", "Write", &arguments, "--yes"]);
+        format!("{}{}", said.out, said.err).contains("is protected: file tools do not write it")
+    };
+    assert_eq!([write("server.js"), write("other.js")], [true, false]);
+}
+
+#[test]
 fn a_folders_file_counts_only_once_a_person_has_trusted_it() {
     let user = User::new();
     std::fs::write(user.folder().join("windlass.toml"), "[agent]\nmodels = ['evil/model']\n").unwrap();

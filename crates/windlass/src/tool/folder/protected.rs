@@ -37,7 +37,8 @@ impl ProtectedPaths {
         Ok(Self { globs, anchors, files: Vec::new() })
     }
 
-    /// The default list: this engine's configuration and policy, git's insides, shell start-up files.
+    /// The default list: this engine's configuration and policy, git's insides, start-up files of shells, sessions and
+    /// editors. Workflows of a forge are not in it: they run elsewhere, after somebody has pushed them.
     pub fn default_globs() -> &'static [&'static str] {
         DEFAULT
     }
@@ -98,5 +99,17 @@ const DEFAULT: &[&str] = &[
     "**/.xprofile",
     "**/.xinitrc",
     "**/.config/fish",
+    "**/.config/systemd",
+    "**/.config/autostart",
+    "**/.local/bin",
+    "**/.ssh",
     "**/.envrc",
+    // What editors, package managers and git run by themselves, and what starts tool servers.
+    "**/.vimrc",
+    "**/.exrc",
+    "**/.npmrc",
+    "**/.mcp.json",
+    "**/.vscode/tasks.json",
+    "**/.husky",
+    "**/.pre-commit-config.yaml",
 ];
