@@ -37,7 +37,7 @@ pub use money::Dollars;
 pub use operate::{Range, ServerLimits, TlsFile};
 pub use outside::{ApiFile, Kept, OutboundFile, Search, WebFile};
 pub use reference::Reference;
-pub use server::{ServerFile, TitleModel};
+pub use server::{Dialect, ServerFile, TitleModel};
 pub use tools::{SandboxWord, ToolsFile};
 pub use toolsets::{ToolsetFile, toolsets};
 

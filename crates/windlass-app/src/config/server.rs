@@ -39,8 +39,24 @@ pub struct ServerFile {
     pub registration: Option<Registration>,
     /// The model that makes titles of new conversations.
     pub title_model: TitleModel,
+    /// The outward dialects that are served; none named: all.
+    pub dialects: Option<Vec<Dialect>>,
     /// Providers that people sign in by, by the name in their address.
     pub oidc: BTreeMap<String, OidcFile>,
+}
+
+/// An interface of another product, under a prefix of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// `/skyflo`.
+    Skyflo,
+    /// `/zeus`.
+    Zeus,
+    /// `/skillchat`.
+    Skillchat,
+    /// `/agui`.
+    Agui,
 }
 
 /// `title_model`: which model makes titles of new conversations.
@@ -123,7 +139,14 @@ impl ServerFile {
             tls: self.tls.or(weaker.tls),
             metrics_token: self.metrics_token.or(weaker.metrics_token),
             limits: self.limits.over(weaker.limits),
+            dialects: self.dialects.or(weaker.dialects),
         }
+    }
+
+    /// Whether a dialect is served. All are unless the settings name some: each request passes the same sign-in and
+    /// limits as one of the API.
+    pub fn serves(&self, dialect: Dialect) -> bool {
+        self.dialects.as_ref().is_none_or(|named| named.contains(&dialect))
     }
 
     /// Who may register.

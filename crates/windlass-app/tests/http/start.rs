@@ -20,6 +20,23 @@ async fn it_says_that_it_lives_and_who_it_is() {
     assert!(document.body["paths"]["/api/v1/health"]["get"].is_object(), "{document:#?}");
 }
 
+#[tokio::test]
+async fn dialects_that_are_not_named_are_not_there() {
+    let user = crate::cli::User::new();
+    user.configure("[server]\ndialects = ['zeus']\n");
+    let server = Server::start_for(user, &[]);
+    for (method, path, there) in [
+        (Method::GET, "/skyflo/api/v1/health", false),
+        (Method::GET, "/skyflo/api/v1/auth/is_admin_user", false),
+        (Method::GET, "/skillchat/health", false),
+        (Method::POST, "/agui", false),
+        (Method::POST, "/zeus/api/agent/invoke", true),
+    ] {
+        let found = answer(server.request(method, path).json(&json!({}))).await;
+        assert_eq!(found.status, if there { 401 } else { 404 }, "{path}: {found:#?}");
+    }
+}
+
 // rows: SK-R13
 #[tokio::test]
 async fn every_answer_has_the_id_of_its_request() {

@@ -19,17 +19,21 @@ use axum::Router;
 use http::HeaderMap;
 
 use super::Shared;
+use crate::config::Dialect;
 
 /// Whether a dialect's own cookie is that of somebody who is known.
 pub async fn knows_cookie(headers: &HeaderMap, app: &Shared) -> bool {
-    skyflo::knows_cookie(headers, app).await
+    app.settings.server.serves(Dialect::Skyflo) && skyflo::knows_cookie(headers, app).await
 }
 
-/// The routes of every dialect.
+/// The routes of every dialect that is served.
 pub fn routes(app: &Shared) -> Router<Shared> {
-    Router::new()
-        .merge(skyflo::routes(app))
-        .merge(zeus::routes())
-        .merge(skillchat::routes())
-        .merge(agui::routes())
+    let all = [
+        (Dialect::Skyflo, skyflo::routes(app)),
+        (Dialect::Zeus, zeus::routes()),
+        (Dialect::Skillchat, skillchat::routes()),
+        (Dialect::Agui, agui::routes()),
+    ];
+    let served = all.into_iter().filter(|(dialect, _)| app.settings.server.serves(*dialect));
+    served.fold(Router::new(), |router, (_, routes)| router.merge(routes))
 }
