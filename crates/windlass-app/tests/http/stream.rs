@@ -312,3 +312,20 @@ async fn a_silent_stream_beats_and_ends_once_its_reader_may_no_longer_read() {
     let last = rest.last().unwrap();
     assert_eq!((last.name.as_str(), &last.data["problem"]["status"]), ("error", &json!(401)), "{rest:#?}");
 }
+
+#[tokio::test]
+async fn a_browsers_stream_goes_on_by_its_cookie() {
+    let user = User::new();
+    user.configure("[server.limits]\nheartbeat_s = 1\nlook_again_s = 1\n");
+    let server = Server::start_for(user, &[]);
+    let thread = server.admin().small_talk().await;
+    let browser = super::auth::administrator(&server).await;
+    let mut events =
+        Events::open(browser.bare(Method::GET, &format!("/api/v1/threads/{thread}/stream"))).await;
+    let mut beats = 0;
+    while beats < 3 {
+        let told = events.next().await.expect("it goes on while its reader may read");
+        assert_ne!(told.name, "error", "{told:?}");
+        beats += usize::from(told.name == "heartbeat");
+    }
+}

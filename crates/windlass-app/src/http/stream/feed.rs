@@ -42,7 +42,8 @@ pub struct Reader {
 impl Reader {
     /// The reader who sent these headers; only what says who that is is kept.
     pub fn of(headers: &HeaderMap) -> Self {
-        let kept = [header::AUTHORIZATION, header::COOKIE].into_iter();
+        // The host decides how our cookies are called.
+        let kept = [header::AUTHORIZATION, header::COOKIE, header::HOST].into_iter();
         let credentials = kept.flat_map(|name| {
             headers.get_all(&name).iter().map(move |value| (name.clone(), value.clone())).collect::<Vec<_>>()
         });
