@@ -65,7 +65,7 @@ impl Base {
         self.set(&self.name(name), value, seconds, "/")
     }
 
-    fn at(url: String) -> Self {
+    pub(in crate::http) fn at(url: String) -> Self {
         // Browsers keep a `Secure` cookie from a loopback address without TLS only some of the time.
         let secure = !url.strip_prefix("http://").is_some_and(is_loopback);
         Self { url, secure }

@@ -40,8 +40,9 @@ type SetCookies = AppendHeaders<Vec<(HeaderName, String)>>;
 /// Lets a browser in by its cookie, where it sends nothing better.
 pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
+    let base = Base::of(&parts, &app);
     if !parts.headers.contains_key(AUTHORIZATION)
-        && let Some(token) = cookie::read(&parts.headers, ACCESS)
+        && let Some(token) = own_cookie(&base, &parts.headers, ACCESS)
         && let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}"))
     {
         if let Err(problem) = of_no_other_page(&parts, &app) {
@@ -52,17 +53,38 @@ pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) 
     next.run(Request::from_parts(parts, body)).await
 }
 
+/// One of our own cookies in a request. With TLS a browser's has a name that no neighbour on the same site can set; what
+/// names no page is no browser, and hands on the cookies as it got them.
+fn own_cookie<'h>(base: &Base, headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let plain =
+        || if names_page(headers) && base.name(name) != name { None } else { cookie::read(headers, name) };
+    base.read(headers, name).or_else(plain)
+}
+
+/// Sets one of our own cookies: under the name that these clients know, and under the one that a neighbour cannot set.
+fn set(base: &Base, name: &str, value: &str, seconds: u64) -> Vec<(HeaderName, String)> {
+    let mut cookies = vec![base.set(name, value, seconds, "/")];
+    if base.name(name) != name {
+        cookies.push(base.set_own(name, value, seconds));
+    }
+    cookies
+}
+
 /// Whether a browser's cookie is that of somebody who is known.
 pub async fn is_known(headers: &HeaderMap, app: &Shared) -> bool {
-    let Some(token) = cookie::read(headers, ACCESS) else { return false };
+    let named = [ACCESS.to_owned(), format!("__Host-{ACCESS}")];
+    let Some(token) = named.iter().find_map(|name| cookie::read(headers, name)) else { return false };
     app.accounts.by_token(token).await.is_ok_and(|identity| identity.is_ok())
 }
 
 /// Refuses what a browser sends for a page that is not ours. What names no page is no browser: the Command Center's own
 /// server hands its cookies on that way.
 fn of_no_other_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
-    let names_page = ["origin", "sec-fetch-site"].iter().any(|name| parts.headers.contains_key(*name));
-    if names_page { own_page(parts, app) } else { Ok(()) }
+    if names_page(&parts.headers) { own_page(parts, app) } else { Ok(()) }
+}
+
+fn names_page(headers: &HeaderMap) -> bool {
+    ["origin", "sec-fetch-site"].iter().any(|name| headers.contains_key(*name))
 }
 
 /// A user as every answer about one shows it. (SK-R7)
@@ -119,7 +141,7 @@ pub async fn logout(
     request: Request,
 ) -> Result<(SetCookies, Json<Value>), Problem> {
     let (parts, _) = request.into_parts();
-    if let Some(token) = cookie::read(&parts.headers, REFRESH) {
+    if let Some(token) = own_cookie(&base, &parts.headers, REFRESH) {
         of_no_other_page(&parts, &app)?;
         app.accounts.end_by_refresh(token).await?;
     }
@@ -127,7 +149,7 @@ pub async fn logout(
 }
 
 fn signed_out(base: &Base) -> SetCookies {
-    AppendHeaders(vec![base.set(ACCESS, "", 0, "/"), base.set(REFRESH, "", 0, "/")])
+    AppendHeaders([set(base, ACCESS, "", 0), set(base, REFRESH, "", 0)].concat())
 }
 
 /// Gives the refresh token, once, to whoever has just signed in.
@@ -144,7 +166,7 @@ pub async fn refresh(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
-    let Some(token) = cookie::read(&parts.headers, REFRESH) else {
+    let Some(token) = own_cookie(&base, &parts.headers, REFRESH) else {
         return Ok((signed_out(&base), Problem::unauthenticated("Refresh token missing")).into_response());
     };
     of_no_other_page(&parts, &app)?;
@@ -155,8 +177,8 @@ pub async fn refresh(
         }
         Err(error) => return Err(error.into()),
     };
-    let mut cookies = vec![base.set(ACCESS, &tokens.access, ACCESS_S, "/")];
-    cookies.extend(tokens.refresh.iter().map(|token| base.set(REFRESH, token, REFRESH_S, "/")));
+    let mut cookies = set(&base, ACCESS, &tokens.access, ACCESS_S);
+    cookies.extend(tokens.refresh.iter().flat_map(|token| set(&base, REFRESH, token, REFRESH_S)));
     let user = told(&tokens.user);
     let body = json!({"access_token": tokens.access, "token_type": "bearer", "user": user});
     Ok((AppendHeaders(cookies), Json(body)).into_response())
@@ -307,4 +329,30 @@ pub async fn change_user(
     let Change { full_name, email, role, is_active } = change;
     let change = MemberChange { name: full_name, email, role, active: is_active, credit_micro_usd: None };
     Ok(Json(told(&app.accounts.change_member(&caller.0, &id, &change, None).await?.user)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_tls_a_browser_comes_by_a_cookie_that_no_neighbour_sets() {
+        let (tls, clear) = (Base::at("https://a.example.com".into()), Base::at("http://127.0.0.1:1".into()));
+        let found = |base: &Base, cookies: &str, page: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert("cookie", cookies.parse().unwrap());
+            if page {
+                headers.insert("sec-fetch-site", "same-origin".parse().unwrap());
+            }
+            own_cookie(base, &headers, ACCESS).map(str::to_owned)
+        };
+        let both = "auth_token=planted; __Host-auth_token=own";
+        assert_eq!(found(&tls, both, true).as_deref(), Some("own"));
+        assert_eq!(found(&tls, "auth_token=planted", true), None);
+        assert_eq!(found(&tls, "auth_token=own", false).as_deref(), Some("own"));
+        assert_eq!(found(&clear, "auth_token=own", true).as_deref(), Some("own"));
+        let names = |base: &Base| set(base, ACCESS, "v", 9).into_iter().map(|(_, it)| it).collect::<Vec<_>>();
+        assert_eq!((names(&tls).len(), names(&clear).len()), (2, 1));
+        assert!(names(&tls)[1].starts_with("__Host-auth_token=v; HttpOnly"), "{:?}", names(&tls));
+    }
 }
