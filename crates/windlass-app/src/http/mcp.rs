@@ -19,7 +19,7 @@ use super::Shared;
 use super::caller::Caller;
 use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path};
-use super::operator::Operator;
+use super::operator::{Operator, is_operator};
 use super::problem::Problem;
 use crate::account::audit::Note;
 use crate::servers::{ChangeError, Draft};
@@ -50,7 +50,8 @@ struct Server {
     state: Standing,
     /// Since when, in milliseconds since the Unix epoch.
     since: Option<u64>,
-    /// Why it is not there; what went wrong last.
+    /// Why it is not there; what went wrong last. In particular for administrators of the first workspace only, because it
+    /// may tell what there is inside the network.
     last_error: Option<String>,
     /// When it is tried again.
     retry_at: Option<u64>,
@@ -129,12 +130,13 @@ struct Lines {
 }
 
 impl Server {
-    async fn of(status: ServerStatus, app: &Shared) -> Self {
+    async fn of(status: ServerStatus, app: &Shared, caller: &Caller) -> Self {
         let signed_in = app.servers.hub.is_signed_in(&status.name).await;
         let (state, since, last_error, retry_at) = match status.health {
             Health::Starting => (Standing::Starting, None, None, None),
             Health::Ready { since } => (Standing::Connected, Some(since.0), None, None),
             Health::Unavailable { why, since, retry_at } => {
+                let why = if is_operator(caller) { why } else { "the server cannot be reached".to_owned() };
                 (Standing::Down, Some(since.0), Some(why), Some(retry_at.0))
             }
             Health::NeedsSignIn { since } => (Standing::NeedsSignIn, Some(since.0), None, None),
@@ -171,7 +173,7 @@ impl Server {
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Servers>, Problem> {
     caller.reads()?;
     let all = app.servers.hub.status().into_iter();
-    let data = futures::future::join_all(all.map(|status| Server::of(status, &app))).await;
+    let data = futures::future::join_all(all.map(|status| Server::of(status, &app, &caller))).await;
     Ok(Json(Servers { data }))
 }
 
@@ -193,7 +195,7 @@ async fn add(
     let note = Note::by(&caller.0, "mcp.added").on(&name).with("way", way).with("trusted", draft.trusted);
     app.servers.add(draft, &app.accounts, note).await?;
     let status = app.servers.hub.server(&name)?;
-    Ok((StatusCode::CREATED, Json(Server::of(status, &app).await)))
+    Ok((StatusCode::CREATED, Json(Server::of(status, &app, &caller).await)))
 }
 
 /// One server
@@ -206,7 +208,7 @@ async fn one(
     Path(name): Path<String>,
 ) -> Result<Json<Server>, Problem> {
     caller.reads()?;
-    Ok(Json(Server::of(app.servers.hub.server(&name)?, &app).await))
+    Ok(Json(Server::of(app.servers.hub.server(&name)?, &app, &caller).await))
 }
 
 /// Takes an added server out, with everything that it has left behind
@@ -235,7 +237,7 @@ async fn reconnect(
     app.servers.hub.server(&name)?;
     app.accounts.record(Note::by(&caller.0, "mcp.reconnected").on(&name)).await?;
     app.servers.hub.restart(&name)?;
-    Ok((StatusCode::ACCEPTED, Json(Server::of(app.servers.hub.server(&name)?, &app).await)))
+    Ok((StatusCode::ACCEPTED, Json(Server::of(app.servers.hub.server(&name)?, &app, &caller).await)))
 }
 
 /// What a server has said, and when it came and went

@@ -11,6 +11,11 @@ use crate::http::problem::Problem;
 /// An administrator of the first workspace. Nobody else gets as far as what a request brings.
 pub struct Operator(pub Caller);
 
+/// Whether a caller is one.
+pub fn is_operator(caller: &Caller) -> bool {
+    caller.workspace() == DEFAULT_WORKSPACE && caller.administers().is_ok()
+}
+
 impl FromRequestParts<Shared> for Operator {
     type Rejection = Problem;
 
