@@ -248,7 +248,7 @@ impl Accounts {
         .set_redirect_uri(redirect)
         .set_auth_type(secret_goes(&described));
         let http = self.http(provider)?;
-        let send = |request| fetch(http.clone(), request);
+        let send = |request| fetch(http.clone(), provider.issuer.clone(), request);
         let exchange = client
             .exchange_code(AuthorizationCode::new(code))
             .map_err(|error| misconfigured(provider, &error))?

@@ -47,7 +47,7 @@ impl Accounts {
         let issuer =
             IssuerUrl::new(provider.issuer.clone()).map_err(|error| misconfigured(provider, &error))?;
         let http = self.http(provider)?;
-        let send = |request| fetch(http.clone(), request);
+        let send = |request| fetch(http.clone(), provider.issuer.clone(), request);
         let described = CoreProviderMetadata::discover_async(issuer, &send).await;
         let described = described.map_err(|error| {
             known.silent().insert(provider.issuer.clone(), self.clock.monotonic_ms());

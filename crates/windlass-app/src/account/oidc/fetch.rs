@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use http::Uri;
 use openidconnect::{HttpRequest, HttpResponse};
 
 /// How long a request may take in all.
@@ -13,8 +14,8 @@ const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 /// Why a request to a provider failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// It would go over the network in clear.
-    #[error("`{0}` is neither https nor on this machine")]
+    /// It would go over the network in clear, or lead from a provider elsewhere to this machine.
+    #[error("`{0}` is not https, or on this machine while the provider is not")]
     Clear(String),
     /// It failed on the way.
     #[error("the request failed")]
@@ -30,17 +31,34 @@ pub enum FetchError {
 /// The client that requests to providers go through.
 pub fn client() -> reqwest::Result<reqwest::Client> {
     // A redirect could lead anywhere behind our network, and take the client's secret along.
-    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(WITHIN).build()
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(WITHIN);
+    // Nothing here goes by a proxy of the environment, which would see codes and secrets.
+    client.no_proxy().build()
 }
 
-/// Sends a request and reads the answer.
-pub async fn fetch(client: reqwest::Client, request: HttpRequest) -> Result<HttpResponse, FetchError> {
-    let uri = request.uri();
-    let here = uri.host().is_some_and(|host| {
+/// Whether an address is on this machine.
+fn is_here(uri: &Uri) -> bool {
+    uri.host().is_some_and(|host| {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-    });
-    if uri.scheme_str() != Some("https") && !here {
+    })
+}
+
+/// Whether a provider may name an address: by TLS, or on this machine if the provider itself is there. One elsewhere does
+/// not lead to what listens here.
+fn may_call(issuer: &str, uri: &Uri) -> bool {
+    let is_local = issuer.parse::<Uri>().is_ok_and(|issuer| is_here(&issuer));
+    if is_here(uri) { is_local } else { uri.scheme_str() == Some("https") }
+}
+
+/// Sends a request to a provider, or to where its description leads, and reads the answer.
+pub async fn fetch(
+    client: reqwest::Client,
+    issuer: String,
+    request: HttpRequest,
+) -> Result<HttpResponse, FetchError> {
+    let uri = request.uri();
+    if !may_call(&issuer, uri) {
         return Err(FetchError::Clear(uri.to_string()));
     }
     let response = client.execute(request.try_into()?).await?;
@@ -58,4 +76,23 @@ pub async fn fetch(client: reqwest::Client, request: HttpRequest) -> Result<Http
         body.extend_from_slice(&chunk);
     }
     Ok(answer.body(body)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_elsewhere_does_not_lead_here() {
+        let may = |issuer: &str, uri: &str| may_call(issuer, &uri.parse().unwrap());
+        let (far, near) = ("https://id.example.com", "http://127.0.0.1:8080/realm");
+        assert!(may(far, "https://keys.example.com/jwks") && may(near, "http://127.0.0.1:8080/jwks"));
+        assert!(may(near, "http://localhost:9/x") && may(near, "https://keys.example.com/jwks"));
+        for uri in
+            ["http://id.example.com/jwks", "http://127.0.0.1:2375/x", "https://[::1]/x", "http://localhost/x"]
+        {
+            assert!(!may(far, uri), "{uri}");
+        }
+        assert!(!may(near, "http://id.example.com/jwks"));
+    }
 }
