@@ -27,6 +27,8 @@ pub const INVITE_S: u64 = 7 * 24 * 3_600;
 pub const LINK_MAX_S: u64 = 30 * 24 * 3_600;
 /// How long a link to sign in or to choose a password counts, in seconds: a day.
 pub const DAY_S: u64 = 24 * 3_600;
+/// How long the link that a server gives when it starts counts, in seconds: an hour. The next start gives another.
+const START_S: u64 = 3_600;
 /// Open links of a workspace: more than anybody invites within a month.
 const LINKS_MAX: usize = 500;
 
@@ -131,7 +133,7 @@ impl Accounts {
 
     /// Makes the link that a server prints when it starts, in place of the last one.
     pub async fn start_link(&self, used_for: LinkUse) -> Result<String, AccountError> {
-        let (link, token) = self.draw_link(Maker::Terminal, DEFAULT_WORKSPACE, used_for, DAY_S);
+        let (link, token) = self.draw_link(Maker::Terminal, DEFAULT_WORKSPACE, used_for, START_S);
         let old = self.every(LINK, Some(START)).await?;
         let mut changes: Vec<_> =
             old.iter().map(|record| RecordChange::delete(LINK, &record.key, Expect::Any)).collect();

@@ -1,6 +1,8 @@
 //! `windlass serve`: the server, until it is told to stop.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,8 +93,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let cors = server.cors.as_deref().unwrap_or_default();
     let origins = Origins::new(scheme, listening.address, &public_urls, cors);
     console.out_line(&format!("windlass serves at {own}"));
-    let beyond = public_urls.first().filter(|_| !listening.address.ip().is_loopback());
-    invite(console, &accounts, &own, beyond).await?;
+    invite(console, &accounts, (&*place.ground.store(), &*own), public_urls.first()).await?;
     let app = App {
         engine: place.engine.clone(),
         accounts,
@@ -179,18 +180,27 @@ async fn stop(
     exit
 }
 
-/// As long as nobody has registered: prints a one-time link for whoever reads this. On this machine it signs the local
-/// administrator in; beyond, where others could be faster, it is what the first registration needs.
+/// The file in the store's folder with the first link, where there is no terminal to print it to.
+const FIRST_LINK: &str = "first-link";
+
+/// As long as nobody has registered: gives a one-time link to whoever started the server. On this machine it signs the
+/// local administrator in; where the server has a public address, through a proxy as well, others could be faster, so
+/// that it is what the first registration needs.
+///
+/// The link is printed to a terminal. Standard output that is none ends in logs, which others read: then the link is
+/// written to a file for this user alone.
 async fn invite(
     console: &Console,
     accounts: &Accounts,
-    own: &str,
-    beyond: Option<&Uri>,
+    (store, own): (&Path, &str),
+    public: Option<&Uri>,
 ) -> anyhow::Result<()> {
+    let file = store.join(FIRST_LINK);
     if accounts.is_registered().await? {
+        let _ = std::fs::remove_file(&file);
         return Ok(accounts.end_start_link().await?);
     }
-    let (used_for, what, base) = match beyond {
+    let (used_for, what, base) = match public {
         Some(url) => {
             let used_for = LinkUse::Invite { role: Role::Admin, email: None };
             (used_for, "register the first administrator", url.to_string())
@@ -202,8 +212,29 @@ async fn invite(
     };
     let token = accounts.start_link(used_for).await?;
     let link = http::link(&base, &token);
+    let (with, shown) = match std::io::stdout().is_terminal() {
+        true => ("this link", link),
+        false => {
+            write_private(&file, &link)?;
+            ("the link in this file", file.display().to_string())
+        }
+    };
     console.out_line(&format!(
-        "nobody has registered yet; {what} with this link, once and within a day:\n  {link}"
+        "nobody has registered yet; {what} with {with}, once and within an hour:\n  {shown}"
     ));
     Ok(())
+}
+
+/// Writes a file that only this user may read, in place of the one before.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(format!("{text}\n").as_bytes())
 }

@@ -72,19 +72,26 @@ fn start_and_read(user: User, lines: usize) -> (Vec<String>, std::process::Child
     (out.take(lines).map(Result::unwrap).collect(), process, user)
 }
 
+/// The link in the file that a server names where it does not write to a terminal: logs keep what it prints.
+pub fn first_link(said: &str) -> String {
+    let file = std::path::Path::new(said.trim());
+    assert_eq!(crate::cli::mode(file), 0o600, "{said}");
+    std::fs::read_to_string(file).unwrap().trim().to_owned()
+}
+
 // rows: SK-P10
 #[tokio::test]
 async fn the_first_start_prints_a_link_until_somebody_has_registered() {
     let (said, mut process, user) = start_and_read(User::new(), 3);
     let address = said[0].rsplit_once(' ').unwrap().1.to_owned();
     assert!(said[1].starts_with("nobody has registered yet"), "{said:?}");
-    let link = said[2].trim().strip_prefix(&address).unwrap().to_owned();
+    let link = first_link(&said[2]).strip_prefix(&address).unwrap().to_owned();
     process.kill().unwrap();
     process.wait().unwrap();
     // The next start prints another one, and the first no longer counts.
     let (said, mut process, user) = start_and_read(user, 3);
     let address = said[0].rsplit_once(' ').unwrap().1.to_owned();
-    let newer = said[2].trim().strip_prefix(&address).unwrap().to_owned();
+    let newer = first_link(&said[2]).strip_prefix(&address).unwrap().to_owned();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let post = async |path: &str, body: Value, cookie: &str| {
         let request = client.post(format!("{address}{path}")).json(&body).header("origin", &address);

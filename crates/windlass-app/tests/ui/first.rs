@@ -43,7 +43,8 @@ impl Drop for Started {
 async fn from_the_link_that_the_first_start_prints_to_the_first_answer() {
     let started = Started::first();
     let address = started.said[0].rsplit_once(' ').unwrap().1;
-    let link = started.said[2].trim();
+    let link = crate::http::auth::first_link(&started.said[2]);
+    let link = link.as_str();
     assert!(link.starts_with(&format!("{address}/auth/link?token=")), "{:?}", started.said);
     let page = Page::open_at(address).await;
     page.driver.goto(link).await.unwrap();
