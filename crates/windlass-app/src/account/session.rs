@@ -246,6 +246,31 @@ impl Accounts {
         Ok(self.forget_refreshes(id).await?)
     }
 
+    /// Ends sessions of a member of the caller's workspace, as an administrator: one, or all. Returns how many.
+    pub async fn end_sessions_of(
+        &self,
+        identity: &Identity,
+        user: &Principal,
+        id: Option<&str>,
+    ) -> Result<usize, AccountError> {
+        self.member(&identity.workspace, user).await?;
+        let gone: Vec<RecordChange> = match id {
+            None => self.session_ends(user, None).await?,
+            Some(id) => {
+                let all = self.session_ends(user, None).await?;
+                all.into_iter().filter(|change| change.key == id).collect()
+            }
+        };
+        if let Some(id) = id.filter(|_| gone.is_empty()) {
+            return Err(AccountError::Missing(format!("session `{id}`")));
+        }
+        let ended = ends_in(&gone);
+        let note = Note::by(identity, "member.signed_out").on(user.as_str()).with("sessions", ended.len());
+        self.commit(gone, note).await?;
+        self.forget_sessions(&ended).await?;
+        Ok(ended.len())
+    }
+
     /// Signs out everywhere: ends every session of whoever asks, or every one but theirs.
     pub async fn end_sessions(&self, identity: &Identity, but: Option<&str>) -> Result<(), AccountError> {
         let gone = self.session_ends(&identity.user, but).await?;

@@ -3,7 +3,7 @@
 
 pub mod cookie;
 mod failure;
-mod me;
+pub mod me;
 pub mod page;
 
 use axum::Json;

@@ -1,5 +1,7 @@
 //! `/team`: the people of a workspace and their invitations, for its administrators.
 
+mod sessions;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -30,6 +32,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(reset))
         .routes(routes!(invites, invite))
         .routes(routes!(take_back))
+        .merge(sessions::routes())
 }
 
 /// A person of the workspace.

@@ -100,6 +100,9 @@ get    /team/members/{member}                   admin
 patch  /team/members/{member}                   admin  {"name": "x"}
 delete /team/members/{member}                   admin
 post   /team/members/{member}/reset             admin  {}
+get    /team/members/{member}/sessions          admin
+delete /team/members/{member}/sessions          admin
+delete /team/members/{member}/sessions/{session} admin
 get    /team/invites                            admin
 post   /team/invites                            admin  {"role": "viewer"}
 delete /team/invites/{link}                     admin

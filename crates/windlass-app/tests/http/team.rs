@@ -118,3 +118,34 @@ async fn an_invitation_can_be_taken_back() {
     let mut viewer = member(&mut admin, &server, "v@example.com", "viewer").await;
     viewer.post("/api/v1/team/invites", json!({})).await.is_problem(403, "forbidden");
 }
+
+#[tokio::test]
+async fn an_administrator_sees_where_people_are_signed_in_and_signs_them_out() {
+    let server = Server::start(&[]);
+    let mut admin = administrator(&server).await;
+    let mut ann = member(&mut admin, &server, "ann@example.com", "member").await;
+    let mut other = Browser::new(&server);
+    let login = json!({"email": "ann@example.com", "password": PASSWORD});
+    other.post("/api/v1/auth/login", login).await.is(StatusCode::OK);
+    let id = ann.get("/api/v1/auth/me").await.body["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/team/members/{id}/sessions");
+    ann.get(&path).await.is_problem(403, "forbidden");
+    let seen = admin.get(&path).await.is(StatusCode::OK).body["data"].clone();
+    assert_eq!(seen.as_array().unwrap().len(), 2, "{seen:#}");
+    assert!(seen[0]["from"] == "127.0.0.1" && seen[0]["current"] == false, "{seen:#}");
+    let own = ann.get("/api/v1/auth/sessions").await.body["data"].clone();
+    let of_ann =
+        own.as_array().unwrap().iter().find(|session| session["current"] == true).unwrap()["id"].clone();
+    let one = format!("{path}/{}", of_ann.as_str().unwrap());
+    admin.send(Method::DELETE, &one, None).await.is(StatusCode::NO_CONTENT);
+    ann.get("/api/v1/auth/me").await.is_problem(401, "unauthenticated");
+    other.get("/api/v1/auth/me").await.is(StatusCode::OK);
+    admin.send(Method::DELETE, &one, None).await.is_problem(404, "not_found");
+    admin.send(Method::DELETE, &path, None).await.is(StatusCode::NO_CONTENT);
+    other.get("/api/v1/auth/me").await.is_problem(401, "unauthenticated");
+    let log = admin.get("/api/v1/audit?limit=2").await.body["data"].clone();
+    assert_eq!((&log[0]["action"], &log[0]["subject"]), (&json!("member.signed_out"), &json!(id)));
+    // Of another workspace nobody is told.
+    let elsewhere = server.add_user("b@example.com", &["--role", "admin", "--workspace", "b"]);
+    server.get(&path, &server.key(&["--user", &elsewhere])).await.is_problem(404, "not_found");
+}

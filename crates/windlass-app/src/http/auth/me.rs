@@ -132,7 +132,7 @@ async fn change_password(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A session of one's own.
+/// A session.
 #[derive(Serialize, ToSchema)]
 struct SessionInfo {
     /// Its id.
@@ -153,7 +153,7 @@ struct SessionInfo {
 
 /// The sessions of an account.
 #[derive(Serialize, ToSchema)]
-struct Sessions {
+pub struct Sessions {
     /// The one used last first; there are at most some dozens.
     data: Vec<SessionInfo>,
 }
@@ -163,18 +163,24 @@ struct Sessions {
     responses((status = 200, body = Sessions), (status = 401, body = Problem)))]
 async fn sessions(State(app): State<Shared>, caller: Caller) -> Result<Json<Sessions>, Problem> {
     caller.reads()?;
-    let own = |session: &Session| caller.0.credential == Credential::Session(session.id.clone());
-    let info = |session: Session| SessionInfo {
-        current: own(&session),
-        id: session.id,
-        agent: session.agent,
-        from: session.from,
-        created_at: session.created_at.0,
-        seen_at: session.seen_at.0,
-        expires_at: session.expires_at.0,
-    };
-    let sessions = app.accounts.sessions(caller.user()).await?;
-    Ok(Json(Sessions { data: sessions.into_iter().map(info).collect() }))
+    Ok(Json(Sessions::of(app.accounts.sessions(caller.user()).await?, &caller)))
+}
+
+impl Sessions {
+    /// Sessions of an account, as a caller sees them.
+    pub fn of(sessions: Vec<Session>, caller: &Caller) -> Self {
+        let own = |session: &Session| caller.0.credential == Credential::Session(session.id.clone());
+        let info = |session: Session| SessionInfo {
+            current: own(&session),
+            id: session.id,
+            agent: session.agent,
+            from: session.from,
+            created_at: session.created_at.0,
+            seen_at: session.seen_at.0,
+            expires_at: session.expires_at.0,
+        };
+        Self { data: sessions.into_iter().map(info).collect() }
+    }
 }
 
 /// Which sessions stay.
