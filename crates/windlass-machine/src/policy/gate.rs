@@ -3,8 +3,9 @@
 //! | What there is | Verdict | Decided by |
 //! |---|---|---|
 //! | a deny rule fits | deny | the rule |
-//! | else an ask rule fits | ask, on the merged terms of all that fit | the rule |
-//! | else it cannot be told whether some rule fits | ask | `error: …` |
+//! | else it is unclear whether a deny rule fits | deny | `error: …` |
+//! | else an ask rule fits | ask, on the merged terms of all that fit or may fit | the rule |
+//! | else it is unclear whether an ask rule fits | ask, on the merged terms of all that may fit | `error: …` |
 //! | else an allow rule fits, destructive calls included (CF-1) | allow | the rule |
 //! | else trusted annotations say: read-only, not open-world, not destructive (SK-A1) | allow | `annotations` |
 //! | else auto-run `allowlist`, the tool is on the list and not marked destructive (ZE-H1) | allow | `allowlist` |
@@ -12,9 +13,10 @@
 //! | else a grant fits, which a person gave for such calls, destructive ones included | allow | `grant <id>` |
 //! | else | ask | `annotations` |
 //!
-//! A call that cannot be told to fit an ask rule is asked on that rule's terms as well. That a tool is destructive is
-//! believed of anyone, that it is read-only only of those who are trusted. A grant comes last, so that a counted one is
-//! not used up for a call that needs none; and where it cannot be told whether it fits, it does not.
+//! An unclear rule never weakens a verdict: a deny or ask rule applies, an allow rule and a grant do not. Otherwise the
+//! spelling of an argument would choose who decides. That a tool is destructive is believed of anyone, that it is
+//! read-only only of those who are trusted. A grant comes last, so that a counted one is not used up for a call that needs
+//! none.
 //!
 //! The gate knows neither people nor interrupts; an Ask is a verdict like the others.
 
@@ -171,14 +173,18 @@ impl Policy {
             match rule.fits(subject) {
                 Ok(false) => {}
                 Ok(true) => ruling.add(Weight::of(rule.verdict), rule, index, None),
-                Err(unclear) => ruling.add(Weight::Unclear, rule, index, Some(unclear)),
+                Err(unclear) => {
+                    if let Some(weight) = Weight::of_unclear(rule.verdict) {
+                        ruling.add(weight, rule, index, Some(unclear));
+                    }
+                }
             }
         }
         let Some((weight, by)) = ruling.strongest else { return self.without_rules(subject, used) };
         let (verdict, terms) = match weight {
             Weight::Allow => (Verdict::Allow, Terms::default()),
-            Weight::Unclear | Weight::Ask => (Verdict::Ask, ruling.terms.unwrap_or_default()),
-            Weight::Deny => (Verdict::Deny, Terms::default()),
+            Weight::UnclearAsk | Weight::Ask => (Verdict::Ask, ruling.terms.unwrap_or_default()),
+            Weight::UnclearDeny | Weight::Deny => (Verdict::Deny, Terms::default()),
         };
         Judgement { verdict, by, grant: None, terms, is_grantable: false }
     }
@@ -236,9 +242,11 @@ impl Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
     Allow,
-    /// It cannot be told whether the rule fits.
-    Unclear,
+    /// An ask rule of which it is unclear whether it fits.
+    UnclearAsk,
     Ask,
+    /// A deny rule of which it is unclear whether it fits.
+    UnclearDeny,
     Deny,
 }
 
@@ -248,6 +256,15 @@ impl Weight {
             Verdict::Allow => Self::Allow,
             Verdict::Ask => Self::Ask,
             Verdict::Deny => Self::Deny,
+        }
+    }
+
+    /// The weight of a rule of which it is unclear whether it fits; `None` if it does not apply.
+    fn of_unclear(verdict: Verdict) -> Option<Self> {
+        match verdict {
+            Verdict::Allow => None,
+            Verdict::Ask => Some(Self::UnclearAsk),
+            Verdict::Deny => Some(Self::UnclearDeny),
         }
     }
 }
@@ -263,9 +280,8 @@ struct Ruling {
 
 impl Ruling {
     fn add(&mut self, weight: Weight, rule: &Rule, index: usize, unclear: Option<Unclear>) {
-        if matches!(weight, Weight::Ask | Weight::Unclear) {
-            // Of a rule that does not ask, the terms are the usual ones.
-            let own = if rule.verdict == Verdict::Ask { rule.terms.clone() } else { Terms::default() };
+        if rule.verdict == Verdict::Ask {
+            let own = rule.terms.clone();
             self.terms = Some(match self.terms.take() {
                 Some(terms) => terms.merge(own),
                 None => own,

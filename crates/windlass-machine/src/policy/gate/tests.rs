@@ -48,25 +48,38 @@ fn judged(policy: &Policy, subject: &Subject<'_>) -> String {
 fn rules_are_weighed_and_not_counted() {
     let (allow, ask, deny) =
         (named(Verdict::Allow, "yes"), named(Verdict::Ask, "perhaps"), named(Verdict::Deny, "no"));
-    let fault = faulty(Verdict::Allow, "odd");
-    let unsaid = "error: odd: `/path` is absent";
-    let cases: Vec<(Vec<&Rule>, String)> = vec![
-        (vec![&allow], "Allow by yes".into()),
-        (vec![&ask], "Ask by perhaps".into()),
-        (vec![&deny], "Deny by no".into()),
-        (vec![&fault], format!("Ask by {unsaid}")),
-        (vec![&allow, &ask], "Ask by perhaps".into()),
-        (vec![&ask, &deny], "Deny by no".into()),
-        (vec![&allow, &deny], "Deny by no".into()),
-        (vec![&fault, &allow], format!("Ask by {unsaid}")),
-        (vec![&fault, &ask], "Ask by perhaps".into()),
-        (vec![&fault, &deny], "Deny by no".into()),
+    let odd = [Verdict::Allow, Verdict::Ask, Verdict::Deny].map(|verdict| faulty(verdict, "odd"));
+    let [odd_allow, odd_ask, odd_deny] = &odd;
+    let (asks, denies) = ("Ask by error: odd: `/path` is absent", "Deny by error: odd: `/path` is absent");
+    let cases: Vec<(Vec<&Rule>, &str)> = vec![
+        (vec![&allow], "Allow by yes"),
+        (vec![&ask], "Ask by perhaps"),
+        (vec![&deny], "Deny by no"),
+        (vec![&allow, &ask], "Ask by perhaps"),
+        (vec![&ask, &deny], "Deny by no"),
+        (vec![&allow, &deny], "Deny by no"),
+        // An unclear allow does not apply.
+        (vec![odd_allow], "Ask by annotations"),
+        (vec![odd_allow, &allow], "Allow by yes"),
+        (vec![odd_allow, &ask], "Ask by perhaps"),
+        (vec![odd_allow, &deny], "Deny by no"),
+        // An unclear ask asks.
+        (vec![odd_ask], asks),
+        (vec![odd_ask, &allow], asks),
+        (vec![odd_ask, &ask], "Ask by perhaps"),
+        (vec![odd_ask, &deny], "Deny by no"),
+        // An unclear deny denies.
+        (vec![odd_deny], denies),
+        (vec![odd_deny, &allow], denies),
+        (vec![odd_deny, &ask], denies),
+        (vec![odd_deny, odd_ask], denies),
+        (vec![odd_deny, &deny], "Deny by no"),
     ];
     for (rules, wanted) in cases {
         let mut rules: Vec<Rule> = rules.into_iter().cloned().collect();
         for _ in 0..2 {
             let policy = Policy { rules: rules.clone(), ..Policy::default() };
-            assert_eq!(judged(&policy, &subject()), wanted);
+            assert_eq!(judged(&policy, &subject()), wanted, "{rules:?}");
             rules.reverse();
         }
     }
@@ -77,16 +90,21 @@ fn rules_are_weighed_and_not_counted() {
 }
 
 #[test]
-fn whatever_cannot_be_told_asks() {
-    for verdict in [Verdict::Allow, Verdict::Ask, Verdict::Deny] {
-        let read = Annotations { read_only_hint: true, ..Annotations::default() };
+fn an_unclear_rule_never_weakens_a_verdict() {
+    let read = Annotations { read_only_hint: true, ..Annotations::default() };
+    for (verdict, word) in [(Verdict::Ask, "Ask"), (Verdict::Deny, "Deny")] {
         let policy =
             Policy { rules: vec![faulty(verdict, "x")], auto_run: AutoRun::Everything, ..Policy::default() };
-        let wanted = "Ask by error: x: `/path` is absent";
+        let wanted = format!("{word} by error: x: `/path` is absent");
         assert_eq!(judged(&policy, &Subject { annotations: read, ..subject() }), wanted);
-        let wanted = "Ask by error: x: the arguments could not be read";
+        let wanted = format!("{word} by error: x: the arguments could not be read");
         assert_eq!(judged(&policy, &Subject { arguments: None, ..subject() }), wanted);
     }
+    // The others judge a call that an allow rule does not clearly fit.
+    let policy = Policy { rules: vec![faulty(Verdict::Allow, "x")], ..Policy::default() };
+    assert_eq!(judged(&policy, &Subject { annotations: read, ..subject() }), "Allow by annotations");
+    assert_eq!(judged(&policy, &subject()), "Ask by annotations");
+    assert!(policy.judge(&subject()).is_grantable);
 }
 
 // rows: SK-A1, SK-A2, CF-1, ZE-H5
@@ -207,9 +225,10 @@ fn all_that_ask_have_their_terms_met() {
     let judge = |rules: Vec<Rule>| Policy { rules, ..Policy::default() }.judge(&subject());
     assert_eq!(judge(vec![first.clone(), second.clone()]).terms, terms(2, 30, Expiry::Approve));
     assert_eq!(judge(vec![first.clone(), unclear]).terms, terms(3, 60, Expiry::Approve));
-    // What cannot be told of another rule is no reason for time to approve.
+    let odd = faulty(Verdict::Allow, "d");
+    assert_eq!(judge(vec![second.clone(), odd]).terms, terms(1, 30, Expiry::Approve));
     let odd = faulty(Verdict::Deny, "d");
-    assert_eq!(judge(vec![second.clone(), odd]).terms, terms(1, 30, Expiry::Deny));
+    assert_eq!(judge(vec![second.clone(), odd]).terms, Terms::default());
     assert_eq!(judge(vec![second, named(Verdict::Deny, "e")]).terms, Terms::default());
     assert_eq!(judge(vec![first, named(Verdict::Allow, "f")]).terms, terms(2, 60, Expiry::Approve));
 }

@@ -299,10 +299,8 @@ fn outdoes(strong: &Rule, weak: &Rule) -> bool {
         (Verdict::Deny, Verdict::Ask | Verdict::Allow) | (Verdict::Ask, Verdict::Allow) => true,
         (Verdict::Allow | Verdict::Ask | Verdict::Deny, _) => false,
     };
-    // Where it cannot be told whether the two fit, the call is asked about on the terms of the weaker one.
-    let asks_on_terms = weak.verdict == Verdict::Ask && weak.terms != Terms::default();
+    // If it is unclear whether the two fit, the stronger one still wins: an unclear deny denies, an unclear ask asks.
     stronger
-        && (strong.when.is_empty() || !asks_on_terms)
         && covers(&strong.tools, &weak.tools)
         && (strong.servers.is_empty() || !weak.servers.is_empty() && covers(&strong.servers, &weak.servers))
         && covers(&strong.users, &weak.users)
