@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::event::{Answer, FileChange, InterruptKind, Refused, Rest, RunOptions, TitleMade};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId};
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::{Area, FailureClass, Grant, Policy, Terms, Trust};
+use crate::policy::{Area, FailureClass, Grant, PathArgument, Policy, Terms, Trust};
 
 /// What arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,8 +59,7 @@ pub enum Input {
         /// Grants that are written with the answers, or not at all.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         grants: Vec<NewGrant>,
-        /// The policy now, with the open calls as they stand; an edited one with its new arguments. The driver looks it
-        /// up when it takes the input.
+        /// The policy and the open calls, an edited one with its new arguments; looked up when the input is taken.
         #[serde(skip)]
         view: View,
     },
@@ -182,8 +181,7 @@ pub enum Input {
         figure: u64,
         /// How it stands.
         refused: Refused,
-        /// The message that was to start a run, where it was the run's first step that there was no room for: it is
-        /// decided on anew with this, so that the run stands in the journal before what it lacks.
+        /// The message of a run whose first step had no room: decided anew with this, so the run is recorded first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<NewMessage>>,
     },
@@ -448,6 +446,8 @@ pub struct KnownCall {
     pub arguments: Arguments,
     /// The arguments as they will be sent, read; `None` where they cannot be.
     pub value: Option<Arc<Value>>,
+    /// The paths among them, as the working folder of the tool resolves them.
+    pub paths: Vec<PathArgument>,
     /// Names and digests of what the engine will add to them.
     pub added: Vec<(String, Digest)>,
     /// Whether the tool can tell beforehand what the call would do.

@@ -1,4 +1,4 @@
-//! How often one call may ask people.
+//! How often one call may ask people, and when it has to ask again.
 
 use std::sync::Arc;
 
@@ -54,4 +54,41 @@ fn a_preview_that_never_holds_still_is_given_up() {
     assert_eq!(given_up(false), (Outcome::Denied, format!("Not run: {why}"), 64));
     let repeated = format!("Outcome unknown: not repeated, because {why}");
     assert_eq!(given_up(true), (Outcome::InDoubt, repeated, 64));
+}
+
+/// An approval is for the file that people were asked about.
+#[test]
+fn a_path_that_leads_elsewhere_is_asked_about_again() {
+    let to = |resolved: &str| {
+        let mut known = known_call(EffectClass::Once, false, as_asked("{}"));
+        let target =
+            PathTarget { folders: vec!["/w".into()], lexical: "l/a".into(), resolved: resolved.into() };
+        known.paths = vec![PathArgument { argument: "/path".into(), target: Some(target) }];
+        view(vec![CallView::Known(Box::new(known))])
+    };
+    let mut machine = Machine::restore("t".into(), None, []).unwrap();
+    let mut take = |input: &Input| -> Result<Vec<Fact>, Reject> {
+        let events = machine.handle(input, Timestamp(1_000))?;
+        events.iter().for_each(|event| machine.apply(event));
+        Ok(events.into_iter().map(|event| event.fact).collect())
+    };
+    take(&Input::Message(Box::new(new_message("m", "Do it", "r", Arc::new(agent()))))).unwrap();
+    let attempt = Attempt { step: 1, attempt: 1 };
+    take(&reply(attempt, vec![call("c", "Put", "{}")], StopReason::ToolCalls, to("docs/a"))).unwrap();
+    assert!(take(&Input::Rejudge { view: to("docs/a") }).unwrap().is_empty());
+    let stale = take(&answered("r.1.0.0", Answer::Approve, to("src/a")));
+    assert!(matches!(stale, Err(Reject::Stale { .. })), "{stale:?}");
+    let facts = take(&Input::Rejudge { view: to("src/a") }).unwrap();
+    let kinds: Vec<&str> = facts
+        .iter()
+        .map(|fact| match fact {
+            Fact::InterruptClosed { answer: Answer::Withdrawn, .. } => "closed",
+            Fact::CallJudged { .. } => "judged",
+            Fact::InterruptOpened { .. } => "opened",
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(kinds, ["closed", "judged", "opened"]);
+    let facts = take(&answered("r.1.0.1", Answer::Approve, to("src/a"))).unwrap();
+    assert!(facts.iter().any(|fact| matches!(fact, Fact::ToolStarted { .. })), "{facts:?}");
 }

@@ -76,6 +76,7 @@ pub fn known_call(class: EffectClass, allowed: bool, arguments: Arguments) -> Kn
         schema: Digest::of(b"schema"),
         arguments,
         value: None,
+        paths: Vec::new(),
         added: Vec::new(),
         previews: false,
         asks: None,
@@ -93,7 +94,8 @@ pub fn approval(tool: &str, known: &KnownCall) -> Digest {
         Arguments::AsAsked { digest } | Arguments::Repaired { digest, .. } => digest,
         Arguments::Invalid { .. } => Digest::default(),
     };
-    Digest::default().chain(&(tool, &known.server, known.schema, arguments, &known.added))
+    let call = Digest::default().chain(&(tool, &known.server, known.schema, arguments, &known.added));
+    if known.paths.is_empty() { call } else { call.chain(&known.paths) }
 }
 
 /// So many of some people have to approve, within a time where one is given; silence is a no.

@@ -16,6 +16,7 @@ struct Call {
     annotations: Annotations,
     trust: Trust,
     arguments: Option<Value>,
+    paths: Vec<PathArgument>,
     principal: Principal,
     roles: Vec<String>,
     surface: Surface,
@@ -31,6 +32,7 @@ impl Call {
             annotations: self.annotations,
             trust: self.trust,
             arguments: self.arguments.as_ref(),
+            paths: &self.paths,
             principal: &self.principal,
             roles: &self.roles,
             agent: "clerk",
@@ -63,11 +65,26 @@ fn any_call(dice: &mut Dice) -> Call {
         },
         trust: one(dice, &[Trust::Trusted, Trust::Untrusted]),
         arguments: (!dice.one_in(8)).then(|| json!({ "x": any_value(dice), "y": any_value(dice) })),
+        paths: if dice.one_in(2) { any_paths(dice) } else { Vec::new() },
         principal: one(dice, &["ann", "bob"]).into(),
         roles: some(dice, &["dev".to_owned(), "ops".to_owned()]),
         surface: one(dice, &[Surface::Headless, Surface::Chat]),
         now: Timestamp(dice.below(4)),
     }
+}
+
+/// Links lead anywhere inside the folder.
+fn any_paths(dice: &mut Dice) -> Vec<PathArgument> {
+    let target = |dice: &mut Dice| PathTarget {
+        folders: vec!["/desk".into()],
+        lexical: one(dice, &["src/a", "b", ""]).into(),
+        resolved: one(dice, &["src/a", "b", ""]).into(),
+    };
+    let path = |argument: &str, dice: &mut Dice| PathArgument {
+        argument: argument.into(),
+        target: dice.one_in(2).then(|| target(dice)),
+    };
+    vec![path("/x", dice), path("/y", dice)]
 }
 
 fn any_value(dice: &mut Dice) -> Value {

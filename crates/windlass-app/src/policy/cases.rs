@@ -96,6 +96,7 @@ impl Case {
                 Trust::Untrusted
             },
             arguments: Some(&arguments),
+            paths: &[],
             principal: self.user.as_ref().unwrap_or(&nobody),
             roles: &self.roles,
             agent: self.agent.as_deref().unwrap_or("default"),

@@ -1,7 +1,7 @@
 //! The policy or a tool changed while calls wait: what has not started is judged again.
 //!
-//! A tightened rule, a revoked grant and a changed schema count for a call that waits or was approved;
-//! a loosened rule releases it.
+//! A tightened rule, a revoked grant, a changed schema and a path that leads elsewhere by now count for a call that waits
+//! or was approved; a loosened rule releases it.
 
 use super::line::{Overlay, Place, overlay};
 use super::verdict::{self, Judged};
@@ -20,9 +20,9 @@ pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> 
     let Some(mut overlay) = overlay(run).filter(|_| run.cancel.is_none()) else { return Ok(()) };
     for (index, call) in line.calls.iter().enumerate() {
         let waits = match overlay.seats[index].place {
-            Place::Asking | Place::Ready | Place::Previewing { .. } => call.view != view.version,
+            Place::Asking | Place::Ready | Place::Previewing { .. } => is_outdated(call, view, index),
             // What may have changed by the time to which it was put off counts then, and not before.
-            Place::Deferred => call.status.is_due(d.now) && call.view != view.version,
+            Place::Deferred => call.status.is_due(d.now) && is_outdated(call, view, index),
             Place::New | Place::Started | Place::Reconciling | Place::Done => false,
         };
         // It came where its tool was not.
@@ -39,6 +39,14 @@ pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> 
         }
     }
     tool::after(d, run, overlay)
+}
+
+/// Whether a call was judged by another policy, or as another call than it would be by now.
+fn is_outdated(call: &Call, view: &View, index: usize) -> bool {
+    let is_another =
+        |known: &KnownCall| unfit(known).is_none() && known.approval(&call.tool) != call.approval;
+    call.view != view.version
+        || matches!(view.calls.get(index), Some(CallView::Known(known)) if is_another(known))
 }
 
 fn rejudge(

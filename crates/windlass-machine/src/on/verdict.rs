@@ -33,6 +33,7 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
         annotations: known.annotations,
         trust: known.trust,
         arguments: known.value.as_deref(),
+        paths: &known.paths,
         principal: &run.by,
         roles: &view.roles,
         agent: &run.agent.name,
@@ -48,7 +49,7 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
         grant: said.grant,
         is_grantable: said.is_grantable,
         terms: said.terms,
-        approval: approval(tool, known),
+        approval: known.approval(tool),
     };
     if let Some(reason) = withheld(run, tool, known) {
         (judged.verdict, judged.by, judged.reason) =
@@ -77,11 +78,14 @@ pub(super) fn withheld(run: &Run, tool: &ToolName, known: &KnownCall) -> Option<
 
 const HOOK: &str = "hook";
 
-/// What an approval of a call is bound to: a change in any of it is another call.
-fn approval(tool: &ToolName, known: &KnownCall) -> Digest {
-    let arguments = match &known.arguments {
-        Arguments::AsAsked { digest } | Arguments::Repaired { digest, .. } => *digest,
-        Arguments::Invalid { .. } => Digest::default(),
-    };
-    Digest::default().chain(&(tool, &known.server, known.schema, arguments, &known.added))
+impl KnownCall {
+    /// What an approval of the call is bound to: a change in any of it is another call.
+    pub fn approval(&self, tool: &ToolName) -> Digest {
+        let arguments = match &self.arguments {
+            Arguments::AsAsked { digest } | Arguments::Repaired { digest, .. } => *digest,
+            Arguments::Invalid { .. } => Digest::default(),
+        };
+        let call = Digest::default().chain(&(tool, &self.server, self.schema, arguments, &self.added));
+        if self.paths.is_empty() { call } else { call.chain(&self.paths) }
+    }
 }

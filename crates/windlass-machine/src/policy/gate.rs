@@ -29,7 +29,7 @@ use crate::agent::Annotations;
 use crate::event::{Surface, Verdict};
 use crate::id::{Digest, Principal, Timestamp, ToolName};
 
-use super::rule::{Condition, Rule, Terms, Unclear, all_hold};
+use super::rule::{Condition, Direction, PathArgument, Rule, Terms, Unclear, all_hold};
 
 /// Which calls run without asking. (ZE-H1)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +109,8 @@ pub struct Subject<'a> {
     pub trust: Trust,
     /// The arguments; `None` where they could not be read, which matters only to what looks at them.
     pub arguments: Option<&'a Value>,
+    /// The paths among them, as the working folder of the tool resolves them.
+    pub paths: &'a [PathArgument],
     /// Whom the run works for.
     pub principal: &'a Principal,
     /// That principal's roles.
@@ -229,7 +231,7 @@ impl Grant {
             && self.schema.is_none_or(|schema| subject.schema == Some(schema))
             && self.remaining.is_none_or(|remaining| remaining as usize > uses())
             && self.expires_at.is_none_or(|expires_at| subject.now < expires_at)
-            && all_hold(&self.arguments, subject) == Ok(true)
+            && all_hold(&self.arguments, subject, Direction::Permits) == Ok(true)
     }
 
     /// Which of several is used: one that is not counted, else the one that is lost first.

@@ -13,7 +13,7 @@ pub use limit::{FAILURE_MAX_CHARS, RESULT_MAX_CHARS, RESULT_MAX_PARTS, shorten_f
 pub use mode::{Area, Mode, only_reads};
 pub use retry::{FailureClass, Failures, RETRY_AFTER_MAX_MS, error_code, retry_delay_ms};
 pub use rule::{
-    Approver, CONDITIONS_MAX, Condition, Expiry, Finding, GLOB_MAX_BYTES, Glob, LIST_MAX, PATTERN_MAX_BYTES,
-    POINTER_MAX_DEPTH, Pattern, Predicate, Quorum, RULES_MAX, Rule, Severity, TEXT_MAX_BYTES, Terms, Unclear,
-    UnclearPath, find_faults,
+    Approver, CONDITIONS_MAX, Condition, Direction, Expiry, Finding, GLOB_MAX_BYTES, Glob, LIST_MAX,
+    PATTERN_MAX_BYTES, POINTER_MAX_DEPTH, PathArgument, PathTarget, Pattern, Predicate, Quorum, RULES_MAX,
+    Rule, Severity, TEXT_MAX_BYTES, Terms, Unclear, UnclearPath, find_faults,
 };

@@ -16,12 +16,12 @@ use crate::id::Timestamp;
 
 use super::gate::Subject;
 
-pub use condition::{Condition, Predicate, TEXT_MAX_BYTES, Unclear};
+pub use condition::{Condition, Direction, Predicate, TEXT_MAX_BYTES, Unclear};
 pub use findings::{
     CONDITIONS_MAX, Finding, GLOB_MAX_BYTES, LIST_MAX, PATTERN_MAX_BYTES, POINTER_MAX_DEPTH, RULES_MAX,
     Severity, find_faults,
 };
-pub use path::UnclearPath;
+pub use path::{PathArgument, PathTarget, UnclearPath};
 pub use pattern::{Glob, Pattern};
 pub use terms::{Approver, Expiry, Quorum, Terms};
 
@@ -98,7 +98,11 @@ impl Rule {
     /// Whether a call fits. One condition that does not hold is enough for a no, whatever the others say; only then does
     /// one that cannot be told make the whole unclear.
     pub fn fits(&self, subject: &Subject<'_>) -> Result<bool, Unclear> {
-        Ok(self.is_about(subject) && all_hold(&self.when, subject)?)
+        let direction = match self.verdict {
+            Verdict::Allow => Direction::Permits,
+            Verdict::Ask | Verdict::Deny => Direction::Restricts,
+        };
+        Ok(self.is_about(subject) && all_hold(&self.when, subject, direction)?)
     }
 
     fn is_about(&self, subject: &Subject<'_>) -> bool {
@@ -125,10 +129,14 @@ impl Rule {
 }
 
 /// Whether all conditions hold; a no is stronger than what cannot be told.
-pub(super) fn all_hold(conditions: &[Condition], subject: &Subject<'_>) -> Result<bool, Unclear> {
+pub(super) fn all_hold(
+    conditions: &[Condition],
+    subject: &Subject<'_>,
+    direction: Direction,
+) -> Result<bool, Unclear> {
     let mut unclear = None;
     for condition in conditions {
-        match condition.holds(subject.arguments) {
+        match condition.holds_with_paths(subject.arguments, subject.paths, direction) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(error) => unclear = unclear.or(Some(error)),

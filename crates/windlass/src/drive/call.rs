@@ -21,6 +21,7 @@ use super::contain::{Patience, attend};
 use super::execute::{Place, followed};
 use super::fill::NewBlobs;
 use super::offload::{self, Answered, offload};
+use super::paths::bound_as_judged;
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::tool::{
@@ -51,6 +52,8 @@ pub(super) struct ToolWork {
     pub effect: EffectId,
     /// What may be done again of a call.
     pub class: Option<EffectClass>,
+    /// What a call was judged as.
+    pub approval: Option<Digest>,
     pub arguments: Content,
     pub timeout_ms: u64,
     pub reply: Option<Box<Replied>>,
@@ -103,6 +106,7 @@ impl ToolWork {
             tool,
             effect,
             class,
+            approval: None,
             arguments,
             timeout_ms,
             reply,
@@ -159,7 +163,7 @@ async fn contained((call, kind): (CallKey, Work), work: impl Future<Output = Let
 async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let call = work.call;
     let mut sent = Value::Null;
-    let ended = match ready(place, &work).await {
+    let ended = match ready_as_judged(place, &work).await {
         Ok((tool, arguments, folder)) => {
             let arguments = with_key(&place.tools.registry, &work, arguments);
             if place.deps.summarizer.is_some() {
@@ -329,7 +333,7 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
         return Err(format!("`{}` is no tool that only reads", spec.tool));
     }
     registry.check_arguments(spec.tool.as_str(), &arguments)?;
-    let folder = place.folder.find(place, &work.cancel).await?;
+    let folder = place.folder.find(&place.deps, &place.thread, &work.cancel).await?;
     let (context, progressed) = context(place, work, folder).await?;
     let tool = registered.tool.clone();
     let patience = patience(place, work, &context, progressed);
@@ -353,7 +357,17 @@ async fn ready(
     work: &ToolWork,
 ) -> Result<(Arc<dyn Tool>, Value, Option<Arc<WorkingFolder>>), String> {
     let (tool, arguments) = prepare(place, work.tool.as_str(), &work.arguments).await?;
-    Ok((tool, arguments, place.folder.find(place, &work.cancel).await?))
+    Ok((tool, arguments, place.folder.find(&place.deps, &place.thread, &work.cancel).await?))
+}
+
+/// The same for the call itself, whose folder opens what the call was judged for.
+async fn ready_as_judged(
+    place: &Place,
+    work: &ToolWork,
+) -> Result<(Arc<dyn Tool>, Value, Option<Arc<WorkingFolder>>), String> {
+    let (tool, arguments, folder) = ready(place, work).await?;
+    let folder = bound_as_judged(place, work, &arguments, folder).await?;
+    Ok((tool, arguments, folder))
 }
 
 /// What a call is given, and what is told of its progress.

@@ -108,8 +108,7 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
         None => Input::ModelStopped { attempt, partial },
         Some(Ok((model, reply))) => {
             let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
-            let whose = (&place.thread, &place.run, &*place.tools);
-            let calls = place.deps.known_of(whose, attempt.step, &reply.blocks, &heard.shown).await;
+            let calls = place.deps.known_of(&place, attempt.step, &reply.blocks, &heard.shown).await;
             // The policy is looked up when the reply is taken.
             let view = View { calls, ..View::default() };
             match recorded(&place.deps, &mut blobs, reply, view).await {

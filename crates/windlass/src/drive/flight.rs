@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
-use windlass_machine::{Attempt, CallKey, Command, Input, Machine, Seq, ThreadId};
+use windlass_machine::{Attempt, CallKey, Command, Digest, Input, Machine, Phase, Run, Seq, State, ThreadId};
 
 use super::call::{ToolWork, Work, carry_out, wanted};
 use super::change::Changes;
@@ -25,7 +25,7 @@ pub(super) struct InFlight {
     model: Option<ModelFlight>,
     tools: Vec<ToolFlight>,
     mailbox: mpsc::Sender<Mail>,
-    /// Where the tools work, once something was started.
+    /// Where the tools work, once something was started or judged.
     folder: Option<Arc<ThreadFolder>>,
 }
 
@@ -84,8 +84,7 @@ impl InFlight {
         let Some(run) = machine.state().run.as_ref() else { return };
         for command in missing {
             let span = trace::command_span(span, run, &command);
-            let folder =
-                self.folder.get_or_insert_with(|| ThreadFolder::new(machine.state().folder.clone())).clone();
+            let folder = self.folder(machine.state());
             let place = Place {
                 deps: deps.clone(),
                 workspace: machine.state().workspace.as_str().into(),
@@ -125,6 +124,7 @@ impl InFlight {
                     if tool.as_ref().is_some_and(|tool| tool.fetches()) {
                         work.offloaded = machine.state().offloaded.iter().cloned().collect();
                     }
+                    work.approval = approval_of(run, work.call);
                     work.changes = Some(Changes::new(self.mailbox.clone(), machine.state().file_bytes));
                     work.kept = name.and_then(|name| machine.state().kept.get(name).cloned());
                     let (call, kind) = (work.call, work.work);
@@ -133,6 +133,11 @@ impl InFlight {
                 }
             }
         }
+    }
+
+    /// Where the thread's tools work.
+    pub(super) fn folder(&mut self, state: &State) -> Arc<ThreadFolder> {
+        self.folder.get_or_insert_with(|| ThreadFolder::new(state.folder.clone())).clone()
     }
 
     fn begin(&self, place: Place, work: ToolWork) -> tokio::task::JoinHandle<()> {
@@ -187,5 +192,13 @@ impl ModelFlight {
 impl ToolFlight {
     fn carries(&self, command: &Command) -> bool {
         wanted(command) == Some((self.call, self.work))
+    }
+}
+
+/// What a call was judged as.
+fn approval_of(run: &Run, call: CallKey) -> Option<Digest> {
+    match &run.phase {
+        Phase::Calls(line) => line.calls.get(call.index as usize).map(|call| call.approval),
+        Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
     }
 }

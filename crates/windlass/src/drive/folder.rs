@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use windlass_machine::ThreadId;
 
 use super::Deps;
-use super::execute::Place;
 use crate::tool::WorkingFolder;
 
 /// How long a program may look for a folder: a local disk that is asleep wakes up meanwhile.
@@ -37,6 +36,14 @@ impl Folders {
             Self::One(None) | Self::Each(_) => named,
         }
     }
+
+    /// The folder that every thread has; `None` if each has its own, or none.
+    pub(crate) fn shared(&self) -> Option<&Arc<WorkingFolder>> {
+        match self {
+            Self::One(folder) => folder.as_ref(),
+            Self::Each(_) => None,
+        }
+    }
 }
 
 /// The folder of one thread, found once.
@@ -55,16 +62,17 @@ impl ThreadFolder {
     /// call.
     pub(super) async fn find(
         &self,
-        place: &Place,
+        deps: &Deps,
+        thread: &ThreadId,
         cancel: &CancellationToken,
     ) -> Result<Option<Arc<WorkingFolder>>, String> {
-        if let Folders::One(folder) = &place.deps.folders {
+        if let Folders::One(folder) = &deps.folders {
             return Ok(folder.clone());
         }
         let ask = || async {
             tokio::select! {
                 biased;
-                found = place.deps.folder_of(&place.thread, self.recorded.clone()) => found,
+                found = deps.folder_of(thread, self.recorded.clone()) => found,
                 () = cancel.cancelled() => Err("the call was stopped".to_owned()),
             }
         };

@@ -20,6 +20,7 @@ mod measure;
 mod offload;
 pub(crate) mod own;
 mod owner;
+mod paths;
 pub(crate) mod policy;
 mod prune;
 mod round;

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_machine::{
-    Call, CallStatus, Command, Digest, Event, Fact, Input, InputId, Machine, Phase, Refused, Reject,
-    RunStatus, Seq, Timestamp,
+    Call, CallStatus, Command, Digest, Event, Fact, Given, Input, InputId, Machine, Phase, Refused, Reject,
+    RunStatus, Seq, Timestamp, View,
 };
 
 use super::actor::{Actor, Ended};
@@ -233,14 +233,20 @@ impl Actor {
                 replied.view = policy.view(std::mem::take(&mut replied.view.calls))
             }
             Input::Answered { answers, view, .. } => {
-                *view = self.deps.view_again(self.machine.state(), &policy, answers).await;
+                *view = self.view_again(&policy, answers).await;
             }
             Input::Lost { view, .. } | Input::ToolStopped { view, .. } => {
-                *view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
+                *view = self.view_again(&policy, &[]).await;
             }
             _ => {} // tidy: nothing else is judged
         }
         Ok(())
+    }
+
+    /// A view of the open calls as they stand.
+    async fn view_again(&mut self, policy: &PolicyNow, answers: &[Given]) -> View {
+        let folder = self.in_flight.folder(self.machine.state());
+        self.deps.view_again(self.machine.state(), &folder, policy, answers).await
     }
 
     /// Notices what other processes have changed of the policy.
@@ -281,8 +287,8 @@ impl Actor {
         Ok(Some(policy))
     }
 
-    /// A policy that changed since calls were judged counts before any of them starts. A run with tools of its own that
-    /// was just taken up may have calls that only waited for them.
+    /// A policy or a symbolic link that changed since calls were judged counts before any of them starts. A run with tools
+    /// of its own that was just taken up may have calls that only waited for them.
     async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
         if waiting(&self.machine, round.at).next().is_none() {
             return Ok(());
@@ -291,13 +297,17 @@ impl Actor {
         self.look_at_changes().await?;
         let Some(policy) = self.policy().await? else { return Ok(()) };
         let (step, now) = (self.step_seq, policy.version);
-        let older = waiting(&self.machine, round.at).filter(|(_, call)| call.view != now);
+        let folder = self.in_flight.folder(self.machine.state());
+        let calls = waiting(&self.machine, round.at).map(|(index, _)| index);
+        let elsewhere = self.deps.led_elsewhere(self.machine.state(), &folder, calls).await;
+        let older = waiting(&self.machine, round.at)
+            .filter(|(index, call)| call.view != now || elsewhere.contains(index));
         let older: Vec<Rejudged> =
             older.map(|(index, call)| Rejudged::of((step, index), call, now)).collect();
         // A rejudgement that changes nothing records nothing: once for each call, as it stands, and policy is enough.
         if self.is_taken_up || !older.iter().all(|one| self.rejudged.contains(one)) {
             self.rejudged = older;
-            let view = self.deps.view_again(self.machine.state(), &policy, &[]).await;
+            let view = self.view_again(&policy, &[]).await;
             let letter = Letter::plain(Input::Rejudge { view });
             let _ = self.decide(&letter.input, &letter, round);
         }

@@ -11,13 +11,14 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Annotations, CallKey, Digest, EffectClass, EffectId, HookVerdict, InterruptKind, Party, RESULT_MAX_PARTS,
-    Run, RunId, Subject, Surface, ThreadId, ToolName, Trust, Verdict, shorten_result,
+    Annotations, CallKey, Digest, EffectClass, EffectId, HookVerdict, InterruptKind, Party, PathArgument,
+    RESULT_MAX_PARTS, Run, RunId, Subject, Surface, ThreadId, ToolName, Trust, Verdict, shorten_result,
 };
 
 use super::Deps;
 use super::contain::{Patience, attend};
 use super::let_go;
+use super::paths::{bound, resolved, spelled};
 use super::policy::PolicyNow;
 use super::view::judged_by;
 use crate::error::EngineError;
@@ -40,7 +41,7 @@ impl Deps {
     pub(crate) async fn try_tool(
         self: &Arc<Self>,
         thread: &ThreadId,
-        trial: Trial,
+        mut trial: Trial,
     ) -> Result<Tried, EngineError> {
         let offered = self.tools.now();
         let Some(registered) = offered.registry.enabled(trial.tool.as_str()).cloned() else {
@@ -49,27 +50,14 @@ impl Deps {
         if let Err(reason) = offered.registry.check_arguments(trial.tool.as_str(), &trial.arguments) {
             return Ok(Tried::Unfit { reason });
         }
-        let told = catch_unwind(AssertUnwindSafe(|| {
-            let (tool, arguments) = (&registered.tool, &trial.arguments);
-            let server = tool.server_for(arguments);
-            (tool.conduct(arguments), server, tool.asks(arguments).is_some(), tool.outlives(arguments))
-        }));
-        let Ok((conduct, server, asks_people, outlives)) = told else {
-            return Ok(Tried::Unfit {
-                reason: "the tool crashed when it was asked what the call does".into(),
-            });
+        let TrialCall { conduct, server, spelled } = match described(&registered, &trial.arguments) {
+            Ok(call) => call,
+            Err(reason) => return Ok(Tried::Unfit { reason: reason.into() }),
         };
-        if asks_people {
-            return Ok(Tried::Unfit { reason: "the tool asks people, which takes a conversation".into() });
-        }
-        if outlives {
-            // Nobody could find again what it leaves at work.
-            let reason = "it would go on in the background, which takes a conversation".into();
-            return Ok(Tried::Unfit { reason });
-        }
+        let paths = resolved(spelled, trial.folder.as_ref()).await;
         let mut policy = self.policy_for(&trial.by.principal, thread).await?;
         let to = (&conduct, server.as_deref());
-        let call = (Some(&trial.arguments), &trial.by);
+        let call = (Some(&trial.arguments), &*paths, &trial.by);
         let said =
             policy.view(Vec::new()).policy.judge(&self.subject((&offered.registry, &registered), to, call));
         let run = RunId::from(thread.as_str());
@@ -81,6 +69,7 @@ impl Deps {
             (verdict, HookVerdict::Allow) => (verdict, said.by.clone(), None),
         };
         let class = offered.registry.adjusted(&registered, conduct.class);
+        trial.folder = trial.folder.map(|folder| bound(&folder, &trial.arguments, paths));
         let context = self.trial_context(thread, run, (&trial, class));
         let approvals = [(trial.by.principal.clone(), trial.by.roles.clone())];
         let yours = said.terms.are_met_by(&approvals);
@@ -139,12 +128,21 @@ impl Deps {
         };
         // A tool that crashes when it is asked about a call says nothing of it.
         let tool = &registered.tool;
-        let asked =
-            AssertUnwindSafe(|| call.arguments.as_ref().map(|it| (tool.conduct(it), tool.server_for(it))));
+        let asked = AssertUnwindSafe(|| {
+            let of = |it| (tool.conduct(it), tool.server_for(it), spelled(&**tool, it));
+            call.arguments.as_ref().map(of)
+        });
         let told = catch_unwind(asked).ok().flatten();
-        let (conduct, server) = told.unwrap_or_else(|| (usual, tool.server().map(str::to_owned)));
+        let (conduct, server, spelled) =
+            told.unwrap_or_else(|| (usual, tool.server().map(str::to_owned), Vec::new()));
+        // A folder of one thread says nothing of another's.
+        let paths = match self.folders.shared() {
+            Some(folder) => resolved(spelled, Some(folder)).await,
+            None => Vec::new(),
+        };
         let of = (&offered.registry, &**registered);
-        let subject = self.subject(of, (&conduct, server.as_deref()), (call.arguments.as_ref(), &call.by));
+        let subject =
+            self.subject(of, (&conduct, server.as_deref()), (call.arguments.as_ref(), &paths, &call.by));
         let said = policy.judge(&subject);
         let yours = said.terms.are_met_by(&[(call.by.principal.clone(), call.by.roles.clone())]);
         Ok(Some(Standing { verdict: said.verdict, by: said.by, yours }))
@@ -166,6 +164,7 @@ impl Deps {
             annotations: Annotations { read_only_hint: true, ..Annotations::default() },
             trust: Trust::Trusted,
             arguments: None,
+            paths: &[],
             // As the gate has the run's calls.
             principal: &run.by,
             roles: &view.roles,
@@ -181,7 +180,7 @@ impl Deps {
         &self,
         (registry, registered): (&Registry, &'a Registered),
         (conduct, server): (&Conduct, Option<&'a str>),
-        (arguments, by): (Option<&'a Value>, &'a Party),
+        (arguments, paths, by): (Option<&'a Value>, &'a [PathArgument], &'a Party),
     ) -> Subject<'a> {
         let trust = if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted };
         Subject {
@@ -191,6 +190,7 @@ impl Deps {
             annotations: conduct.annotations,
             trust,
             arguments,
+            paths,
             principal: &by.principal,
             roles: &by.roles,
             agent: "default",
@@ -337,6 +337,31 @@ impl Deps {
         let Some(state) = state else { return ToolOutput::error(why) };
         let_go::tell(&*registered.tool, &state, &*self.clock).await;
         ToolOutput::error(format!("{why}\nIt was given up: its tool was told that nobody comes back for it."))
+    }
+}
+
+/// What a tool says of a trial call.
+struct TrialCall {
+    conduct: Conduct,
+    server: Option<String>,
+    /// The paths among its arguments.
+    spelled: Vec<(String, String)>,
+}
+
+/// Asks a tool about a call. The error says why it cannot be tried.
+fn described(registered: &Registered, arguments: &Value) -> Result<TrialCall, &'static str> {
+    let asked = AssertUnwindSafe(|| {
+        let tool = &registered.tool;
+        let (conduct, server) = (tool.conduct(arguments), tool.server_for(arguments));
+        let call = TrialCall { conduct, server, spelled: spelled(&**tool, arguments) };
+        (call, tool.asks(arguments).is_some(), tool.outlives(arguments))
+    });
+    match catch_unwind(asked) {
+        Err(_) => Err("the tool crashed when it was asked what the call does"),
+        Ok((_, true, _)) => Err("the tool asks people, which takes a conversation"),
+        // Nobody could find again what it leaves at work.
+        Ok((_, false, true)) => Err("it would go on in the background, which takes a conversation"),
+        Ok((call, false, false)) => Ok(call),
     }
 }
 

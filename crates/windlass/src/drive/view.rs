@@ -13,6 +13,9 @@ use windlass_machine::{
 };
 
 use super::Deps;
+use super::execute::Place;
+use super::folder::ThreadFolder;
+use super::paths::{digest_of, resolved, spelled};
 use super::policy::PolicyNow;
 use super::tools::Offered;
 use crate::port::clock::Clock;
@@ -21,20 +24,30 @@ use crate::tool::{Registered, key_of};
 
 /// A call that is looked up.
 #[derive(Clone, Copy)]
-struct Looked<'a> {
-    thread: &'a ThreadId,
-    run: &'a RunId,
-    call: CallKey,
-    tool: &'a str,
-    tools: &'a Offered,
+pub(super) struct Looked<'a> {
+    pub thread: &'a ThreadId,
+    pub run: &'a RunId,
+    pub call: CallKey,
+    pub tool: &'a str,
+    pub tools: &'a Offered,
+    /// Where the thread's tools work.
+    pub folder: &'a ThreadFolder,
+}
+
+impl<'a> Looked<'a> {
+    /// A call of a run at work.
+    pub(super) fn in_place(place: &'a Place, call: CallKey, tool: &'a str) -> Self {
+        let Place { thread, run, tools, folder, .. } = place;
+        Self { thread, run, call, tool, tools, folder }
+    }
 }
 
 impl Deps {
     /// What is known of a reply's calls, which may be of the tools that the model was shown. The blocks still hold their
     /// texts inline.
-    pub(crate) async fn known_of(
+    pub(super) async fn known_of(
         &self,
-        (thread, run, tools): (&ThreadId, &RunId, &Offered),
+        place: &Place,
         step: u32,
         blocks: &[Block],
         shown: &[ToolSpec],
@@ -43,7 +56,7 @@ impl Deps {
         for block in blocks {
             if let Block::ToolCall(call) = block {
                 let key = CallKey { step, index: calls.len() as u32 };
-                let looked = Looked { thread, run, call: key, tool: call.name.as_str(), tools };
+                let looked = Looked::in_place(place, key, call.name.as_str());
                 calls.push(self.call_view(looked, call.asked.inline().unwrap_or_default(), shown).await);
             }
         }
@@ -51,7 +64,13 @@ impl Deps {
     }
 
     /// The view for the open calls of a thread's step, with what people want to send instead.
-    pub(crate) async fn view_again(&self, state: &State, policy: &PolicyNow, answers: &[Given]) -> View {
+    pub(super) async fn view_again(
+        &self,
+        state: &State,
+        folder: &ThreadFolder,
+        policy: &PolicyNow,
+        answers: &[Given],
+    ) -> View {
         let mut calls = Vec::new();
         if let Some(run) = &state.run
             && let (Phase::Calls(line), Some(thread)) = (&run.phase, &state.thread)
@@ -59,7 +78,8 @@ impl Deps {
             let tools = &*self.tools_of((&state.workspace, thread), run);
             for (index, call) in line.calls.iter().enumerate() {
                 let key = CallKey { step: run.attempt.step, index: index as u32 };
-                let looked = Looked { thread, run: &run.id, call: key, tool: call.tool.as_str(), tools };
+                let looked =
+                    Looked { thread, run: &run.id, call: key, tool: call.tool.as_str(), tools, folder };
                 if call.status == CallStatus::Done {
                     // Nothing is judged about it any more.
                     calls.push(CallView::Unknown);
@@ -90,18 +110,16 @@ impl Deps {
         self.known(looked, registered, arguments, value).await
     }
 
-    /// The view of a call whose arguments were checked before: its tool may have changed since. (A blob is named by the
-    /// digest of its bytes.)
+    /// The arguments of a call that was checked before.
+    pub(super) async fn value_of(&self, arguments: &Content) -> Option<Arc<Value>> {
+        let text = self.text_of(arguments).await.ok()?;
+        repair_arguments(&text).ok().map(|(value, _)| Arc::new(value))
+    }
+
+    /// The view of a call whose arguments were checked before: its tool may have changed since.
     async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
         let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
-        let digest = match arguments {
-            Content::Inline(text) => Digest::of(text.as_bytes()),
-            Content::Blob(blob) => blob.digest,
-        };
-        let value = match self.text_of(arguments).await {
-            Ok(text) => repair_arguments(&text).ok().map(|(value, _)| Arc::new(value)),
-            Err(_) => None,
-        };
+        let (digest, value) = (digest_of(arguments), self.value_of(arguments).await);
         let checked =
             value.as_deref().map_or(Ok(()), |it| looked.tools.registry.check_arguments(looked.tool, it));
         let arguments = match checked {
@@ -152,29 +170,49 @@ impl Deps {
         arguments: Arguments,
         value: Option<Arc<Value>>,
     ) -> CallView {
+        let asked = match (&self.hook, value.clone()) {
+            (Some(hook), Some(arguments)) => Some((hook, arguments)),
+            (Some(_), None) | (None, _) => None,
+        };
+        let Some(mut known) = self.described(looked, registered, arguments, value).await else {
+            return CallView::Unknown;
+        };
+        if let Some((hook, arguments)) = asked {
+            let (Looked { thread, run, call, .. }, spec) = (looked, &registered.spec);
+            let call = HookCall { thread, run, call, tool: &spec.name, spec, arguments: &arguments };
+            known.hook = Some(judged_by(&**hook, call, &*self.clock).await);
+        }
+        CallView::Known(Box::new(known))
+    }
+
+    /// What is known of a call without the program's hook; `None` of a tool that crashes when it is asked.
+    pub(super) async fn described(
+        &self,
+        looked: Looked<'_>,
+        registered: &Registered,
+        arguments: Arguments,
+        value: Option<Arc<Value>>,
+    ) -> Option<KnownCall> {
         let tool = &registered.tool;
         // A tool that panics here would take the thread's driver down each time it is opened.
         let told = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let asks = value.as_deref().and_then(|value| tool.asks(value));
             // Arguments that cannot be read start nothing.
             let value = value.as_deref().unwrap_or(&Value::Null);
-            (asks, tool.previews(), tool.conduct(value), tool.server_for(value))
+            let spelled = spelled(&**tool, value);
+            (asks, tool.previews(), tool.conduct(value), tool.server_for(value), spelled)
         }));
-        let Ok((ask, previews, conduct, server)) = told else { return CallView::Unknown };
+        let (ask, previews, conduct, server, spelled) = told.ok()?;
+        let paths = match spelled.is_empty() {
+            true => Vec::new(),
+            false => resolved(spelled, self.folder_for(looked).await.as_ref()).await,
+        };
         let asks = ask.map(|ask| (ask.kind, ask.terms));
         let Looked { thread, run, call, tools: Offered { registry, .. }, .. } = looked;
         let key = |_: &String| Digest::of(key_of(&EffectId::derive(thread, run, call)).as_bytes());
         let filled = registered.key_argument.iter().map(|name| (name.clone(), key(name)));
         let added = filled.chain(conduct.added).collect();
-        let hook = match (&self.hook, &value) {
-            (Some(hook), Some(arguments)) => {
-                let spec = &registered.spec;
-                let call = HookCall { thread, run, call, tool: &spec.name, spec, arguments };
-                Some(judged_by(&**hook, call, &*self.clock).await)
-            }
-            (Some(_), None) | (None, _) => None,
-        };
-        CallView::Known(Box::new(KnownCall {
+        Some(KnownCall {
             class: registry.adjusted(registered, conduct.class),
             annotations: conduct.annotations,
             trust: if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted },
@@ -183,11 +221,12 @@ impl Deps {
             schema: registered.schema_digest,
             arguments,
             value,
+            paths,
             added,
             previews,
             asks,
-            hook,
-        }))
+            hook: None,
+        })
     }
 }
 

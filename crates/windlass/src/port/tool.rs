@@ -34,6 +34,12 @@ pub trait Tool: Send + Sync {
         Conduct { annotations: self.spec().annotations, class: self.effect_class(), added: Vec::new() }
     }
 
+    /// Which arguments are paths in the working folder, as JSON pointers. Rules judge the files that they lead to, an
+    /// approval is for those files, and the call's folder opens no others under these paths.
+    fn path_arguments(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// Why its calls can do nothing at the moment: its server is away, for example. For people who list tools.
     fn unavailable(&self) -> Option<String> {
         None

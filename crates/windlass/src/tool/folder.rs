@@ -17,6 +17,7 @@ use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use thiserror::Error;
 
 mod change;
+mod judged;
 mod list;
 mod protected;
 mod temporary;
@@ -25,6 +26,7 @@ mod write;
 pub(crate) use change::Now;
 use change::Recorder;
 pub use change::{ChangeRecorder, Changing, FileFound};
+use judged::JudgedPaths;
 pub use list::{Entry, EntryKind};
 pub use protected::ProtectedPaths;
 use temporary::Cleared;
@@ -46,6 +48,8 @@ pub struct WorkingFolder {
     cleared: Arc<Cleared>,
     /// Who is told of a change before it is made.
     recorder: Option<Recorder>,
+    /// The paths that the gate has judged, in the folder of a call.
+    judged: JudgedPaths,
 }
 
 /// A path inside a working folder, its symbolic links resolved. What it names need not exist.
@@ -153,6 +157,9 @@ pub enum FolderError {
         /// Why.
         why: String,
     },
+    /// A path leads elsewhere than when the gate judged the call.
+    #[error("`{0}` leads elsewhere since the call was judged: nothing was done. Call again")]
+    LeadsElsewhere(String),
     /// Something was swapped while it was opened.
     #[error("`{0}` changed while it was being opened; try again")]
     Changed(String),
@@ -185,6 +192,7 @@ impl WorkingFolder {
             turn: Arc::default(),
             cleared: Arc::default(),
             recorder: None,
+            judged: JudgedPaths::default(),
         })
     }
 
@@ -260,7 +268,11 @@ impl WorkingFolder {
         if self.is_store(&resolved) || self.is_store(&lexical) {
             return Err(FolderError::Store(shown()));
         }
-        Ok(FolderPath { lexical, resolved })
+        let path = FolderPath { lexical, resolved };
+        if self.judged.differs(given, &path) {
+            return Err(FolderError::LeadsElsewhere(shown()));
+        }
+        Ok(path)
     }
 
     /// Opens a regular file for reading; never waits for a pipe and never opens a device.

@@ -43,6 +43,7 @@ pub struct FunctionTool {
     background: Option<Arc<dyn Background>>,
     area: Area,
     outlives: fn(&Value) -> bool,
+    paths: Vec<&'static str>,
 }
 
 type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
@@ -72,9 +73,17 @@ impl FunctionTool {
             Err(problem) => ready(ToolOutput::error(format!("Invalid arguments: {problem}"))).boxed(),
         };
         let function = Box::new(function);
-        let (preview, keeps, background) = (None, None, None);
-        let outlives = |_: &Value| false;
-        Self { spec, effect_class: None, function, preview, keeps, background, area: Area::Work, outlives }
+        Self {
+            spec,
+            effect_class: None,
+            function,
+            preview: None,
+            keeps: None,
+            background: None,
+            area: Area::Work,
+            outlives: |_: &Value| false,
+            paths: Vec::new(),
+        }
     }
 
     /// Sets the hints; without [`FunctionTool::effect_class`] the class follows from them.
@@ -122,6 +131,12 @@ impl FunctionTool {
         self
     }
 
+    /// Names an argument that is a path in the working folder, as a JSON pointer: see [`Tool::path_arguments`].
+    pub fn path_argument(mut self, pointer: &'static str) -> Self {
+        self.paths.push(pointer);
+        self
+    }
+
     /// Sets what may be done again when a call's outcome was lost, whatever the hints say.
     pub fn effect_class(mut self, class: EffectClass) -> Self {
         self.effect_class = Some(class);
@@ -145,6 +160,10 @@ impl Tool for FunctionTool {
 
     fn background(&self) -> Option<Arc<dyn Background>> {
         self.background.clone()
+    }
+
+    fn path_arguments(&self) -> &[&'static str] {
+        &self.paths
     }
 
     fn area(&self) -> Area {

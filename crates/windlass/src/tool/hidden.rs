@@ -153,6 +153,10 @@ impl Tool for HiddenTool {
         self.inner.conduct(arguments)
     }
 
+    fn path_arguments(&self) -> &[&'static str] {
+        self.inner.path_arguments()
+    }
+
     fn area(&self) -> Area {
         self.inner.area()
     }

@@ -12,6 +12,7 @@ mod later;
 mod line;
 mod listing;
 mod missing;
+mod paths;
 mod policy;
 mod preview;
 mod question;

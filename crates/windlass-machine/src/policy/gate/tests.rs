@@ -21,6 +21,7 @@ pub fn subject() -> Subject<'static> {
         annotations: Annotations::default(),
         trust: Trust::Trusted,
         arguments: Some(&EMPTY),
+        paths: &[],
         principal: &NOBODY,
         roles: &[],
         agent: "default",

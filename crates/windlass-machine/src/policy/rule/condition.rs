@@ -1,11 +1,12 @@
 //! Conditions of a rule on a call's arguments: where in them to look, and what must stand there.
 //!
-//! The answer is yes, no, or that it cannot be told; the last is never taken for a no. `null` counts as absent.
+//! The answer is yes, no, or that it cannot be told; the last is never taken for a no. `null` counts as absent. A path of
+//! a file tool is judged twice, as it is spelled and as the file that it leads to.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-use super::path::{UnclearPath, lies_under};
+use super::path::{PathArgument, PathTarget, UnclearPath, lies_under};
 use super::pattern::Pattern;
 
 /// Bytes of a text that an expression is tried on at most.
@@ -41,12 +42,21 @@ pub enum Predicate {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<Number>,
     },
-    /// A path that is this folder or lies below it, by the texts alone.
+    /// A path that is this folder or lies below it. A path of a file tool: its spelling and the file that it leads to.
     Under(String),
     /// Anything but `null`.
     Present,
     /// Nothing, or `null`.
     Absent,
+}
+
+/// What a rule or grant does to a call that it fits: the direction in which doubt must not decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It lets calls run: a condition on a path must hold of the spelling and of the file.
+    Permits,
+    /// It stops calls or asks about them: a condition on a path must hold of the spelling or of the file.
+    Restricts,
 }
 
 /// Why it cannot be told whether a condition holds.
@@ -98,6 +108,16 @@ pub enum Unclear {
 impl Condition {
     /// Whether it holds of a call's arguments; `None` are arguments that could not be read.
     pub fn holds(&self, arguments: Option<&Value>) -> Result<bool, Unclear> {
+        self.holds_with_paths(arguments, &[], Direction::Permits)
+    }
+
+    /// Like [`Condition::holds`], with the paths among the arguments as the tool's folder resolves them.
+    pub(super) fn holds_with_paths(
+        &self,
+        arguments: Option<&Value>,
+        paths: &[PathArgument],
+        direction: Direction,
+    ) -> Result<bool, Unclear> {
         let found = self.look_up(arguments.ok_or(Unclear::Unreadable)?)?;
         let found = match (&self.is, found) {
             (Predicate::Present, found) => return Ok(found.is_some()),
@@ -108,6 +128,42 @@ impl Condition {
             (_, None) => return Ok(false),
             (_, Some(found)) => found,
         };
+        let target = paths.iter().find(|path| path.argument == self.argument);
+        match (found, target.and_then(|path| path.target.as_ref())) {
+            (Value::String(text), Some(target)) => self.holds_of_path(text, target, direction),
+            (found, _) => self.holds_of_value(found),
+        }
+    }
+
+    /// Whether it holds of a path, of which the tool says what it names.
+    fn holds_of_path(&self, text: &str, target: &PathTarget, direction: Direction) -> Result<bool, Unclear> {
+        let of_text = |text: &str| self.holds_of_value(&Value::String(text.to_owned()));
+        let PathTarget { folders, lexical, resolved } = target;
+        let answers: Vec<Result<bool, Unclear>> = match (&self.is, direction) {
+            (Predicate::Under(folder), _) => {
+                let below = |path| target.lies_under(path, folder).map_err(|why| self.unclear_path(why));
+                vec![below(lexical), below(resolved)]
+            }
+            (_, Direction::Restricts) => vec![of_text(text), of_text(lexical), of_text(resolved)],
+            // The file is written as the spelling is: an absolute expression fits absolute paths.
+            (_, Direction::Permits) if text.starts_with('/') => {
+                let absolute = folders.iter().map(|folder| of_text(&format!("{folder}/{resolved}")));
+                vec![of_text(text), holds_of_some(absolute)]
+            }
+            (_, Direction::Permits) => vec![of_text(text), of_text(resolved)],
+        };
+        match direction {
+            Direction::Restricts => holds_of_some(answers),
+            Direction::Permits if answers.iter().all(|answer| *answer == Ok(true)) => Ok(true),
+            Direction::Permits if answers.iter().all(|answer| *answer == Ok(false)) => Ok(false),
+            Direction::Permits => {
+                let unclear = answers.into_iter().find_map(Result::err);
+                Err(unclear.unwrap_or_else(|| self.unclear_path(UnclearPath::Differs)))
+            }
+        }
+    }
+
+    fn holds_of_value(&self, found: &Value) -> Result<bool, Unclear> {
         match &self.is {
             Predicate::Equals(value) => self.is_among(found, std::slice::from_ref(value)),
             Predicate::OneOf(values) => self.is_among(found, values),
@@ -121,11 +177,11 @@ impl Condition {
             }
             Predicate::Under(folder) => {
                 let Value::String(path) = found else { return Err(self.unlike(found, "a path")) };
-                let unclear = |why| Unclear::Path { argument: self.argument.clone(), why };
-                lies_under(path, folder).map_err(unclear)
+                lies_under(path, folder).map_err(|why| self.unclear_path(why))
             }
-            // Both were answered above.
-            Predicate::Present | Predicate::Absent => Ok(false),
+            // What is here is present.
+            Predicate::Present => Ok(true),
+            Predicate::Absent => Ok(false),
         }
     }
 
@@ -177,9 +233,26 @@ impl Condition {
         }
     }
 
+    fn unclear_path(&self, why: UnclearPath) -> Unclear {
+        Unclear::Path { argument: self.argument.clone(), why }
+    }
+
     fn unlike(&self, found: &Value, wanted: &'static str) -> Unclear {
         Unclear::Kind { argument: self.argument.clone(), found: kind(found), wanted }
     }
+}
+
+/// Whether one of several answers is a yes; one that is unclear is no no.
+fn holds_of_some(answers: impl IntoIterator<Item = Result<bool, Unclear>>) -> Result<bool, Unclear> {
+    let mut unclear = None;
+    for answer in answers {
+        match answer {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(why) => unclear = unclear.or(Some(why)),
+        }
+    }
+    unclear.map_or(Ok(false), Err)
 }
 
 /// A reference token of RFC 6901 as the key that it means.
@@ -334,6 +407,58 @@ mod tests {
             (json!(1), "`/a` is a number, and not a path"),
         ];
         check(Predicate::Under("src".into()), &cases);
+    }
+
+    #[test]
+    fn a_path_is_judged_by_its_spelling_and_by_the_file() {
+        let target = |lexical: &str, resolved: &str| PathTarget {
+            folders: vec!["/desk".into()],
+            lexical: lexical.into(),
+            resolved: resolved.into(),
+        };
+        let said = |is: &Predicate, text: &str, target: Option<PathTarget>, direction| {
+            let condition = Condition { argument: "/a".into(), is: is.clone() };
+            let paths = [PathArgument { argument: "/a".into(), target }];
+            match condition.holds_with_paths(Some(&json!({ "a": text })), &paths, direction) {
+                Ok(true) => "yes",
+                Ok(false) => "no",
+                Err(_) => "unclear",
+            }
+        };
+        let under = Predicate::Under("docs".into());
+        let absolute = Predicate::Under("/desk/docs".into());
+        let matches = Predicate::Matches(Pattern::new("^docs/"));
+        let full = Predicate::Matches(Pattern::new("^/desk/docs/"));
+        let equals = Predicate::Equals(json!("docs/a"));
+        // The predicate, the spelling, its lexical form, the file, and the answers if it permits and if it restricts.
+        let cases = [
+            (&under, "docs/a", "docs/a", "docs/a", "yes", "yes"),
+            (&under, "docs/a", "docs/a", "src/a", "unclear", "yes"),
+            (&under, "src/a", "src/a", "docs/a", "unclear", "yes"),
+            (&under, "src/a", "src/a", "src/a", "no", "no"),
+            (&under, "/desk/docs/a", "docs/a", "docs/a", "yes", "yes"),
+            (&under, "/desk/src/a", "src/a", "src/a", "no", "no"),
+            (&under, "~x/../docs/a", "docs/a", "docs/a", "yes", "yes"),
+            (&under, "docs/l/../a", "docs/a", "b/a", "unclear", "yes"),
+            (&absolute, "docs/a", "docs/a", "docs/a", "yes", "yes"),
+            (&absolute, "docs/a", "docs/a", "src/a", "unclear", "yes"),
+            (&absolute, "src/a", "src/a", "src/a", "no", "no"),
+            (&matches, "docs/a", "docs/a", "docs/a", "yes", "yes"),
+            (&matches, "./docs/a", "docs/a", "docs/a", "unclear", "yes"),
+            (&matches, "x/a", "x/a", "docs/a", "unclear", "yes"),
+            (&matches, "/desk/docs/a", "docs/a", "docs/a", "no", "yes"),
+            (&full, "/desk/docs/a", "docs/a", "docs/a", "yes", "yes"),
+            (&full, "/desk/docs/a", "docs/a", "src/a", "unclear", "yes"),
+            (&equals, "x", "x", "docs/a", "unclear", "yes"),
+        ];
+        for (is, text, lexical, resolved, permits, restricts) in cases {
+            let found = |direction| said(is, text, Some(target(lexical, resolved)), direction);
+            let answers = (found(Direction::Permits), found(Direction::Restricts));
+            assert_eq!(answers, (permits, restricts), "{is:?} {text} {resolved}");
+        }
+        // A path that the folder refuses is judged by its text.
+        assert_eq!(said(&under, "docs/a", None, Direction::Permits), "yes");
+        assert_eq!(said(&under, "/etc/x", None, Direction::Restricts), "unclear");
     }
 
     #[test]

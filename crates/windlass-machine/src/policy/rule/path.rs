@@ -1,6 +1,44 @@
-//! Whether a path lies below another, by their texts alone.
+//! Whether a path lies below another: by its text, or by what the tool's working folder says that it names.
 //!
-//! It looks at no disk: links are not followed, and case counts. What the texts cannot tell is said to be unclear.
+//! It looks at no disk, and case counts. What the texts cannot tell is unclear.
+
+use serde::{Deserialize, Serialize};
+
+/// A path among a call's arguments, as the working folder of the tool resolves it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathArgument {
+    /// The argument, as a JSON pointer (RFC 6901).
+    pub argument: String,
+    /// `None` if the folder refuses the path: the tool then refuses the call.
+    pub target: Option<PathTarget>,
+}
+
+/// What a path inside a working folder names. It need not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathTarget {
+    /// The folder's absolute paths: as it was configured, and without symbolic links.
+    pub folders: Vec<String>,
+    /// The path relative to the folder, without `.` and `..`; links are not followed. Empty for the folder itself.
+    pub lexical: String,
+    /// The path relative to the folder, with every symbolic link followed.
+    pub resolved: String,
+}
+
+impl PathTarget {
+    /// Whether a path of the working folder lies below a folder that a rule names, relative or absolute.
+    pub(super) fn lies_under(&self, path: &str, folder: &str) -> Result<bool, UnclearPath> {
+        if !folder.starts_with('/') {
+            // In the folder a leading `~` is an ordinary character.
+            return lies_under(&format!("./{path}"), folder);
+        }
+        for root in &self.folders {
+            if lies_under(&format!("{root}/{path}"), folder)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
 
 /// Why two paths cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +58,9 @@ pub enum UnclearPath {
     /// It ends in the middle for whoever reads it.
     #[error("the path holds a NUL")]
     Nul,
+    /// The condition holds of the spelling and not of the object that it names, or the other way round.
+    #[error("the path and the file that it leads to differ")]
+    Differs,
 }
 
 /// A path in its parts, without `.`, `..` and doubled slashes.
@@ -98,6 +139,31 @@ mod tests {
         ];
         for (path, folder, wanted) in cases {
             assert_eq!(lies_under(path, folder), wanted, "{path} {folder}");
+        }
+    }
+
+    #[test]
+    fn paths_of_a_working_folder_are_compared_with_relative_and_absolute_folders() {
+        let target = PathTarget {
+            folders: vec!["/link".into(), "/srv/desk".into()],
+            lexical: String::new(),
+            resolved: String::new(),
+        };
+        let cases = [
+            ("src/a.rs", "src", Ok(true)),
+            ("srcs/a.rs", "src", Ok(false)),
+            ("", ".", Ok(true)),
+            ("", "src", Ok(false)),
+            ("~/a", "~a", Err(UnclearPath::Home)),
+            ("~/a", "./~", Ok(true)),
+            ("src/a.rs", "/link/src", Ok(true)),
+            ("src/a.rs", "/srv/desk/src", Ok(true)),
+            ("src/a.rs", "/srv", Ok(true)),
+            ("src/a.rs", "/etc", Ok(false)),
+            ("src/a.rs", "/srv/desk/lib", Ok(false)),
+        ];
+        for (path, folder, wanted) in cases {
+            assert_eq!(target.lies_under(path, folder), wanted, "{path} {folder}");
         }
     }
 }

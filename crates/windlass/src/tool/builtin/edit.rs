@@ -36,6 +36,7 @@ pub fn edit() -> FunctionTool {
             Ok(difference::unified(&edited.path, found.as_ref(), &edited.text))
         })
     })
+    .path_argument("/file_path")
     .effect_class(EffectClass::Once)
 }
 

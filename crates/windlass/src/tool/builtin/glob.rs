@@ -30,6 +30,7 @@ pub fn glob() -> FunctionTool {
     FunctionTool::new("Glob", DESCRIPTION, |context, arguments: GlobArguments| {
         look(context, move |folder, cancel| find(folder, cancel, &arguments))
     })
+    .path_argument("/path")
     .annotations(read_only())
 }
 

@@ -56,6 +56,7 @@ pub fn grep() -> FunctionTool {
     FunctionTool::new("Grep", DESCRIPTION, |context, arguments: GrepArguments| {
         look(context, move |folder, cancel| search(folder, cancel, &arguments))
     })
+    .path_argument("/path")
     .annotations(read_only())
 }
 

@@ -86,6 +86,7 @@ pub fn notebook_edit() -> FunctionTool {
             Ok(difference::unified(&edited.path, found.as_ref(), &edited.new))
         })
     })
+    .path_argument("/notebook_path")
     .effect_class(EffectClass::Once)
 }
 

@@ -33,6 +33,7 @@ pub fn read() -> FunctionTool {
     FunctionTool::new("Read", DESCRIPTION, |context, arguments: ReadArguments| {
         look(context, move |folder, cancel| show(folder, cancel, &arguments))
     })
+    .path_argument("/file_path")
     .annotations(read_only())
 }
 

@@ -39,6 +39,7 @@ pub fn write() -> FunctionTool {
             Ok(difference::unified(&path, found.as_ref(), &arguments.content))
         })
     })
+    .path_argument("/file_path")
     .annotations(Annotations { idempotent_hint: true, ..Annotations::default() })
 }
 
