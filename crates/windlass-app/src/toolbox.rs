@@ -9,9 +9,10 @@ use utoipa::ToSchema;
 use windlass::machine::{Mode, ToolName};
 use windlass::port::tool::OutputPart;
 use windlass::tool::{Typed, TypedContent};
-use windlass::{Engine, OfferedTool, TrialResult};
+use windlass::{Engine, EngineError, OfferedTool, TrialResult};
 
-use crate::config::Settings;
+use crate::config::{Settings, suggest};
+use crate::trouble::Trouble;
 
 /// A tool as it is listed.
 #[derive(Clone, Debug)]
@@ -51,6 +52,28 @@ impl State {
             Self::Unavailable => "unavailable",
             Self::Disabled => "disabled",
         }
+    }
+}
+
+/// What to say of a tool that there is none of: why it is not there, or the name that was probably meant.
+pub fn instead(engine: &Engine, name: &ToolName) -> Option<String> {
+    if let Some((_, why)) = CONDITIONAL.iter().find(|(known, _)| name.as_str() == *known) {
+        return Some((*why).to_owned());
+    }
+    let tools = engine.tools();
+    let known: Vec<&str> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
+    suggest::nearest(name.as_str(), &known).map(|near| format!("did you mean `{near}`?"))
+}
+
+/// An error of the engine for a terminal, with what to do where it is about a tool that there is none of.
+pub fn missing(engine: &Engine, error: EngineError) -> anyhow::Error {
+    match &error {
+        EngineError::NoTool(name) => {
+            let hint = instead(engine, name);
+            let hint = hint.unwrap_or_else(|| "`windlass tools list` shows those that there are".to_owned());
+            Trouble::usage(error.to_string()).hint(hint).into()
+        }
+        _ => error.into(), // tidy: the others name no tool
     }
 }
 

@@ -162,10 +162,16 @@ fn any_policy(dice: &mut Dice) -> Policy {
         expires_at: dice.one_in(2).then(|| Timestamp(dice.below(4))),
         by: "ann".into(),
     };
+    let allowed = |server: Option<&str>| {
+        let allowed =
+            |tool: &str| AllowedTool { server: server.map(str::to_owned), ..AllowedTool::from(tool) };
+        ["a", "ab"].map(allowed)
+    };
+    let allowed = [None, Some("s")].into_iter().flat_map(allowed);
     Policy {
         rules,
         auto_run: one(dice, &[AutoRun::Ask, AutoRun::Allowlist, AutoRun::Everything]),
-        allowlist: some(dice, &[ToolName::from("a"), "ab".into()]).into_iter().collect(),
+        allowlist: allowed.filter(|_| dice.one_in(2)).collect(),
         grants: (0..dice.below(3)).map(|id| grant(dice, id)).collect(),
     }
 }

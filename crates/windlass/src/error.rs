@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use windlass_machine::{Reject, RunId, ThreadId};
+use windlass_machine::{Reject, RunId, ThreadId, ToolName};
 
 use crate::port::journal::StoreError;
 use crate::port::model::ModelError;
@@ -28,6 +28,9 @@ pub enum EngineError {
     /// There is no such thread.
     #[error("thread `{0}` does not exist in this store")]
     NoThread(ThreadId),
+    /// There is no such tool.
+    #[error("there is no tool `{0}`")]
+    NoTool(ToolName),
     /// The journal cannot be folded.
     #[error(transparent)]
     Journal(#[from] windlass_machine::CorruptJournal),
@@ -109,6 +112,7 @@ impl EngineError {
             )
             | Self::NoRun(_)
             | Self::NoThread(_)
+            | Self::NoTool(_)
             | Self::Config(_) => (Fault::Caller, TryAgain::Never),
             Self::Store(StoreError::NotFound { .. } | StoreError::Refused { .. }) => {
                 (Fault::Caller, TryAgain::Never)

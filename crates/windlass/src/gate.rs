@@ -3,8 +3,8 @@
 //! Whether an answer counts is the machine's to say; the rest are records in the store, which every process on it sees.
 
 use windlass_machine::{
-    Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, NewGrant, Party, Policy,
-    Principal, Reject, Seq, ThreadId, Timestamp, ToolName, View,
+    AllowedTool, Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, NewGrant, Party,
+    Policy, Principal, Reject, Seq, ThreadId, Timestamp, ToolName, View,
 };
 
 use crate::drive::policy::{ALLOW, AUTO_RUN, AutoRunOf, GRANT, RecordedAutoRun, auto_run_key};
@@ -88,8 +88,8 @@ impl Engine {
         drafts: Vec<GrantDraft>,
         by: Party,
     ) -> Result<(Seq, Vec<Grant>), EngineError> {
-        let drafted = drafts.into_iter().map(|draft| self.drafted(draft));
-        let new: Vec<_> = drafted.map(|(user, grant)| NewGrant { user, grant }).collect();
+        let drafted: Result<Vec<_>, _> = drafts.into_iter().map(|draft| self.drafted(draft)).collect();
+        let new: Vec<_> = drafted?.into_iter().map(|(user, grant)| NewGrant { user, grant }).collect();
         let grants = new.iter().map(|new| new.grant.clone()).collect();
         Ok((self.give(thread, answers, by, new).await?, grants))
     }
@@ -146,9 +146,10 @@ impl Engine {
         Ok(id)
     }
 
-    /// Writes a grant: calls like it run without asking, where no rule says otherwise.
+    /// Writes a grant: calls like it run without asking, where no rule says otherwise. It is bound to the tool as it is
+    /// now. [`NoTool`](EngineError::NoTool) if there is none of that name.
     pub async fn grant(&self, draft: GrantDraft) -> Result<Grant, EngineError> {
-        let (user, grant) = self.drafted(draft);
+        let (user, grant) = self.drafted(draft)?;
         let id = &grant.id;
         let value = serde_json::to_value(&grant).map_err(|error| EngineError::Config(error.to_string()))?;
         self.deps.records.put(GRANT, id, user.as_str(), value, Expect::Absent).await.map_err(refused)?;
@@ -157,14 +158,19 @@ impl Engine {
     }
 
     /// A grant with an id of its own, and for whom it is.
-    fn drafted(&self, draft: GrantDraft) -> (Principal, Grant) {
+    fn drafted(&self, draft: GrantDraft) -> Result<(Principal, Grant), EngineError> {
         let GrantDraft { user, tool, arguments, count, expires_at, by } = draft;
+        let AllowedTool { tool, server, schema } = self.bound(&tool)?;
         let id = self.fresh("grt");
-        let known = self.deps.tools.now();
-        let known = known.registry.known(&tool).filter(|known| known.tool.server().is_some());
-        let server = known.and_then(|known| known.tool.server().map(str::to_owned));
-        let schema = known.map(|known| known.schema_digest);
-        (user, Grant { id, tool, server, schema, arguments, remaining: count, expires_at, by })
+        Ok((user, Grant { id, tool, server, schema, arguments, remaining: count, expires_at, by }))
+    }
+
+    /// The tool of a name with its server and schema as they are: what people speak of when they name it.
+    fn bound(&self, tool: &ToolName) -> Result<AllowedTool, EngineError> {
+        let offered = self.deps.tools.now();
+        let known = offered.registry.known(tool).ok_or_else(|| EngineError::NoTool(tool.clone()))?;
+        let server = known.tool.server().map(str::to_owned);
+        Ok(AllowedTool { tool: tool.clone(), server, schema: Some(known.schema_digest) })
     }
 
     /// The grants for a user's runs, or all.
@@ -234,9 +240,11 @@ impl Engine {
         })
     }
 
-    /// Puts a tool on a user's allow list, which counts where `allowlist` is chosen. (ZE-H9)
+    /// Puts a tool, as it is now, on a user's allow list, which counts where `allowlist` is chosen. (ZE-H9)
+    /// [`NoTool`](EngineError::NoTool) if there is none of that name.
     pub async fn allow(&self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
-        let value = serde_json::Value::String(tool.to_string());
+        let value = serde_json::to_value(self.bound(tool)?);
+        let value = value.map_err(|error| EngineError::Config(error.to_string()))?;
         let key = allow_key(user, tool);
         let put = self.deps.records.put(ALLOW, &key, user.as_str(), value, Expect::Any);
         put.await.map_err(refused)?;
@@ -254,7 +262,7 @@ impl Engine {
     /// A user's allow list, sorted.
     pub async fn allowed(&self, user: &Principal) -> Result<Vec<ToolName>, EngineError> {
         let records = self.deps.all_records(ALLOW, Some(user.as_str())).await?;
-        records.into_iter().map(read).collect()
+        records.into_iter().map(|record| Ok(read::<AllowedTool>(record)?.tool)).collect()
     }
 
     /// Judges by another policy than the one that the engine was built with, from now on and also calls that wait.

@@ -8,6 +8,7 @@ use windlass::machine::{AutoRun, ToolName};
 use super::{ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place, local};
+use crate::toolbox;
 use crate::trouble::{Exit, Trouble};
 
 /// What the choices mean.
@@ -103,12 +104,20 @@ pub async fn allow(console: &Console, args: &AllowArgs) -> anyhow::Result<Exit> 
     if args.tools.is_empty() && !args.list {
         return Err(Trouble::usage("no tool is named").hint("`windlass allow --list` shows the list").into());
     }
-    let place = open(console, &args.place).await?;
+    let adds = !args.remove && !args.tools.is_empty();
+    let place = match adds {
+        // The list is of tools as they are: the servers are asked.
+        true => ground(console, &args.place)?.open_tools().await?,
+        false => open(console, &args.place).await?,
+    };
     let user = local().principal;
     for tool in &args.tools {
         match args.remove {
             true => place.engine.disallow(&user, tool).await?,
-            false => place.engine.allow(&user, tool).await?,
+            false => {
+                let allowed = place.engine.allow(&user, tool).await;
+                allowed.map_err(|error| toolbox::missing(&place.engine, error))?;
+            }
         }
     }
     let tools = place.engine.allowed(&user).await?;
@@ -127,5 +136,9 @@ pub async fn allow(console: &Console, args: &AllowArgs) -> anyhow::Result<Exit> 
 }
 
 async fn open(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
-    Ground::find(console, flags, &ModelFlags::default(), Ask::Never)?.open_store().await
+    ground(console, flags)?.open_store().await
+}
+
+fn ground(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Ground> {
+    Ok(Ground::find(console, flags, &ModelFlags::default(), Ask::Never)?)
 }

@@ -9,6 +9,7 @@ use super::{ListFlags, ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place, local, now};
 use crate::policy::Length;
+use crate::toolbox;
 use crate::trouble::{Exit, Trouble};
 use crate::view::call::span;
 
@@ -55,7 +56,7 @@ pub async fn run(console: &Console, args: &GrantsArgs) -> anyhow::Result<Exit> {
             list(console, &open(console, place).await?, *json).await?
         }
         Command::Add { tool, when, count, lasts, place } => {
-            let place = open(console, place).await?;
+            let place = open_tools(console, place).await?;
             let by = local().principal;
             let grant = place.engine.grant(GrantDraft {
                 user: by.clone(),
@@ -65,7 +66,8 @@ pub async fn run(console: &Console, args: &GrantsArgs) -> anyhow::Result<Exit> {
                 expires_at: lasts.map(|lasts| now().plus_ms(lasts.0)),
                 by,
             });
-            console.note(&format!("granted: {}", words(&grant.await?)));
+            let grant = grant.await.map_err(|error| toolbox::missing(&place.engine, error))?;
+            console.note(&format!("granted: {}", words(&grant)));
         }
         Command::Revoke { grant, place } => {
             let place = open(console, place).await?;
@@ -79,6 +81,11 @@ pub async fn run(console: &Console, args: &GrantsArgs) -> anyhow::Result<Exit> {
 
 async fn open(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
     Ground::find(console, flags, &ModelFlags::default(), Ask::Never)?.open_store().await
+}
+
+/// A grant is bound to the tool as it is: the servers are asked.
+async fn open_tools(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
+    Ground::find(console, flags, &ModelFlags::default(), Ask::Never)?.open_tools().await
 }
 
 async fn list(console: &Console, place: &Place, json: bool) -> anyhow::Result<()> {

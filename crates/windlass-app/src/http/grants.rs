@@ -12,8 +12,8 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::GrantDraft;
 use windlass::machine::{Condition, Predicate, Principal, Timestamp, ToolName};
+use windlass::{EngineError, GrantDraft};
 
 use super::Shared;
 use super::auto_run::OfUser;
@@ -24,6 +24,7 @@ use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use crate::account::audit::Note;
 use crate::place::now;
+use crate::toolbox;
 
 /// Grants of a user at most: so many are looked at for each call.
 const GRANTS_MAX: usize = 1_000;
@@ -50,7 +51,7 @@ pub struct Grant {
     user: String,
     /// The tool.
     tool: String,
-    /// The server that the tool has to come from; null: the engine's own, or any.
+    /// The server that the tool has to come from; null: a built-in tool.
     server: Option<String>,
     /// What has to hold of the arguments.
     #[schema(value_type = Vec<ArgumentCondition>)]
@@ -195,7 +196,8 @@ async fn add(
     let user = caller.user_or_self(&app, new.user.as_deref()).await?;
     let offer = Offer { arguments: new.arguments, count: new.count, expires_in_ms: new.expires_in_ms };
     let draft = offer.draft(&app, &caller, user.clone(), tool(&new.tool)?).await?;
-    let grant = Grant::from((user, app.engine.grant(draft).await?));
+    let granted = app.engine.grant(draft).await.map_err(|error| missing_tool(&app, error))?;
+    let grant = Grant::from((user, granted));
     let note = Note::by(&caller.0, "grant.made").on(&grant.id);
     app.accounts.record(note.with("user", &*grant.user).with("tool", &*grant.tool)).await?;
     let at = format!("/api/v1/grants/{}", grant.id);
@@ -294,6 +296,18 @@ fn tool(name: &str) -> Result<ToolName, Problem> {
         .hint("1 to 64 of A-Z, a-z, 0-9, `_` and `-`; `GET /api/v1/tools` lists those that there are"))
 }
 
+/// An error with the name that was probably meant.
+pub fn missing_tool(app: &Shared, error: EngineError) -> Problem {
+    match &error {
+        EngineError::NoTool(name) => {
+            let hint = toolbox::instead(&app.engine, name);
+            let hint = hint.unwrap_or_else(|| "`GET /api/v1/tools` lists those that there are".to_owned());
+            Problem::from(error).hint(hint)
+        }
+        _ => error.into(), // tidy: the others name no tool
+    }
+}
+
 /// Tools that run without asking where `auto_run` is `allowlist`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct AllowList {
@@ -332,7 +346,7 @@ async fn allow(
         let detail = format!("`{user}` has {GRANTS_MAX} tools on the list already");
         return Err(Problem::conflict("too_many", detail).hint("take some off first"));
     }
-    app.engine.allow(&user, &name).await?;
+    app.engine.allow(&user, &name).await.map_err(|error| missing_tool(&app, error))?;
     let note = Note::by(&caller.0, "allowlist.added").on(user.as_str());
     app.accounts.record(note.with("tool", name.as_str())).await?;
     Ok(StatusCode::NO_CONTENT)

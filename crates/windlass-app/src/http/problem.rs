@@ -172,6 +172,7 @@ impl From<EngineError> for Problem {
             EngineError::Store(error) => error.into(),
             EngineError::NoRun(run) => Self::not_found(format!("run `{run}`")),
             EngineError::NoThread(thread) => Self::not_found(format!("thread `{thread}`")),
+            EngineError::NoTool(_) => Self::invalid(error.to_string()),
             EngineError::Config(why) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config", why),
             EngineError::Model(error) => Self::new(StatusCode::BAD_GATEWAY, "model", error.to_string()),
             EngineError::Pending { thread, driver } => pending(&thread.to_string(), &driver),

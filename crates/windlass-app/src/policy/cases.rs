@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass::adapter::clock::SystemClock;
 use windlass::machine::{
-    Annotations, AutoRun, Judgement, Policy, Principal, Rule, Subject, Surface, ToolName, Trust, Verdict,
+    AllowedTool, Annotations, AutoRun, Judgement, Policy, Principal, Rule, Subject, Surface, ToolName, Trust,
+    Verdict,
 };
 use windlass::port::clock::Clock;
 use windlass::tool::builtin::file_tools;
@@ -81,7 +82,7 @@ impl Case {
         let policy = Policy {
             rules: rules.to_vec(),
             auto_run: self.auto_run,
-            allowlist: self.allowlist.clone(),
+            allowlist: self.allowlist.iter().map(|tool| self.allowed(tool)).collect(),
             grants: Vec::new(),
         };
         let (nobody, arguments) = (Principal::from("local"), Value::Object(self.arguments.clone()));
@@ -104,6 +105,12 @@ impl Case {
             workspace: self.workspace.as_deref().unwrap_or("default"),
             now: self.at.map_or_else(|| SystemClock::new().now(), |moment| moment.0),
         })
+    }
+
+    /// A tool of the list: that of the case's call comes from where the case says.
+    fn allowed(&self, tool: &ToolName) -> AllowedTool {
+        let server = self.server.clone().filter(|_| *tool == self.tool);
+        AllowedTool { tool: tool.clone(), server, schema: None }
     }
 
     /// What is wrong with a judgement, if anything.

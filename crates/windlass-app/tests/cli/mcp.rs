@@ -52,6 +52,28 @@ fn whoever_only_looks_at_servers_makes_no_store_and_is_told_where_there_are_none
     assert!(!user.store().join("vault.key").exists());
 }
 
+/// A word for a name alone would be one for any server that takes the name.
+#[test]
+fn a_grant_is_for_the_tool_of_its_server_and_for_one_that_is_there() {
+    let user = configured("");
+    user.run(&["grants", "add", "sh__Read"]).exits(0);
+    let grant = user.run(&["grants", "list", "--json"]).exits(0).json()["grant"].take();
+    assert_eq!((grant["server"].as_str(), grant["schema"].is_string()), (Some("sh"), true), "{grant}");
+    user.run(&["allow", "sh__Read"]).exits(0);
+    for command in [&["grants", "add"][..], &["allow"]] {
+        for (name, hint) in [
+            ("Wirte", "hint: did you mean `Write`?"),
+            ("Bash", "hint: agents run no commands unless"),
+            ("qqqq", "hint: `windlass tools list` shows those that there are"),
+        ] {
+            let refused = user.run(&[command, &[name]].concat()).exits(2).err;
+            assert!(refused.contains(&format!("there is no tool `{name}`")), "{refused}");
+            assert!(refused.contains(hint), "{refused}");
+        }
+    }
+    assert_eq!(user.run(&["allow", "--list"]).exits(0).out, "sh__Read\n");
+}
+
 // rows: LM-G13, SK-A12
 #[test]
 fn a_run_starts_without_a_server_that_is_away_unless_it_is_required() {

@@ -41,6 +41,9 @@ async fn modes_and_allow_lists_are_kept_for_each_user() {
 
     ann.put("/allowlist/Write", json!(null)).await.is(StatusCode::NO_CONTENT);
     ann.put("/allowlist/no%20tool", json!(null)).await.is_problem(422, "invalid");
+    let unknown = ann.put("/allowlist/Wirte", json!(null)).await;
+    unknown.is_problem(422, "invalid");
+    assert_eq!(unknown.body["hint"], "did you mean `Write`?");
     assert_eq!(ann.get("/allowlist").await.body, json!({"data": ["Write"]}));
     assert_eq!(bob.get("/allowlist").await.body, json!({"data": []}));
     // What is on the list runs without asking.
@@ -100,6 +103,7 @@ async fn grants_are_written_listed_and_revoked_by_whom_they_concern() {
     ann.delete(&path).await.is_problem(404, "not_found");
     for (body, what) in [
         (json!({"tool": "no tool"}), "`no tool`"),
+        (json!({"tool": "Wirte"}), "there is no tool `Wirte`"),
         (json!({"tool": "Write", "count": 0}), "`count` is 0"),
         (json!({"tool": "Write", "arguments": [{"argument": "path", "is": "present"}]}), "`path`"),
         (

@@ -60,10 +60,31 @@ pub struct Policy {
     pub auto_run: AutoRun,
     /// Tools that run without asking where `allowlist` is chosen.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub allowlist: BTreeSet<ToolName>,
+    pub allowlist: BTreeSet<AllowedTool>,
     /// What people have allowed beforehand.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Grant>,
+}
+
+/// A tool that runs without asking where `allowlist` is chosen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowedTool {
+    /// The tool.
+    pub tool: ToolName,
+    /// The server that it came from when it was put on the list; `None`: a built-in tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The digest of its schema then, of a server's tool also of its words and hints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Digest>,
+}
+
+/// A built-in tool, whatever its schema.
+impl From<&str> for AllowedTool {
+    fn from(tool: &str) -> Self {
+        Self { tool: tool.into(), server: None, schema: None }
+    }
 }
 
 /// A person's word that calls like one may run without asking.
@@ -74,11 +95,12 @@ pub struct Grant {
     pub id: String,
     /// The tool.
     pub tool: ToolName,
-    /// The server that had the tool when the word was given: a tool of the same name from elsewhere is another. `None`: the
-    /// engine's own, or nobody knew it then.
+    /// The server that had the tool when the word was given: a tool of the same name from elsewhere is another. `None`: a
+    /// built-in tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The digest of the schema that a server's tool had then: a tool that has changed is one that nobody has spoken of.
+    /// The digest of the schema that the tool had then, of a server's tool also of its words and hints: a tool that has
+    /// changed is one that nobody has spoken of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Digest>,
     /// What has to hold of the arguments.
@@ -204,7 +226,7 @@ impl Policy {
         }
         if !subject.annotations.destructive_hint {
             match self.auto_run {
-                AutoRun::Allowlist if self.allowlist.contains(subject.tool) => {
+                AutoRun::Allowlist if self.allowlist.iter().any(|allowed| allowed.fits(subject)) => {
                     return said(Verdict::Allow, "allowlist");
                 }
                 AutoRun::Everything => return said(Verdict::Allow, "auto-run"),
@@ -222,13 +244,27 @@ impl Policy {
     }
 }
 
+impl AllowedTool {
+    fn fits(&self, subject: &Subject<'_>) -> bool {
+        is_the_tool(subject, &self.tool, self.server.as_deref(), self.schema)
+    }
+}
+
+/// Whether a call is of the tool that somebody has spoken of: by name, server and schema.
+fn is_the_tool(subject: &Subject<'_>, tool: &ToolName, server: Option<&str>, schema: Option<Digest>) -> bool {
+    let is_from_there = match server {
+        Some(server) => subject.server == Some(server),
+        // A built-in tool may reach a server. Its digest is never that of a server's tool, which covers more.
+        None => subject.server.is_none() || schema.is_some(),
+    };
+    subject.tool == tool && is_from_there && schema.is_none_or(|schema| subject.schema == Some(schema))
+}
+
 impl Grant {
     /// Whether it is good for a call.
     fn fits(&self, subject: &Subject<'_>, used: &[&str]) -> bool {
         let uses = || used.iter().filter(|grant| **grant == self.id).count();
-        self.tool == *subject.tool
-            && self.server.as_deref().is_none_or(|server| subject.server == Some(server))
-            && self.schema.is_none_or(|schema| subject.schema == Some(schema))
+        is_the_tool(subject, &self.tool, self.server.as_deref(), self.schema)
             && self.remaining.is_none_or(|remaining| remaining as usize > uses())
             && self.expires_at.is_none_or(|expires_at| subject.now < expires_at)
             && all_hold(&self.arguments, subject, Direction::Permits) == Ok(true)

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use windlass_machine::{
-    AutoRun, CallView, Digest, Grant, NewGrant, Policy, Principal, ThreadId, Timestamp, ToolName, View,
+    AllowedTool, AutoRun, CallView, Digest, Grant, NewGrant, Policy, Principal, ThreadId, Timestamp, View,
 };
 
 use super::Deps;
@@ -171,8 +171,9 @@ impl Deps {
         policy.auto_run = chosen.map_or(policy.auto_run, |(chosen, _)| chosen);
         let owner = Some(user.as_str());
         for record in self.all_records(ALLOW, owner).await? {
-            if let Ok(tool) = serde_json::from_value::<ToolName>(record.value) {
-                policy.allowlist.insert(tool);
+            // One that this build cannot read lets nothing through.
+            if let Ok(allowed) = serde_json::from_value::<AllowedTool>(record.value) {
+                policy.allowlist.insert(allowed);
             }
         }
         let mut grants = Vec::new();

@@ -131,7 +131,8 @@ const DAY_MS: u64 = 86_400_000;
 
 /// A server over a store, on a clock that the test moves.
 fn server(store: &MemoryStore, clock: &Arc<ManualClock>) -> Builder {
-    asking(store, &plan(&[]), registry([])).clock(clock.clone()).attend(Attend::All)
+    let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+    asking(store, &plan(&[]), tools).clock(clock.clone()).attend(Attend::All)
 }
 
 /// Lets an hour and a second pass, so that whoever sweeps has swept.

@@ -210,7 +210,10 @@ async fn a_rule_that_was_loosened_lets_a_call_go_that_waits() {
 #[tokio::test]
 async fn a_grant_is_for_its_user_its_tool_and_its_arguments() {
     let check = async |draft: GrantDraft, allowed: bool| {
-        let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+        let tools = registry([
+            Counter::default().tool("write", EffectClass::Once),
+            Counter::default().tool("erase", EffectClass::Once),
+        ]);
         let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
         engine.grant(draft.clone()).await.unwrap();
         let outcome = engine.run(task("go")).await.unwrap();

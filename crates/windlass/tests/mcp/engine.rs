@@ -103,8 +103,9 @@ async fn a_grant_for_a_servers_tool_names_the_server() {
     };
     let given = engine.grant(draft("buy")).await.unwrap();
     assert_eq!((given.server.as_deref(), given.schema.is_some()), (Some("shop"), true));
-    let given = engine.grant(draft("unknown")).await.unwrap();
-    assert_eq!((given.server, given.schema), (None, None));
+    let unknown = engine.grant(draft("unknown")).await.unwrap_err().to_string();
+    assert_eq!(unknown, "there is no tool `unknown`");
+    assert_eq!(engine.grants(None).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

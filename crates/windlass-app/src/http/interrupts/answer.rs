@@ -14,7 +14,7 @@ use windlass::port::journal::RunRow;
 use super::{find, submit};
 use crate::http::Shared;
 use crate::http::caller::Caller;
-use crate::http::grants::{ArgumentCondition, Grant, Offer};
+use crate::http::grants::{ArgumentCondition, Grant, Offer, missing_tool};
 use crate::http::problem::Problem;
 
 /// Answers of one request at most.
@@ -284,7 +284,8 @@ pub async fn give(
         }
     }
     let machine = app.engine.peek(&row.thread).await?;
-    let (seq, written) = submit(app, caller, (&row.thread, &machine), given, drafts).await?;
+    let submitted = submit(app, caller, (&row.thread, &machine), given, drafts).await;
+    let (seq, written) = submitted.map_err(|error| missing_tool(app, error))?;
     let written = users.into_iter().zip(written);
     let mut grants: Vec<(InterruptId, Grant)> =
         written.map(|(user, (interrupt, grant))| (interrupt, Grant::from((user, grant)))).collect();

@@ -283,3 +283,45 @@ fn a_grant_for_a_servers_tool_is_none_for_another_servers() {
     assert_eq!(from(Some("evil")), "Ask by annotations");
     assert_eq!(from(None), "Ask by annotations");
 }
+
+#[test]
+fn a_word_without_a_server_is_for_a_built_in_tool() {
+    let (then, now) = (Some(Digest::of(b"then")), Some(Digest::of(b"now")));
+    // The schema that the word is bound to, where the tool is from, its schema, and whether the word fits.
+    let cases = [
+        (None, None, now, true),
+        (None, Some("evil"), now, false),
+        (now, None, now, true),
+        (then, None, now, false),
+        // A built-in tool that reaches a server.
+        (now, Some("docs"), now, true),
+        (then, Some("docs"), now, false),
+        (now, Some("docs"), None, false),
+    ];
+    for (bound, server, schema, fits) in cases {
+        let grant = Grant {
+            id: "g".into(),
+            tool: "Write".into(),
+            server: None,
+            schema: bound,
+            arguments: Vec::new(),
+            remaining: None,
+            expires_at: None,
+            by: "ann".into(),
+        };
+        let allowed = AllowedTool { tool: "Write".into(), server: None, schema: bound };
+        let call = Subject { server, schema, ..subject() };
+        let granted = Policy { grants: vec![grant], ..Policy::default() };
+        let listed =
+            Policy { auto_run: AutoRun::Allowlist, allowlist: [allowed].into(), ..Policy::default() };
+        let wanted = |by| if fits { format!("Allow by {by}") } else { "Ask by annotations".into() };
+        assert_eq!(judged(&granted, &call), wanted("grant g"), "{bound:?} {server:?} {schema:?}");
+        assert_eq!(judged(&listed, &call), wanted("allowlist"), "{bound:?} {server:?} {schema:?}");
+    }
+    let shop = AllowedTool { server: Some("shop".into()), ..AllowedTool::from("Write") };
+    let listed = Policy { auto_run: AutoRun::Allowlist, allowlist: [shop].into(), ..Policy::default() };
+    let from = |server| judged(&listed, &Subject { server, ..subject() });
+    assert_eq!(from(Some("shop")), "Allow by allowlist");
+    assert_eq!(from(Some("evil")), "Ask by annotations");
+    assert_eq!(from(None), "Ask by annotations");
+}
