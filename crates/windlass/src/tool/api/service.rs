@@ -248,12 +248,15 @@ fn base_url(text: &str, outbound: &Outbound) -> Result<Url, String> {
 const PATTERN_MAX_BYTES: usize = 1024 * 1024;
 
 fn pattern(text: &str) -> Result<Regex, String> {
-    if !text.starts_with('^') {
+    let Some(rest) = text.strip_prefix('^') else {
         return Err(format!(
             "the allowed path `{text}` would fit in the middle of another path; begin it with `^`"
         ));
-    }
-    let built = RegexBuilder::new(text).size_limit(PATTERN_MAX_BYTES).build();
+    };
+    let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_MAX_BYTES).build();
+    // In `^/a|/b` the anchor is of the first alternative alone. The text itself has to compile first: a parenthesis too
+    // many would close the group.
+    let built = build(text).and_then(|_| build(&format!("^(?:{rest})")));
     built.map_err(|error| format!("the allowed path `{text}` is no pattern: {error}"))
 }
 
@@ -275,4 +278,20 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
     }
     let value = HeaderValue::from_str(value).map_err(|_| format!("the header `{name}` has a bad value"))?;
     Ok((known, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pattern;
+
+    #[test]
+    fn each_alternative_of_an_allowed_path_begins_where_the_path_does() {
+        let either = pattern("^/ok|/admin").unwrap();
+        let found = ["/ok/1", "/admin", "/x/admin", "/x/ok"].map(|path| either.is_match(path));
+        assert_eq!(found, [true, true, false, false]);
+        assert!(pattern(r"^/widgets(/\d+)?$").unwrap().is_match("/widgets/7"));
+        let refused = pattern("^/a)|(?:/admin").unwrap_err();
+        assert!(refused.contains("is no pattern"), "{refused}");
+        assert!(pattern("/a").unwrap_err().contains("begin it with `^`"));
+    }
 }
