@@ -249,3 +249,37 @@ fn a_process_that_exits_at_once_takes_the_children_of_its_servers_along() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(ends(pid_in(&pids)));
 }
+
+/// A server whose answers cannot be read.
+static MUMBLES: LazyLock<String> = LazyLock::new(|| {
+    let tools = r#"{"name":"say","inputSchema":{"type":"object"}}"#;
+    let cases = r#"
+    *'"long"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"x":"' "$id"; head -c 17000000 /dev/zero | tr '\0' x; echo '"}}' ;;
+    *'"bytes"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"x":"\377"}}\n' "$id" ;;
+    *'"deep"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"x":' "$id"; head -c 5000 /dev/zero | tr '\0' '['; echo '}}' ;;
+    *'"neither"'*) printf '{"jsonrpc":"2.0","id":%s}\n' "$id" ;;
+    *'"nameless"'*) printf '{"jsonrpc":"2.0","result":{"x":"\377"}}\n' ;;
+    *'"tools/call"'*) echo "Listening"; echo '{"level":"info"}'; text "said" ;;"#;
+    sh_server(tools, cases)
+});
+
+#[tokio::test]
+async fn a_call_whose_answer_cannot_be_read_fails_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = hub(server(&MUMBLES, &folder.path().join("pids"))).await;
+    let say = find(&hub, "say");
+    let why = [
+        ("long", "it is longer than 16777216 bytes"),
+        ("bytes", "it is not UTF-8"),
+        ("deep", "it is nested too deeply"),
+        ("neither", "it is neither a result nor an error"),
+        ("nameless", "it is not UTF-8"),
+    ];
+    for (what, why) in why {
+        let said = shown(&call(&say, json!({ "what": what })).await);
+        let wanted = format!("the server has answered, and its answer cannot be read: {why}");
+        assert!(said.starts_with("error: ") && said.contains(&wanted), "{what}: {said}");
+        // What else it writes there is passed over.
+        assert_eq!(shown(&call(&say, json!({ "what": "hello" })).await), "ok: said");
+    }
+}

@@ -1,26 +1,28 @@
 //! A server as a process: its own process group, a clean environment, bounded last words, and an end that takes the
 //! whole group along.
 //!
-//! It speaks the wire by the library's framing, whose lines are bounded at 16 MiB. It never restarts anything.
+//! An answer that cannot be read fails its call at once: a call that waits for it would wait in vain. It never restarts
+//! anything.
 
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmcp::RoleClient;
+use rmcp::model::{ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, Empty};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use super::config;
-use super::health::{LOG_MAX_LINE_BYTES, LOG_MAX_LINES, Log};
+use super::health::{LOG_MAX_LINE_BYTES, LOG_MAX_LINES, Log, OUR_OWN};
+use super::lines::{Lines, Of, Said, Unreadable};
 use crate::port::clock::Clock;
 
 /// What of this process's environment a server gets: what programs need to find themselves, nothing that may be secret.
@@ -32,7 +34,9 @@ const GRACE_MS: u64 = 2_000;
 
 /// A running server and its pipes.
 pub(super) struct ChildTransport {
-    io: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
+    /// It writes alone.
+    input: AsyncRwTransport<RoleClient, Empty, ChildStdin>,
+    output: Output,
     group: Group,
     end: Arc<End>,
     has_come_to_its_end: bool,
@@ -109,9 +113,10 @@ impl ChildTransport {
         let input = group.leader.stdin.take().ok_or_else(missing)?;
         let output = group.leader.stdout.take().ok_or_else(missing)?;
         let errors = group.leader.stderr.take().ok_or_else(missing)?;
-        tokio::spawn(keep_last_words(errors, log, end.clone()));
-        let io = AsyncRwTransport::new(output, input);
-        Ok(Self { io, group, end, has_come_to_its_end: false, clock })
+        tokio::spawn(keep_last_words(errors, log.clone(), end.clone()));
+        let output = Output { lines: Lines::new(output), open: HashSet::new(), failed: VecDeque::new(), log };
+        let input = AsyncRwTransport::new(tokio::io::empty(), input);
+        Ok(Self { input, output, group, end, has_come_to_its_end: false, clock })
     }
 
     async fn has_ended(&mut self) -> bool {
@@ -133,14 +138,15 @@ impl Transport<RoleClient> for ChildTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.io.send(item)
+        self.output.sends(&item);
+        self.input.send(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         if !self.has_come_to_its_end {
             tokio::select! {
                 biased;
-                message = self.io.receive() => return message,
+                message = self.output.receive() => return message,
                 status = self.group.leader.wait() => self.end.came(status.ok()),
             }
             // What it has left behind may hold its output open for ever.
@@ -148,11 +154,11 @@ impl Transport<RoleClient> for ChildTransport {
             self.group.signal(libc::SIGKILL);
         }
         // What it said before it ended still counts.
-        self.io.receive().await
+        self.output.receive().await
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.io.close().await?;
+        self.input.close().await?;
         if !self.has_ended().await {
             self.group.signal(libc::SIGTERM);
             self.has_ended().await;
@@ -160,6 +166,94 @@ impl Transport<RoleClient> for ChildTransport {
         self.group.signal(libc::SIGKILL);
         Ok(())
     }
+}
+
+/// What a server says, and the requests that it has not answered.
+struct Output {
+    lines: Lines<ChildStdout>,
+    open: HashSet<RequestId>,
+    /// Made up for calls whose answers cannot be read.
+    failed: VecDeque<RxJsonRpcMessage<RoleClient>>,
+    log: Arc<Log>,
+}
+
+impl Output {
+    fn sends(&mut self, item: &TxJsonRpcMessage<RoleClient>) {
+        match item {
+            JsonRpcMessage::Request(request) => {
+                self.open.insert(request.id.clone());
+            }
+            JsonRpcMessage::Notification(said) => {
+                // It need not be answered any more.
+                if let ClientNotification::CancelledNotification(cancelled) = &said.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.open.remove(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if let Some(failed) = self.failed.pop_front() {
+                return Some(failed);
+            }
+            match self.lines.next().await? {
+                Said::Message(message) => {
+                    match &*message {
+                        JsonRpcMessage::Response(response) => self.answered(&response.id),
+                        JsonRpcMessage::Error(error) => {
+                            if let Some(id) = &error.id {
+                                self.answered(id);
+                            }
+                        }
+                        JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
+                    }
+                    return Some(*message);
+                }
+                Said::Unreadable(unreadable) => self.fail(unreadable),
+            }
+        }
+    }
+
+    fn answered(&mut self, id: &RequestId) {
+        self.open.remove(id);
+        // Some servers give a number back as a text.
+        if let RequestId::String(text) = id
+            && let Ok(number) = text.parse()
+        {
+            self.open.remove(&RequestId::Number(number));
+        }
+    }
+
+    /// Fails the call whose answer cannot be read; where the answer names none, all that wait.
+    fn fail(&mut self, Unreadable { of, why }: Unreadable) {
+        let calls: Vec<RequestId> = match of {
+            Of::Answer(id) => vec![id],
+            Of::SomeAnswer => self.open.drain().collect(),
+            Of::Else => Vec::new(),
+        };
+        if calls.is_empty() {
+            // Many servers write for people there.
+            tracing::debug!(why, "a line of a tool server is no message");
+        } else {
+            tracing::warn!(why, calls = calls.len(), "an answer of a tool server cannot be read");
+        }
+        let kind = if calls.is_empty() { "a line" } else { "an answer" };
+        self.log.push(&format!("{OUR_OWN}{kind} on stdout cannot be read: {why}"));
+        for id in calls {
+            self.answered(&id);
+            self.failed.push_back(unreadable(id, &why));
+        }
+    }
+}
+
+/// The answer in place of one that cannot be read.
+pub(super) fn unreadable(id: RequestId, why: &str) -> RxJsonRpcMessage<RoleClient> {
+    let said = format!("the server has answered, and its answer cannot be read: {why}");
+    JsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, said, None), Some(id))
 }
 
 impl Group {

@@ -101,7 +101,7 @@ pub(super) struct Log {
 /// Lines that are kept: a start with its stack trace fits.
 pub(super) const LOG_MAX_LINES: usize = 500;
 /// What lines of this program about a server begin with.
-const OUR_OWN: &str = "[windlass] ";
+pub(super) const OUR_OWN: &str = "[windlass] ";
 /// Bytes that are kept of a line; a longer one is cut.
 pub(super) const LOG_MAX_LINE_BYTES: usize = 2_000;
 

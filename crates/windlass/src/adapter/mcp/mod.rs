@@ -25,6 +25,7 @@ mod http;
 mod hub;
 mod hub_config;
 mod known;
+mod lines;
 mod list;
 mod mask;
 mod name;

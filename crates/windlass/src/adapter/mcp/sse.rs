@@ -14,7 +14,9 @@ use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError};
 use sse_stream::Sse;
 
+use super::child::unreadable;
 use super::http::{MAX_EVENT_BYTES, ServerHttp};
+use super::lines::{self, Of, Unreadable};
 
 type Failure = StreamableHttpError<reqwest::Error>;
 
@@ -83,10 +85,13 @@ impl Transport<RoleClient> for SseTransport {
             if event.event.as_deref().is_some_and(|name| name != "message") {
                 continue;
             }
-            match serde_json::from_str(&event.data.unwrap_or_default()) {
-                Ok(message) => return Some(message),
-                // Its own words might quote what was said.
-                Err(error) => tracing::debug!(kind = ?error.classify(), "an event is no message"),
+            match lines::message(event.data.unwrap_or_default().as_bytes()) {
+                Ok(message) => return Some(*message),
+                Err(Unreadable { of: Of::Answer(id), why }) => {
+                    tracing::warn!(why, "an answer of a tool server cannot be read");
+                    return Some(unreadable(id, &why));
+                }
+                Err(Unreadable { why, .. }) => tracing::debug!(why, "an event is no message"),
             }
         }
     }
