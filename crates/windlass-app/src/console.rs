@@ -1,9 +1,11 @@
 //! The terminal, or the pipe: where text goes, whether it may be coloured, and what must never reach a screen.
 //!
-//! Writing never fails loudly: a reader that is gone does not end a run.
+//! Writing ends no command: a run goes on without a reader. What could not be written is remembered, and the process ends
+//! with an error; a closed pipe is none.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, OnceLock};
 
 use clap::ValueEnum;
 
@@ -31,6 +33,8 @@ pub struct Console {
     /// Colours of standard error.
     pub paint: Paint,
     muted: bool,
+    /// Why something could not be written to standard output, first.
+    lost: Arc<OnceLock<String>>,
 }
 
 impl Console {
@@ -50,6 +54,7 @@ impl Console {
             out_paint: wanted(out_terminal),
             paint: wanted(err_terminal),
             muted: false,
+            lost: Arc::default(),
         }
     }
 
@@ -58,10 +63,25 @@ impl Console {
         self.in_terminal && self.err_terminal
     }
 
-    /// Writes to standard output. A closed pipe is no error: whoever read it has seen enough.
+    /// Writes to standard output. A closed pipe is no error: its reader has seen enough.
     pub fn out(&self, text: &str) {
+        if let Err(error) = self.try_out(text)
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            // Only the first error is told.
+            let _ = self.lost.set(error.to_string());
+        }
+    }
+
+    /// Writes to standard output what must not be lost. The error is the caller's to tell.
+    pub fn try_out(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    }
+
+    /// Why something could not be written to standard output; `None` if all of it was.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.get().map(String::as_str)
     }
 
     /// Writes a line to standard output.

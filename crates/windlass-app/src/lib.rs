@@ -37,7 +37,7 @@ use clap::Parser;
 
 use crate::cli::Cli;
 use crate::console::Console;
-use crate::trouble::Exit;
+use crate::trouble::{Exit, Trouble};
 
 /// How long tasks in the background may take to end once the command is done; nothing depends on them.
 const WIND_DOWN: Duration = Duration::from_millis(200);
@@ -57,7 +57,12 @@ pub fn main() -> ExitCode {
     };
     let ended = runtime.block_on(cli::run(cli, &console));
     runtime.block_on(telemetry::finish());
-    let exit = ended.unwrap_or_else(|error| trouble::report(&console, &error));
+    let mut exit = ended.unwrap_or_else(|error| trouble::report(&console, &error));
+    if let Some(why) = console.lost() {
+        let lost = Trouble::output(format!("not all of the output could be written: {why}"));
+        trouble::report(&console, &lost.into());
+        exit = exit.with_output_lost();
+    }
     if exit.leaves_a_run() {
         // At once, like a crash, which is what runs are made for: a runtime that winds down cancels tasks one by
         // one, and a tool that is told so would answer with an error, which would be recorded.

@@ -27,6 +27,8 @@ pub enum Exit {
     Cancelled,
     /// The store or the engine failed; a run goes on later.
     Engine,
+    /// Not all of the output could be written.
+    Output,
     /// Stopped with Ctrl-C; the run goes on later.
     Interrupted,
     /// Ended by a signal (128 + its number); the run goes on later.
@@ -42,6 +44,7 @@ Exit codes:
   3    the run waits for an answer
   4    the run was cancelled
   5    the store or the engine failed
+  6    the output could not be written
   130  interrupted; `windlass resume` goes on";
 
 impl Exit {
@@ -54,6 +57,7 @@ impl Exit {
             Self::Waiting => 3,
             Self::Cancelled => 4,
             Self::Engine => 5,
+            Self::Output => 6,
             Self::Interrupted => 130,
             Self::Signal(code) => code,
         }
@@ -62,8 +66,16 @@ impl Exit {
     /// Whether a run may be going on in this process as it ends.
     pub fn leaves_a_run(self) -> bool {
         match self {
-            Self::Done | Self::Failed | Self::Usage | Self::Waiting | Self::Cancelled => false,
+            Self::Done | Self::Failed | Self::Usage | Self::Waiting | Self::Cancelled | Self::Output => false,
             Self::Engine | Self::Interrupted | Self::Signal(_) => true,
+        }
+    }
+
+    /// The end of a command of which some output was lost: a script must not take the rest for all of it.
+    pub fn with_output_lost(self) -> Self {
+        match self {
+            Self::Done | Self::Failed | Self::Waiting | Self::Cancelled | Self::Output => Self::Output,
+            Self::Usage | Self::Engine | Self::Interrupted | Self::Signal(_) => self,
         }
     }
 
@@ -115,6 +127,11 @@ impl Trouble {
     /// The outside's fault, or ours.
     pub fn engine(message: impl Into<String>) -> Self {
         Self { exit: Exit::Engine, ..Self::usage(message) }
+    }
+
+    /// The output's fault: a full disk, for example.
+    pub fn output(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Output, ..Self::usage(message) }
     }
 
     /// Adds what to do next.

@@ -166,6 +166,18 @@ impl Accounts {
         Ok(self.every(KEY, None).await?.len())
     }
 
+    /// Revokes a key that could not be shown to its maker.
+    pub async fn take_key_back(&self, key: &ApiKey) -> Result<(), AccountError> {
+        let workspace = self.refresh().await?.find(&key.user).map(|user| user.workspace.clone());
+        let note = Note::new(workspace.as_deref().unwrap_or_default(), "key.revoke").on(&key.id);
+        let note = note.actor(&Principal::from(LOCAL)).with("user", key.user.as_str());
+        let records = self.every(KEY, Some(key.user.as_str())).await?;
+        let of_key = records.iter().filter(|record| record.value["id"] == *key.id);
+        let gone = of_key.map(|record| RecordChange::delete(KEY, &record.key, Expect::Any)).collect();
+        self.commit(gone, note).await?;
+        Ok(())
+    }
+
     /// Revokes a key of a user in the caller's workspace.
     pub async fn revoke_key(
         &self,

@@ -187,7 +187,7 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
     accounts.local().await?;
     let said = match &args.command {
         Command::AddUser(args) => add_user(&accounts, args).await?,
-        Command::AddKey(args) => add_key(&accounts, args).await?,
+        Command::AddKey(args) => return add_key(console, &accounts, args).await,
         Command::Link(link) => {
             let used_for = LinkUse::SignIn { user: Principal::from(LOCAL) };
             let made = accounts.make_link(Maker::Terminal, DEFAULT_WORKSPACE, used_for, DAY_S).await;
@@ -246,14 +246,21 @@ async fn add_user(accounts: &Accounts, args: &AddUser) -> anyhow::Result<String>
     }
 }
 
-async fn add_key(accounts: &Accounts, args: &AddKey) -> anyhow::Result<String> {
+async fn add_key(console: &Console, accounts: &Accounts, args: &AddKey) -> anyhow::Result<Exit> {
     let user = Principal::from(args.user.as_str());
     if accounts.refresh().await?.find(&user).is_none() {
         return Err(Trouble::usage(format!("there is no user `{user}`")).into());
     }
     let scopes = args.scopes.iter().map(|word| word.scope()).collect();
     let draft = KeyDraft { user, name: args.name.clone(), scopes, expires_at: None };
-    Ok(accounts.add_key(draft).await?.1)
+    let (key, secret) = accounts.add_key(draft).await?;
+    // It is shown once: a key that nobody has seen must not stay.
+    if let Err(error) = console.try_out(&format!("{secret}\n")) {
+        accounts.take_key_back(&key).await.map_err(trouble)?;
+        let lost = format!("the key could not be written, and was taken back: {error}");
+        return Err(Trouble::output(lost).into());
+    }
+    Ok(Exit::Done)
 }
 
 /// What stands against it is the caller's, but for what the store says.

@@ -10,6 +10,8 @@ mod gate;
 mod hostile;
 mod mcp;
 pub mod model;
+#[cfg(target_os = "linux")]
+mod output;
 mod outside;
 mod policy;
 mod run;

@@ -282,4 +282,8 @@ async fn a_call_whose_answer_cannot_be_read_fails_at_once() {
         // What else it writes there is passed over.
         assert_eq!(shown(&call(&say, json!({ "what": "hello" })).await), "ok: said");
     }
+    let log = hub.logs("sh").unwrap();
+    let told = |kind: &str| log.iter().filter(|line| line.contains(kind)).count();
+    let counts = ["an answer on stdout cannot be read", "a line on stdout cannot be read"].map(told);
+    assert_eq!(counts, [5, 10], "{log:?}");
 }
