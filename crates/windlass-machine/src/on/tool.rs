@@ -82,7 +82,7 @@ pub(super) fn changing(d: &mut Decision<'_>, key: CallKey, change: &FileChange) 
 pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
     let mut blocks = content.to_vec();
     let why = match call.changed {
-        Some(Changed::Repaired) => "The arguments were not valid JSON.",
+        Some(Changed::Repaired) => "The arguments were corrected.",
         Some(Changed::Edited) => "A person changed the arguments before approving the call.",
         None => return blocks,
     };

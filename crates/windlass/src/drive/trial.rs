@@ -47,6 +47,7 @@ impl Deps {
         let Some(registered) = offered.registry.enabled(trial.tool.as_str()).cloned() else {
             return Ok(Tried::Unknown);
         };
+        offered.registry.leave_out_nulls(trial.tool.as_str(), &mut trial.arguments);
         if let Err(reason) = offered.registry.check_arguments(trial.tool.as_str(), &trial.arguments) {
             return Ok(Tried::Unfit { reason });
         }

@@ -106,7 +106,7 @@ impl Deps {
         if let Some(reason) = looked.tools.shelf.missing(looked.tool).filter(|_| !is_shown()) {
             return CallView::Withheld { reason };
         }
-        let (arguments, value) = check(looked, text);
+        let (arguments, value) = check(looked, text, By::Model);
         self.known(looked, registered, arguments, value).await
     }
 
@@ -134,7 +134,7 @@ impl Deps {
         let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
         let (arguments, value) = match self.text_of(arguments).await {
             Err(error) => (Arguments::Invalid { reason: error.to_string() }, None),
-            Ok(text) => match check(looked, &text) {
+            Ok(text) => match check(looked, &text, By::Person) {
                 (Arguments::Repaired { .. }, _) => {
                     let reason = "they are not valid JSON".to_owned();
                     (Arguments::Invalid { reason }, None)
@@ -230,12 +230,21 @@ impl Deps {
     }
 }
 
+/// Who has written arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Model,
+    Person,
+}
+
 /// Parses, repairs and validates arguments.
-fn check(looked: Looked<'_>, text: &str) -> (Arguments, Option<Arc<Value>>) {
-    let (value, repaired) = match repair_arguments(text) {
+fn check(looked: Looked<'_>, text: &str, by: By) -> (Arguments, Option<Arc<Value>>) {
+    let (mut value, mut repaired) = match repair_arguments(text) {
         Ok(read) => read,
         Err(reason) => return (Arguments::Invalid { reason }, None),
     };
+    // A person means what they write.
+    repaired |= by == By::Model && looked.tools.registry.leave_out_nulls(looked.tool, &mut value);
     if let Err(reason) = looked.tools.registry.check_arguments(looked.tool, &value) {
         return (Arguments::Invalid { reason }, None);
     }

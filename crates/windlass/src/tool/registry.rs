@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use thiserror::Error;
@@ -289,10 +290,42 @@ impl Registry {
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 
+    /// Leaves out members that are `null` where the schema wants something else or nothing: models write `null` for what is
+    /// optional. Returns whether any was left out.
+    pub fn leave_out_nulls(&self, name: &str, arguments: &mut Value) -> bool {
+        let registered = self.enabled(name).filter(|registered| !registered.tool.checks_arguments());
+        let Some(validator) = registered.map(|registered| &registered.validator) else { return false };
+        let faults = validator.iter_errors(arguments).map(|fault| fault.instance_path().as_str().to_owned());
+        let places: Vec<String> = faults.take(MAX_NULLS).collect();
+        let mut left_out = false;
+        for place in places {
+            let Some((parent, name)) = place.rsplit_once('/') else { continue };
+            let name = name.replace("~1", "/").replace("~0", "~");
+            if arguments.pointer(&place) != Some(&Value::Null) {
+                continue;
+            }
+            let mut without = arguments.clone();
+            let members = without.pointer_mut(parent).and_then(Value::as_object_mut);
+            let removed = members.and_then(|members| members.shift_remove(&name));
+            if removed.is_some() && !is_missed(validator, &without, parent, &name) {
+                (*arguments, left_out) = (without, true);
+            }
+        }
+        left_out
+    }
+
     pub(crate) fn enabled(&self, name: &str) -> Option<&Arc<Registered>> {
         let name = ToolName::from(name);
         if self.disabled.contains(&name) { None } else { self.tools.get(&name) }
     }
+}
+
+/// Whether a schema wants a member that is not there.
+fn is_missed(validator: &Validator, value: &Value, parent: &str, name: &str) -> bool {
+    validator.iter_errors(value).any(|fault| {
+        matches!(fault.kind(), ValidationErrorKind::Required { property } if property == name)
+            && fault.instance_path().as_str() == parent
+    })
 }
 
 /// Says what is wrong with a schema of arguments that somebody else has written; it is refused when its tool is added.
@@ -340,6 +373,8 @@ impl fmt::Debug for Registry {
 
 /// Faults told to a model at once: enough to repair a call, too few to fill a window.
 const MAX_FAULTS: usize = 5;
+/// Members that are left out of a call's arguments at most.
+const MAX_NULLS: usize = 64;
 const MAX_FAULT_CHARS: usize = 200;
 const MAX_SHOWN_CHARS: usize = 80;
 /// A schema is sent with every model call; 256 KiB is far above any that helps a model.

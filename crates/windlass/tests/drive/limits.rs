@@ -458,7 +458,7 @@ async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
     assert!(data.contains(r#"{"error":"Unknown tool: nope"}"#), "{data}");
     assert_eq!(data.matches("Invalid arguments: ").count(), 2, "{data}");
     assert!(
-        data.contains(r#"said fine(The arguments were not valid JSON. What was sent: {"text":"fine"})"#),
+        data.contains(r#"said fine(The arguments were corrected. What was sent: {"text":"fine"})"#),
         "{data}"
     );
     assert_eq!(counter.count(), 1);

@@ -15,6 +15,7 @@ mod live;
 mod log;
 mod messages;
 mod modes;
+mod nulls;
 mod observe;
 mod offload;
 mod prompt;

@@ -154,3 +154,43 @@ fn a_file_tool_as_the_model_sees_it() {
     });
     assert_eq!(registry.get("Edit").unwrap().spec().input_schema, expected);
 }
+
+#[test]
+fn nulls_of_what_is_optional_are_left_out() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "to": { "type": "string" },
+            "loud": { "type": "boolean" },
+            "note": { "type": ["string", "null"] },
+            "any": {},
+            "a/b": { "type": "object", "properties": { "deep": { "type": "number" } } },
+        },
+        "required": ["to"],
+        "additionalProperties": false,
+    });
+    let registry = Registry::new().add(tool("say", schema)).unwrap();
+    // The arguments, what is left of them, and what is wrong with that.
+    let cases = [
+        (json!({ "to": "a", "loud": true }), json!({ "to": "a", "loud": true }), ""),
+        (json!({ "to": "a", "loud": null }), json!({ "to": "a" }), ""),
+        (
+            json!({ "to": "a", "note": null, "any": null }),
+            json!({ "to": "a", "note": null, "any": null }),
+            "",
+        ),
+        (json!({ "to": "a", "a/b": { "deep": null }, "loud": null }), json!({ "to": "a", "a/b": {} }), ""),
+        (json!({ "to": null }), json!({ "to": null }), "`/to`: null is not of type \"string\""),
+        (
+            json!({ "to": "a", "loud": 1 }),
+            json!({ "to": "a", "loud": 1 }),
+            "`/loud`: 1 is not of type \"boolean\"",
+        ),
+    ];
+    for (mut arguments, left, wrong) in cases {
+        let is_changed = arguments != left;
+        assert_eq!(registry.leave_out_nulls("say", &mut arguments), is_changed, "{arguments}");
+        assert_eq!(arguments, left);
+        assert_eq!(registry.check_arguments("say", &arguments).err().unwrap_or_default(), wrong);
+    }
+}

@@ -1,0 +1,35 @@
+//! Nulls among a call's arguments.
+
+use windlass::machine::{Fact, Seq};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::FunctionTool;
+
+use super::{memory, registry, task};
+use crate::gate::told;
+
+/// Models write `null` for what is optional: it is not sent, and an approval is for what is sent.
+#[tokio::test]
+async fn a_null_for_an_optional_argument_is_not_sent() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Aloud {
+        text: String,
+        #[serde(default)]
+        loud: bool,
+    }
+    let say =
+        FunctionTool::new("say", "says", |_, Aloud { text, loud }| async move { format!("{text} {loud}") });
+    let models = ScriptedModels::new(|call| match results(call) {
+        0 => Line::tool("say", r#"{"text":"x","loud":null}"#),
+        _ => Line::Say(told(call)),
+    });
+    let engine = memory(&models, registry([say])).build().await.unwrap();
+    let outcome = engine.run(task("go")).await.unwrap();
+    let wanted = r#"x false (The arguments were corrected. What was sent: {"text":"x"})"#;
+    assert_eq!(outcome.data.as_deref(), Some(wanted));
+    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let sent = events.iter().find_map(|recorded| match &recorded.event.fact {
+        Fact::CallJudged { arguments, .. } => arguments.clone(),
+        _ => None, // tidy: the verdict has what is sent
+    });
+    assert_eq!(sent.and_then(|sent| sent.inline().map(str::to_owned)).as_deref(), Some(r#"{"text":"x"}"#));
+}
