@@ -151,3 +151,21 @@ async fn signed_reasoning_details() {
         stop ToolCalls, in 1000 (cached 896, written -), out 50 (reasoning 30), by gpt-x-2026
     "#);
 }
+
+#[tokio::test]
+async fn done_ends_a_reply_that_gives_no_reason() {
+    insta::assert_snapshot!(transcript("oai-noreason").await, @r#"
+        ~ 0 text: Done.
+        text "Done."
+        stop End, in 1000 (cached 896, written -), out 50 (reasoning 30), by gpt-x-2026
+    "#);
+    insta::assert_snapshot!(transcript("oai-noreason-call").await, @r#"
+        ~ 0 call: get_weather {"city":"Paris"}
+        call "call_A get_weather {\"city\":\"Paris\"}"
+        stop ToolCalls, in 1000 (cached 896, written -), out 50 (reasoning 30), by gpt-x-2026
+    "#);
+    insta::assert_snapshot!(transcript("oai-noreason-cut").await, @r#"
+        ~ 0 call: get_weather {"city":"Pa
+        error Truncated: the reply ended with a tool call that was not finished
+    "#);
+}

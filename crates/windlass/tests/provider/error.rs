@@ -182,6 +182,7 @@ async fn a_strict_endpoint_takes_nothing_unknown() {
     for (scenario, settings, class) in [
         ("anth-newstop", ModelSettings::default(), FailureClass::Malformed),
         ("oai-newstop", ModelSettings::default(), FailureClass::Malformed),
+        ("oai-noreason", ModelSettings::default(), FailureClass::Truncated),
         (
             "anth-ok",
             ModelSettings { reasoning: Reasoning::Effort(Effort::Minimal), ..ModelSettings::default() },

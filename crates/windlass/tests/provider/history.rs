@@ -51,6 +51,14 @@ async fn roles_alternate_where_the_wire_wants_it_and_each_call_has_its_result() 
     // This wire takes a message behind a result as one of its own.
     assert_eq!(speakers(&gemini["contents"]), ["user", "model", "user", "user"]);
     assert_eq!(answers(&gemini["contents"][2]["parts"]), 1);
+    let ids = |body: &Value| {
+        let of = |turn: usize, kind: &str| body["contents"][turn]["parts"][0][kind]["id"].clone();
+        [of(1, "functionCall"), of(2, "functionResponse")]
+    };
+    assert_eq!(ids(&gemini), ["call_1", "call_1"]);
+    // Models before Gemini 3 give no ids and take none.
+    let older = sent("gem-ok", "gemini/gemini-2.5-flash", |_| {}, edit).await.body;
+    assert_eq!(ids(&older), [Value::Null, Value::Null]);
     let chat = sent("oai-ok", name_of(WireKind::OpenaiChat), |_| {}, edit).await.body;
     assert_eq!(
         chat["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool").count(),

@@ -40,11 +40,13 @@ pub(super) fn build(
         let message = format!("the reply ended for a reason that is not known: `{word}`");
         return Err(ModelError::new(FailureClass::Malformed, message));
     }
+    let is_reason_guessed = kind == WireKind::OpenaiChat
+        && response.raw.pointer("/choices/0/finish_reason").and_then(Value::as_str).is_none();
     let mut ids = HashSet::new();
     let mut blocks = Vec::with_capacity(response.choice.len());
     for (part, content) in response.choice.iter().enumerate() {
         if let AssistantContent::ToolCall(call) = content {
-            match unfinished(content, call, &stop) {
+            match unfinished(content, call, (&stop, is_reason_guessed)) {
                 None => blocks.push(tool_call(kind, origin, content, call, part, streamed, &mut ids)),
                 Some(()) if stop == StopReason::MaxTokens => {}
                 Some(()) => {
@@ -61,9 +63,17 @@ pub(super) fn build(
     Ok(Reply { blocks, stop, usage: usage(&response.usage), model: response.origin.response_model.clone() })
 }
 
-/// A call that the output cap cut. The library keeps a provider's item only with a call that ended.
-fn unfinished(content: &AssistantContent, call: &RigCall, stop: &StopReason) -> Option<()> {
+/// A call that the output cap cut, or the end of a stream that gives no reason. The library keeps a provider's item only
+/// with a call that ended.
+fn unfinished(
+    content: &AssistantContent,
+    call: &RigCall,
+    (stop, is_reason_guessed): (&StopReason, bool),
+) -> Option<()> {
     let provider_named = call.id.provider().is_some();
+    if is_reason_guessed && call.function.invalid_arguments.is_some() {
+        return Some(());
+    }
     let cut = *stop == StopReason::MaxTokens
         && (call.function.invalid_arguments.is_some() || content.native_item().is_none() && provider_named);
     cut.then_some(())

@@ -65,8 +65,12 @@ impl Wire {
                 Self::Anthropic(Arc::new(messages(config, model, cap)))
             }
             WireKind::OpenaiChat | WireKind::OpenaiResponses => {
-                let dialect = endpoint.preset.dialect.and_then(openai::by_name).unwrap_or(&COMPATIBLE);
-                let mut config = OpenAIConfig::with_key(dialect, key)
+                let mut dialect = *endpoint.preset.dialect.and_then(openai::by_name).unwrap_or(&COMPATIBLE);
+                if endpoint.config.lenient {
+                    // `[DONE]` is the protocol's own end; some gateways never say why a reply ended.
+                    dialect = dialect.with_quirks(dialect.quirks.done_without_finish_reason());
+                }
+                let mut config = OpenAIConfig::with_key(&dialect, key)
                     .with_base_url(base_for(base_url, dialect.quirks.completion_path));
                 if let Some(version) = &endpoint.api_version {
                     config = config.with_api_version(version);

@@ -17,6 +17,9 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     if let Some(count) = name.strip_prefix("oai-flood-") {
         return Some(flood(count.parse().ok()?));
     }
+    if let Some(kind) = name.strip_prefix("oai-noreason") {
+        return no_reason(kind).map(finished);
+    }
     if let Some(count) = name.strip_prefix("oai-calls") {
         return Some(many_calls(count.parse().ok()?));
     }
@@ -116,6 +119,20 @@ fn endings(name: &str) -> Option<Vec<String>> {
         ],
         _ => return None,
     })
+}
+
+/// A gateway that says of no reply why it ended; the last one broke off in the middle of a call.
+fn no_reason(kind: &str) -> Option<Vec<String>> {
+    let weather = |arguments| vec![calls(&[call(Some(0), "call_A", "get_weather", arguments)])];
+    match kind {
+        "" => Some(vec![
+            chunk(json!({"role": "assistant", "content": "Done"}), None),
+            chunk(json!({"content": "."}), None),
+        ]),
+        "-call" => Some(weather(r#"{"city":"Paris"}"#)),
+        "-cut" => Some(weather(r#"{"city":"Pa"#)),
+        _ => None,
+    }
 }
 
 fn ok() -> Vec<String> {
