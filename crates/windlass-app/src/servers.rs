@@ -32,7 +32,7 @@ use self::added::{Added, Kept};
 pub use self::page::{Ended, Page, question};
 pub use self::prompt::{Message as PromptMessage, PromptError, Role as PromptRole};
 use self::sampling::EngineSampling;
-pub use self::sign_in::{BegunBy, SignInError};
+pub use self::sign_in::{BegunBy, SignInError, wanted_scopes};
 use self::tokens::SealedTokens;
 use crate::account::Accounts;
 use crate::account::audit::Note;

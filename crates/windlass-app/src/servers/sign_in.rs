@@ -62,9 +62,24 @@ struct Waits {
 }
 
 impl Servers {
-    /// Begins a sign-in, which only the same person ends.
+    /// Begins a sign-in, which only the same person ends. It asks for the scopes that waiting calls want.
     pub async fn begin_sign_in(&self, name: &str, by: &Principal) -> Result<SignInPage, SignInError> {
-        let page = self.hub.begin_sign_in(name).await?;
+        let wanted = match self.engine.get() {
+            // What is not found is not asked for: the call then asks again.
+            Some(engine) => wanted_scopes(engine, name).await.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        self.begin_sign_in_for(name, by, &wanted).await
+    }
+
+    /// Begins a sign-in that asks for these scopes as well.
+    pub async fn begin_sign_in_for(
+        &self,
+        name: &str,
+        by: &Principal,
+        scopes: &[String],
+    ) -> Result<SignInPage, SignInError> {
+        let page = self.hub.begin_sign_in_for(name, scopes).await?;
         // Until this is known nobody has seen the page.
         self.tokens.begin(name, &page.state, by.as_str()).await?;
         Ok(page)
@@ -134,6 +149,21 @@ impl Servers {
         }
         true
     }
+}
+
+/// The scopes that calls which wait for a sign-in at a server want, by the addresses that they show.
+pub async fn wanted_scopes(engine: &Engine, server: &str) -> Result<Vec<String>, EngineError> {
+    let mut scopes = Vec::new();
+    for Waits { url, .. } in waiting(engine, server).await? {
+        let Ok(url) = Url::parse(&url) else { continue };
+        let asked = url.query_pairs().find(|(name, _)| name == "scope");
+        for scope in asked.iter().flat_map(|(_, value)| value.split(' ')).filter(|scope| !scope.is_empty()) {
+            if !scopes.iter().any(|known| known == scope) {
+                scopes.push(scope.to_owned());
+            }
+        }
+    }
+    Ok(scopes)
 }
 
 /// The calls that wait for our sign-in at a server, and not for a page that the server itself wants opened.

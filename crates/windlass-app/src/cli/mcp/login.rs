@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use clap::Args;
-use windlass::adapter::mcp::Health;
+use windlass::adapter::mcp::{Health, McpError};
 
 use crate::cli::{ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place, local};
-use crate::servers::{Ended, Servers, Which};
+use crate::servers::{self, Ended, Servers, Which};
 use crate::signals::Signals;
 use crate::trouble::{Exit, Trouble};
 
@@ -40,7 +40,11 @@ pub struct LogoutArgs {
 pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> {
     let (place, servers) = opened(console, &args.name, &args.place).await?;
     let name = &args.name;
-    if servers.hub.server(name)?.health.is_ready() {
+    // A server that answers may want somebody to sign in for more, for a call that waits.
+    let mut wanted = servers::wanted_scopes(&place.engine, name).await?;
+    let granted = servers.hub.granted_scopes(name).await;
+    wanted.retain(|scope| !granted.contains(scope));
+    if servers.hub.server(name)?.health.is_ready() && wanted.is_empty() {
         console.note(&format!("`{name}` answers; nobody has to sign in"));
         return Ok(Exit::Done);
     }
@@ -49,7 +53,7 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
             .hint("it is a program, or `headers` says who comes, or `oauth` is switched off")
     })?;
     let mut ended = page.ended();
-    let begun = servers.begin_sign_in(name, &local().principal).await?;
+    let begun = servers.begin_sign_in_for(name, &local().principal, &wanted).await?;
     console.note(&format!("open this address in a browser on this machine, and sign in at `{name}`:"));
     console.out_line(&format!("  {}", shown_line(&begun.url)));
     let mut signals = Signals::listen()?;
@@ -71,7 +75,17 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
         }
         None => return Err(Trouble::engine("the page of the sign-in has ended").into()),
     }
-    servers.hub.ready(name).await?;
+    match servers.hub.ready(name).await {
+        Err(McpError::SignIn { .. }) => {
+            let why =
+                format!("signed in, and `{name}` wants another sign-in: it has changed where people sign in");
+            return Err(Trouble::usage(why).hint(format!("`windlass mcp login {name}` begins it")).into());
+        }
+        ready => ready?,
+    }
+    if !wanted.is_empty() {
+        console.hint("`windlass resume` goes on with what waited for it");
+    }
     let tools = servers.hub.server(name)?.tools.len();
     console.note(&format!("signed in; `{name}` has {tools} tools"));
     drop(place);

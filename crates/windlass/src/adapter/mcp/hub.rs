@@ -261,9 +261,13 @@ impl McpHub {
 
     /// Begins a sign-in: where the browser has to go.
     pub async fn begin_sign_in(&self, name: &str) -> Result<SignInPage, McpError> {
-        self.sign_in(name)?.begin().await
+        self.begin_sign_in_for(name, &[]).await
     }
 
+    /// Begins a sign-in that asks for more scopes than the configuration and the earlier sign-in.
+    pub async fn begin_sign_in_for(&self, name: &str, scopes: &[String]) -> Result<SignInPage, McpError> {
+        self.sign_in(name)?.begin(scopes).await
+    }
     /// Ends a sign-in with what the browser brought back; the server is then reached at once.
     pub async fn finish_sign_in(&self, name: &str, back: &SignInReturn) -> Result<(), McpError> {
         self.sign_in(name)?.finish(back).await?;
@@ -282,6 +286,12 @@ impl McpHub {
             Ok(sign_in) => sign_in.kept().await.is_some(),
             Err(_) => false,
         }
+    }
+
+    /// The scopes that were granted with the last sign-in at a server.
+    pub async fn granted_scopes(&self, name: &str) -> Vec<String> {
+        let Ok(sign_in) = self.sign_in(name) else { return Vec::new() };
+        sign_in.granted().await
     }
 
     /// Forgets the tokens of a server.

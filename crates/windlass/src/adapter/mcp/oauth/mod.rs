@@ -234,6 +234,12 @@ impl SignIn {
         kept.map(|kept| Digest::of(&kept))
     }
 
+    /// The scopes that were granted with what a sign-in has left behind.
+    pub async fn granted(&self) -> Vec<String> {
+        let stored = self.credentials().load().await.ok().flatten();
+        stored.map(|stored| stored.granted_scopes).unwrap_or_default()
+    }
+
     /// A token other than the one that the server refused; `None`: somebody has to sign in.
     pub async fn fresh_token(&self, refused: &str) -> Result<Option<String>, AuthError> {
         let mut manager = self.manager.lock().await;
@@ -275,12 +281,12 @@ impl SignIn {
         Ok(manager.as_ref())
     }
 
-    /// Begins a sign-in: where the browser has to go.
-    pub async fn begin(&self) -> Result<SignInPage, McpError> {
-        self.begun().await.map_err(|error| self.failed(&error))
+    /// Begins a sign-in: where the browser has to go. Asks for these scopes as well.
+    pub async fn begin(&self, wanted: &[String]) -> Result<SignInPage, McpError> {
+        self.begun(wanted).await.map_err(|error| self.failed(&error))
     }
 
-    async fn begun(&self) -> Result<SignInPage, AuthError> {
+    async fn begun(&self, wanted: &[String]) -> Result<SignInPage, AuthError> {
         let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (mut manager, metadata, noticed) = self.manager(challenge.as_deref()).await?;
         let mut scopes = self.config.scopes.clone();
@@ -292,6 +298,8 @@ impl SignIn {
             let missing = stored.granted_scopes.into_iter().filter(|scope| !scopes.contains(scope));
             scopes.extend(missing.collect::<Vec<_>>());
         }
+        let missing: Vec<String> = wanted.iter().filter(|scope| !scopes.contains(scope)).cloned().collect();
+        scopes.extend(missing);
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let client = {
             // Of those that begin at once, one registers a client, and the others find it.
