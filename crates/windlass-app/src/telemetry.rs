@@ -37,6 +37,10 @@ enum Form {
     Json,
 }
 
+/// What is logged unless something else is asked for. The model library warns of each failure that it returns as well,
+/// which the engine logs in its own words.
+const USUAL: &str = "warn,rig_core=error";
+
 /// Starts logging. A filter or a form that cannot be read is said and left out.
 pub fn start(console: &Console) {
     let wanted = ["WINDLASS_LOG", "RUST_LOG"].iter().find_map(|name| Some((name, variable(name)?)));
@@ -56,7 +60,7 @@ pub fn start(console: &Console) {
             Form::Text
         }
     };
-    let filter = filter.unwrap_or_else(|| EnvFilter::new("warn"));
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(USUAL));
     let subscriber = tracing_subscriber::registry()
         .with(lines(form, console.paint).with_filter(filter.and(filter_fn(is_shown))));
     #[cfg(feature = "otel")]

@@ -148,14 +148,16 @@ impl Chat<'_> {
     async fn on_pipe(&mut self) -> anyhow::Result<Exit> {
         let mut last = Exit::Done;
         loop {
-            let mut line = String::new();
+            let mut line = Vec::new();
             let read = tokio::task::spawn_blocking(move || {
-                std::io::stdin().lock().read_line(&mut line).map(|_| line)
+                std::io::stdin().lock().read_until(b'\n', &mut line).map(|_| line)
             });
             let line = tokio::select! {
                 read = read => read??,
                 signal = self.signals.next() => return Ok(left(signal)),
             };
+            let line = String::from_utf8(line)
+                .map_err(|_| Trouble::usage("a message on standard input is not valid UTF-8"))?;
             if line.is_empty() {
                 return Ok(last);
             }

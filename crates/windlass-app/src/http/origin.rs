@@ -114,14 +114,19 @@ fn judge(origins: &Origins, request: &Request) -> Result<Pass, Problem> {
         .hint("an administrator can list the origin in `[server] cors`"))
 }
 
-/// The host that a request names, in lower case; `None` where it names none or several.
+/// The host that a request names, in lower case; `None` if it names none or several. The host of an absolute address counts
+/// as `Host` does (RFC 9112, section 3.2.2).
 pub fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let mut named = headers.get_all(header::HOST).iter();
-    let host = match (named.next(), named.next()) {
-        (Some(host), None) => host.to_str().ok()?.to_ascii_lowercase(),
-        // Two hosts: a proxy might have seen the other one.
-        (Some(_), Some(_)) => return None,
-        (None, _) => uri.authority()?.as_str().to_ascii_lowercase(),
+    let host = match (named.next(), named.next(), uri.authority()) {
+        (Some(host), None, None) => host.to_str().ok()?.to_ascii_lowercase(),
+        (Some(host), None, Some(authority)) => {
+            // Two different hosts: a proxy might have seen the other one.
+            let same = host.to_str().is_ok_and(|host| host.eq_ignore_ascii_case(authority.as_str()));
+            same.then(|| authority.as_str().to_ascii_lowercase())?
+        }
+        (Some(_), Some(_), _) => return None,
+        (None, _, authority) => authority?.as_str().to_ascii_lowercase(),
     };
     host.parse::<Authority>().ok().map(|_| host)
 }
@@ -195,5 +200,17 @@ mod tests {
         let request = Request::builder().uri("/").header("host", "localhost:7717").header("host", "evil");
         let refused = judge(&origins(), &request.body(Body::empty()).unwrap());
         assert_eq!(refused.map(drop).map_err(|no| no.status.as_u16()), Err(400));
+    }
+
+    #[test]
+    fn the_host_of_an_absolute_address_counts() {
+        let status = |uri: &str, host: &str| {
+            let request = Request::builder().uri(uri).header("host", host).body(Body::empty()).unwrap();
+            judge(&origins(), &request).map(drop).map_err(|no| no.status.as_u16())
+        };
+        assert_eq!(status("http://localhost:7717/x", "Localhost:7717"), Ok(()));
+        assert_eq!(status("http://evil/x", "localhost:7717"), Err(400));
+        assert_eq!(status("http://localhost:7717/x", "evil"), Err(400));
+        assert_eq!(status("http://evil/x", "evil"), Err(421));
     }
 }
