@@ -66,6 +66,11 @@ impl FolderPath {
     pub fn as_path(&self) -> &Path {
         &self.resolved
     }
+
+    /// The file that a symbolic link on the path leads to; `None` without one.
+    pub(crate) fn leads_to(&self) -> Option<&Path> {
+        (self.lexical != self.resolved).then_some(&*self.resolved)
+    }
 }
 
 impl fmt::Display for FolderPath {

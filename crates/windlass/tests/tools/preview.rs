@@ -81,3 +81,12 @@ fn large_files_and_files_that_are_no_text_are_shown_by_size_and_digest() {
         assert!(shown.len() < 200);
     }
 }
+
+#[test]
+fn a_path_that_leads_elsewhere_says_where() {
+    let desk = Desk::new();
+    desk.put("real/a.md", "old\n");
+    std::os::unix::fs::symlink("real", desk.inside.join("link")).unwrap();
+    let told = desk.preview("Write", json!({"file_path": "link/a.md", "content": "new\n"})).unwrap();
+    assert!(told.contains("+++ b/link/a.md (4 bytes, leads to real/a.md)\n"), "{told}");
+}

@@ -55,7 +55,11 @@ pub(super) fn unified(path: &FolderPath, found: Option<&Found>, new: &str) -> St
         }
         None => "/dev/null".to_owned(),
     };
-    let head = format!("--- {old}\n+++ b/{path} ({} bytes)\n", new.len());
+    let leads = match path.leads_to() {
+        Some(file) => format!(", leads to {}", file.display()),
+        None => String::new(),
+    };
+    let head = format!("--- {old}\n+++ b/{path} ({} bytes{leads})\n", new.len());
     let old = match found {
         None => "",
         Some(Found { text: Some(old), .. }) if old == new => return format!("{head}no change\n"),
