@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{Digest, ModelName, ToolName};
+use crate::policy::check_json;
 
 /// Texts longer than this are stored apart as blobs. (design: "What is recorded")
 pub const INLINE_MAX_BYTES: usize = 16 * 1024;
@@ -150,6 +151,34 @@ impl Block {
     /// A text block without a provider's item.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: Content::Inline(text.into()), native: None }
+    }
+
+    /// The provider's own item of the block.
+    pub fn native(&self) -> Option<&Native> {
+        match self {
+            Self::Text { native, .. } | Self::Reasoning { native, .. } => native.as_deref(),
+            Self::ToolCall(call) => call.native.as_deref(),
+            Self::Opaque { native } => Some(native),
+            Self::Image { .. } | Self::File { .. } | Self::ToolResult(_) => None,
+        }
+    }
+
+    /// Checks that the block can be recorded and read back: providers' items are JSON from outside, and a result holds no
+    /// results. The error completes a sentence about the block.
+    pub fn check(&self) -> Result<(), String> {
+        let flat = |block: &Self| match block {
+            Self::ToolResult(_) => Err("holds a result within a result".to_owned()),
+            Self::Text { .. }
+            | Self::Image { .. }
+            | Self::File { .. }
+            | Self::Reasoning { .. }
+            | Self::ToolCall(_)
+            | Self::Opaque { .. } => block.check(),
+        };
+        if let Self::ToolResult(result) = self {
+            return result.content.iter().try_for_each(flat);
+        }
+        self.native().map_or(Ok(()), |native| check_json(&native.item))
     }
 }
 

@@ -1,8 +1,9 @@
-//! Inputs of any kind: nonsense ids, huge indexes, out of order.
+//! Inputs of any kind: nonsense ids, huge indexes, out of order, JSON of any shape and depth.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use windlass_machine::*;
 
 use crate::fixture::{self, Dice, as_asked, failure, reply};
@@ -40,7 +41,7 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
         3 | 4 => any_answers(dice, machine, call),
         5 => any_title(dice, by),
         6 => Input::SwitchModel { model: text(dice).into(), by },
-        7 => Input::Note { name: text(dice).into(), data: serde_json::json!([1, null]) },
+        7 => Input::Note { name: text(dice).into(), data: any_value(dice) },
         8 | 9 => {
             let stop = [StopReason::End, StopReason::MaxTokens, StopReason::Pause, StopReason::Cancelled];
             reply(attempt, some_blocks(dice), stop[dice.below(4) as usize].clone(), some_view(dice))
@@ -147,7 +148,7 @@ fn any_answers(dice: &mut Dice, machine: &Machine, call: CallKey) -> Input {
             9 => Answer::Reply(Box::new(Reply {
                 selected: dice.one_in(2).then(|| text.into()),
                 text: dice.one_in(2).then(|| text.into()),
-                values: dice.one_in(2).then(|| text.into()),
+                values: dice.one_in(2).then(|| any_value(dice)),
             })),
             _ => Answer::Withdrawn,
         };
@@ -185,6 +186,8 @@ fn any_kind(dice: &mut Dice) -> InterruptKind {
             summary: text.into(),
             options: vec![text.into()],
             free_input: dice.one_in(2),
+            params: dice.one_in(3).then(|| any_value(dice)),
+            schema: dice.one_in(3).then(|| any_value(dice)),
             ..Question::default()
         })),
         3 => InterruptKind::SignIn { server: text.into(), url: text.into(), message: Some(text.into()) },
@@ -219,7 +222,8 @@ fn any_approvers(dice: &mut Dice) -> BTreeSet<Approver> {
     match dice.below(3) {
         0 => BTreeSet::new(),
         1 => fixture::approvers(&["user:ann"]),
-        _ => BTreeSet::from([Approver::Role(any_text(dice).into()), Approver::User("eve".into())]),
+        // A name that is empty is refused where rules are read.
+        _ => BTreeSet::from([Approver::Role(format!("x{}", any_text(dice))), Approver::User("eve".into())]),
     }
 }
 
@@ -231,20 +235,27 @@ fn any_message(dice: &mut Dice) -> Input {
         let role = [Role::System, Role::User, Role::Assistant, Role::Tool][dice.below(4) as usize];
         new.message = Arc::new(Message { role, blocks });
     }
-    if dice.one_in(4) {
-        new.agent = Arc::new(Agent { models: Vec::new(), ..fixture::agent() });
-    }
+    new.agent = match dice.below(4) {
+        0 => Arc::new(Agent { models: Vec::new(), ..fixture::agent() }),
+        1 => Arc::new(Agent { settings: any_settings(dice), ..fixture::agent() }),
+        _ => new.agent,
+    };
     new.when_busy =
         [WhenBusy::Steer, WhenBusy::Replace, WhenBusy::Rollback, WhenBusy::Queue][dice.below(4) as usize];
     Input::Message(Box::new(new))
 }
 
 fn some_blocks(dice: &mut Dice) -> Vec<Block> {
-    let some = |dice: &mut Dice| match dice.below(5) {
+    let some = |dice: &mut Dice| match dice.below(7) {
         0 => Block::text(""),
         1 => Block::text("x"),
         2 => fixture::call(["", "c1", "c2"][dice.below(3) as usize], "Tool", "{"),
-        3 => Block::Reasoning { text: "hm".into(), native: None },
+        3 => Block::Reasoning { text: "hm".into(), native: dice.one_in(2).then(|| any_native(dice)) },
+        4 if dice.one_in(4) => Block::Opaque { native: any_native(dice) },
+        5 if dice.one_in(4) => {
+            let inner = Block::Text { text: "x".into(), native: Some(any_native(dice)) };
+            nested(inner, dice.below(3))
+        }
         _ => Block::Image {
             blob: BlobRef {
                 digest: Digest::default(),
@@ -255,6 +266,50 @@ fn some_blocks(dice: &mut Dice) -> Vec<Block> {
         },
     };
     (0..dice.below(4)).map(|_| some(dice)).collect()
+}
+
+/// Results within results.
+fn nested(block: Block, times: u64) -> Block {
+    (0..times).fold(block, |inner, _| {
+        let (call_id, name) = ("c".into(), "Tool".into());
+        Block::ToolResult(ToolResult { call_id, name, content: vec![inner], error: false })
+    })
+}
+
+fn any_native(dice: &mut Dice) -> Arc<Native> {
+    let origin = Arc::new(Origin { api: "test".into(), model: "test/a".into() });
+    Arc::new(Native { origin, item: any_value(dice) })
+}
+
+fn any_settings(dice: &mut Dice) -> ModelSettings {
+    let odd = [f64::NAN, f64::INFINITY, -0.0, 0.7, 5e-324][dice.below(5) as usize];
+    ModelSettings {
+        temperature: dice.one_in(2).then_some(odd),
+        output_schema: dice.one_in(2).then(|| any_value(dice)),
+        ..ModelSettings::default()
+    }
+}
+
+/// JSON of any shape: odd numbers and keys, and levels below, at and beyond what can be recorded or decoded.
+fn any_value(dice: &mut Dice) -> Value {
+    let leaves = [
+        json!(null),
+        json!({}),
+        json!(u64::MAX),
+        json!(i64::MIN),
+        json!(f64::MAX),
+        json!(-0.0),
+        json!(5e-324),
+        json!(1.0),
+        json!("\u{0}\u{1f600}\u{2028}"),
+        json!({ "$serde_json::private::RawValue": "]" }),
+        json!({ "": 1, "type": "note", "v": 9 }),
+    ];
+    let leaf = leaves[dice.below(leaves.len() as u64) as usize].clone();
+    let most = JSON_MAX_DEPTH as u64;
+    let levels = [0, 1, most - 1, most, most + 1, 2 * most, 4 * most][dice.below(7) as usize];
+    let member = |inner| Value::Object([("a".to_owned(), inner)].into_iter().collect());
+    (0..levels).fold(leaf, |inner, _| if dice.one_in(2) { Value::Array(vec![inner]) } else { member(inner) })
 }
 
 fn some_view(dice: &mut Dice) -> View {

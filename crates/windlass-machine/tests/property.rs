@@ -28,6 +28,9 @@ proptest! {
             prop_assert_eq!(&machine.handle(&input, now), &decided);
             for event in decided.into_iter().flatten() {
                 prop_assert!(event.at >= machine.state().at);
+                let decoded = Event::decode(&event.encode());
+                prop_assert!(decoded.is_ok(), "{decoded:?} of {event:?}");
+                prop_assert_eq!(&decoded.unwrap(), &event);
                 machine.apply(&event);
             }
             let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_digest());
@@ -150,6 +153,46 @@ fn started(agent: Agent) -> Machine {
 fn second(machine: &mut Machine) {
     let new = fixture::new_message("m2", "Do that", "r2", Arc::new(fixture::agent()));
     take(machine, &Input::Message(Box::new(new)));
+}
+
+/// Arrays within arrays.
+fn deep(levels: usize) -> serde_json::Value {
+    (0..levels).fold(1.into(), |inner, _| serde_json::Value::Array(vec![inner]))
+}
+
+/// A call that asks people whether so deep a value may be sent.
+fn asks(levels: usize) -> CallView {
+    let question = Question { summary: "Send it?".into(), params: Some(deep(levels)), ..Question::default() };
+    let mut known = fixture::known_call(EffectClass::Pure, true, as_asked("{}"));
+    known.asks = Some((InterruptKind::Question(Box::new(question)), Terms::default()));
+    CallView::Known(Box::new(known))
+}
+
+#[test]
+fn json_that_could_not_be_read_back_is_never_recorded() {
+    let attempt = Attempt { step: 1, attempt: 1 };
+    let opened = |levels| {
+        let mut machine = started(fixture::agent());
+        let view = fixture::view(vec![asks(levels)]);
+        let input = reply(attempt, vec![fixture::call("c", "Ask", "{}")], StopReason::ToolCalls, view);
+        let events = machine.handle(&input, Timestamp(1_000)).unwrap();
+        for event in &events {
+            assert_eq!(Event::decode(&event.encode()).unwrap(), *event);
+        }
+        take(&mut machine, &input);
+        assert!(machine.snapshot().is_usable(), "a snapshot nests deeper than an event");
+        machine.state().run.as_ref().unwrap().open().count()
+    };
+    assert_eq!((opened(JSON_MAX_DEPTH), opened(JSON_MAX_DEPTH + 1), opened(125)), (1, 0, 0));
+    let machine = started(fixture::agent());
+    let noted = |levels| {
+        let note = Input::Note { name: "n".into(), data: deep(levels) };
+        machine.handle(&note, Timestamp(1_000))
+    };
+    assert!(noted(JSON_MAX_DEPTH).is_ok());
+    let what = "the data of the note is nested more than 64 levels deep".to_owned();
+    assert_eq!(noted(JSON_MAX_DEPTH + 1), Err(Reject::Invalid { what: what.clone() }));
+    assert_eq!(noted(1_000), Err(Reject::Invalid { what }));
 }
 
 // rows: SK-G5

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::StepMode;
 use crate::id::{Digest, ToolName};
 use crate::message::Content;
-use crate::policy::Approver;
+use crate::policy::{Approver, check_json};
 
 /// What an interrupt asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +71,35 @@ impl InterruptKind {
             | Self::InDoubt { .. }
             | Self::Limit(_) => false,
         }
+    }
+}
+
+impl InterruptKind {
+    /// Checks that what is asked can be recorded and read back. The error completes a sentence about it.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Question(question) => question.check(),
+            Self::Approval { .. }
+            | Self::Hook { .. }
+            | Self::SignIn { .. }
+            | Self::Handoff { .. }
+            | Self::InDoubt { .. }
+            | Self::Limit(_) => Ok(()),
+        }
+    }
+}
+
+impl Question {
+    fn check(&self) -> Result<(), String> {
+        for (name, value) in [("params", &self.params), ("schema", &self.schema)] {
+            match value {
+                // It would be read back as one that was left out.
+                Some(Value::Null) => return Err(format!("has `{name}`, which is null; leave it out")),
+                Some(value) => check_json(value).map_err(|why| format!("has `{name}`, which {why}"))?,
+                None => {}
+            }
+        }
+        Ok(())
     }
 }
 

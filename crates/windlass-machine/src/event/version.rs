@@ -52,7 +52,8 @@ impl Event {
         serde_json::to_string(&Versioned { v: VERSION, event: self }).expect("an event is always JSON")
     }
 
-    /// Reads what [`Event::encode`] wrote, in this version or an older one.
+    /// Reads what [`Event::encode`] wrote, in this version or an older one. JSON from outside is bounded in depth before it
+    /// becomes part of an event ([`crate::check_json`]), because the decoder rejects what nests too deeply.
     pub fn decode(line: &str) -> Result<Self, UnreadableEvent> {
         let mut value: Value = serde_json::from_str(line)?;
         let found = value.get("v").and_then(Value::as_u64).unwrap_or(0);

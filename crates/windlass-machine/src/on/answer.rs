@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 use self::approval::{approve, deny, edit, judged, may_approve};
 pub(super) use self::expiry::overdue;
 use super::line::{Overlay, Place};
-use super::{Decision, fits, next, rejudge, tool};
+use super::{Decision, can_be_read, fits, is_not_null, next, rejudge, tool};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
 use crate::id::{InterruptId, RunId, ToolName};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, NewGrant, Party, View};
 use crate::message::{Block, Content};
-use crate::policy::Approver;
+use crate::policy::{Approver, check_json};
 use crate::reject::Reject;
 use crate::state::{Asked, Call, Line, Phase, Run};
 
@@ -91,7 +91,10 @@ fn check_grants(run: &Run, answers: &[Given], by: &Party, grants: &[NewGrant]) -
             let what = format!("`{who}` cannot grant for `{whom}`; `{whom}` or an administrator can");
             return Err(Reject::Forbidden { what });
         }
-        fits("the grant", serde_json::to_string(grant).map_or(usize::MAX, |text| text.len()))?;
+        // A grant holds only strings, numbers and JSON values: nothing that the serialiser refuses.
+        let value = serde_json::to_value(grant).unwrap_or_default();
+        can_be_read("the grant", check_json(&value))?;
+        fits("the grant", value.to_string().len())?;
     }
     Ok(())
 }
@@ -114,7 +117,10 @@ fn check(answer: &Answer) -> Result<(), Reject> {
         Answer::Reply(reply) => {
             fits("the choice", reply.selected.as_ref().map_or(0, String::len))?;
             fits("the reply", reply.text.as_ref().map_or(0, String::len))?;
-            fits("the values", reply.values.as_ref().map_or(0, |values| values.to_string().len()))
+            let Some(values) = &reply.values else { return Ok(()) };
+            can_be_read("the values of the reply", check_json(values))?;
+            is_not_null("the values of the reply", values)?;
+            fits("the values", values.to_string().len())
         }
         Answer::Withdrawn => Err(Reject::Invalid { what: "only the engine takes a question back".into() }),
         Answer::Edit { arguments: Content::Inline(arguments) } => fits("the arguments", arguments.len()),

@@ -198,6 +198,10 @@ impl<'a> Overlay<'a> {
                 return self.close(d, index, Outcome::Refused, error.to_string());
             }
         };
+        if let Some(why) = known.asks.as_ref().and_then(|(kind, _)| kind.check().err()) {
+            let error = serde_json::json!({ "error": format!("Invalid arguments: the question {why}") });
+            return self.close(d, index, Outcome::Refused, error.to_string());
+        }
         if self.is_over_its_limit(d, index) {
             return;
         }

@@ -147,6 +147,10 @@ pub(super) fn reconciled(
         return Err(stale());
     }
     let mut overlay = Overlay::of(run, line);
+    let (found, reason) = match found.map(|content| content.iter().try_for_each(Block::check)) {
+        Some(Err(why)) => (None, format!("a part of what was found {why}")),
+        Some(Ok(())) | None => (found, reason.to_owned()),
+    };
     match found {
         Some(content) => {
             let content = tool::with_repair(&line.calls[index], content);
@@ -161,7 +165,7 @@ pub(super) fn reconciled(
         }
         None => {
             let retry_at = d.now.plus_ms(pause_ms(attempt)).min(until);
-            d.record(Fact::ToolUnresolved { call: key, reason: reason.into(), retry_at });
+            d.record(Fact::ToolUnresolved { call: key, reason, retry_at });
         }
     }
     tool::after(d, run, overlay)

@@ -2,12 +2,13 @@
 //!
 //! Nothing here looks at what a message says, beyond that it says something.
 
-use super::{Decision, cancel, next};
-use crate::agent::Agent;
+use super::{Decision, can_be_read, cancel, is_not_null, next};
+use crate::agent::{Agent, ModelSettings};
 use crate::event::{CancelReason, Fact, Place, Queued, RunOptions, StepMode, TitleMade};
 use crate::id::{InputId, Principal};
 use crate::input::{NewMessage, WhenBusy};
 use crate::message::{Block, Message, Role};
+use crate::policy::check_json;
 use crate::reject::Reject;
 use crate::state::{ENGINE, Waiting};
 
@@ -72,11 +73,24 @@ pub(super) fn check_said(message: &Message) -> Result<(), Reject> {
         let what = "a message to the agent is a user's, of text, images and files only".into();
         return Err(Reject::Invalid { what });
     }
-    Ok(())
+    message.blocks.iter().try_for_each(|block| can_be_read("a block of the message", block.check()))
+}
+
+/// What an agent is given as JSON or as a number from outside.
+fn check_settings(settings: &ModelSettings) -> Result<(), Reject> {
+    if let Some(schema) = &settings.output_schema {
+        can_be_read("the agent's `output_schema`", check_json(schema))?;
+        is_not_null("the agent's `output_schema`", schema)?;
+    }
+    match settings.temperature.filter(|temperature| !temperature.is_finite()) {
+        Some(odd) => Err(Reject::Invalid { what: format!("the agent's `temperature` is {odd}, no number") }),
+        None => Ok(()),
+    }
 }
 
 fn check(new: &NewMessage) -> Result<(), Reject> {
     check_said(&new.message)?;
+    check_settings(&new.agent.settings)?;
     if new.agent.models.is_empty() {
         return Err(Reject::Invalid { what: format!("agent `{}` names no model", new.agent.name) });
     }

@@ -25,6 +25,7 @@ use crate::event::{Answer, Event, Fact, Outcome, Output, Refused};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
 use crate::input::Input;
 use crate::message::{Block, Content, INLINE_MAX_BYTES, Role, ToolResult};
+use crate::policy::check_json;
 use crate::reject::Reject;
 use crate::state::{CallStatus, POLICY, Phase, Run, State, Streak};
 
@@ -102,6 +103,7 @@ pub(crate) fn decide(
 
 fn noted(d: &mut Decision<'_>, name: &str, data: &Value) -> Result<(), Reject> {
     fits("the name of the note", name.len())?;
+    can_be_read("the data of the note", check_json(data))?;
     fits("the data of the note", data.to_string().len())?;
     d.record(Fact::Note { name: name.into(), data: data.clone() });
     Ok(())
@@ -114,6 +116,19 @@ fn fits(what: &str, size_bytes: usize) -> Result<(), Reject> {
     }
     let what = format!("{what} has {size_bytes} bytes; shorten it to {INLINE_MAX_BYTES} at most");
     Err(Reject::Invalid { what })
+}
+
+/// Rejects JSON that could not be read back once it is recorded. `checked` says why not.
+fn can_be_read(what: &str, checked: Result<(), String>) -> Result<(), Reject> {
+    checked.map_err(|why| Reject::Invalid { what: format!("{what} {why}") })
+}
+
+/// Rejects a JSON null in place of a value that may be left out: it reads back as one that is.
+fn is_not_null(what: &str, value: &Value) -> Result<(), Reject> {
+    match value {
+        Value::Null => Err(Reject::Invalid { what: format!("{what} is null; leave it out") }),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => Ok(()),
+    }
 }
 
 impl<'a> Decision<'a> {

@@ -12,7 +12,7 @@ use crate::context::window;
 use crate::event::{Fact, Output, StepMode, Surface, Totals};
 use crate::id::{Attempt, Digest, ModelName, Principal};
 use crate::input::{ModelFailed, ModelReplied};
-use crate::message::{Content, Message, Role, StopReason, Usage};
+use crate::message::{Block, Content, Message, Role, StopReason, Usage};
 use crate::policy::{FailureClass, error_code, retry_delay_ms, shorten_failure};
 use crate::reject::Reject;
 use crate::state::{Phase, Run};
@@ -30,6 +30,9 @@ fn calling<'a>(d: &Decision<'a>, attempt: Attempt) -> Result<&'a Run, Reject> {
 
 pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), Reject> {
     let run = calling(d, reply.attempt)?;
+    if let Err(why) = reply.blocks.iter().try_for_each(Block::check) {
+        return failed(d, &unreadable(reply.attempt, &why));
+    }
     let message = Message { role: Role::Assistant, blocks: reply.blocks.clone() };
     let mut totals = run.totals;
     totals.add_reply(&reply.stop, &reply.usage, reply.cost, reply.ttft_ms);
@@ -60,6 +63,12 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
     }
     without_calls(d, run, &reply.stop, &message, &totals);
     Ok(())
+}
+
+/// A reply that cannot be recorded is one that the protocol does not allow.
+fn unreadable(attempt: Attempt, why: &str) -> ModelFailed {
+    let message = format!("a part of the reply {why}");
+    ModelFailed { attempt, class: FailureClass::Malformed, message, retry_after_ms: None, partial: None }
 }
 
 /// A stop whose reason, where it is in the provider's words, is not longer than what a failure may say.
@@ -201,7 +210,7 @@ pub(super) fn stopped(
     }
     match partial {
         Some(partial) if partial.size_bytes() > 0 => {
-            let block = crate::message::Block::Text { text: partial.clone(), native: None };
+            let block = Block::Text { text: partial.clone(), native: None };
             let message = Arc::new(Message { role: Role::Assistant, blocks: vec![block] });
             d.record(Fact::StepReplied {
                 attempt,

@@ -40,6 +40,10 @@ pub(super) fn returned(
     let (run, line) = started(d, key)?;
     let index = key.index as usize;
     let mut overlay = Overlay::of(run, line);
+    if let Err(why) = content.iter().try_for_each(Block::check) {
+        overlay.close(d, index, Outcome::Returned, format!("The tool's result was not kept: a part of it {why}"));
+        return after(d, run, overlay);
+    }
     if let Some(Kept { name, value }) = kept {
         if d.state.kept.len() >= MAX_KEPT && !d.state.kept.contains_key(name) {
             let text =
@@ -126,6 +130,8 @@ pub(super) fn asked(
     if overlay.seats[index].asks >= MAX_ASKS {
         let text = format!("Given up: the tool has asked {MAX_ASKS} times");
         overlay.close(d, index, Outcome::Returned, text);
+    } else if let Err(why) = kind.check() {
+        overlay.close(d, index, Outcome::Returned, format!("Given up: what the tool asked {why}"));
     } else {
         d.record(Fact::ToolParked { call: key, state: state.cloned() });
         overlay.open(d, index, kind.clone(), terms.clone());

@@ -1,8 +1,40 @@
-//! Sizes of what a model is shown and of what is recorded about a failure.
+//! Sizes of what a model is shown and of what is recorded about a failure, and the depth of recorded JSON.
 //!
 //! Limits of a run stand in `Limits`; these are the same for all.
 
 use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// Nested arrays and objects that a JSON value from outside may have. An event holds such a value at most 6 levels below
+/// its own, a snapshot at most 12, and the decoder rejects a text of more than 127 levels.
+pub const JSON_MAX_DEPTH: usize = 64;
+
+/// Object keys with this prefix stand for something else when `serde_json` reads them back.
+const RESERVED_KEYS: &str = "$serde_json::private::";
+
+/// Checks that a JSON value from outside can be recorded and read back. The error completes a sentence about the value.
+///
+/// Never descends below [`JSON_MAX_DEPTH`], so that a value of any depth can be checked.
+pub fn check_json(value: &Value) -> Result<(), String> {
+    check_levels(value, JSON_MAX_DEPTH)
+}
+
+fn check_levels(value: &Value, left: usize) -> Result<(), String> {
+    match value {
+        Value::Array(_) | Value::Object(_) if left == 0 => {
+            Err(format!("is nested more than {JSON_MAX_DEPTH} levels deep"))
+        }
+        Value::Array(items) => items.iter().try_for_each(|item| check_levels(item, left - 1)),
+        Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+            if name.starts_with(RESERVED_KEYS) {
+                return Err(format!("has the reserved key `{name}`"));
+            }
+            check_levels(member, left - 1)
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
 
 /// Characters of one result's text that the model is shown at most. (LM-L6)
 pub const RESULT_MAX_CHARS: usize = 100_000;

@@ -9,7 +9,10 @@ mod retry;
 mod rule;
 
 pub use gate::{AllowedTool, AutoRun, Grant, Judgement, Policy, Subject, Trust};
-pub use limit::{FAILURE_MAX_CHARS, RESULT_MAX_CHARS, RESULT_MAX_PARTS, shorten_failure, shorten_result};
+pub use limit::{
+    FAILURE_MAX_CHARS, JSON_MAX_DEPTH, RESULT_MAX_CHARS, RESULT_MAX_PARTS, check_json, shorten_failure,
+    shorten_result,
+};
 pub use mode::{Area, Mode, only_reads};
 pub use retry::{FailureClass, Failures, RETRY_AFTER_MAX_MS, error_code, retry_delay_ms};
 pub use rule::{

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{
-    Answer, AutoRun, EffectClass, InterruptId, InterruptKind, Question, Reply, Terms, Timestamp,
+    Answer, AutoRun, EffectClass, Event, InterruptId, InterruptKind, Question, Reply, Seq, Terms, Timestamp,
 };
 use windlass::port::journal::RunQuery;
 use windlass::port::tool::{Ask, CallContext, ToolOutput};
@@ -98,6 +98,26 @@ async fn a_question_without_its_parts_is_told_to_the_model_and_nobody_is_asked()
         let ended = engine.build().await.unwrap().run(task("go")).await.unwrap();
         let wanted = r#"{"error":"checkpoint and summary are required"} | said after"#;
         assert_eq!(ended.data.as_deref(), Some(wanted));
+    }
+}
+
+/// A value within so many objects.
+fn deep(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!({"a": inner}))
+}
+
+#[tokio::test]
+async fn a_question_that_nests_too_deeply_is_an_error_for_the_model_and_the_thread_stays_readable() {
+    let question = json!({"checkpoint": "c", "summary": "s", "params": deep(120)});
+    let written = Counter::default();
+    let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
+    let engine = engine.build().await.unwrap();
+    let ended = engine.run(task("go")).await.unwrap();
+    let why = "the question has `params`, which is nested more than 64 levels deep";
+    assert_eq!(ended.data, Some(format!(r#"{{"error":"{why}"}} | said after"#)));
+    let events = engine.events(&ended.meta.thread_id, Seq(0), 1_000).await.unwrap();
+    for recorded in events {
+        assert_eq!(Event::decode(&recorded.event.encode()).unwrap(), recorded.event);
     }
 }
 

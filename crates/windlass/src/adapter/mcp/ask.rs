@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use rmcp::model::{InputRequest, InputResponses};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use windlass_machine::{Answer, InterruptKind, Question, Terms};
+use windlass_machine::{Answer, InterruptKind, Question, Terms, check_json};
 
 use super::mask::Masks;
 use super::task::Watched;
@@ -134,6 +134,7 @@ pub(super) fn question(
             }))
         }
     };
+    kind.check().map_err(|why| format!("the question {why}"))?;
     Ok(Ask { kind, terms: Terms::default(), state: Some(parked.written()) })
 }
 
@@ -155,9 +156,12 @@ pub(super) fn written(
     masks: &Masks,
 ) -> Result<BTreeMap<String, Value>, String> {
     let written = requests.iter().map(|(name, request)| {
-        serde_json::to_value(request).map(|value| (name.clone(), value)).map_err(|error| error.to_string())
+        let value = serde_json::to_value(request).map_err(|error| error.to_string())?;
+        // What a call waits with is JSON within JSON, and is decoded again.
+        check_json(&value).map_err(|why| format!("the input `{name}` {why}"))?;
+        Ok((name.clone(), value))
     });
-    masks.said(written.collect::<Result<_, _>>()?)
+    masks.said(written.collect::<Result<_, String>>()?)
 }
 
 /// What people said, as the result of `elicitation/create`. The error says why it has to be asked again.
@@ -246,6 +250,17 @@ mod tests {
         let one = json!({ "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } } });
         let words = Answer::Reply(Box::new(Reply { text: Some("Ada".into()), ..Reply::default() }));
         assert_eq!(result(&one, &words), Ok(json!({ "action": "accept", "content": { "name": "Ada" } })));
+    }
+
+    #[test]
+    fn a_form_that_nests_too_deeply_is_not_asked() {
+        let deep = |levels| (0..levels).fold(json!({}), |inner, _| json!({ "properties": inner }));
+        let asked = |levels| {
+            question("stock", &json!({ "message": "m", "requestedSchema": deep(levels) }), None, &Parked::SignIn)
+        };
+        assert!(asked(60).is_ok());
+        let why = "the question has `schema`, which is nested more than 64 levels deep";
+        assert_eq!(asked(100).unwrap_err(), why);
     }
 
     #[test]

@@ -71,9 +71,8 @@ impl Tool for RequestHumanApproval {
     }
 
     fn asks(&self, arguments: &Value) -> Option<Ask> {
-        let question = Box::new(question(arguments).ok()?);
         let terms = Terms { expires_in_ms: self.expires_in_ms, ..Terms::default() };
-        Some(Ask { kind: InterruptKind::Question(question), terms, state: None })
+        Some(Ask { kind: question(arguments).ok()?, terms, state: None })
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
@@ -85,18 +84,21 @@ impl Tool for RequestHumanApproval {
 }
 
 /// Reads a question; the error is for the model.
-fn question(arguments: &Value) -> Result<Question, String> {
+fn question(arguments: &Value) -> Result<InterruptKind, String> {
     let missing = || "checkpoint and summary are required".to_owned();
     let named = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let asked: AskArguments = serde_json::from_value(arguments.clone()).map_err(|error| error.to_string())?;
-    Ok(Question {
+    let question = Box::new(Question {
         checkpoint: Some(named(asked.checkpoint).ok_or_else(missing)?),
         summary: named(asked.summary).ok_or_else(missing)?,
         params: asked.params.map(Value::Object),
         options: asked.options,
         free_input: asked.allow_free_input,
         schema: None,
-    })
+    });
+    let kind = InterruptKind::Question(question);
+    kind.check().map_err(|why| format!("the question {why}"))?;
+    Ok(kind)
 }
 
 /// What the model reads of a reply. (WT-H7)
@@ -165,7 +167,7 @@ mod tests {
             assert_eq!(request_human_approval(None).asks(&arguments), None);
         }
         let arguments = json!({ "checkpoint": "a", "summary": "s", "options": ["x"], "params": { "n": 1 } });
-        let question = question(&arguments).unwrap();
+        let InterruptKind::Question(question) = question(&arguments).unwrap() else { panic!("{arguments}") };
         assert_eq!((question.options, question.params), (vec!["x".to_owned()], Some(json!({ "n": 1 }))));
         assert!(!question.free_input);
     }
