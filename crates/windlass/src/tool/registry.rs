@@ -56,8 +56,10 @@ pub struct Adjustment {
     pub reconcile: Option<Reconcile>,
 }
 
-/// Arguments by which a far side recognises a repeated call. The model never sees them: the engine fills them in, with
-/// a value that is the same however often a call is started.
+/// Names of arguments by which a far side recognises a repeated call. The engine fills such an argument in, with a value
+/// that is the same however often the call is started, and the model never sees it. That makes the call repeatable, so
+/// it holds for a tool whose hints are believed and for one that an administrator calls `keyed`; an argument of another
+/// tool is one like any other.
 const KEY_ARGUMENTS: [&str; 4] =
     ["idempotency_key", "idempotencyKey", "client_request_id", "clientRequestId"];
 
@@ -78,6 +80,28 @@ pub(crate) struct Registered {
     pub schema_digest: Digest,
     /// Compiled once: a run checks the same schema many times.
     validator: Validator,
+}
+
+impl Registered {
+    /// `fills_key`: whether the engine fills in an argument that is named like a key.
+    fn of(tool: Arc<dyn Tool>, fills_key: bool) -> Result<Self, RegistryError> {
+        let mut spec = tool.spec().clone();
+        let schema_digest = digest_of(&*tool);
+        let invalid = |problem| RegistryError::Schema { tool: tool.spec().name.clone(), problem };
+        check_both(&spec.input_schema).map_err(invalid)?;
+        let key_argument = if fills_key { without_key(&mut spec.input_schema) } else { None };
+        let validator = compile(&spec.input_schema).map_err(invalid)?;
+        Ok(Self { tool, spec, key_argument, schema_digest, validator })
+    }
+}
+
+/// Checks a schema of arguments with its key and without: which of the two counts may change with an [`Adjustment`].
+fn check_both(schema: &Value) -> Result<(), String> {
+    let mut rest = schema.clone();
+    match without_key(&mut rest) {
+        Some(_) => compile(schema).and_then(|_| compile(&rest)).map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Takes the key-like argument out of a schema, where it has one that is a text.
@@ -136,14 +160,20 @@ impl Registry {
         if self.tools.contains_key(&name) {
             return Err(RegistryError::Duplicate(name));
         }
-        let mut spec = tool.spec().clone();
-        let schema_digest = digest_of(&*tool);
-        let key_argument = without_key(&mut spec.input_schema);
-        let validator = compile(&spec.input_schema)
-            .map_err(|problem| RegistryError::Schema { tool: name.clone(), problem })?;
-        let registered = Registered { tool, spec, key_argument, schema_digest, validator };
+        let fills_key = self.fills_key(&*tool);
+        let registered = Registered::of(tool, fills_key)?;
         self.tools.insert(name, Arc::new(registered));
         Ok(())
+    }
+
+    /// Whether the engine fills in a tool's key: an administrator's effect class decides, else whether the hints are
+    /// believed.
+    fn fills_key(&self, tool: &dyn Tool) -> bool {
+        let adjusted = self.adjustments.get(&tool.spec().name);
+        match adjusted.and_then(|adjusted| adjusted.effect_class) {
+            Some(class) => class == EffectClass::Keyed,
+            None => adjusted.and_then(|adjusted| adjusted.trusted).unwrap_or_else(|| tool.is_trusted()),
+        }
     }
 
     /// Adds a tool that another registry has taken already.
@@ -185,7 +215,14 @@ impl Registry {
 
     /// Says something of a tool that wins over its own hints, whether it is added before, after or never.
     pub fn adjust(mut self, name: impl Into<ToolName>, adjustment: Adjustment) -> Self {
-        self.adjustments.insert(name.into(), adjustment);
+        let name = name.into();
+        self.adjustments.insert(name.clone(), adjustment);
+        if let Some(known) = self.tools.get(&name)
+            && let Ok(registered) = Registered::of(known.tool.clone(), self.fills_key(&*known.tool))
+        {
+            // Both shapes of its schema were checked when it was added, so that it never fails.
+            self.tools.insert(name, Arc::new(registered));
+        }
         self
     }
 
@@ -331,9 +368,8 @@ fn is_missed(validator: &Validator, value: &Value, parent: &str, name: &str) -> 
 /// Says what is wrong with a schema of arguments that somebody else has written; it is refused when its tool is added.
 #[cfg(feature = "mcp")]
 pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
-    let mut schema = schema.clone();
-    without_key(&mut schema);
-    compile(&schema).map(drop)
+    check_both(schema)?;
+    compile(schema).map(drop)
 }
 
 /// Checks values of whatever kind against a schema that somebody else has written; the error names what does not fit.

@@ -12,7 +12,7 @@ use windlass::tool::{Adjustment, Registry};
 use windlass::{Engine, GrantDraft, Status};
 
 use super::stage::{Asked, Said, Stage, Step, modern, tool};
-use super::{hub_of, trusted, values};
+use super::{at, hub, hub_of, trusted, values};
 use crate::drive::{memory, task};
 
 fn shop(asked: &Asked) -> Said {
@@ -85,6 +85,33 @@ async fn what_an_administrator_says_of_a_tool_counts_where_a_call_breaks_off() {
             assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Paused);
             assert_eq!(stage.asked("tools/call").len(), sent);
         }
+    }
+}
+
+#[tokio::test]
+async fn an_untrusted_server_cannot_make_its_tool_keyed_by_the_name_of_an_argument() {
+    for (is_trusted, sent) in [(false, 1), (true, 3)] {
+        let mut pay = tool("pay", json!({ "destructiveHint": false }));
+        let text = json!({ "type": "string" });
+        pay["inputSchema"] = json!({ "type": "object", "properties": { "client_request_id": text } });
+        let tools = json!([pay]);
+        let stage = Stage::start(move |asked| {
+            modern(asked, &tools).unwrap_or_else(|| Said::Stream(vec![Step::Break]))
+        })
+        .await;
+        let server = if is_trusted { trusted("shop", &stage.url) } else { at("shop", &stage.url) };
+        let hub = hub(server).await;
+        let registry = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+        let models = ScriptedModels::new(|call| match results(call) {
+            0 => Line::tool("pay", r#"{"client_request_id":"mine"}"#),
+            _ => Line::Say("done".into()),
+        });
+        let engine = memory(&models, registry).build().await.unwrap();
+        let waits = engine.run(task("go")).await.unwrap();
+        let InterruptKind::InDoubt { .. } = &waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
+        let calls = stage.asked("tools/call");
+        let key = &calls[0].params()["arguments"]["client_request_id"];
+        assert_eq!((calls.len(), key == "mine"), (sent, !is_trusted), "{key}");
     }
 }
 

@@ -5,10 +5,26 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass::port::tool::{CallContext, Tool, ToolOutput};
-use windlass::tool::{Registry, builtin};
+use windlass::tool::{Adjustment, Registry, builtin};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
 struct Shape(ToolSpec);
+
+/// A tool whose hints nobody believes.
+struct Strange(ToolSpec);
+
+#[async_trait]
+impl Tool for Strange {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+    fn is_trusted(&self) -> bool {
+        false
+    }
+    async fn call(&self, _context: CallContext, _arguments: Value) -> ToolOutput {
+        ToolOutput::text("done")
+    }
+}
 
 #[async_trait]
 impl Tool for Shape {
@@ -21,14 +37,12 @@ impl Tool for Shape {
 }
 
 fn tool(name: &str, input_schema: Value) -> Arc<dyn Tool> {
-    let description = "A tool".to_owned();
-    Arc::new(Shape(ToolSpec {
-        name: name.into(),
-        description,
-        input_schema,
-        annotations: Annotations::default(),
-        withheld: Vec::new(),
-    }))
+    Arc::new(Shape(spec(name, input_schema)))
+}
+
+fn spec(name: &str, input_schema: Value) -> ToolSpec {
+    let (description, annotations) = ("A tool".to_owned(), Annotations::default());
+    ToolSpec { name: name.into(), description, input_schema, annotations, withheld: Vec::new() }
 }
 
 fn plain(name: &str) -> Arc<dyn Tool> {
@@ -192,5 +206,33 @@ fn nulls_of_what_is_optional_are_left_out() {
         assert_eq!(registry.leave_out_nulls("say", &mut arguments), is_changed, "{arguments}");
         assert_eq!(arguments, left);
         assert_eq!(registry.check_arguments("say", &arguments).err().unwrap_or_default(), wrong);
+    }
+}
+
+#[test]
+fn an_argument_named_like_a_key_is_filled_in_for_trusted_and_configured_tools_alone() {
+    let schema = json!({
+        "type": "object", "required": ["client_request_id"],
+        "properties": {"client_request_id": {"type": "string"}},
+    });
+    let shows = |registry: &Registry| registry.catalogue()[0].input_schema == schema;
+    let strange = || Registry::new().add(Arc::new(Strange(spec("get", schema.clone())))).unwrap();
+    assert!(shows(&strange()) && !shows(&Registry::new().add(tool("get", schema.clone())).unwrap()));
+    assert!(strange().check_arguments("get", &json!({"client_request_id": "7"})).is_ok());
+    assert!(strange().check_arguments("get", &json!({})).is_err(), "it is required of the model");
+    let adjusted = |trusted, effect_class| Adjustment { trusted, effect_class, ..Adjustment::default() };
+    let cases = [
+        (adjusted(Some(true), None), false),
+        (adjusted(Some(false), None), true),
+        (adjusted(None, Some(EffectClass::Keyed)), false),
+        (adjusted(Some(true), Some(EffectClass::Once)), true),
+    ];
+    for (adjustment, is_shown) in cases {
+        let after = strange().adjust("get", adjustment.clone());
+        let before = Registry::new().adjust("get", adjustment.clone());
+        let before = before.add(Arc::new(Strange(spec("get", schema.clone())))).unwrap();
+        assert_eq!((shows(&after), shows(&before)), (is_shown, is_shown), "{adjustment:?}");
+        // What was taken back is shown again.
+        assert!(shows(&after.adjust("get", adjusted(Some(false), None))));
     }
 }
