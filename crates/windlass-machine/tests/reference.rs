@@ -35,6 +35,8 @@ pub struct ReferenceRun {
     pub model: Option<ModelName>,
     pub next_model: ModelName,
     pub calling: bool,
+    /// Attempts at the step whose process was gone.
+    pub lost: u32,
     pub fallback: bool,
     pub retry_at: Option<Timestamp>,
     pub calls: Vec<ReferenceCall>,
@@ -228,8 +230,10 @@ impl Reference {
                 run.ttft_ms = run.ttft_ms.or(*ttft_ms);
                 self.step_replied(*attempt, message, usage);
             }
-            Fact::StepFailed { attempt, retry_at, .. } => {
+            Fact::StepFailed { attempt, class, retry_at, .. } => {
                 let run = self.run();
+                run.lost += u32::from(*class == FailureClass::Lost);
+                assert!(run.lost <= 3, "a step is lost without end");
                 assert!(run.calling && run.attempt == *attempt);
                 run.calling = false;
                 run.retry_at = *retry_at;
@@ -265,7 +269,10 @@ impl Reference {
             | Fact::InterruptEscalated { .. }
             | Fact::InterruptClosed { .. } => self.see_interrupt(&event.fact),
             Fact::ModelSwitched { model, .. } => match &mut self.run {
-                Some(run) => run.next_model = model.clone(),
+                Some(run) => {
+                    run.next_model = model.clone();
+                    run.lost = 0;
+                }
                 None => self.model = Some(model.clone()),
             },
             Fact::LimitReached { refused, .. } => self.refused |= refused.is_some(),
@@ -298,6 +305,7 @@ impl Reference {
             model: None,
             next_model: self.model.clone().unwrap_or_else(|| agent.models[0].clone()),
             calling: false,
+            lost: 0,
             fallback: false,
             retry_at: None,
             calls: Vec::new(),
@@ -338,6 +346,8 @@ impl Reference {
         let again = attempt.step == run.attempt.step && attempt.attempt == run.attempt.attempt + 1;
         let next = attempt.step == run.attempt.step + 1 && attempt.attempt == 1;
         assert!(again || next, "{:?} after {:?}", attempt, run.attempt);
+        assert!(next || run.lost < 3, "another attempt after three that were lost");
+        run.lost = if next { 0 } else { run.lost };
         run.fallback = mode == StepMode::Fallback;
         let most = run.figure("max_steps", u64::from(run.agent.limits.max_steps));
         assert!(u64::from(attempt.step) <= most + u64::from(run.fallback), "too many steps");

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use windlass_machine::{CorruptJournal, Machine, RunStatus, Snapshot};
+use windlass_machine::{CorruptJournal, Fact, Machine, RunStatus, Snapshot};
 
 use crate::journal::{KINDS, kind};
 use crate::reference::Entry;
@@ -29,10 +29,14 @@ fn check(seed: u64) -> Option<(u32, bool)> {
     let given_up = crashed.reference.history.iter().any(
         |entry| matches!(entry, Entry::Said(message) if format!("{message:?}").contains("Given up after")),
     );
+    // A run whose process died at each attempt at a step has failed.
+    let lost = crashed.journal.iter().any(|event| {
+        matches!(&event.fact, Fact::RunFinished { error: Some(error), .. } if error.code == "ERR_LOST")
+    });
     // What a budget has no room for depends on what is started when.
     let refused = !crashed.refused.is_empty() || !calm.refused.is_empty();
     // What a run that fails has said ends with its last reply, also where that is judged later.
-    let certain = crashed.reference.doubts == 0 && !given_up && !refused && !crashed.judges_late;
+    let certain = crashed.reference.doubts == 0 && !given_up && !lost && !refused && !crashed.judges_late;
     // After a failed run what waited stays: when a message came then matters.
     let failed = calm.reference.ended.iter().position(|(_, status, _)| *status != RunStatus::Done);
     if certain && let Some(failed) = failed {

@@ -74,6 +74,11 @@ const WORDS: &[(&str, &str, &str)] = &[
         "a file of the conversation is missing in the store, or damaged",
         "start a new conversation, and have an administrator run `windlass doctor`",
     ),
+    (
+        "ERR_LOST",
+        "the server ended several times while the model was called",
+        "have an administrator look at the server's log, then send the message again",
+    ),
     ("ERR_REFUSED", "the model declined to answer", "ask in other words"),
     (
         "ERR_UNEXPECTED_STOP",

@@ -1,10 +1,10 @@
 //! Something was in flight, and the process that had it is gone.
 //!
-//! A lost model call is simply made again: nothing in the world changed, and the try does not count.
+//! A lost model call is made again, a few times at most: nothing in the world changed, but each attempt may be paid for.
 //! A lost tool call is judged by its effect class; what must not be repeated is in doubt.
 
 use super::line::Overlay;
-use super::next::try_again;
+use super::next::{End, give_up, try_again};
 use super::{Decision, cancel, line_of, rejudge, tool, verdict};
 use crate::agent::EffectClass;
 use crate::command::Command;
@@ -12,7 +12,7 @@ use crate::event::{Fact, Outcome, Verdict};
 use crate::id::{Attempt, CallKey};
 use crate::input::{CallView, View};
 use crate::message::Block;
-use crate::policy::FailureClass;
+use crate::policy::{FailureClass, LOST_ATTEMPTS_MAX, error_code, retry_delay_ms};
 use crate::reject::Reject;
 use crate::state::{Call, CallStatus, Phase, Run};
 
@@ -31,17 +31,33 @@ fn lost_model(d: &mut Decision<'_>, attempt: Attempt) -> Result<(), Reject> {
     if run.attempt != attempt || run.phase != Phase::Calling {
         return Err(Reject::Stale { what: format!("step {}, attempt {}", attempt.step, attempt.attempt) });
     }
+    let delay_ms = match run.cancel {
+        Some(_) => None,
+        None => retry_delay_ms(FailureClass::Lost, run.failures, None),
+    };
     d.record(Fact::StepFailed {
         attempt,
         class: FailureClass::Lost,
         message: "the process that made the call is gone".into(),
         partial: None,
-        retry_at: None,
+        retry_at: delay_ms.filter(|ms| *ms > 0).map(|ms| d.now.plus_ms(ms)),
     });
     if run.cancel.is_some() {
         return cancel::settle(d, run, None, &run.totals);
     }
-    try_again(d, run, &run.model);
+    match delay_ms {
+        Some(0) => try_again(d, run, &run.model),
+        Some(_) => {}
+        None => {
+            let message = format!(
+                "{LOST_ATTEMPTS_MAX} attempts at step {} were lost, each with the process that made it",
+                attempt.step
+            );
+            let (code, retryable) = error_code(FailureClass::Lost);
+            let end = End::failed(code, message, retryable).with_output(d.said(run));
+            give_up(d, run, end, &run.totals);
+        }
+    }
     Ok(())
 }
 

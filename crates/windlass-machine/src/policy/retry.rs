@@ -32,7 +32,7 @@ pub enum FailureClass {
     Empty,
     /// A blob that the request names is missing or damaged.
     MissingBlob,
-    /// The process that had the call in flight is gone; not counted as a try.
+    /// The process that had the call in flight is gone. The call may have been paid for.
     Lost,
     /// A person or program stopped the run.
     Cancelled,
@@ -49,6 +49,8 @@ pub struct Failures {
     pub transient: u32,
     /// Prompts that did not fit.
     pub too_long: u32,
+    /// Attempts whose process was gone before they ended.
+    pub lost: u32,
 }
 
 impl Failures {
@@ -62,22 +64,27 @@ impl Failures {
             FailureClass::Overloaded => self.overloaded += 1,
             FailureClass::Transient | FailureClass::Timeout | FailureClass::Truncated => self.transient += 1,
             FailureClass::ContextTooLong => self.too_long += 1,
+            FailureClass::Lost => self.lost += 1,
             FailureClass::Malformed
             | FailureClass::Auth
             | FailureClass::InvalidRequest
             | FailureClass::Config
             | FailureClass::Empty
             | FailureClass::MissingBlob
-            | FailureClass::Lost
             | FailureClass::Cancelled => {}
         }
     }
 }
 
+/// Attempts at one step whose process may be gone before the run fails. Each may have been paid for, and what ends the
+/// process may be the reply itself.
+pub const LOST_ATTEMPTS_MAX: u32 = 3;
+
 /// How long to wait before the next try, in milliseconds; `None` where there is none.
 ///
 /// 429: min(60, 2^n) s, three retries (SK-L6). Transient: min(30, 2^n) s, three (SK-L7). 529: min(60, 2^(n+1)) s,
-/// until the fifth in a row (LM-X6). What the provider asks for wins, up to ten minutes.
+/// until the fifth in a row (LM-X6). What the provider asks for wins, up to ten minutes. Lost: at once after the first
+/// loss, which a restart explains, then 2^n s, until [`LOST_ATTEMPTS_MAX`] attempts are lost.
 /// `before` holds the failures before this one.
 pub fn retry_delay_ms(class: FailureClass, before: Failures, retry_after_ms: Option<u64>) -> Option<u64> {
     let seconds = |n: u32, cap: u64| 2u64.saturating_pow(n).min(cap);
@@ -87,6 +94,8 @@ pub fn retry_delay_ms(class: FailureClass, before: Failures, retry_after_ms: Opt
         FailureClass::Transient | FailureClass::Timeout | FailureClass::Truncated if before.transient < 3 => {
             seconds(before.transient + 1, 30)
         }
+        FailureClass::Lost if before.lost == 0 => 0,
+        FailureClass::Lost if before.lost + 1 < LOST_ATTEMPTS_MAX => seconds(before.lost + 1, 30),
         FailureClass::RateLimited
         | FailureClass::Overloaded
         | FailureClass::Transient
@@ -126,6 +135,7 @@ pub fn error_code(class: FailureClass) -> (&'static str, bool) {
         FailureClass::Config => ("ERR_CONFIG", false),
         FailureClass::Empty => ("ERR_EMPTY_REPLY", true),
         FailureClass::MissingBlob => ("ERR_STORE", true),
-        FailureClass::Lost | FailureClass::Cancelled => ("CANCELLED", false),
+        FailureClass::Lost => ("ERR_LOST", true),
+        FailureClass::Cancelled => ("CANCELLED", false),
     }
 }

@@ -164,6 +164,39 @@ fn an_append_whose_outcome_is_unknown_happens_once() {
 }
 
 #[test]
+fn a_process_that_dies_at_each_model_call_gives_up_after_three_attempts() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let mut store = MemoryStore::new(clock.clone());
+    let models = ScriptedModels::new(|_| Line::Hang("so far".into()));
+    let thread = ThreadId::from("t");
+    let mut ended = Vec::new();
+    for life in 0..8 {
+        runtime().block_on(async {
+            let ports = Arc::new(store.clone());
+            let engine = memory(&models, registry([])).ports(ports.clone(), ports.clone(), ports);
+            let engine = engine.clock(clock.clone()).build().await.unwrap();
+            match life {
+                0 => drop(engine.start(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap()),
+                _ => drop(engine.recover().await.unwrap()),
+            }
+            for _ in 0..100 {
+                clock.advance_ms(100);
+                tokio::task::yield_now().await;
+            }
+            let events = engine.events(&thread, Seq(0), 100).await.unwrap();
+            ended.extend(events.into_iter().filter_map(|recorded| match recorded.event.fact {
+                Fact::RunFinished { error, .. } => error.map(|error| error.code),
+                _ => None,
+            }));
+        });
+        store = store.restarted();
+    }
+    assert_eq!(models.calls(), 3, "each attempt is paid for");
+    ended.dedup();
+    assert_eq!(ended, ["ERR_LOST"]);
+}
+
+#[test]
 fn a_fenced_owner_stops_and_the_run_goes_on() {
     for nth in 1..14 {
         runtime().block_on(async {
