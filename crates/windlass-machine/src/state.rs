@@ -17,7 +17,7 @@ pub(crate) use self::run::{ENGINE, POLICY, RUN_TIMEOUT};
 use crate::agent::Agent;
 use crate::context::nudge;
 use crate::event::{
-    Answer, Event, Fact, FileChange, InterruptKind, Place, Queued, Refused, RunOptions, RunStatus, StepMode,
+    Answer, CancelReason, Event, Fact, FileChange, InterruptKind, Place, Queued, Refused, RunOptions, RunStatus, StepMode,
     Totals,
 };
 use crate::id::{
@@ -28,7 +28,7 @@ use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
 use crate::policy::{Failures, Mode};
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 9;
+pub const FOLD: u32 = 10;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -101,6 +101,8 @@ pub struct Finished {
     pub effects: Vec<EffectId>,
     /// What tools had kept before it, of what it has changed.
     pub kept_before: BTreeMap<String, Option<Content>>,
+    /// [`Run::dropped`] of a run that is about to be withdrawn; empty after any other.
+    pub dropped: VecDeque<Arc<Message>>,
 }
 
 /// The part of the history that requests are made of.
@@ -135,17 +137,21 @@ impl History {
         self.messages.push_back(message);
     }
 
-    fn move_to(&mut self, start: u64) {
+    /// Moves the start of the window; returns the messages that leave it.
+    fn move_to(&mut self, start: u64) -> Vec<Arc<Message>> {
         // The newest message is never dropped, whatever a journal says.
-        while self.start < start && self.messages.len() > 1 {
-            self.messages.pop_front();
-            self.start += 1;
-        }
+        let most = self.messages.len().saturating_sub(1) as u64;
+        let count = start.saturating_sub(self.start).min(most);
+        self.start += count;
+        self.messages.drain(..count as usize).collect()
     }
 
-    fn truncate(&mut self, end: u64) {
+    /// Removes the messages from an index on, and puts back those before it that have left the window.
+    fn withdraw(&mut self, end: u64, dropped: VecDeque<Arc<Message>>) {
         self.messages.truncate(end.saturating_sub(self.start) as usize);
         self.first.take_if(|(index, _)| *index >= end);
+        self.start = self.start.min(end).saturating_sub(dropped.len() as u64);
+        dropped.into_iter().rev().for_each(|message| self.messages.push_front(message));
     }
 }
 
@@ -172,7 +178,7 @@ impl State {
             Fact::RunStarted { agent, options, by } => self.start_run(event, agent, options, by),
             Fact::RunFinished { status, .. } => self.finish_run(*status),
             Fact::RunWithdrawn { effects: _ } => self.withdraw_run(),
-            Fact::WindowMoved { start } => self.history.move_to(*start),
+            Fact::WindowMoved { start } => self.move_window(*start),
             Fact::ModelSwitched { model, reason: _ } => self.switch_model(model),
             Fact::StepStarted { attempt, model, mode } => self.start_step(event.at, *attempt, model, *mode),
             Fact::StepReplied { message, stop, usage, cost, ttft_ms, .. } => {
@@ -238,6 +244,16 @@ impl State {
             Some(refused) => self.refused = Some((limit.to_owned(), figure, refused.clone())),
             None => self.with_run(|run| run.is_overtime |= limit == RUN_TIMEOUT),
         }
+    }
+
+    fn move_window(&mut self, start: u64) {
+        let from = self.history.start;
+        let dropped = self.history.move_to(start);
+        self.with_run(|run| {
+            // The run's own messages leave with it where it is withdrawn.
+            let before = run.first_message.saturating_sub(from) as usize;
+            run.dropped.extend(dropped.into_iter().take(before));
+        });
     }
 
     fn with_run(&mut self, change: impl FnOnce(&mut Run)) {
@@ -308,20 +324,23 @@ impl State {
             raised: BTreeMap::new(),
             streak: Streak::default(),
             kept_before: BTreeMap::new(),
+            dropped: VecDeque::new(),
         });
     }
 
     fn finish_run(&mut self, status: RunStatus) {
         self.refused = None;
         if let Some(run) = self.run.take() {
-            let Run { id, first_message: from, effects, kept_before, .. } = run;
-            self.last = Some(Finished { run: id, status, from, effects, kept_before });
+            let is_withdrawn = matches!(run.cancel, Some((_, CancelReason::RolledBack)));
+            let Run { id, first_message: from, effects, kept_before, dropped, .. } = run;
+            let dropped = if is_withdrawn { dropped } else { VecDeque::new() };
+            self.last = Some(Finished { run: id, status, from, effects, kept_before, dropped });
         }
     }
 
     fn withdraw_run(&mut self) {
         let Some(last) = &mut self.last else { return };
-        self.history.truncate(last.from);
+        self.history.withdraw(last.from, std::mem::take(&mut last.dropped));
         for (name, before) in std::mem::take(&mut last.kept_before) {
             match before {
                 Some(before) => self.kept.insert(name, before),

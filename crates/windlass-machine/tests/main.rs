@@ -13,6 +13,7 @@ mod people;
 mod policy;
 mod property;
 mod reference;
+mod rollback;
 mod schedule;
 mod script;
 mod seen;

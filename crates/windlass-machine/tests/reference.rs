@@ -21,8 +21,6 @@ pub enum Entry {
     Said(Arc<Message>),
     /// A user text of the engine's own.
     Nudge,
-    /// Withdrawn, and already out of the window.
-    Gap,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +29,8 @@ pub struct ReferenceRun {
     pub agent: Arc<Agent>,
     pub options: RunOptions,
     pub from: usize,
+    /// Where the window started when it began.
+    pub window: usize,
     pub attempt: Attempt,
     pub model: Option<ModelName>,
     pub next_model: ModelName,
@@ -66,7 +66,8 @@ pub struct Reference {
     /// The message that is taken before all others, where it still waits.
     pub promoted: Option<InputId>,
     pub run: Option<ReferenceRun>,
-    pub last: Option<(RunId, usize)>,
+    /// The last run, its first message, and where the window started when it began.
+    pub last: Option<(RunId, usize, usize)>,
     pub ended: Vec<(RunId, RunStatus, Output)>,
     pub interrupts: HashSet<InterruptId>,
     pub runs: HashSet<RunId>,
@@ -163,7 +164,6 @@ impl Reference {
         self.history.iter().enumerate().find(|(_, entry)| match entry {
             Entry::Said(message) => message.role == Role::User,
             Entry::Nudge => true,
-            Entry::Gap => false,
         })
     }
 
@@ -216,13 +216,12 @@ impl Reference {
             Fact::RunFinished { status, output, totals, .. } => self.run_finished(*status, output, totals),
             Fact::RunWithdrawn { .. } => {
                 self.kept = self.kept_before.clone();
-                let (run, from) = self.last.clone().expect("a run ended");
+                let (run, from, window) = self.last.clone().expect("a run ended");
                 assert_eq!(Some(run), event.run);
                 assert!(self.run.is_none());
+                // As if the run had never been.
                 self.history.truncate(from);
-                while self.history.len() < self.window {
-                    self.history.push(Entry::Gap);
-                }
+                self.window = window;
             }
             Fact::StepStarted { attempt, model, mode } => self.step_started(*attempt, model, *mode),
             Fact::StepReplied { attempt, message, usage, ttft_ms, .. } => {
@@ -301,6 +300,7 @@ impl Reference {
             agent: agent.clone(),
             options: options.clone(),
             from: self.history.len(),
+            window: self.window,
             attempt: Attempt::default(),
             model: None,
             next_model: self.model.clone().unwrap_or_else(|| agent.models[0].clone()),
@@ -334,7 +334,7 @@ impl Reference {
         assert_eq!((totals.steps, totals.calls, totals.usage), (run.steps, run.dispatched, run.usage));
         let by_people = (totals.approved, totals.denied, totals.ttft_ms);
         assert_eq!(by_people, (run.approved, run.denied, run.ttft_ms));
-        self.last = Some((run.id.clone(), run.from));
+        self.last = Some((run.id.clone(), run.from, run.window));
         self.ended.push((run.id, status, output.clone()));
     }
 

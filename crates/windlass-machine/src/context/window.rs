@@ -4,13 +4,20 @@
 //! so that N/2 are left, and prompt caches hit in between. It never separates a call from its result
 //! and never drops the newest message.
 
-use crate::message::Role;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::message::{Message, Role};
 use crate::state::History;
 
 /// The history as it will stand once the facts of a decision are folded in.
 #[derive(Clone, Debug)]
 pub struct Ahead<'a> {
     history: &'a History,
+    /// Index of the first message that is sent.
+    start: u64,
+    /// Messages from `start` on that had left the window.
+    back: Vec<Role>,
     /// Index after the last message that stays.
     kept: u64,
     /// Who speaks in the messages that follow.
@@ -22,7 +29,8 @@ pub struct Ahead<'a> {
 impl<'a> Ahead<'a> {
     /// The history as it stands.
     pub fn of(history: &'a History) -> Self {
-        Self { history, kept: history.end(), added: Vec::new(), first_left: false }
+        let (start, kept) = (history.start, history.end());
+        Self { history, start, back: Vec::new(), kept, added: Vec::new(), first_left: false }
     }
 
     /// A message joins.
@@ -30,11 +38,19 @@ impl<'a> Ahead<'a> {
         self.added.push(role);
     }
 
-    /// The messages from an index on leave.
-    pub fn cut(&mut self, from: u64) {
+    /// The messages from an index on leave, and those before it that had left the window stand in it again.
+    pub fn cut(&mut self, from: u64, dropped: &VecDeque<Arc<Message>>) {
         self.added.clear();
         self.first_left = self.history.first.as_ref().is_some_and(|(index, _)| *index >= from);
-        self.kept = self.kept.min(from).max(self.history.start);
+        self.kept = self.kept.min(from);
+        self.back = dropped.iter().map(|message| message.role).collect();
+        self.start = self.history.start.min(from).saturating_sub(dropped.len() as u64);
+    }
+
+    /// Whether the first message of a user is sent although it stands before the window.
+    fn has_first_outside(&self) -> bool {
+        let is_outside = self.history.first.as_ref().is_some_and(|(index, _)| *index < self.start);
+        is_outside && !self.first_left
     }
 
     fn end(&self) -> u64 {
@@ -43,6 +59,10 @@ impl<'a> Ahead<'a> {
 
     fn role(&self, index: u64) -> Option<Role> {
         if index < self.kept {
+            let place = usize::try_from(index.checked_sub(self.start)?).ok()?;
+            if let Some(role) = self.back.get(place) {
+                return Some(*role);
+            }
             let place = usize::try_from(index.checked_sub(self.history.start)?).ok()?;
             return self.history.messages.get(place).map(|message| message.role);
         }
@@ -57,8 +77,7 @@ impl<'a> Ahead<'a> {
 pub fn moved(ahead: &Ahead<'_>, nudges: u64, system: bool, limit: u32) -> Option<u64> {
     let limit = u64::from(limit);
     let end = ahead.end() + nudges;
-    let first = ahead.history.first_outside().is_some() && !ahead.first_left;
-    let sent = (end - ahead.history.start) + u64::from(first) + u64::from(system);
+    let sent = (end - ahead.start) + u64::from(ahead.has_first_outside()) + u64::from(system);
     if limit == 0 || sent <= limit {
         return None;
     }
@@ -75,7 +94,7 @@ pub fn shrunk(history: &History) -> Option<u64> {
 
 /// Moves a wanted start so that no result stands without its call; `None` where that leaves it in place.
 fn aligned(ahead: &Ahead<'_>, wanted: u64) -> Option<u64> {
-    let start = ahead.history.start;
+    let start = ahead.start;
     // The newest group must stay: the last message, with its calls where it holds results.
     let mut newest = ahead.end().checked_sub(1)?;
     while newest > start && ahead.role(newest) == Some(Role::Tool) {

@@ -199,7 +199,9 @@ impl<'a> Decision<'a> {
                     }
                 }
                 Fact::RunWithdrawn { .. } => {
-                    ahead.cut(self.state.run.as_ref().map_or(u64::MAX, |run| run.first_message));
+                    if let Some(run) = &self.state.run {
+                        ahead.cut(run.first_message, &run.dropped);
+                    }
                 }
                 Fact::ThreadCreated { .. }
                 | Fact::ThreadForked { .. }

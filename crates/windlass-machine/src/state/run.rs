@@ -4,7 +4,7 @@
 
 mod asked;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -81,6 +81,8 @@ pub struct Run {
     pub streak: Streak,
     /// What tools had kept with the thread before it, of what it has changed.
     pub kept_before: BTreeMap<String, Option<Content>>,
+    /// Messages before its first that have left the window since it began: they are sent again once it is withdrawn.
+    pub dropped: VecDeque<Arc<Message>>,
 }
 
 /// Steps in a row that asked for the same calls and got the same results.
