@@ -1,7 +1,6 @@
 //! What was recorded: the only type that is serialised for ever.
 //!
-//! An [`Event`] is a [`Fact`] with its time and place. Events are versioned by [`VERSION`]; an
-//! older one is lifted by [`upcast`] when it is read, and nothing else knows that it was old.
+//! An [`Event`] is a [`Fact`] with its time and place, versioned by [`VERSION`] and lifted by [`upcast`].
 
 mod ask;
 mod call;
@@ -18,8 +17,7 @@ use serde_json::Value;
 pub use self::ask::{Answer, InterruptKind, LimitAsked, Next, Question, Refused, Reply};
 pub use self::call::{CancelReason, Outcome, Rest, Verdict};
 pub use self::file::{FileChange, FileImage};
-pub use self::run::{AtLimit, Offload, Output, Place, Queued, RunError, RunOptions, RunStatus, StepMode};
-pub use self::run::{Surface, TitleMade, Totals};
+pub use self::run::*;
 pub use self::version::{Event, UnreadableEvent, VERSION, upcast};
 use crate::agent::{Agent, EffectClass};
 use crate::id::{
@@ -227,8 +225,7 @@ pub enum Fact {
         arguments: Option<Content>,
         /// The version of the policy that it was judged by.
         view: u64,
-        /// What an approval of the call is bound to: the tool, its server and schema, the arguments, and everything
-        /// that the engine adds.
+        /// What an approval is bound to: the tool, its server and schema, the arguments, and what the engine adds.
         approval: Digest,
         /// Whether a person is shown what the call would do before they are asked.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -343,6 +340,13 @@ pub enum Fact {
         /// Digest of the arguments that are sent.
         arguments: Digest,
     },
+    /// A start was recorded and nothing of it was dispatched: the call counts as not started by it.
+    #[serde(rename = "tool.undispatched")]
+    ToolUndispatched {
+        /// The call.
+        #[serde(flatten)]
+        call: CallKey,
+    },
     /// A call has its result.
     #[serde(rename = "tool.finished")]
     ToolFinished {
@@ -399,8 +403,7 @@ pub enum Fact {
         /// What the model sees instead of its first part.
         summary: Content,
     },
-    /// A tool keeps something with the thread, in place of what it kept there under that name; the call's result
-    /// follows. It is copied by a fork, and taken back where the run is withdrawn.
+    /// A tool keeps something with the thread under a name; the call's result follows. A rollback takes it back.
     #[serde(rename = "tool.kept")]
     ToolKept {
         /// The call.

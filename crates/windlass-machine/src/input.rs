@@ -206,6 +206,16 @@ pub enum Input {
         /// The policy now, with the open calls as they stand.
         view: View,
     },
+    /// A start was recorded, and this process knows that nothing of it was dispatched: the tool is not the one that was
+    /// judged, or the run was cancelled in the same append. A later process cannot know it, and reports it as lost.
+    NotDispatched {
+        /// Which call.
+        call: CallKey,
+        /// Which start.
+        start: u32,
+        /// The policy now, with the open calls as they stand: the call is judged again.
+        view: View,
+    },
     /// The policy changed: open calls that have not started are judged again.
     Rejudge {
         /// The policy now.
@@ -231,6 +241,7 @@ impl Input {
             | Self::Reconciled { .. }
             | Self::LimitRefused { .. }
             | Self::Lost { .. }
+            | Self::NotDispatched { .. }
             | Self::Rejudge { .. }
             | Self::Tick => true,
             Self::Message(_)

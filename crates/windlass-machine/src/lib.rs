@@ -96,8 +96,9 @@
 //! - **It dispatches a tool only if it has itself just appended that call's [`Fact::ToolStarted`]**, and a model call
 //!   only after its [`Fact::StepStarted`]. That something is wanted is not enough.
 //! - **What it finds begun, it reports.** After opening a thread, each of [`Machine::unfinished`] goes in as
-//!   [`Input::Lost`]. The same holds for a command that was recorded and never dispatched because a cancel in the very
-//!   same batch overtook it: nobody else will ever report it, and the run would never end.
+//!   [`Input::Lost`]. A command that it has recorded and not dispatched it reports as well, because nobody else will:
+//!   a call as [`Input::NotDispatched`] (a cancel in the same batch overtook it, or its tool is another one than the
+//!   one that was judged), a model call as [`Input::ModelStopped`].
 //! - **In a run that is being stopped** it aborts what is in flight and reports how that ended: the reply or result if
 //!   it still came, else [`Input::ModelStopped`] or [`Input::ToolStopped`]. The run ends with the last of these.
 //! - **What changes nothing it may make again.** [`Command::PreviewTool`] and [`Command::Reconcile`] are started

@@ -28,7 +28,7 @@ use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
 use crate::policy::{Failures, Mode};
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 10;
+pub const FOLD: u32 = 11;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -215,6 +215,7 @@ impl State {
                 self.close_interrupt(interrupt, answer, (by.clone(), roles.clone()));
             }
             Fact::ToolStarted { call, effect, arguments: _ } => self.start_call(event.at, *call, effect),
+            Fact::ToolUndispatched { call } => self.with_run(|run| run.tool_undispatched(*call)),
             Fact::ToolFinished { call, content, error, .. } => self.finish_call(*call, content, *error),
             Fact::CancelRequested { by, reason } => {
                 self.with_run(|run| run.cancel = Some((by.clone(), *reason)));

@@ -28,7 +28,7 @@ kinds! {
     ThreadCreated, ThreadForked, ThreadTitled, MessageReceived, MessageQueued, MessageTaken, MessageWithdrawn, MessageEdited, MessagePromoted, RunStarted,
     RunFinished, RunWithdrawn, StepStarted, StepReplied, StepFailed, CallJudged, GrantUsed, CallEdited,
     CallPreviewing, CallPreviewed, InterruptOpened, InterruptVoted, InterruptReminded, InterruptEscalated,
-    InterruptClosed, ToolStarted, ToolFinished, ToolParked, ToolDeferred, ToolKept, FileChanging, ResultOffloaded, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
+    InterruptClosed, ToolStarted, ToolUndispatched, ToolFinished, ToolParked, ToolDeferred, ToolKept, FileChanging, ResultOffloaded, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
 }
 
 /// Each kind with its fields filled, then with those left out that may be. What is new goes to the end.
@@ -344,6 +344,7 @@ fn later_facts() -> Vec<Fact> {
             FileImage::Known { digest: digest(), size_bytes: 0 },
         ),
         Fact::ToolFinished { call, outcome, content: Vec::new(), error: true, duration_ms: 0 },
+        Fact::ToolUndispatched { call },
     ]
 }
 

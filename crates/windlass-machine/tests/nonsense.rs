@@ -364,5 +364,9 @@ fn any_title(dice: &mut Dice, by: Principal) -> Input {
 }
 
 fn any_stop(dice: &mut Dice, call: CallKey) -> Input {
+    if dice.one_in(3) {
+        let start = dice.below(4) as u32;
+        return Input::NotDispatched { call, start, view: some_view(dice) };
+    }
     Input::ToolStopped { call, reason: any_text(dice).into(), by_tool: dice.one_in(2), view: some_view(dice) }
 }

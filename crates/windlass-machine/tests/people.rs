@@ -215,6 +215,9 @@ pub fn refill(world: &mut World, input: Input) -> Input {
         Input::ToolStopped { call, reason, by_tool, view: _ } => {
             Input::ToolStopped { call, reason, by_tool, view: world.view(&[]) }
         }
+        Input::NotDispatched { call, start, view: _ } => {
+            Input::NotDispatched { call, start, view: world.view(&[]) }
+        }
         Input::Rejudge { view } if view.version > 0 => Input::Rejudge { view: world.view(&[]) },
         Input::Rejudge { view: _ } => {
             world.change_policy();

@@ -253,6 +253,7 @@ impl Reference {
             | Fact::CallPreviewing { .. }
             | Fact::CallPreviewed { .. }
             | Fact::ToolStarted { .. }
+            | Fact::ToolUndispatched { .. }
             | Fact::ToolFinished { .. }
             | Fact::ToolParked { .. }
             | Fact::ToolDeferred { .. }

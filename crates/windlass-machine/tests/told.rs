@@ -114,6 +114,7 @@ pub fn told(fact: &Fact) -> String {
         | Fact::ToolKept { .. }
         | Fact::FileChanging { .. }
         | Fact::ResultOffloaded { .. }
+        | Fact::ToolUndispatched { .. }
         | Fact::ToolReconciling { .. }
         | Fact::ToolUnresolved { .. }
         | Fact::ToolInDoubt { .. } => told_of_call(fact),
@@ -160,6 +161,7 @@ fn told_of_call(fact: &Fact) -> String {
             format!("call.previewed {} {:?}", at(call), shown(preview))
         }
         Fact::ToolStarted { call, .. } => format!("tool.started {}", at(call)),
+        Fact::ToolUndispatched { call } => format!("tool.undispatched {}", at(call)),
         Fact::ToolFinished { call, outcome, content, error, .. } => {
             let content: Vec<String> = content.iter().map(block).collect();
             let error = if *error { " error" } else { "" };

@@ -150,6 +150,7 @@ impl Stage {
             Input::ModelReplied(replied) => &replied.view,
             Input::Rejudge { view }
             | Input::Lost { view, .. }
+            | Input::NotDispatched { view, .. }
             | Input::ToolStopped { view, .. }
             | Input::Answered { view, .. } => view,
             _ => return, // tidy: the others bring no view
@@ -193,6 +194,11 @@ impl Stage {
                 let view = self.changed(&words[1..]);
                 let lost = |command| Input::Lost { command, view: view.clone() };
                 return self.machine.unfinished().into_iter().map(lost).collect();
+            }
+            "undispatched" => {
+                let (call, view) = (key(&words[1], self.run()), self.changed(&words[2..]));
+                let start = self.call(call).map_or(0, |call| call.starts);
+                Input::NotDispatched { call, start, view }
             }
             "request" => {
                 self.request(out);

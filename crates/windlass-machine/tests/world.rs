@@ -241,33 +241,51 @@ impl World {
         let begun = self.machine.unfinished();
         self.flying.retain(|command| begun.contains(command) || wants.contains(command));
         self.stopping = wants.is_empty();
-        // What a cancel in the same batch overtook was never started, and nobody else will report it.
-        for command in begun {
-            if !self.flying.contains(&command)
-                && !wants.contains(&command)
-                && !self.is_lost(&command)
-                && !self.ending(&command)
-            {
-                self.mail.push_back(Input::Lost { command, view: View::default() });
-            }
-        }
-        for command in wants {
-            if self.flying.contains(&command) || self.is_lost(&command) || self.ending(&command) {
-                continue;
-            }
-            let fresh = batch.iter().any(|event| match (&event.fact, &command) {
+        let is_fresh = |command: &Command| {
+            batch.iter().any(|event| match (&event.fact, command) {
                 (Fact::StepStarted { attempt, .. }, Command::CallModel { attempt: wanted, .. }) => {
                     attempt == wanted
                 }
                 (Fact::ToolStarted { call, .. }, Command::CallTool { call: wanted, .. }) => call == wanted,
                 _ => false,
+            })
+        };
+        // What a cancel in the same batch overtook was never started, and nobody else will report it.
+        for command in begun {
+            if self.flying.contains(&command)
+                || wants.contains(&command)
+                || self.is_lost(&command)
+                || self.ending(&command)
+            {
+                continue;
+            }
+            self.mail.push_back(match &command {
+                Command::CallTool { call, start, .. } if is_fresh(&command) => {
+                    Input::NotDispatched { call: *call, start: *start, view: View::default() }
+                }
+                _ => Input::Lost { command, view: View::default() },
             });
+        }
+        for command in wants {
+            if self.flying.contains(&command) || self.is_lost(&command) || self.ending(&command) {
+                continue;
+            }
+            let fresh = is_fresh(&command);
             // What changes nothing is made whenever it is wanted.
             let changes_nothing = matches!(command, Command::PreviewTool { .. } | Command::Reconcile { .. });
             assert!(
                 fresh || changes_nothing,
                 "{command:?} is wanted, not in flight, and was not just recorded"
             );
+            if let Command::CallTool { call, start, .. } = &command
+                && self.tale == Tale::Wild
+                && self.dice.one_in(30)
+            {
+                // Its tool is another one by now.
+                let (call, start) = (*call, *start);
+                self.mail.push_back(Input::NotDispatched { call, start, view: View::default() });
+                continue;
+            }
             if let Command::CallTool { call, effect, class, reply, resumed, .. } = &command {
                 self.check_start(*call, *class);
                 let count = self.dispatched.entry(effect.clone()).or_default();
@@ -302,6 +320,7 @@ impl World {
                 Input::ToolReturned { call: ended, .. }
                 | Input::ToolStopped { call: ended, .. }
                 | Input::ToolAsked { call: ended, .. }
+                | Input::NotDispatched { call: ended, .. }
                 | Input::ToolDeferred { call: ended, .. },
                 Command::CallTool { call, .. },
             )

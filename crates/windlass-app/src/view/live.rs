@@ -160,6 +160,7 @@ impl Live {
                 self.answer.clear();
                 self.running.push((*call, self.clock.monotonic_ms()));
             }
+            Fact::ToolUndispatched { call } => self.running.retain(|(running, _)| running != call),
             Fact::ToolFinished { call, outcome, content, error, duration_ms } => {
                 self.running.retain(|(running, _)| running != call);
                 self.finished(*call, *outcome, content, *error, *duration_ms);

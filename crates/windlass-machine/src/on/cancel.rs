@@ -2,7 +2,7 @@
 //!
 //! What cannot be undone is said to be in doubt, never to be cancelled.
 
-use super::Decision;
+use super::{Decision, undispatched};
 use super::line::{Overlay, Place, overlay};
 use super::next::{End, finish_only, start_waiting};
 use crate::agent::EffectClass;
@@ -98,7 +98,7 @@ fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Tota
     let end = End { status, output: d.said(run), error: Some(error), fallback: false };
     finish_only(d, run, end, totals);
     if reason == CancelReason::RolledBack {
-        d.record(Fact::RunWithdrawn { effects: run.effects.clone() });
+        d.record(Fact::RunWithdrawn { effects: undispatched::effects(d, run) });
     }
 }
 

@@ -14,6 +14,7 @@ mod next;
 mod queue;
 mod rejudge;
 mod tool;
+mod undispatched;
 mod verdict;
 
 use std::collections::BTreeSet;
@@ -95,6 +96,9 @@ pub(crate) fn decide(
             Ok(())
         }
         Input::Lost { command, view } => lost::lost(d, command, view),
+        Input::NotDispatched { call, start, view } => {
+            undispatched::not_dispatched(d, (*call, *start), view)
+        }
         Input::Rejudge { view } => rejudge::rejudged(d, view),
         Input::Tick => next::ticked(d),
     }?;
@@ -232,6 +236,7 @@ impl<'a> Decision<'a> {
                 | Fact::ToolReconciling { .. }
                 | Fact::ToolUnresolved { .. }
                 | Fact::ToolStarted { .. }
+                | Fact::ToolUndispatched { .. }
                 | Fact::ToolInDoubt { .. }
                 | Fact::WindowMoved { .. }
                 | Fact::ModelSwitched { .. }

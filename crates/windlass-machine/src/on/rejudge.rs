@@ -152,7 +152,7 @@ fn gone(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, 
     unavailable(d, overlay, (index, call));
 }
 
-fn unavailable(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call)) {
+pub(super) fn unavailable(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call)) {
     let text = format!("The tool `{}` is no longer available", call.tool);
     let doubtful = overlay.may_have_changed_something(index);
     let outcome = if doubtful { Outcome::InDoubt } else { Outcome::Unavailable };
@@ -168,7 +168,7 @@ pub(super) fn unfit(known: &KnownCall) -> Option<&str> {
 }
 
 /// A call whose arguments do not fit its tool any more is not started.
-fn no_longer_fits(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, reason: &str) {
+pub(super) fn no_longer_fits(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, reason: &str) {
     if overlay.may_have_changed_something(index) {
         let text =
             format!("Outcome unknown: the tool has changed, and the call cannot be repeated: {reason}");

@@ -47,6 +47,8 @@ pub struct Call {
     pub doubt: Option<Doubt>,
     /// How often it was started since it was last put off: what crashes and hangs have cost it.
     pub tries: u32,
+    /// Starts that were taken back because nothing of them was dispatched.
+    pub undispatched: u32,
     /// How often an outside reply was asked for.
     pub asks: u32,
     /// How often it was put off.
@@ -207,6 +209,18 @@ impl Call {
         }
     }
 
+    /// Whether people, and not the policy in their place, have approved it as it stands.
+    pub(crate) fn is_approved_by_people(&self) -> bool {
+        self.approved && !self.approvals.is_empty()
+    }
+
+    /// Takes back the start at hand.
+    pub(super) fn undispatched(&mut self) {
+        self.status = CallStatus::Ready;
+        (self.starts, self.tries) = (self.starts.saturating_sub(1), self.tries.saturating_sub(1));
+        self.undispatched += 1;
+    }
+
     pub(super) fn deferred(&mut self, until: Timestamp, state: &Option<Content>, rest: Rest) {
         self.status = CallStatus::Deferred { until };
         // What people have said before stays said; the tool has had it.
@@ -227,6 +241,7 @@ impl Call {
             started_at: None,
             doubt: None,
             tries: 0,
+            undispatched: 0,
             asks: 0,
             deferrals: 0,
             changed: None,

@@ -324,6 +324,7 @@ impl Run {
             | Fact::InterruptEscalated { .. }
             | Fact::InterruptClosed { .. }
             | Fact::ToolStarted { .. }
+            | Fact::ToolUndispatched { .. }
             | Fact::ToolKept { .. }
             | Fact::FileChanging { .. }
             | Fact::ResultOffloaded { .. }
@@ -342,7 +343,7 @@ impl Run {
         (call.started_at, call.doubt) = (Some(at), None);
         (call.starts, call.tries) = (call.starts + 1, call.tries + 1);
         let (first, class, tool) = (call.starts == 1, call.class, call.tool.clone());
-        let by_people = call.approved && !call.approvals.is_empty();
+        let by_people = call.is_approved_by_people();
         if first {
             self.totals.calls += 1;
             self.totals.approved += u32::from(by_people);
@@ -352,6 +353,25 @@ impl Run {
         }
         if class != EffectClass::Pure && first {
             self.effects.push(effect.clone());
+        }
+    }
+
+    /// Takes a start back of which nothing was dispatched.
+    pub(super) fn tool_undispatched(&mut self, key: CallKey) {
+        let Some(call) = self.call_mut(key).filter(|call| call.status == CallStatus::Started) else { return };
+        call.undispatched();
+        if call.starts > 0 {
+            return;
+        }
+        let (class, tool, by_people) = (call.class, call.tool.clone(), call.is_approved_by_people());
+        self.totals.calls = self.totals.calls.saturating_sub(1);
+        self.totals.approved = self.totals.approved.saturating_sub(u32::from(by_people));
+        if let Some(count) = self.calls_of.get_mut(&tool) {
+            *count = count.saturating_sub(1);
+        }
+        if class != EffectClass::Pure {
+            // A call that is not pure starts alone: the newest effect is its own.
+            self.effects.pop();
         }
     }
 

@@ -41,6 +41,8 @@ pub struct ReferenceCall {
     pub call: ToolCall,
     pub class: EffectClass,
     pub leave: Option<Leave>,
+    /// What its newest start has used up: the leave, and whether it was parked.
+    spent: (Option<Leave>, bool),
     /// Whether people said so.
     pub by_people: bool,
     pub asked: Option<ReferenceAsked>,
@@ -70,6 +72,7 @@ impl ReferenceCall {
             call: call.clone(),
             class: EffectClass::Once,
             leave: None,
+            spent: (None, false),
             by_people: false,
             asked: None,
             in_doubt: false,
@@ -147,7 +150,12 @@ impl Reference {
                 );
                 (call.class, call.approval, call.previews) = (*class, *approval, *previews);
                 call.doing = Doing::Nothing;
-                call.leave = (*verdict == Verdict::Allow).then_some(Leave::Allowed);
+                call.leave = match verdict {
+                    Verdict::Allow => Some(Leave::Allowed),
+                    // A call that asks people needs no leave; one that is asked about loses it.
+                    Verdict::Ask => call.leave.take().filter(|leave| *leave == Leave::Replied),
+                    Verdict::Deny => None,
+                };
                 call.approved_preview.take_if(|_| *verdict == Verdict::Allow);
             }
             Fact::GrantUsed { call, .. } => assert_eq!(open(run, *call).leave, Some(Leave::Allowed)),
@@ -184,6 +192,9 @@ impl Reference {
                 let call = &mut run.calls[index];
                 let approved = matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;
                 run.approved += u32::from(approved && call.starts == 0);
+                // A repeat, and a call whose time had come, needed no leave of their own.
+                let again = matches!(call.doing, Doing::Running | Doing::Sleeping(_));
+                call.spent = (if again { Some(Leave::Retry) } else { call.leave.take() }, call.parked);
                 call.leave = None;
                 if call.parked {
                     *self.replies.entry(id.clone()).or_default() += 1;
@@ -192,6 +203,22 @@ impl Reference {
                 call.tries += 1;
                 run.dispatched += u32::from(call.starts == 1);
                 *self.starts.entry(id.clone()).or_default() += 1;
+            }
+            Fact::ToolUndispatched { call: key } => {
+                let id = effect(&run.id, *key);
+                let call = open(run, *key);
+                assert_eq!(call.doing, Doing::Running, "a start is taken back of a call that does not run");
+                (call.doing, call.starts, call.tries) = (Doing::Nothing, call.starts - 1, call.tries - 1);
+                // What let it be started lets it be started once more, where nobody says otherwise.
+                (call.leave, call.parked) = call.spent.clone();
+                let is_first = call.starts == 0;
+                let approved = is_first && matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;
+                run.approved -= u32::from(approved);
+                run.dispatched -= u32::from(is_first);
+                *self.starts.get_mut(&id).expect("it was started") -= 1;
+                if run.calls[key.index as usize].parked {
+                    *self.replies.get_mut(&id).expect("it was replied to") -= 1;
+                }
             }
             Fact::ToolParked { .. }
             | Fact::ToolDeferred { .. }

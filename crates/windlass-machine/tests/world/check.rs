@@ -85,7 +85,10 @@ impl World {
     pub fn check_mode(&self, input: &Input, decided: &[Event]) {
         let view = match input {
             Input::ModelReplied(replied) => &replied.view,
-            Input::Answered { view, .. } | Input::Rejudge { view } | Input::Lost { view, .. } => view,
+            Input::Answered { view, .. }
+            | Input::Rejudge { view }
+            | Input::Lost { view, .. }
+            | Input::NotDispatched { view, .. } => view,
             _ => return, // tidy: the others bring no view
         };
         let Some(mode) = self.machine.state().run.as_ref().map(|run| run.options.mode()) else { return };

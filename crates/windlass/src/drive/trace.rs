@@ -178,6 +178,7 @@ fn tell(span: &Span, event: &Event) {
         | Fact::GrantUsed { call, .. }
         | Fact::CallEdited { call, .. }
         | Fact::ToolUnresolved { call, .. }
+        | Fact::ToolUndispatched { call }
         | Fact::ToolFinished { call, .. }
         | Fact::ToolInDoubt { call, .. } => tell_of_call(span, *call, event),
         Fact::ThreadCreated { .. }
@@ -244,6 +245,7 @@ fn tell_of_call(span: &Span, at: CallKey, event: &Event) {
             let retry_in_ms = retry_at.since(event.at);
             tracing::info!(parent: span, step, call, retry_in_ms, "outcome not found yet");
         }
+        Fact::ToolUndispatched { .. } => tracing::info!(parent: span, step, call, "start taken back"),
         // A call that returned has said so itself.
         Fact::ToolFinished { outcome: Outcome::Returned, .. } => {}
         Fact::ToolFinished { outcome, .. } => {

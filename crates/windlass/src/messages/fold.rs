@@ -112,6 +112,7 @@ impl Fold {
             | Fact::InterruptOpened { call: Some(call), .. }
             | Fact::CallPreviewed { call, .. }
             | Fact::ToolStarted { call, .. }
+            | Fact::ToolUndispatched { call }
             | Fact::ToolDeferred { call, .. }
             | Fact::ToolInDoubt { call, .. } => self.call_changed(*call, &event.fact),
             Fact::InterruptClosed { interrupt, answer, by, .. } => {
@@ -256,6 +257,7 @@ impl Fold {
             Fact::ToolStarted { effect, .. } => {
                 (call.effect, call.state, call.until) = (Some(effect.clone()), CallState::Running, None);
             }
+            Fact::ToolUndispatched { .. } => call.state = CallState::Waiting,
             Fact::ToolDeferred { until, .. } => {
                 (call.until, call.state) = (Some(*until), CallState::Sleeping);
             }

@@ -88,6 +88,8 @@ export class Call {
         return this.change({ preview: wordsOf(update.preview) });
       case "tool.started":
         return this.change({ state: "running", effect: update.effect });
+      case "tool.undispatched":
+        return this.change({ state: "waiting" });
       case "tool.progress":
         return this.change({ progress: (this.progress + update.text).slice(-4000) });
       case "tool.deferred":

@@ -101,6 +101,9 @@ class Reading {
       case "tool.parked":
         this.end(`t${key}`, "asks", event);
         break;
+      case "tool.undispatched":
+        this.end(`t${key}`, "not sent", event);
+        break;
       case "tool.deferred":
         this.end(`t${key}`, "goes on later", event);
         break;
