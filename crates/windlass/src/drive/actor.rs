@@ -225,13 +225,16 @@ impl Actor {
         letters
     }
 
-    /// A start that was recorded in the same batch as the run's cancel was never made: it is lost.
+    /// A start that was recorded in the same batch as the run's cancel was never dispatched. One that this driver has found
+    /// in the journal may have been.
     async fn report_overtaken(&mut self) -> Result<(), Ended> {
         if self.machine.state().run.as_ref().is_none_or(|run| run.cancel.is_none()) {
             return Ok(());
         }
         let begun = self.machine.unfinished().into_iter();
-        let overtaken: Vec<_> = begun.filter(|command| !self.in_flight.has(command)).map(lost).collect();
+        let overtaken = begun.filter(|command| !self.in_flight.has(command));
+        let overtaken: Vec<_> =
+            overtaken.map(|command| Letter::plain(self.in_flight.overtaken(command))).collect();
         if overtaken.is_empty() { Ok(()) } else { self.round(overtaken).await }
     }
 

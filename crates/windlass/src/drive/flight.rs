@@ -9,7 +9,9 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
-use windlass_machine::{Attempt, CallKey, Command, Digest, Input, Machine, Phase, Run, Seq, State, ThreadId};
+use windlass_machine::{
+    Attempt, CallKey, Command, Digest, Fact, Input, Machine, Phase, Run, Seq, State, ThreadId, View,
+};
 
 use super::call::{ToolWork, Work, carry_out, wanted};
 use super::change::Changes;
@@ -27,6 +29,26 @@ pub(super) struct InFlight {
     mailbox: mpsc::Sender<Mail>,
     /// Where the tools work, once something was started or judged.
     folder: Option<Arc<ThreadFolder>>,
+    /// Starts that this driver has recorded and not dispatched.
+    recorded: Vec<Start>,
+}
+
+/// A recorded start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    Model(Attempt),
+    Call(CallKey),
+}
+
+impl Start {
+    fn of(command: &Command) -> Option<Self> {
+        match command {
+            Command::CallModel { attempt, .. } => Some(Self::Model(*attempt)),
+            Command::CallTool { call, .. } => Some(Self::Call(*call)),
+            // They change nothing, and are made whenever they are wanted.
+            Command::PreviewTool { .. } | Command::Reconcile { .. } => None,
+        }
+    }
 }
 
 struct ModelFlight {
@@ -46,7 +68,50 @@ struct ToolFlight {
 impl InFlight {
     /// Nothing yet; tools send their answers to this mailbox.
     pub(super) fn new(mailbox: mpsc::Sender<Mail>) -> Self {
-        Self { model: None, tools: Vec::new(), mailbox, folder: None }
+        Self { model: None, tools: Vec::new(), mailbox, folder: None, recorded: Vec::new() }
+    }
+
+    /// Notices a start that is about to be appended.
+    pub(super) fn note_start(&mut self, fact: &Fact) {
+        match fact {
+            Fact::StepStarted { attempt, .. } => self.recorded.push(Start::Model(*attempt)),
+            Fact::ToolStarted { call, .. } => self.recorded.push(Start::Call(*call)),
+            Fact::RunFinished { .. } => self.recorded.clear(),
+            _ => {} // tidy: nothing else is a start or ends one
+        }
+    }
+
+    /// Forgets the starts of a round that was not appended. What was left of earlier rounds counts as lost from now on.
+    pub(super) fn forget_starts(&mut self) {
+        self.recorded.clear();
+    }
+
+    /// Keeps the recorded starts that are not in flight.
+    pub(super) fn note_dispatched(&mut self) {
+        let mut recorded = std::mem::take(&mut self.recorded);
+        recorded.retain(|start| match start {
+            Start::Model(attempt) => self.model.as_ref().is_none_or(|flight| flight.attempt != *attempt),
+            Start::Call(call) => {
+                let carries = |flight: &ToolFlight| flight.call == *call && matches!(flight.work, Work::Call(_));
+                !self.tools.iter().any(carries)
+            }
+        });
+        self.recorded = recorded;
+    }
+
+    /// Reports a start that a cancel has overtaken: as one of which nothing was dispatched if this driver knows that,
+    /// else as lost.
+    pub(super) fn overtaken(&self, command: Command) -> Input {
+        let is_known = Start::of(&command).is_some_and(|start| self.recorded.contains(&start));
+        match command {
+            Command::CallModel { attempt, .. } if is_known => {
+                Input::ModelStopped { attempt, partial: None }
+            }
+            Command::CallTool { call, start, .. } if is_known => {
+                Input::NotDispatched { call, start, view: View::default() }
+            }
+            command => Input::Lost { command, view: View::default() },
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -93,6 +93,7 @@ impl Actor {
                 None => {
                     self.is_taken_up = false;
                     self.in_flight.follow(&self.machine, &self.deps, &self.thread, self.step_seq, &self.span);
+                    self.in_flight.note_dispatched();
                     return Ok(());
                 }
                 Some(again) => {
@@ -174,6 +175,7 @@ impl Actor {
     /// Forgets what was decided and not written.
     async fn take_back(&mut self) -> Result<(), Ended> {
         (self.policy, self.rejudged) = (None, Vec::new());
+        self.in_flight.forget_starts();
         let failed = |error: EngineError| match error {
             EngineError::Store(error) => Ended::Store(error),
             other => Ended::Store(StoreError::Unavailable { why: other.to_string() }),
@@ -365,6 +367,7 @@ impl Actor {
             round.measures.extend(measure::of(&self.machine, event));
         }
         round.let_go.extend(LetGo::of(&self.deps, &self.machine, event));
+        self.in_flight.note_start(&event.fact);
         self.machine.apply(event);
         self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
         self.uses_grants |= matches!(event.fact, Fact::GrantUsed { .. });

@@ -5,6 +5,7 @@ mod api;
 mod approval;
 mod bank;
 mod budget;
+mod changed;
 mod effect;
 mod grant;
 mod hook;
