@@ -174,6 +174,35 @@ fn what_a_killed_call_says_is_recorded_up_to_a_size() {
 }
 
 #[test]
+fn what_is_asked_has_a_size_in_every_part() {
+    let text = |size: usize| "x".repeat(size);
+    let value = |size: usize| Some(serde_json::Value::String(text(size - 2)));
+    let question = |question| InterruptKind::Question(Box::new(question));
+    let usual = Question::default;
+    let sizes = |size: usize| {
+        [
+            question(Question { checkpoint: Some(text(size)), ..usual() }),
+            question(Question { summary: text(size), ..usual() }),
+            question(Question { params: value(size), ..usual() }),
+            question(Question { schema: value(size), ..usual() }),
+            question(Question { options: vec![text(size / 2); 2], ..usual() }),
+            InterruptKind::Handoff { runner: text(size) },
+            InterruptKind::SignIn { server: "s".into(), url: text(size), message: None },
+            InterruptKind::SignIn { server: "s".into(), url: "u".into(), message: Some(text(size)) },
+        ]
+    };
+    for kind in sizes(INLINE_MAX_BYTES) {
+        assert_eq!(kind.check(), Ok(()));
+    }
+    for kind in sizes(INLINE_MAX_BYTES + 2) {
+        let why = kind.check().unwrap_err();
+        assert!(why.contains("of 16386 bytes; at most 16384"), "{why}");
+    }
+    let many = question(Question { options: vec!["x".into(); 101], ..usual() });
+    assert_eq!(many.check().unwrap_err(), "has 101 `options`; at most 100");
+}
+
+#[test]
 fn a_tool_asks_so_often_and_no_more() {
     let mut machine = asking_about(fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]));
     let call = CallKey { step: 1, index: 0 };

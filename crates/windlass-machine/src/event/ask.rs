@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::StepMode;
 use crate::id::{Digest, ToolName};
-use crate::message::Content;
+use crate::message::{Content, INLINE_MAX_BYTES};
 use crate::policy::{Approver, check_json};
 
 /// What an interrupt asks.
@@ -75,32 +75,53 @@ impl InterruptKind {
 }
 
 impl InterruptKind {
-    /// Checks that what is asked can be recorded and read back. The error completes a sentence about it.
+    /// Checks that what a tool or a model asks can be recorded in one piece and read back: every list of what waits for
+    /// people holds it. The error completes a sentence about it.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Question(question) => question.check(),
-            Self::Approval { .. }
-            | Self::Hook { .. }
-            | Self::SignIn { .. }
-            | Self::Handoff { .. }
-            | Self::InDoubt { .. }
-            | Self::Limit(_) => Ok(()),
+            Self::SignIn { server, url, message } => {
+                let message = message.as_deref().unwrap_or_default();
+                let mut parts = [("server", server.as_str()), ("url", url), ("message", message)].into_iter();
+                parts.try_for_each(|(name, text)| fits(name, text.len()))
+            }
+            Self::Handoff { runner } => fits("runner", runner.len()),
+            Self::Approval { .. } | Self::Hook { .. } | Self::InDoubt { .. } | Self::Limit(_) => Ok(()),
         }
     }
 }
 
 impl Question {
     fn check(&self) -> Result<(), String> {
+        fits("checkpoint", self.checkpoint.as_ref().map_or(0, String::len))?;
+        fits("summary", self.summary.len())?;
+        fits("options", self.options.iter().map(String::len).sum())?;
+        if self.options.len() > OPTIONS_MAX {
+            return Err(format!("has {} `options`; at most {OPTIONS_MAX}", self.options.len()));
+        }
         for (name, value) in [("params", &self.params), ("schema", &self.schema)] {
             match value {
                 // It would be read back as one that was left out.
                 Some(Value::Null) => return Err(format!("has `{name}`, which is null; leave it out")),
-                Some(value) => check_json(value).map_err(|why| format!("has `{name}`, which {why}"))?,
+                Some(value) => {
+                    check_json(value).map_err(|why| format!("has `{name}`, which {why}"))?;
+                    fits(name, value.to_string().len())?;
+                }
                 None => {}
             }
         }
         Ok(())
     }
+}
+
+/// Choices of one question: more than a person reads.
+const OPTIONS_MAX: usize = 100;
+
+fn fits(name: &str, size_bytes: usize) -> Result<(), String> {
+    if size_bytes <= INLINE_MAX_BYTES {
+        return Ok(());
+    }
+    Err(format!("has `{name}` of {size_bytes} bytes; at most {INLINE_MAX_BYTES}"))
 }
 
 /// A question to people. (WT-H1)

@@ -2,7 +2,7 @@
 //!
 //! They repeat what the journal says and decide nothing.
 
-use windlass_machine::{Block, Event, Fact, Machine, Principal, Run, State};
+use windlass_machine::{Block, Event, Fact, InterruptKind, Machine, Principal, Run, State};
 
 use crate::port::journal::{RunView, ThreadStatus, ThreadView};
 
@@ -57,6 +57,11 @@ pub(super) fn weight(event: &Event) -> usize {
             agent.instructions.iter().map(|text| text.inline().map_or(128, str::len)).sum()
         }
         Fact::Note { data, .. } => data.to_string().len(),
+        Fact::InterruptOpened { kind: InterruptKind::Question(question), .. } => {
+            let values = [&question.params, &question.schema].into_iter().flatten();
+            let options: usize = question.options.iter().map(String::len).sum();
+            question.summary.len() + options + values.map(|value| value.to_string().len()).sum::<usize>()
+        }
         _ => 0, // tidy: the other kinds are small
     };
     256 + content

@@ -109,12 +109,25 @@ fn deep(levels: usize) -> Value {
 #[tokio::test]
 async fn a_question_that_nests_too_deeply_is_an_error_for_the_model_and_the_thread_stays_readable() {
     let question = json!({"checkpoint": "c", "summary": "s", "params": deep(120)});
+    refused(question, "has `params`, which is nested more than 64 levels deep").await;
+}
+
+#[tokio::test]
+async fn a_question_that_is_too_long_is_an_error_for_the_model() {
+    let question = json!({"checkpoint": "c", "summary": "s".repeat(20_000)});
+    refused(question, "has `summary` of 20000 bytes; at most 16384").await;
+    let question = json!({"checkpoint": "c", "summary": "s", "params": {"a": "p".repeat(20_000)}});
+    refused(question, "has `params` of 20008 bytes; at most 16384").await;
+}
+
+/// Nobody is asked, the model is told why, and the journal can be read.
+async fn refused(question: Value, why: &str) {
     let written = Counter::default();
     let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
     let engine = engine.build().await.unwrap();
     let ended = engine.run(task("go")).await.unwrap();
-    let why = "the question has `params`, which is nested more than 64 levels deep";
-    assert_eq!(ended.data, Some(format!(r#"{{"error":"{why}"}} | said after"#)));
+    let told = json!({ "error": format!("the question {why}") });
+    assert_eq!(ended.data, Some(format!("{told} | said after")));
     let events = engine.events(&ended.meta.thread_id, Seq(0), 1_000).await.unwrap();
     for recorded in events {
         assert_eq!(Event::decode(&recorded.event.encode()).unwrap(), recorded.event);

@@ -264,6 +264,16 @@ mod tests {
     }
 
     #[test]
+    fn a_form_that_is_too_long_is_not_asked() {
+        let long = json!({ "message": "m".repeat(20_000) });
+        let why = question("stock", &long, None, &Parked::SignIn).unwrap_err();
+        assert!(why.starts_with("the question has `summary` of 200"), "{why}");
+        let wide = json!({ "message": "m", "requestedSchema": { "title": "t".repeat(20_000) } });
+        let why = question("stock", &wide, None, &Parked::SignIn).unwrap_err();
+        assert_eq!(why, "the question has `schema` of 20012 bytes; at most 16384");
+    }
+
+    #[test]
     fn a_question_says_who_asks_and_a_page_is_one() {
         let parked = Parked::SignIn;
         let asked = question("stock", &form(), Some("too many"), &parked).unwrap();
