@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 pub use self::ask::{Answer, InterruptKind, LimitAsked, Next, Question, Refused, Reply};
 pub use self::call::{CancelReason, Outcome, Rest, Verdict};
@@ -20,9 +19,8 @@ pub use self::file::{FileChange, FileImage};
 pub use self::run::*;
 pub use self::version::{Event, UnreadableEvent, VERSION, upcast};
 use crate::agent::{Agent, EffectClass};
-use crate::id::{
-    Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, Seq, ThreadId, Timestamp,
-};
+use crate::id::{Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal};
+use crate::id::{Seq, ThreadId, Timestamp};
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{Approver, FailureClass, Terms};
 
@@ -138,8 +136,7 @@ pub enum Fact {
         /// What went wrong.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RunError>,
-        /// Whether the output is what was left to say: the plain answer at the step limit, or the engine's own words
-        /// because the model gave none. (WT-L10..L12)
+        /// Whether the output is the plain answer at the step limit, or the engine's own words. (WT-L10..L12)
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
         /// What it used.
@@ -163,6 +160,9 @@ pub enum Fact {
         /// What the request says beyond the history.
         #[serde(default, skip_serializing_if = "StepMode::is_plain")]
         mode: StepMode,
+        /// The engine's user text that the step adds to the history.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nudge: Option<String>,
     },
     /// The model answered.
     #[serde(rename = "step.replied")]
@@ -495,6 +495,6 @@ pub enum Fact {
         /// What it is about.
         name: String,
         /// The data.
-        data: Value,
+        data: serde_json::Value,
     },
 }

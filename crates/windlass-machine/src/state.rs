@@ -15,7 +15,6 @@ pub use self::call::{Call, CallStatus, Changed, Doubt, Line};
 pub use self::run::{Approval, Asked, Phase, Run, Streak};
 pub(crate) use self::run::{ENGINE, POLICY, RUN_TIMEOUT};
 use crate::agent::Agent;
-use crate::context::nudge;
 use crate::event::{
     Answer, CancelReason, Event, Fact, FileChange, InterruptKind, Place, Queued, Refused, RunOptions, RunStatus, StepMode,
     Totals,
@@ -28,7 +27,7 @@ use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
 use crate::policy::{Failures, Mode};
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 11;
+pub const FOLD: u32 = 12;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -180,7 +179,10 @@ impl State {
             Fact::RunWithdrawn { effects: _ } => self.withdraw_run(),
             Fact::WindowMoved { start } => self.move_window(*start),
             Fact::ModelSwitched { model, reason: _ } => self.switch_model(model),
-            Fact::StepStarted { attempt, model, mode } => self.start_step(event.at, *attempt, model, *mode),
+            Fact::StepStarted { attempt, model, mode, nudge } => {
+                self.with_run(|run| run.step_started(event.at, *attempt, model, *mode));
+                self.add_nudge(nudge.as_deref());
+            }
             Fact::StepReplied { message, stop, usage, cost, ttft_ms, .. } => {
                 self.with_run(|run| run.replied(message, stop, usage, (*cost, *ttft_ms)));
                 self.keep_reply(message);
@@ -380,12 +382,9 @@ impl State {
         }
     }
 
-    fn start_step(&mut self, at: Timestamp, attempt: Attempt, model: &ModelName, mode: StepMode) {
-        self.with_run(|run| run.step_started(at, attempt, model, mode));
-        // A nudge is part of the history, so that the next prefix extends this one.
-        if attempt.attempt == 1
-            && let Some(text) = nudge::text(mode)
-        {
+    /// Adds the engine's words to the history, so that the next prefix extends this one.
+    fn add_nudge(&mut self, text: Option<&str>) {
+        if let Some(text) = text {
             self.history.push(Arc::new(Message::text(Role::User, text)));
         }
     }

@@ -218,7 +218,8 @@ fn run_facts() -> Vec<Fact> {
 
 fn step_facts() -> Vec<Fact> {
     let attempt = Attempt { step: 2, attempt: 1 };
-    let started = |mode| Fact::StepStarted { attempt, model: "a/one".into(), mode };
+    let nudge = |mode| (mode != StepMode::Plain).then(|| "Go on".to_owned());
+    let started = |mode| Fact::StepStarted { attempt, model: "a/one".into(), mode, nudge: nudge(mode) };
     let failed = |class| Fact::StepFailed {
         attempt,
         class,

@@ -5,6 +5,7 @@ mod clock;
 mod cost;
 mod decision;
 mod fixture;
+mod fold;
 mod fork;
 mod journal;
 mod modes;

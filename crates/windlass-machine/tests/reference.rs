@@ -14,15 +14,6 @@ use windlass_machine::*;
 pub use self::asked::ReferenceAsked;
 pub use self::call::{Doing, ReferenceCall};
 
-/// A place of the history.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Entry {
-    /// A message that the journal holds.
-    Said(Arc<Message>),
-    /// A user text of the engine's own.
-    Nudge,
-}
-
 #[derive(Clone, Debug)]
 pub struct ReferenceRun {
     pub id: RunId,
@@ -60,7 +51,7 @@ pub struct Reference {
     pub owner: Option<Principal>,
     /// Whether a budget has no room for the next step.
     pub refused: bool,
-    pub history: Vec<Entry>,
+    pub history: Vec<Arc<Message>>,
     pub window: usize,
     pub queue: Vec<(InputId, Queued)>,
     /// The message that is taken before all others, where it still waits.
@@ -160,16 +151,13 @@ impl Reference {
     }
 
     /// The first message of a user, with its index.
-    fn first(&self) -> Option<(usize, &Entry)> {
-        self.history.iter().enumerate().find(|(_, entry)| match entry {
-            Entry::Said(message) => message.role == Role::User,
-            Entry::Nudge => true,
-        })
+    fn first(&self) -> Option<(usize, &Arc<Message>)> {
+        self.history.iter().enumerate().find(|(_, message)| message.role == Role::User)
     }
 
     /// The history that a request holds.
-    pub fn sent(&self) -> Vec<&Entry> {
-        let first = self.first().filter(|(index, _)| *index < self.window).map(|(_, entry)| entry);
+    pub fn sent(&self) -> Vec<&Arc<Message>> {
+        let first = self.first().filter(|(index, _)| *index < self.window).map(|(_, message)| message);
         first.into_iter().chain(&self.history[self.window..]).collect()
     }
 
@@ -187,13 +175,13 @@ impl Reference {
             }
             Fact::ThreadForked { .. } => unreachable!("no input forks a thread"),
             Fact::ThreadTitled { title, .. } => assert!(!title.is_empty() && title.chars().count() <= 60),
-            Fact::MessageReceived { message, .. } => self.history.push(Entry::Said(message.clone())),
+            Fact::MessageReceived { message, .. } => self.history.push(message.clone()),
             Fact::MessageQueued { id, queued } => self.queue.push((id.clone(), (**queued).clone())),
             Fact::MessageTaken { id } => {
                 let first = self.promoted.take_if(|first| self.queue.iter().any(|(id, _)| id == first));
                 assert!(first.is_none_or(|first| first == *id), "{id} was taken before what was promoted");
                 let queued = self.unqueue(id);
-                self.history.push(Entry::Said(queued.message));
+                self.history.push(queued.message);
             }
             Fact::MessageWithdrawn { id, by } => {
                 self.check_sender(id, by);
@@ -223,7 +211,9 @@ impl Reference {
                 self.history.truncate(from);
                 self.window = window;
             }
-            Fact::StepStarted { attempt, model, mode } => self.step_started(*attempt, model, *mode),
+            Fact::StepStarted { attempt, model, mode, nudge } => {
+                self.step_started(*attempt, model, (*mode, nudge.as_deref()));
+            }
             Fact::StepReplied { attempt, message, usage, ttft_ms, .. } => {
                 let run = self.run();
                 run.ttft_ms = run.ttft_ms.or(*ttft_ms);
@@ -339,7 +329,12 @@ impl Reference {
         self.ended.push((run.id, status, output.clone()));
     }
 
-    fn step_started(&mut self, attempt: Attempt, model: &ModelName, mode: StepMode) {
+    fn step_started(
+        &mut self,
+        attempt: Attempt,
+        model: &ModelName,
+        (mode, nudge): (StepMode, Option<&str>),
+    ) {
         let refused = self.refused;
         let run = self.run();
         assert!(run.cancel.is_none() && !run.calling && !run.has_open_calls() && run.parked.is_none());
@@ -361,8 +356,9 @@ impl Reference {
             StepMode::AfterEmpty(_) | StepMode::Continue | StepMode::Smaller => next,
             StepMode::Plain | StepMode::Fallback => false,
         };
-        if nudges {
-            self.history.push(Entry::Nudge);
+        assert_eq!(nudge.is_some(), nudges, "{mode:?} of {attempt:?}");
+        if let Some(text) = nudge {
+            self.history.push(Arc::new(Message::text(Role::User, text)));
         }
     }
 
@@ -373,7 +369,7 @@ impl Reference {
         run.usage.add(usage);
         run.calls = message.calls().map(ReferenceCall::new).collect();
         if message.is_worth_keeping() {
-            self.history.push(Entry::Said(message.clone()));
+            self.history.push(message.clone());
         }
     }
 }

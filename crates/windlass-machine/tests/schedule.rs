@@ -4,12 +4,12 @@
 //! happens when depends on the seed and on the schedule. A reference watches the journal.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use windlass_machine::{CorruptJournal, Fact, Machine, RunStatus, Snapshot};
+use windlass_machine::{CorruptJournal, Fact, Machine, Message, RunStatus, Snapshot};
 
 use crate::journal::{KINDS, kind};
-use crate::reference::Entry;
 use crate::world::{Tale, tell};
 
 /// Seeds that failed once.
@@ -26,9 +26,8 @@ fn check(seed: u64) -> Option<(u32, bool)> {
     let crashed = tell(seed, Tale::Crashing);
     let calm = tell(seed, Tale::Calm);
     // A call that was given up after too many starts says so.
-    let given_up = crashed.reference.history.iter().any(
-        |entry| matches!(entry, Entry::Said(message) if format!("{message:?}").contains("Given up after")),
-    );
+    let says = |message: &Arc<Message>| format!("{message:?}").contains("Given up after");
+    let given_up = crashed.reference.history.iter().any(says);
     // A run whose process died at each attempt at a step has failed.
     let lost = crashed.journal.iter().any(|event| {
         matches!(&event.fact, Fact::RunFinished { error: Some(error), .. } if error.code == "ERR_LOST")

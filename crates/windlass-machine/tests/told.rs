@@ -78,7 +78,7 @@ pub fn told(fact: &Fact) -> String {
             line
         }
         Fact::RunWithdrawn { effects } => format!("run.withdrawn {effects:?}"),
-        Fact::StepStarted { attempt, model, mode } => {
+        Fact::StepStarted { attempt, model, mode, nudge: _ } => {
             let mode = if *mode == StepMode::Plain { String::new() } else { format!(" {}", text(mode)) };
             format!("step.started {}.{} {model}{mode}", attempt.step, attempt.attempt)
         }

@@ -22,7 +22,7 @@ pub const LAST_RESORT: &str =
 pub const ANSWER_NOW: &str = "No more steps are left. Answer now from what is known so far, without calling tools, \
     and say what is still open.";
 
-/// The user text that a step of this mode adds to the history.
+/// The user text that a new step of this mode adds to the history. It is recorded with the step, and that text counts.
 pub fn text(mode: StepMode) -> Option<&'static str> {
     match mode {
         StepMode::Plain | StepMode::Fallback => None,

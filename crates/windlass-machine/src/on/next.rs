@@ -63,7 +63,7 @@ pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent, options: &RunOptio
         return first_refused(d, options, asked);
     }
     let attempt = Attempt { step: 1, attempt: 1 };
-    d.record(Fact::StepStarted { attempt, model, mode: message::PLAIN });
+    d.record(Fact::StepStarted { attempt, model, mode: message::PLAIN, nudge: None });
 }
 
 /// A budget has no room for the very first step.
@@ -188,7 +188,9 @@ fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) 
     message::take_steering(d);
     move_window(d, &run.agent, &run.options, mode);
     let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
-    d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode });
+    // Recorded: what an old journal folds to does not depend on the words of a later build.
+    let nudge = nudge::text(mode).map(str::to_owned);
+    d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode, nudge });
 }
 
 /// A limit is reached: somebody is asked, or the run ends.
@@ -243,7 +245,8 @@ fn start_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
         return at_limit(d, run, refused, &run.totals);
     }
     let attempt = Attempt { step: run.attempt.step, attempt: run.attempt.attempt + 1 };
-    d.record(Fact::StepStarted { attempt, model: model.clone(), mode: run.mode });
+    // The step's first attempt has added its nudge.
+    d.record(Fact::StepStarted { attempt, model: model.clone(), mode: run.mode, nudge: None });
 }
 
 fn move_window(d: &mut Decision<'_>, agent: &Agent, options: &RunOptions, mode: StepMode) {

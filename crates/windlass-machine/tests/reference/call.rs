@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_machine::*;
 
-use super::{Entry, Reference, ReferenceAsked, ReferenceRun};
+use super::{Reference, ReferenceAsked, ReferenceRun};
 
 /// Why a call may be dispatched. A dispatch uses it up.
 #[derive(Clone, Debug, PartialEq)]
@@ -324,7 +324,7 @@ impl Reference {
             };
             let results = run.calls.iter().filter_map(seen);
             let blocks = results.map(Block::ToolResult).collect();
-            self.history.push(Entry::Said(Arc::new(Message { role: Role::Tool, blocks })));
+            self.history.push(Arc::new(Message { role: Role::Tool, blocks }));
         }
     }
 }
