@@ -222,7 +222,10 @@ pub enum Input {
         view: View,
     },
     /// The time that `deadline` named has come.
-    Tick,
+    Tick {
+        /// Open interrupts whose whole term has passed by a clock that never jumps, as this process has seen it.
+        confirmed: Vec<InterruptId>,
+    },
 }
 
 impl Input {
@@ -243,7 +246,7 @@ impl Input {
             | Self::Lost { .. }
             | Self::NotDispatched { .. }
             | Self::Rejudge { .. }
-            | Self::Tick => true,
+            | Self::Tick { .. } => true,
             Self::Message(_)
             | Self::Withdraw { .. }
             | Self::EditQueued { .. }

@@ -109,7 +109,8 @@
 //! - **What the store has no room for** it hands back as [`Input::LimitRefused`], and then the input that was decided
 //!   on once more: the machine asks somebody, or ends the run. A message that was to start a run goes inside of it.
 //! - It sends [`Input::Tick`] when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts whose
-//!   policy has changed since it was judged.
+//!   policy has changed since it was judged. A tick names the interrupts whose term has passed by a clock that never
+//!   jumps: an approval that a rule gives in time needs that, and its term begins anew without it.
 //! - **It gives [`Machine::handle`] the thread's time**, [`Machine::now`], and sleeps [`Machine::due_in_ms`] by a clock
 //!   that never jumps. With the wall clock alone a thread whose last event is from a time when that clock was ahead
 //!   would wait until it shows that time again.

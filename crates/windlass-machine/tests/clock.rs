@@ -57,7 +57,7 @@ fn a_retry_comes_in_time_after_the_clock_was_set_back() {
     assert_eq!(machine.due_in_ms(clocks.now(&machine)), Some(500));
     clocks.pass(500);
     assert_eq!(machine.due_in_ms(clocks.now(&machine)), Some(0));
-    clocks.take(&mut machine, &Input::Tick);
+    clocks.take(&mut machine, &Input::Tick { confirmed: Vec::new() });
     assert!(matches!(
         machine.wants()[..],
         [Command::CallModel { attempt: Attempt { step: 1, attempt: 2 }, .. }]
@@ -71,7 +71,7 @@ fn a_retry_comes_in_time_where_another_process_opens_the_thread() {
     (clocks.monotonic_ms, clocks.event_ms) = (3, 3);
     assert_eq!(machine.due_in_ms(clocks.now(&machine)), Some(2_000));
     clocks.pass(2_000);
-    clocks.take(&mut machine, &Input::Tick);
+    clocks.take(&mut machine, &Input::Tick { confirmed: Vec::new() });
     assert!(matches!(machine.wants()[..], [Command::CallModel { .. }]));
 }
 
@@ -91,10 +91,10 @@ fn the_wall_clock_counts_where_it_is_ahead() {
 fn the_runs_time_is_up_after_the_clock_was_set_back() {
     let (mut machine, mut clocks) = corrected();
     clocks.pass(2_000);
-    clocks.take(&mut machine, &Input::Tick);
+    clocks.take(&mut machine, &Input::Tick { confirmed: Vec::new() });
     let due = machine.due_in_ms(clocks.now(&machine)).unwrap();
     assert_eq!(due, Limits::default().run_timeout_ms - 2_000);
     clocks.pass(due);
-    clocks.take(&mut machine, &Input::Tick);
+    clocks.take(&mut machine, &Input::Tick { confirmed: Vec::new() });
     assert!(machine.state().run.as_ref().is_some_and(|run| run.cancel.is_some()));
 }

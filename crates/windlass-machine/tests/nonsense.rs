@@ -106,7 +106,10 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
         },
         23 => any_change(call, text(dice)),
         _ if dice.one_in(2) => Input::Rejudge { view: some_view(dice) },
-        _ => Input::Tick,
+        _ => {
+            let open = run.into_iter().flat_map(Run::open).map(|(_, asked)| asked.interrupt.clone());
+            Input::Tick { confirmed: open.filter(|_| dice.one_in(2)).collect() }
+        }
     }
 }
 

@@ -34,7 +34,7 @@ impl World {
             11 => Input::SendNow { id: self.some_message(), by: self.somebody() },
             5 => Input::Note { name: "n".into(), data: serde_json::json!({ "a": 1.5 }) },
             6..=8 => Input::Rejudge { view: View::default() },
-            _ => Input::Tick,
+            _ => Input::Tick { confirmed: Vec::new() },
         };
         self.outside.push_back(input);
     }

@@ -231,7 +231,7 @@ fn a_call_is_put_off_so_often_and_no_more() {
         let mut machine = asking_about(fixture::view(vec![known(class, true, as_asked("{}"))]));
         for _ in 0..10_000 {
             take(&mut machine, &put_off(0));
-            take(&mut machine, &Input::Tick);
+            take(&mut machine, &Input::Tick { confirmed: Vec::new() });
         }
         let events = machine.handle(&put_off(0), Timestamp(2_000)).unwrap();
         let how = match &events[0].fact {

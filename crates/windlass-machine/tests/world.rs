@@ -478,7 +478,11 @@ impl World {
     fn idle(&mut self) -> bool {
         if let Some(deadline) = self.machine.deadline() {
             self.now = self.now.max(deadline.0 + 20);
-            self.mail.push_back(Input::Tick);
+            // Where nobody changes their mind, no clock jumps either.
+            let is_sure = self.tale != Tale::Wild || self.dice.one_in(2);
+            let open = self.machine.state().run.iter().flat_map(Run::open);
+            let confirmed = open.filter(|_| is_sure).map(|(_, asked)| asked.interrupt.clone()).collect();
+            self.mail.push_back(Input::Tick { confirmed });
             return true;
         }
         if self.find_tools() {

@@ -11,7 +11,7 @@ use windlass_machine::{AutoRun, Offload, Policy, Principal, Rule, RunId, ThreadI
 use crate::adapter::clock::SystemClock;
 use crate::drive::own::{OwnTools, ToolsOf};
 use crate::drive::policy::PolicySource;
-use crate::drive::{BlobCache, CreditOf, Deps, FolderOf, Folders, Opening, RolesOf, Tools};
+use crate::drive::{BlobCache, CreditOf, Deps, Expiries, FolderOf, Folders, Opening, RolesOf, Tools};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -310,6 +310,7 @@ impl Builder {
                 self.shown_tokens.unwrap_or(SHOWN_TOKENS),
             ),
             own_tools: OwnTools::new(self.tools_of),
+            expiries: Expiries::default(),
             background,
             outbound,
             folders,

@@ -100,7 +100,7 @@ pub(crate) fn decide(
             undispatched::not_dispatched(d, (*call, *start), view)
         }
         Input::Rejudge { view } => rejudge::rejudged(d, view),
-        Input::Tick => next::ticked(d),
+        Input::Tick { confirmed } => next::ticked(d, confirmed),
     }?;
     Ok(decision.events)
 }

@@ -298,7 +298,7 @@ fn promoted(fact: &Fact) -> Option<&InputId> {
 }
 
 /// A time has come: a retry, a read or a call that was put off is due, the run's time is up, or nobody has answered.
-pub(super) fn ticked(d: &mut Decision<'_>) -> Result<(), Reject> {
+pub(super) fn ticked(d: &mut Decision<'_>, confirmed: &[InterruptId]) -> Result<(), Reject> {
     let Some(run) = d.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return Ok(()) };
     if run.deadline().is_some_and(|deadline| deadline <= d.now) {
         return time_is_up(d, run);
@@ -312,7 +312,7 @@ pub(super) fn ticked(d: &mut Decision<'_>) -> Result<(), Reject> {
             let mut overlay = Overlay::of(run, line);
             lost::look_again(d, run);
             tool::resume_due(d, line, &mut overlay);
-            answer::overdue(d, run, overlay)
+            answer::overdue(d, overlay, confirmed)
         }
         Phase::Retrying(_) | Phase::Ready | Phase::Calling | Phase::Parked(_) => Ok(()),
     }

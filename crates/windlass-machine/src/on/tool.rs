@@ -101,7 +101,7 @@ pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
 const MAX_KEPT: usize = 16;
 
 /// Outside replies that one call may ask for, approvals included; a tool that asks for more goes round in a circle.
-const MAX_ASKS: u32 = 64;
+pub(super) const MAX_ASKS: u32 = 64;
 
 /// A tool cannot go on without an outside reply.
 pub(super) fn asked(

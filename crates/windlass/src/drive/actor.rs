@@ -154,6 +154,8 @@ impl Actor {
             self.span = trace::run_span(&self.thread, &run.id, &run.agent);
             tracing::info!(parent: &self.span, "run taken up");
         }
+        let now_ms = self.deps.clock.monotonic_ms();
+        self.deps.expiries.note_open(&self.thread, self.machine.state(), now_ms);
         let unfinished = self.machine.unfinished();
         if !unfinished.is_empty() {
             self.spending = Spending::found(&self.deps, &self.thread).await.map_err(Ended::Store)?;
@@ -197,9 +199,15 @@ impl Actor {
             () = elapsed(&mut self.timer) => {
                 self.timer = None;
                 let is_due = self.machine.due_in_ms(self.now()) == Some(0);
-                is_due.then(|| Mail::Input(Box::new(Letter::plain(Input::Tick))))
+                is_due.then(|| Mail::Input(Box::new(Letter::plain(self.tick()))))
             }
         }
+    }
+
+    fn tick(&self) -> Input {
+        let now_ms = self.deps.clock.monotonic_ms();
+        let confirmed = self.deps.expiries.passed(&self.thread, self.machine.state(), now_ms);
+        Input::Tick { confirmed }
     }
 
     async fn take(&mut self, mails: Vec<Mail>) -> Result<(), Ended> {

@@ -10,6 +10,7 @@ mod call;
 mod change;
 mod contain;
 mod execute;
+mod expiry;
 mod fill;
 mod flight;
 mod folder;
@@ -53,6 +54,7 @@ use crate::port::model::Models;
 use crate::port::observe::Observer;
 use crate::port::records::Records;
 
+pub(crate) use expiry::Expiries;
 pub(crate) use fill::{BlobCache, IMAGE_TOKENS, NewBlobs};
 pub(crate) use folder::{FolderOf, Folders};
 pub(crate) use owner::{Opening, SetAside};
@@ -81,6 +83,7 @@ pub(crate) struct Deps {
     pub models: Arc<dyn Models>,
     pub tools: Tools,
     pub own_tools: own::OwnTools,
+    pub expiries: Expiries,
     /// What tools keep at work beside their calls.
     pub background: Vec<Arc<dyn Background>>,
     /// How the tools of single runs get out.

@@ -27,6 +27,8 @@ use crate::port::records::{RecordChange, RecordWrite};
 pub(super) struct Round {
     /// The thread's time when it began. All of it is decided at that time: what is due in it was judged in it.
     at: Timestamp,
+    /// The same moment by the clock that never jumps.
+    at_ms: u64,
     events: Vec<Event>,
     blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
     consumed: Vec<(InputId, InboxOutcome)>,
@@ -119,7 +121,8 @@ impl Actor {
         no_room: &[NoRoom],
         letters: &mut [Letter],
     ) -> Result<Option<Again>, Ended> {
-        let mut round = Round { at: self.now(), ..Round::default() };
+        let at_ms = self.deps.clock.monotonic_ms();
+        let mut round = Round { at: self.now(), at_ms, ..Round::default() };
         self.uses_grants = false;
         self.know_tools().await;
         round.consumed.extend(self.refused.iter().map(|(id, what)| {
@@ -133,8 +136,9 @@ impl Actor {
             Some((last, before)) if starts_a_run => (Some(last), before),
             Some(_) | None => (None, no_room),
         };
+        let nothing = Letter::plain(Input::Tick { confirmed: Vec::new() });
         for refused in before {
-            let _ = self.decide(&refused.told(None), &Letter::plain(Input::Tick), &mut round);
+            let _ = self.decide(&refused.told(None), &nothing, &mut round);
         }
         self.rejudge(&mut round).await?;
         let mut outcomes = Vec::with_capacity(letters.len());
@@ -368,6 +372,7 @@ impl Actor {
         }
         round.let_go.extend(LetGo::of(&self.deps, &self.machine, event));
         self.in_flight.note_start(&event.fact);
+        self.deps.expiries.note(&self.thread, &event.fact, round.at_ms);
         self.machine.apply(event);
         self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
         self.uses_grants |= matches!(event.fact, Fact::GrantUsed { .. });

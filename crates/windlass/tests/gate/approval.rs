@@ -250,6 +250,56 @@ async fn an_approval_expires_where_a_rule_says_so_and_nobody_holds_it_in_memory(
     }
 }
 
+/// An approval that a rule gives after a minute in which nobody has answered.
+fn given_in_time() -> Terms {
+    Terms { expires_in_ms: Some(60_000), on_expiry: Expiry::Approve, ..Terms::default() }
+}
+
+#[tokio::test]
+async fn a_wall_clock_that_jumps_ahead_approves_nothing() {
+    let written = Counter::default();
+    let (clock, engine) = attended(&written, given_in_time()).await;
+    let waits = engine.run(task("go")).await.unwrap();
+    let thread = &waits.meta.thread_id;
+    put_down(&engine, thread).await;
+    clock.set(Timestamp(86_400_000));
+    move_on(&clock, &engine, thread, 3_000).await;
+    let again = engine.status(&waits.run_id).await.unwrap();
+    assert_eq!((again.status, written.count()), (Status::Paused, 0));
+    assert_ne!(open(&again), open(&waits), "it is asked about again");
+    move_on(&clock, &engine, thread, 50_000).await;
+    assert_eq!(written.count(), 0, "the whole time has to pass");
+    move_on(&clock, &engine, thread, 20_000).await;
+    let ended = engine.status(&waits.run_id).await.unwrap();
+    assert_eq!((ended.status, written.count()), (Status::Done, 1), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_process_that_has_not_seen_the_whole_time_asks_again_before_time_approves() {
+    let (clock, written) = (Arc::new(ManualClock::new(Timestamp(1_000), 1)), Counter::default());
+    let mut store = MemoryStore::new(clock.clone());
+    let built = async |store: &MemoryStore| {
+        let tools = registry([written.tool("write", EffectClass::Once)]);
+        let engine = asking(store, &plan(&[&[("write", "a")]]), tools);
+        let engine = engine.rules(vec![asks("write", given_in_time())]).clock(clock.clone());
+        engine.attend(Attend::All).build().await.unwrap()
+    };
+    let first = built(&store).await;
+    let waits = first.run(task("go")).await.unwrap();
+    let thread = &waits.meta.thread_id;
+    put_down(&first, thread).await;
+    move_on(&clock, &first, thread, 30_000).await;
+    drop(first);
+    store = store.restarted();
+    let second = built(&store).await;
+    move_on(&clock, &second, thread, 40_000).await;
+    let again = second.status(&waits.run_id).await.unwrap();
+    assert_eq!((again.status, written.count()), (Status::Paused, 0));
+    assert_ne!(open(&again), open(&waits));
+    move_on(&clock, &second, thread, 70_000).await;
+    assert_eq!((second.status(&waits.run_id).await.unwrap().status, written.count()), (Status::Done, 1));
+}
+
 #[tokio::test]
 async fn people_are_reminded_and_others_told_while_nobody_holds_the_run() {
     let (remind_in_ms, escalate_in_ms) = (Some(10_000), Some(20_000));

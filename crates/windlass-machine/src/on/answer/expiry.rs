@@ -4,19 +4,23 @@
 
 use super::{close, tool};
 use crate::event::{Answer, Fact, InterruptKind, Outcome};
+use crate::id::InterruptId;
 use crate::input::Party;
 use crate::on::Decision;
 use crate::on::line::{Overlay, Place};
 use crate::policy::Expiry;
 use crate::reject::Reject;
-use crate::state::{Asked, POLICY, Run};
+use crate::state::{Asked, POLICY};
 
 /// Time has passed over open interrupts: somebody is reminded, others may reply, or silence is taken for an answer.
+///
+/// `confirmed` are those whose whole term has passed by a clock that never jumps.
 pub(in crate::on) fn overdue(
     d: &mut Decision<'_>,
-    run: &Run,
     mut overlay: Overlay<'_>,
+    confirmed: &[InterruptId],
 ) -> Result<(), Reject> {
+    let run = overlay.run;
     let due = |at: Option<crate::id::Timestamp>| at.is_some_and(|at| at <= d.now);
     let open: Vec<_> = run
         .open()
@@ -29,7 +33,7 @@ pub(in crate::on) fn overdue(
     for (index, asked, reminds, escalates, expires) in open {
         let interrupt = || asked.interrupt.clone();
         if expires && let Some(index) = index {
-            expire(d, &mut overlay, index, asked);
+            expire(d, &mut overlay, (index, asked), confirmed.contains(&asked.interrupt));
             expired = true;
             continue;
         }
@@ -46,10 +50,22 @@ pub(in crate::on) fn overdue(
     if expired { tool::after(d, run, overlay) } else { Ok(()) }
 }
 
-fn expire(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, asked: &Asked) {
+fn expire(
+    d: &mut Decision<'_>,
+    overlay: &mut Overlay<'_>,
+    (index, asked): (usize, &Asked),
+    is_confirmed: bool,
+) {
     let policy = Party { principal: POLICY.into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
-    if approval && asked.terms.on_expiry == Expiry::Approve {
+    let approves = approval && asked.terms.on_expiry == Expiry::Approve;
+    if approves && !is_confirmed && overlay.seats[index].asks < tool::MAX_ASKS {
+        // A clock that has jumped ahead approves nothing: the term begins anew.
+        close(d, asked, &Answer::Withdrawn, &policy);
+        overlay.open(d, index, asked.kind.clone(), asked.terms.clone());
+        return;
+    }
+    if approves && is_confirmed {
         close(d, asked, &Answer::Approve, &policy);
         (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
         return;

@@ -1,0 +1,84 @@
+//! Approvals that a rule gives once nobody has answered in time: since when this process has seen them open.
+//!
+//! Thread time follows the wall clock, which may jump ahead. Such an approval counts only if a clock that never jumps says
+//! the same, and that clock is this process's own: after a restart the term begins anew. It outlives a thread's driver.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use windlass_machine::{Asked, Expiry, Fact, InterruptId, State, Terms, ThreadId};
+
+/// Approvals that are remembered. What is forgotten is asked about once more.
+const KNOWN_MAX: usize = 10_000;
+
+/// The two clocks are read one after the other, and round to milliseconds.
+const ROUNDING_MS: u64 = 1_000;
+
+/// When this process has seen them opened, by the clock that never jumps.
+#[derive(Default)]
+pub(crate) struct Expiries {
+    seen: Mutex<HashMap<(ThreadId, InterruptId), u64>>,
+}
+
+fn approves(terms: &Terms) -> bool {
+    terms.on_expiry == Expiry::Approve && terms.expires_in_ms.is_some()
+}
+
+fn open(state: &State) -> impl Iterator<Item = &Asked> {
+    let open = state.run.iter().flat_map(|run| run.open()).map(|(_, asked)| asked);
+    open.filter(|asked| approves(&asked.terms))
+}
+
+impl Expiries {
+    fn seen(&self) -> MutexGuard<'_, HashMap<(ThreadId, InterruptId), u64>> {
+        // Nothing panics while the lock is held.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notices what a round opens and closes; `now_ms` is when the round began.
+    pub(super) fn note(&self, thread: &ThreadId, fact: &Fact, now_ms: u64) {
+        match fact {
+            Fact::InterruptOpened { interrupt, terms, .. } if approves(terms) => {
+                self.put((thread.clone(), interrupt.clone()), now_ms);
+            }
+            Fact::InterruptClosed { interrupt, .. } => {
+                let mut seen = self.seen();
+                if !seen.is_empty() {
+                    seen.remove(&(thread.clone(), interrupt.clone()));
+                }
+            }
+            _ => {} // tidy: nothing else opens or closes an interrupt
+        }
+    }
+
+    /// Notices what is open in a thread that is taken up; what was seen before stays as it was seen.
+    pub(super) fn note_open(&self, thread: &ThreadId, state: &State, now_ms: u64) {
+        for asked in open(state) {
+            let key = (thread.clone(), asked.interrupt.clone());
+            if !self.seen().contains_key(&key) {
+                self.put(key, now_ms);
+            }
+        }
+    }
+
+    /// The open approvals of a thread whose whole term this process has seen pass.
+    pub(super) fn passed(&self, thread: &ThreadId, state: &State, now_ms: u64) -> Vec<InterruptId> {
+        let seen = self.seen();
+        let has_passed = |asked: &&Asked| {
+            let since_ms = seen.get(&(thread.clone(), asked.interrupt.clone()));
+            let term_ms = asked.terms.expires_in_ms.unwrap_or(u64::MAX);
+            since_ms.is_some_and(|since| now_ms.saturating_sub(*since).saturating_add(ROUNDING_MS) >= term_ms)
+        };
+        open(state).filter(has_passed).map(|asked| asked.interrupt.clone()).collect()
+    }
+
+    fn put(&self, key: (ThreadId, InterruptId), now_ms: u64) {
+        let mut seen = self.seen();
+        if seen.len() >= KNOWN_MAX
+            && let Some(oldest) = seen.iter().min_by_key(|(_, at)| **at).map(|(key, _)| key.clone())
+        {
+            seen.remove(&oldest);
+        }
+        seen.insert(key, now_ms);
+    }
+}
