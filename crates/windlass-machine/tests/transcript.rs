@@ -4,6 +4,7 @@
 //! wanted (`*`) or is due (`~`). `UPDATE=1` rewrites what follows. A `#` line is a comment.
 
 mod answer;
+mod driver;
 mod tool;
 
 use std::fmt::Write;
@@ -195,11 +196,7 @@ impl Stage {
                 let lost = |command| Input::Lost { command, view: view.clone() };
                 return self.machine.unfinished().into_iter().map(lost).collect();
             }
-            "undispatched" => {
-                let (call, view) = (key(&words[1], self.run()), self.changed(&words[2..]));
-                let start = self.call(call).map_or(0, |call| call.starts);
-                Input::NotDispatched { call, start, view }
-            }
+            "undispatched" => self.undispatched(words),
             "request" => {
                 self.request(out);
                 return Vec::new();
@@ -219,12 +216,7 @@ impl Stage {
             }
             "switch" => Input::SwitchModel { model: words[1].as_str().into(), by },
             "note" => Input::Note { name: words[1].clone(), data: serde_json::json!({}) },
-            // The wall clock jumps, and the clock that never does confirms nothing.
-            "tick" | "jump" => {
-                self.now += 1000 * words[1].parse::<u64>().unwrap();
-                let open = self.run().into_iter().flat_map(Run::open).filter(|_| words[0] == "tick");
-                Input::Tick { confirmed: open.map(|(_, asked)| asked.interrupt.clone()).collect() }
-            }
+            "tick" | "jump" => self.ticked(words),
             "model" | "many" => self.model(words),
             "fail" => self.fail(words),
             "stopped" => {

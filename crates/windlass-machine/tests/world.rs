@@ -5,6 +5,7 @@
 mod check;
 mod lack;
 mod store;
+mod wants;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -14,6 +15,7 @@ use crate::fixture::{self, Dice, dice, failure};
 use crate::people::refill;
 use crate::reference::Reference;
 use crate::story::{self, hash};
+use self::wants::Wants;
 
 /// How a story is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,34 +70,6 @@ fn result_of(effect: &EffectId, answer: Option<&Answer>) -> Vec<Block> {
 
 fn fold(journal: &[Event]) -> Machine {
     Machine::restore("t".into(), None, journal.iter().cloned()).expect("the journal of `t`")
-}
-
-/// What a tool wants back: how often it has asked, and how often it has put its call off.
-#[derive(Clone, Copy, Default)]
-struct Wants {
-    asked: u64,
-    deferred: u64,
-}
-
-impl Wants {
-    fn of(reply: Option<&Replied>, resumed: Option<&Resumed>) -> Self {
-        let state = match (reply, resumed) {
-            (Some(Replied { state, .. }), _) | (None, Some(Resumed { state, .. })) => state.as_ref(),
-            (None, None) => None,
-        };
-        let state = state.and_then(Content::inline).and_then(|state| state.split_once('.'));
-        match state {
-            Some((asked, deferred)) => {
-                Self { asked: asked.parse().unwrap(), deferred: deferred.parse().unwrap() }
-            }
-            // It was asked at once what the call is for.
-            None => Self { asked: u64::from(reply.is_some()), deferred: 0 },
-        }
-    }
-
-    fn state(self) -> Content {
-        format!("{}.{}", self.asked, self.deferred).into()
-    }
 }
 
 impl World {

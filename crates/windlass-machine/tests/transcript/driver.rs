@@ -1,0 +1,22 @@
+//! What a driver knows by itself: that time has passed, and that it has dispatched nothing of a start.
+
+use windlass_machine::*;
+
+use super::Stage;
+use crate::script::key;
+
+impl Stage {
+    /// `tick`: so many seconds pass by every clock; `jump`: by the wall clock alone.
+    pub(super) fn ticked(&mut self, words: &[String]) -> Input {
+        self.now += 1000 * words[1].parse::<u64>().unwrap();
+        let open = self.run().into_iter().flat_map(Run::open).filter(|_| words[0] == "tick");
+        Input::Tick { confirmed: open.map(|(_, asked)| asked.interrupt.clone()).collect() }
+    }
+
+    /// `undispatched 0 schema`: the call's start was recorded, and what is known of the call may have changed since.
+    pub(super) fn undispatched(&mut self, words: &[String]) -> Input {
+        let (call, view) = (key(&words[1], self.run()), self.changed(&words[2..]));
+        let start = self.call(call).map_or(0, |call| call.starts);
+        Input::NotDispatched { call, start, view }
+    }
+}
