@@ -422,7 +422,7 @@ fn interrupt_facts() -> Vec<Fact> {
 }
 
 /// The lines of a golden file; written first where it is missing and `UPDATE=1`.
-fn golden(name: &str, events: impl FnOnce() -> Vec<Event>) -> String {
+pub fn golden(name: &str, events: impl FnOnce() -> Vec<Event>) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/journal_v1").join(name);
     if !path.exists() && std::env::var_os("UPDATE").is_some() {
         let lines: String = events().iter().map(|event| event.encode() + "\n").collect();
