@@ -4,7 +4,7 @@
 
 use windlass_machine::{
     AllowedTool, Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, NewGrant, Party,
-    Policy, Principal, Reject, Seq, ThreadId, Timestamp, ToolName, View,
+    Policy, Principal, Reject, Seq, ThreadId, Timestamp, ToolName, View, check_json,
 };
 
 use crate::drive::policy::{ALLOW, AUTO_RUN, AutoRunOf, GRANT, RecordedAutoRun, auto_run_key};
@@ -152,6 +152,8 @@ impl Engine {
         let (user, grant) = self.drafted(draft)?;
         let id = &grant.id;
         let value = serde_json::to_value(&grant).map_err(|error| EngineError::Config(error.to_string()))?;
+        // A record that cannot be read back would stop every thread of its user.
+        check_json(&value).map_err(|why| Reject::Invalid { what: format!("the grant {why}") })?;
         self.deps.records.put(GRANT, id, user.as_str(), value, Expect::Absent).await.map_err(refused)?;
         self.deps.policy.changed();
         Ok(grant)

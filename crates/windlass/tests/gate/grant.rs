@@ -5,7 +5,9 @@ use std::sync::Arc;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::memory::MemoryStore;
 use windlass::limits::{Budget, Per, Unit, Window};
-use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Party, Policy, Reject, Timestamp};
+use windlass::machine::{
+    Answer, AutoRun, Condition, EffectClass, Fact, Party, Policy, Predicate, Reject, Timestamp,
+};
 use windlass::port::journal::Journal;
 use windlass::port::records::{Expect, Records};
 use windlass::{Attend, Builder, Engine, EngineError, GrantDraft, Status, Whose};
@@ -25,6 +27,21 @@ async fn engine(store: &MemoryStore, written: &Counter, steps: &[&[(&str, &str)]
 
 fn uses(facts: &[Fact]) -> usize {
     facts.iter().filter(|fact| matches!(fact, Fact::GrantUsed { .. })).count()
+}
+
+#[tokio::test]
+async fn a_grant_whose_values_nest_too_deeply_is_rejected() {
+    let engine = engine(&store(), &Counter::default(), &[]).await;
+    let deep = |levels| (0..levels).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
+    let granted = async |levels| {
+        let is = Predicate::Equals(deep(levels));
+        let arguments = vec![Condition { argument: "/text".into(), is }];
+        engine.grant(GrantDraft { arguments, ..draft(None) }).await
+    };
+    assert!(granted(50).await.is_ok());
+    let why = granted(100).await.unwrap_err().to_string();
+    assert_eq!(why, "the grant is nested more than 64 levels deep");
+    assert_eq!(engine.grants(None).await.unwrap().len(), 1);
 }
 
 // rows: ZE-H5
