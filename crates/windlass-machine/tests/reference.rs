@@ -71,6 +71,8 @@ pub struct Reference {
     /// Effects of which what is left may be repeated.
     pub watched: HashSet<EffectId>,
     pub doubts: u32,
+    /// Whether all attempts at a step were lost.
+    pub is_lost_out: bool,
     /// What tools keep with the thread; and before its newest run, where that can be taken back.
     pub kept: HashMap<String, Content>,
     pub kept_before: HashMap<String, Content>,
@@ -226,6 +228,7 @@ impl Reference {
                 assert!(run.calling && run.attempt == *attempt);
                 run.calling = false;
                 run.retry_at = *retry_at;
+                self.is_lost_out |= self.run().lost == 3;
             }
             Fact::WindowMoved { start } => {
                 let start = usize::try_from(*start).unwrap();
@@ -329,12 +332,7 @@ impl Reference {
         self.ended.push((run.id, status, output.clone()));
     }
 
-    fn step_started(
-        &mut self,
-        attempt: Attempt,
-        model: &ModelName,
-        (mode, nudge): (StepMode, Option<&str>),
-    ) {
+    fn step_started(&mut self, attempt: Attempt, model: &ModelName, (mode, nudge): (StepMode, Option<&str>)) {
         let refused = self.refused;
         let run = self.run();
         assert!(run.cancel.is_none() && !run.calling && !run.has_open_calls() && run.parked.is_none());

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use windlass_machine::{CorruptJournal, Fact, Machine, Message, RunStatus, Snapshot};
+use windlass_machine::{CorruptJournal, Machine, Message, RunStatus, Snapshot};
 
 use crate::journal::{KINDS, kind};
 use crate::world::{Tale, tell};
@@ -28,10 +28,8 @@ fn check(seed: u64) -> Option<(u32, bool)> {
     // A call that was given up after too many starts says so.
     let says = |message: &Arc<Message>| format!("{message:?}").contains("Given up after");
     let given_up = crashed.reference.history.iter().any(says);
-    // A run whose process died at each attempt at a step has failed.
-    let lost = crashed.journal.iter().any(|event| {
-        matches!(&event.fact, Fact::RunFinished { error: Some(error), .. } if error.code == "ERR_LOST")
-    });
+    // A run whose process died at each attempt at a step has failed, or a person was answered in fixed words.
+    let lost = crashed.reference.is_lost_out;
     // What a budget has no room for depends on what is started when.
     let refused = !crashed.refused.is_empty() || !calm.refused.is_empty();
     // What a run that fails has said ends with its last reply, also where that is judged later.
