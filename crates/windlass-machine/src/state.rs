@@ -16,8 +16,8 @@ pub use self::run::{Approval, Asked, Phase, Run, Streak};
 pub(crate) use self::run::{ENGINE, POLICY, RUN_TIMEOUT};
 use crate::agent::Agent;
 use crate::event::{
-    Answer, CancelReason, Event, Fact, FileChange, InterruptKind, Place, Queued, Refused, RunOptions, RunStatus, StepMode,
-    Totals,
+    Answer, CancelReason, Event, Fact, FileChange, InterruptKind, Place, Queued, Refused, RunOptions,
+    RunStatus, StepMode, Totals,
 };
 use crate::id::{
     Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,

@@ -62,8 +62,7 @@ impl Thread {
     /// Takes steps for as long as the run is calling its model.
     fn steps(&mut self, kinds: &[u8]) {
         for kind in kinds {
-            let is_calling =
-                self.machine.state().run.as_ref().is_some_and(|run| run.phase == Phase::Calling);
+            let is_calling = self.machine.state().run.as_ref().is_some_and(|run| run.phase == Phase::Calling);
             if is_calling {
                 self.step(*kind);
             }

@@ -11,11 +11,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use windlass_machine::*;
 
+use self::wants::Wants;
 use crate::fixture::{self, Dice, dice, failure};
 use crate::people::refill;
 use crate::reference::Reference;
 use crate::story::{self, hash};
-use self::wants::Wants;
 
 /// How a story is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -82,7 +82,9 @@ impl Engine {
         let before = Seq(step_started.0 - 1);
         let started =
             self.deps.journal.read(thread, before, 1).await?.into_iter().next().ok_or_else(missing)?;
-        let Fact::StepStarted { attempt, model, mode, .. } = started.event.fact else { return Err(missing()) };
+        let Fact::StepStarted { attempt, model, mode, .. } = started.event.fact else {
+            return Err(missing());
+        };
         let machine = self.deps.restore(thread, &Head { seq: step_started, ..head }).await?.machine;
         // A step starts in a run.
         let (request, run) = machine.request().zip(started.event.run).ok_or_else(missing)?;

@@ -82,7 +82,8 @@ impl InterruptKind {
             Self::Question(question) => question.check(),
             Self::SignIn { server, url, message } => {
                 let message = message.as_deref().unwrap_or_default();
-                let mut parts = [("server", server.as_str()), ("url", url.as_str()), ("message", message)].into_iter();
+                let mut parts =
+                    [("server", server.as_str()), ("url", url.as_str()), ("message", message)].into_iter();
                 parts.try_for_each(|(name, text)| fits(name, text.len()))
             }
             Self::Handoff { runner } => fits("runner", runner.len()),

@@ -2,9 +2,9 @@
 //!
 //! What cannot be undone is said to be in doubt, never to be cancelled.
 
-use super::{Decision, undispatched};
 use super::line::{Overlay, Place, overlay};
 use super::next::{End, finish_only, start_waiting};
+use super::{Decision, undispatched};
 use crate::agent::EffectClass;
 use crate::event::{Answer, CancelReason, Fact, Outcome, Queued, RunError, RunStatus, Totals};
 use crate::id::{InputId, Principal, RunId};

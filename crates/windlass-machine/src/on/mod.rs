@@ -96,9 +96,7 @@ pub(crate) fn decide(
             Ok(())
         }
         Input::Lost { command, view } => lost::lost(d, command, view),
-        Input::NotDispatched { call, start, view } => {
-            undispatched::not_dispatched(d, (*call, *start), view)
-        }
+        Input::NotDispatched { call, start, view } => undispatched::not_dispatched(d, (*call, *start), view),
         Input::Rejudge { view } => rejudge::rejudged(d, view),
         Input::Tick { confirmed } => next::ticked(d, confirmed),
     }?;

@@ -41,7 +41,12 @@ pub(super) fn returned(
     let index = key.index as usize;
     let mut overlay = Overlay::of(run, line);
     if let Err(why) = content.iter().try_for_each(Block::check) {
-        overlay.close(d, index, Outcome::Returned, format!("The tool's result was not kept: a part of it {why}"));
+        overlay.close(
+            d,
+            index,
+            Outcome::Returned,
+            format!("The tool's result was not kept: a part of it {why}"),
+        );
         return after(d, run, overlay);
     }
     if let Some(Kept { name, value }) = kept {

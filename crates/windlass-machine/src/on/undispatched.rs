@@ -50,12 +50,7 @@ fn without_start(totals: &Totals, call: &Call) -> Totals {
     }
 }
 
-fn judge_again(
-    d: &mut Decision<'_>,
-    overlay: &mut Overlay<'_>,
-    (index, call): (usize, &Call),
-    view: &View,
-) {
+fn judge_again(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call), view: &View) {
     let tool = overlay.seats[index].tool;
     let known = match view.calls.get(index) {
         Some(CallView::Known(known)) => known,

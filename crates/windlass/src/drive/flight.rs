@@ -92,7 +92,8 @@ impl InFlight {
         recorded.retain(|start| match start {
             Start::Model(attempt) => self.model.as_ref().is_none_or(|flight| flight.attempt != *attempt),
             Start::Call(call) => {
-                let carries = |flight: &ToolFlight| flight.call == *call && matches!(flight.work, Work::Call(_));
+                let carries =
+                    |flight: &ToolFlight| flight.call == *call && matches!(flight.work, Work::Call(_));
                 !self.tools.iter().any(carries)
             }
         });
@@ -104,9 +105,7 @@ impl InFlight {
     pub(super) fn overtaken(&self, command: Command) -> Input {
         let is_known = Start::of(&command).is_some_and(|start| self.recorded.contains(&start));
         match command {
-            Command::CallModel { attempt, .. } if is_known => {
-                Input::ModelStopped { attempt, partial: None }
-            }
+            Command::CallModel { attempt, .. } if is_known => Input::ModelStopped { attempt, partial: None },
             Command::CallTool { call, start, .. } if is_known => {
                 Input::NotDispatched { call, start, view: View::default() }
             }

@@ -41,7 +41,8 @@ async fn nobody_speaks_for_the_driver() {
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
     let engine = memory(&models, Registry::new()).build().await.unwrap();
     let outcome = engine.run(task("go")).await.unwrap();
-    let refused = engine.send(&outcome.meta.thread_id, Input::Tick { confirmed: Vec::new() }).await.unwrap_err();
+    let refused =
+        engine.send(&outcome.meta.thread_id, Input::Tick { confirmed: Vec::new() }).await.unwrap_err();
     assert_eq!(refused.to_string(), "only a thread's driver may report that");
 }
 

@@ -256,7 +256,12 @@ mod tests {
     fn a_form_that_nests_too_deeply_is_not_asked() {
         let deep = |levels| (0..levels).fold(json!({}), |inner, _| json!({ "properties": inner }));
         let asked = |levels| {
-            question("stock", &json!({ "message": "m", "requestedSchema": deep(levels) }), None, &Parked::SignIn)
+            question(
+                "stock",
+                &json!({ "message": "m", "requestedSchema": deep(levels) }),
+                None,
+                &Parked::SignIn,
+            )
         };
         assert!(asked(60).is_ok());
         let why = "the question has `schema`, which is nested more than 64 levels deep";
