@@ -181,8 +181,12 @@ impl Machine {
     /// The thread's time: what [`Machine::handle`] is to be given. `since_event_ms` is how long ago, by a clock that
     /// never jumps, the driver folded the last event, or opened the thread where it has folded none. A wall clock that
     /// was ahead and is set back then holds nothing up: time goes on from the last event.
+    ///
+    /// In a run, what the wall clock has advanced since the last event counts as well, even if the thread's time is
+    /// ahead of it: a sleeping thread is opened by the wall clock, see [`Machine::wall_deadline`].
     pub fn now(&self, wall: Timestamp, since_event_ms: u64) -> Timestamp {
-        wall.max(self.state.at.plus_ms(since_event_ms))
+        let ahead_ms = self.state.run.as_ref().map_or(0, |_| self.state.ahead_ms);
+        wall.plus_ms(ahead_ms).max(self.state.at.plus_ms(since_event_ms))
     }
 
     /// Milliseconds until [`Input::Tick`] is to be sent, from the thread's time on: to be slept by a clock that never
@@ -193,12 +197,23 @@ impl Machine {
 
     /// When to send [`Input::Tick`], in the thread's time; `None` where only an outside input can change anything.
     pub fn deadline(&self) -> Option<Timestamp> {
+        self.next_deadline(|tool| !self.lacks(tool))
+    }
+
+    /// When the thread needs a driver without an outside input, by the wall clock. A function of the journal alone: it
+    /// also counts timers of tools that this process lacks, because another process may have them.
+    pub fn wall_deadline(&self) -> Option<Timestamp> {
+        let deadline = self.next_deadline(|_| true)?;
+        Some(Timestamp(deadline.0.saturating_sub(self.state.ahead_ms)))
+    }
+
+    fn next_deadline(&self, is_here: impl Fn(&ToolName) -> bool) -> Option<Timestamp> {
         let run = self.state.run.as_ref()?;
         let retry = match run.phase {
             Phase::Retrying(at) => Some(at),
             Phase::Ready | Phase::Calling | Phase::Calls(_) | Phase::Parked(_) => None,
         };
-        let looks = [run.deadline(), run.next_look(|tool| !self.lacks(tool))].into_iter().flatten();
+        let looks = [run.deadline(), run.next_look(is_here)].into_iter().flatten();
         retry.into_iter().chain(looks.filter(|_| run.cancel.is_none())).min()
     }
 

@@ -27,7 +27,7 @@ use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
 use crate::policy::{Failures, Mode};
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 12;
+pub const FOLD: u32 = 13;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -40,6 +40,8 @@ pub struct State {
     pub seq: Seq,
     /// Time of the last event.
     pub at: Timestamp,
+    /// By how much `at` was ahead of the wall clock when that event was appended, in milliseconds.
+    pub ahead_ms: u64,
     /// The thread, once created.
     pub thread: Option<ThreadId>,
     /// The tenant.
@@ -159,6 +161,7 @@ impl State {
     pub fn apply(&mut self, event: &Event) {
         self.seq = self.seq.next();
         self.at = event.at;
+        self.ahead_ms = event.wall.map_or(0, |wall| event.at.since(wall));
         match &event.fact {
             Fact::ThreadCreated { thread, workspace, folder, owner } => {
                 (self.owner, self.thread) = (Some(owner.clone()), Some(thread.clone()));

@@ -98,3 +98,27 @@ fn the_runs_time_is_up_after_the_clock_was_set_back() {
     clocks.take(&mut machine, &Input::Tick { confirmed: Vec::new() });
     assert!(machine.state().run.as_ref().is_some_and(|run| run.cancel.is_some()));
 }
+
+/// Stamps each event with the wall clock, as a driver does.
+fn take_stamped(machine: &mut Machine, clocks: &mut Clocks, input: &Input) {
+    for mut event in machine.handle(input, clocks.now(machine)).unwrap() {
+        event.wall = Some(clocks.wall).filter(|wall| *wall < event.at);
+        assert_eq!(Event::decode(&event.encode()).unwrap(), event);
+        machine.apply(&event);
+        clocks.event_ms = clocks.monotonic_ms;
+    }
+}
+
+#[test]
+fn a_deadline_is_kept_in_wall_clock_terms() {
+    let (mut machine, mut clocks) = corrected();
+    // The retry was set as the clock was ahead.
+    assert_eq!(machine.wall_deadline(), Some(Timestamp(DAY_MS + 3_000)));
+    let titled = Input::Title { title: "t".into(), by: "ann".into() };
+    take_stamped(&mut machine, &mut clocks, &titled);
+    assert_eq!(machine.wall_deadline(), Some(Timestamp(3_000)));
+    // A process opens the thread once that time has come: it is due, although the thread's time is a day ahead.
+    clocks.wall = Timestamp(3_000);
+    (clocks.monotonic_ms, clocks.event_ms) = (3, 3);
+    assert_eq!(machine.due_in_ms(clocks.now(&machine)), Some(0));
+}

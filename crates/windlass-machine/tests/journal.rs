@@ -37,6 +37,7 @@ fn samples() -> Vec<Event> {
         [thread_facts(), run_facts(), step_facts(), call_facts(), interrupt_facts(), later_facts()].concat();
     let stamped = facts.into_iter().zip(1u64..).map(|(fact, n)| Event {
         at: Timestamp(1_795_236_180_000 + n),
+        wall: None,
         run: (n > 1).then(|| "r1".into()),
         fact,
     });

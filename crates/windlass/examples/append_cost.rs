@@ -85,7 +85,7 @@ fn batch(thread: &ThreadId, expected: Seq, epoch: windlass::port::journal::Epoch
         arguments: Digest::of(b"arguments"),
     };
     let at = windlass_machine::Timestamp(1_700_000_000_000 + expected.0);
-    let event = |fact| Event { at, run: Some(run.clone()), fact };
+    let event = |fact| Event { at, wall: None, run: Some(run.clone()), fact };
     Batch {
         thread: thread.clone(),
         epoch,

@@ -13,6 +13,9 @@ use crate::id::{RunId, Timestamp};
 pub struct Event {
     /// When it was decided; never earlier than the event before it.
     pub at: Timestamp,
+    /// The wall clock at the append, if it was behind `at`: the thread's time does not follow a clock that is set back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall: Option<Timestamp>,
     /// The run that it belongs to, where it belongs to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,

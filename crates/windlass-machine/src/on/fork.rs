@@ -22,7 +22,7 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
     };
     let forked = Fact::ThreadForked { from, until: fork.until, by: fork.by.clone(), when: now };
     let mut events = Vec::with_capacity(copied.len() + 2 + queue.len());
-    events.extend([created, forked].map(|fact| Event { at: first.at, run: None, fact }));
+    events.extend([created, forked].map(|fact| Event { at: first.at, wall: None, run: None, fact }));
     // Whose it was and where it comes from is the origin's own history.
     let origins =
         |event: &&Event| matches!(event.fact, Fact::ThreadCreated { .. } | Fact::ThreadForked { .. });
@@ -30,11 +30,12 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
     let at = now.max(last);
     events.extend(queue.into_iter().map(|waiting| {
         let fact = Fact::MessageWithdrawn { id: waiting.id, by: Principal::from(ENGINE) };
-        Event { at, run: None, fact }
+        Event { at, wall: None, run: None, fact }
     }));
     if let Some(title) = fork.title.clone().filter(|now| title.as_ref() != Some(now)) {
         events.push(Event {
             at,
+            wall: None,
             run: None,
             fact: Fact::ThreadTitled { title, by: fork.by.clone(), made: None },
         });

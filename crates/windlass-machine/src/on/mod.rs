@@ -135,7 +135,7 @@ fn is_not_null(what: &str, value: &Value) -> Result<(), Reject> {
 
 impl<'a> Decision<'a> {
     fn record(&mut self, fact: Fact) {
-        self.events.push(Event { at: self.now, run: self.run.clone(), fact });
+        self.events.push(Event { at: self.now, wall: None, run: self.run.clone(), fact });
     }
 
     /// Whether a tool that is the active run's own is not in this process.

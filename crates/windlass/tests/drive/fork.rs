@@ -185,7 +185,8 @@ async fn a_history_that_is_too_long_is_not_copied() {
 async fn append(store: &MemoryStore, expected: Seq, facts: Vec<Fact>) {
     let thread = ThreadId::from("t1");
     let Claim::Taken { head, .. } = store.claim(&thread).await.unwrap() else { panic!("it is held") };
-    let events = facts.into_iter().map(|fact| Event { at: Timestamp(1), run: None, fact }).collect();
+    let events =
+        facts.into_iter().map(|fact| Event { at: Timestamp(1), wall: None, run: None, fact }).collect();
     let batch = Batch {
         thread: thread.clone(),
         epoch: head.epoch,

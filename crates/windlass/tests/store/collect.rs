@@ -70,7 +70,7 @@ fn file(store: &Path, digest: &Digest) -> std::path::PathBuf {
 
 fn naming(batch: Batch, blob: &BlobRef) -> Batch {
     let fact = Fact::Note { name: "suite".into(), data: json!({ "blob": blob }) };
-    let event = Event { at: Timestamp(1_000), run: None, fact };
+    let event = Event { at: Timestamp(1_000), wall: None, run: None, fact };
     Batch { events: vec![event].into(), id: windlass::port::journal::BatchId(batch.expected.0 + 7), ..batch }
 }
 

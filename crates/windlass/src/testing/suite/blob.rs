@@ -81,7 +81,7 @@ async fn a_thread_names_the_blobs_of_its_own_events_and_inputs(journal: &dyn Jou
     let (blob, bytes) = sample(20_000, 13);
     let said = |data: serde_json::Value| {
         let fact = Fact::Note { name: "suite".to_owned(), data };
-        Event { at: Timestamp(1_000), run: None, fact }
+        Event { at: Timestamp(1_000), wall: None, run: None, fact }
     };
     let mut batch = batch(&names, claimed(journal, &names).await, &[]);
     batch.events = vec![said(serde_json::json!({ "picture": blob }))].into();

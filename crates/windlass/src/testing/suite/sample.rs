@@ -11,7 +11,7 @@ use crate::port::journal::{Batch, BatchId, Claim, Epoch, Head, Journal, ThreadSt
 /// An event that says `text`.
 pub fn note(text: &str) -> Event {
     let fact = Fact::Note { name: "suite".to_owned(), data: json!({ "text": text }) };
-    Event { at: Timestamp(1_000), run: None, fact }
+    Event { at: Timestamp(1_000), wall: None, run: None, fact }
 }
 
 /// A thread's columns with a status.
