@@ -274,8 +274,13 @@ impl Actor {
 
     /// The thread's time.
     pub(super) fn now(&self) -> Timestamp {
+        self.now_by(self.deps.clock.now())
+    }
+
+    /// The thread's time by a reading of the wall clock.
+    pub(super) fn now_by(&self, wall: Timestamp) -> Timestamp {
         let since_event_ms = self.deps.clock.monotonic_ms().saturating_sub(self.event_ms);
-        self.machine.now(self.deps.clock.now(), since_event_ms)
+        self.machine.now(wall, since_event_ms)
     }
 
     /// Writes a snapshot where the events since the last one outweigh it; never awaited.

@@ -25,7 +25,7 @@ mod paths;
 pub(crate) mod policy;
 mod prune;
 mod round;
-mod row;
+pub(crate) mod row;
 mod spend;
 pub(crate) mod tools;
 mod trace;

@@ -29,6 +29,8 @@ pub(super) struct Round {
     at: Timestamp,
     /// The same moment by the clock that never jumps.
     at_ms: u64,
+    /// The wall clock at that moment.
+    wall: Timestamp,
     events: Vec<Event>,
     blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
     consumed: Vec<(InputId, InboxOutcome)>,
@@ -121,8 +123,8 @@ impl Actor {
         no_room: &[NoRoom],
         letters: &mut [Letter],
     ) -> Result<Option<Again>, Ended> {
-        let at_ms = self.deps.clock.monotonic_ms();
-        let mut round = Round { at: self.now(), at_ms, ..Round::default() };
+        let (wall, at_ms) = (self.deps.clock.now(), self.deps.clock.monotonic_ms());
+        let mut round = Round { at: self.now_by(wall), at_ms, wall, ..Round::default() };
         self.uses_grants = false;
         self.know_tools().await;
         round.consumed.extend(self.refused.iter().map(|(id, what)| {
@@ -327,7 +329,8 @@ impl Actor {
         let outcome = match self.machine.handle(input, round.at) {
             Ok(events) => {
                 round.blobs.extend(blobs.iter().cloned());
-                for event in events {
+                for mut event in events {
+                    event.wall = Some(round.wall).filter(|wall| *wall < event.at);
                     if matches!(event.fact, Fact::RunStarted { .. }) {
                         self.asked = asked.clone();
                     }

@@ -16,8 +16,8 @@ pub(super) fn status(state: &State) -> ThreadStatus {
     }
 }
 
-/// A thread's columns in lists.
-pub(super) fn thread_view(machine: &Machine) -> ThreadView {
+/// A thread's columns in lists: a function of its journal alone.
+pub(crate) fn thread_view(machine: &Machine) -> ThreadView {
     let state = machine.state();
     let interrupts = state.run.as_ref().map_or(0, |run| run.open().count() as u32);
     ThreadView {
@@ -26,7 +26,7 @@ pub(super) fn thread_view(machine: &Machine) -> ThreadView {
         title: state.title.clone(),
         status: status(state),
         folder: state.folder.clone(),
-        deadline: machine.deadline(),
+        deadline: machine.wall_deadline(),
         interrupts,
         updated_at: state.at,
     }

@@ -6,3 +6,12 @@ pub mod mcp;
 pub mod provider;
 pub mod scripted;
 pub mod suite;
+
+use windlass_machine::Machine;
+
+use crate::port::journal::ThreadView;
+
+/// The columns that lists show of a thread, computed from the fold of its journal.
+pub fn thread_view(machine: &Machine) -> ThreadView {
+    crate::drive::row::thread_view(machine)
+}

@@ -17,6 +17,7 @@ mod paths;
 mod policy;
 mod preview;
 mod question;
+mod rows;
 mod trial;
 mod version;
 mod waiting;

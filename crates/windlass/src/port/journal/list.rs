@@ -36,7 +36,7 @@ pub struct ThreadView {
     pub status: ThreadStatus,
     /// The folder that its tools work in.
     pub folder: Option<String>,
-    /// When to look at it again without an outside input.
+    /// When to look at it again without an outside input, by the wall clock.
     pub deadline: Option<Timestamp>,
     /// Open interrupts.
     pub interrupts: u32,
