@@ -328,6 +328,7 @@ impl Builder {
             actors: Mutex::default(),
             kept: Mutex::default(),
             opening: Opening::default(),
+            backoffs: Default::default(),
             leaving: CancellationToken::new(),
         });
         tokio::spawn(Deps::sweep(Arc::downgrade(&deps), self.attend == Attend::All));

@@ -269,12 +269,7 @@ impl Engine {
 
     /// Picks up every thread that needs a driver and has none; says which, and which could not be opened and why.
     pub async fn recover(&self) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
-        let mut recovered = Vec::new();
-        for thread in self.deps.journal.unattended().await? {
-            let opened = self.deps.open(&thread).await.map(drop);
-            recovered.push((thread, opened));
-        }
-        Ok(recovered)
+        self.deps.open_all().await
     }
 
     /// Whether this engine drives a thread at this moment.

@@ -13,7 +13,7 @@ use windlass_machine::{
 use crate::engine::Engine;
 use crate::error::{EngineError, Fault, TryAgain};
 use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting, dollars};
-use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery};
+use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadStatus};
 
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
@@ -144,11 +144,22 @@ impl Engine {
         let mut machine = machine.clone();
         machine.lack(self.deps.lacking(machine.state()).await);
         let missing: Vec<String> = machine.missing().into_iter().map(ToString::to_string).collect();
-        let unattended = self.deps.journal.unattended();
-        if missing.is_empty() || self.drives(thread) || !unattended.await?.contains(thread) {
+        if missing.is_empty() || self.drives(thread) || !self.is_unattended(thread).await? {
             return Ok(Vec::new());
         }
         Ok(missing)
+    }
+
+    /// Whether a thread needs a driver and no live process holds it.
+    async fn is_unattended(&self, thread: &ThreadId) -> Result<bool, EngineError> {
+        let view = self.thread(thread).await?.view;
+        let is_due = view.deadline.is_some_and(|at| at <= self.deps.clock.now());
+        if view.status != ThreadStatus::Running && !is_due {
+            return Ok(false);
+        }
+        let journal = &self.deps.journal;
+        let holder = journal.holder(thread).await?;
+        Ok(holder.is_none_or(|node| node == journal.node() || !journal.is_alive(&node)))
     }
 
     /// A run that the fold does not know as active: it has ended since its row was read, or not begun.

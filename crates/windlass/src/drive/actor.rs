@@ -14,6 +14,7 @@ use windlass_machine::{
     Command, Input, InputId, Machine, Principal, RunId, Seq, ThreadId, Timestamp, ToolName, View,
 };
 
+use super::append::may_pass;
 use super::flight::InFlight;
 use super::policy::PolicyNow;
 use super::round::Rejudged;
@@ -109,12 +110,16 @@ impl Actor {
         let ended = driven.unwrap_or_else(|panic| Ended::Crashed(panic_text(&*panic)));
         self.in_flight.abort();
         match &ended {
-            Ended::Idle => {}
+            Ended::Idle => self.deps.end_backoff(&self.thread),
             Ended::Left => tracing::info!(thread = %self.thread, "the thread was left for another process"),
             Ended::Fenced => tracing::warn!(thread = %self.thread, "another process drives the thread now"),
-            Ended::Store(error) => tracing::error!(thread = %self.thread, %error, "driving stopped"),
+            Ended::Store(error) => match self.deps.back_off(&self.thread, may_pass(error)) {
+                true => tracing::error!(thread = %self.thread, %error, "driving stopped"),
+                false => tracing::debug!(thread = %self.thread, %error, "driving stopped again"),
+            },
             Ended::Crashed(why) => {
-                tracing::error!(thread = %self.thread, why, "driving crashed; this is a defect")
+                tracing::error!(thread = %self.thread, why, "driving crashed; this is a defect");
+                self.deps.back_off(&self.thread, true);
             }
         }
         let late = self.close(&ended);

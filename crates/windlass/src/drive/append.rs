@@ -79,7 +79,7 @@ impl Patience {
     }
 }
 
-fn may_pass(error: &StoreError) -> bool {
+pub(super) fn may_pass(error: &StoreError) -> bool {
     match error {
         StoreError::Unavailable { .. } => true,
         StoreError::NotFound { .. }

@@ -5,6 +5,7 @@
 
 mod actor;
 mod append;
+mod attend;
 mod background;
 mod call;
 mod change;
@@ -107,6 +108,8 @@ pub(crate) struct Deps {
     /// Threads that this node still holds only because the store failed when they were given back.
     pub kept: Mutex<Vec<(ThreadId, Epoch)>>,
     pub opening: Opening,
+    /// Threads that could not be opened or driven here, until their next try.
+    pub backoffs: attend::Backoffs,
     /// Cancelled when this process is to drive nothing any more.
     pub leaving: CancellationToken,
 }

@@ -66,6 +66,13 @@ impl OwnTools {
         put_by.get(thread).is_some_and(|at_ms| now_ms.saturating_sub(*at_ms) < PUT_BY_MS)
     }
 
+    /// The threads that were left to others just now.
+    pub(super) fn all_put_by(&self, now_ms: u64) -> Vec<ThreadId> {
+        let put_by = self.put_by.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = put_by.iter().filter(|(_, at_ms)| now_ms.saturating_sub(**at_ms) < PUT_BY_MS);
+        left.map(|(thread, _)| thread.clone()).collect()
+    }
+
     fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Given>> {
         // Nothing panics while the lock is held.
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,12 +6,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, ThreadId};
 
 use super::actor::Actor;
-use super::background::Noted;
 use super::flight::InFlight;
 use super::spend::Spending;
 use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
@@ -23,9 +21,6 @@ const ANSWER_WITHIN_MS: u64 = 5_000;
 
 /// How often it looks.
 const LOOK_EVERY_MS: u64 = 50;
-
-/// How often the inboxes of threads that this process drives are looked at when nobody woke it.
-const SWEEP_EVERY_MS: u64 = 1_000;
 
 /// Why a thread is not driven here.
 pub(super) const LEAVING: &str = "this process is about to end; another one goes on";
@@ -68,6 +63,41 @@ impl Drop for SetAside {
             drop(opening);
             deps.bus.wake(&thread);
         });
+    }
+}
+
+/// What a claim brought.
+enum Claimed {
+    Taken(OwnClaim),
+    /// Another live process, this node, drives the thread.
+    Held {
+        node: String,
+    },
+}
+
+/// The right to drive a thread, released when dropped unless a driver keeps it.
+struct OwnClaim {
+    deps: Option<Arc<Deps>>,
+    thread: ThreadId,
+    head: Head,
+    inbox: bool,
+}
+
+impl OwnClaim {
+    /// Hands the right over to a driver.
+    fn keep(mut self) -> Head {
+        self.deps = None;
+        self.head
+    }
+}
+
+impl Drop for OwnClaim {
+    fn drop(&mut self) {
+        let Some(deps) = self.deps.take() else { return };
+        let (thread, epoch) = (self.thread.clone(), self.head.epoch);
+        // Where the runtime has ended, the process ends or has left the store, and with it the claim.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move { deps.give_back(&thread, epoch).await });
     }
 }
 
@@ -169,21 +199,27 @@ impl Deps {
         }
         let mut posted = Some(self.leave(thread, id, &letter.input).await?);
         let from_ms = self.clock.monotonic_ms();
-        let mut pause_ms = 1;
+        let (mut pause_ms, mut is_first) = (1, true);
         loop {
             match posted {
                 Some(Posted::Consumed(InboxOutcome::Accepted(seq))) => return Ok(Ok(seq)),
                 Some(Posted::Consumed(InboxOutcome::Rejected(reject))) => return Ok(Err(reject)),
-                Some(Posted::Waiting) | None => {}
+                Some(Posted::Waiting) => {}
+                // The thread was deleted, and its inbox with it: to open it would make it anew.
+                None => return Err(EngineError::NoThread(thread.clone())),
             }
             // The owner may have died meanwhile: then this process takes over and finds the row.
-            let driver = match self.open(thread).await? {
-                Driver::Here(mailbox) => {
-                    // Where the mailbox is full, the next round tries again.
-                    let _ = mailbox.try_send(Mail::Inbox);
-                    SlowDriver::ThisProcess
-                }
-                Driver::Elsewhere { node } => SlowDriver::AnotherProcess { node },
+            let driver = match std::mem::take(&mut is_first) || !self.is_backing_off(thread) {
+                true => match self.open(thread).await? {
+                    Driver::Here(mailbox) => {
+                        // Where the mailbox is full, the next round tries again.
+                        let _ = mailbox.try_send(Mail::Inbox);
+                        SlowDriver::ThisProcess
+                    }
+                    Driver::Elsewhere { node } => SlowDriver::AnotherProcess { node },
+                },
+                // Its driver has just failed.
+                false => SlowDriver::ThisProcess,
             };
             if self.clock.monotonic_ms().saturating_sub(from_ms) >= ANSWER_WITHIN_MS {
                 return Err(EngineError::Pending { thread: thread.clone(), driver });
@@ -228,20 +264,37 @@ impl Deps {
         if self.leaving.is_cancelled() {
             return Err(left(thread));
         }
-        match self.journal.claim(thread).await? {
-            Claim::Held { node } => Ok(Driver::Elsewhere { node }),
-            Claim::Taken { head, inbox } => match self.restore(thread, &head).await {
+        match self.claim(thread).await? {
+            Claimed::Held { node } => Ok(Driver::Elsewhere { node }),
+            Claimed::Taken(claim) => match self.restore(thread, &claim.head).await {
                 Ok(restored) => {
-                    let opened = Opened { is_new: false, inbox, first: first.take() };
-                    Ok(Driver::Here(self.start(thread, head, restored, opened)))
+                    let opened = Opened { is_new: false, inbox: claim.inbox, first: first.take() };
+                    Ok(Driver::Here(self.start(thread, claim.keep(), restored, opened)))
                 }
                 Err(error) => {
                     // Another process, perhaps of a newer build, can do what this one cannot.
-                    self.give_back(thread, head.epoch).await;
+                    self.give_back(thread, claim.keep().epoch).await;
                     Err(error)
                 }
             },
         }
+    }
+
+    /// Claims a thread. The claim is made in a task of its own: a caller that stops waiting in the middle holds nothing.
+    async fn claim(self: &Arc<Self>, thread: &ThreadId) -> Result<Claimed, EngineError> {
+        let (deps, thread) = (self.clone(), thread.clone());
+        let claimed = tokio::spawn(async move {
+            Ok::<_, EngineError>(match deps.journal.claim(&thread).await? {
+                Claim::Held { node } => Claimed::Held { node },
+                Claim::Taken { head, inbox } => {
+                    Claimed::Taken(OwnClaim { deps: Some(deps), thread, head, inbox })
+                }
+            })
+        });
+        claimed.await.unwrap_or_else(|error| {
+            let why = format!("the claim ended early: {error}");
+            Err(StoreError::Unavailable { why }.into())
+        })
     }
 
     /// Takes a thread that nobody drives, so that nobody can; `None` where somebody does.
@@ -272,7 +325,7 @@ impl Deps {
         }
     }
 
-    async fn give_back_kept(&self) {
+    pub(super) async fn give_back_kept(&self) {
         let kept = std::mem::take(&mut *self.kept());
         for (thread, epoch) in kept {
             self.give_back(&thread, epoch).await;
@@ -289,7 +342,7 @@ impl Deps {
     }
 
     /// The thread's actor, where one takes mail. One that panicked has left a closed mailbox behind.
-    fn actor(&self, thread: &ThreadId) -> Option<mpsc::Sender<Mail>> {
+    pub(super) fn actor(&self, thread: &ThreadId) -> Option<mpsc::Sender<Mail>> {
         self.actors().get(thread).filter(|mailbox| !mailbox.is_closed()).cloned()
     }
 
@@ -367,86 +420,6 @@ impl Deps {
             Some(_) | None => Ok(Restored { machine, since_snapshot, snapshot_bytes }),
         }
     }
-
-    /// Looks after the inboxes of the threads that this process drives, until the engine is dropped; with
-    /// `attend`, also of those that nobody drives.
-    pub(crate) async fn sweep(deps: std::sync::Weak<Self>, attend: bool) {
-        let Some(mut wakes) = deps.upgrade().map(|deps| deps.bus.wakes()) else { return };
-        let Some(mut swept_ms) = deps.upgrade().map(|deps| deps.clock.monotonic_ms()) else { return };
-        let (mut pruned_ms, mut noted) = (None, Noted::default());
-        loop {
-            let Some(this) = deps.upgrade() else { return };
-            let clock = this.clock.clone();
-            drop(this);
-            // However often it is woken, everything is looked at once a second.
-            let left_ms = SWEEP_EVERY_MS.saturating_sub(clock.monotonic_ms().saturating_sub(swept_ms));
-            let woken = tokio::select! {
-                biased;
-                () = clock.sleep_ms(left_ms) => None,
-                woken = wakes.next() => woken,
-            };
-            if woken.is_none() {
-                swept_ms = clock.monotonic_ms();
-            }
-            let Some(this) = deps.upgrade() else { return };
-            this.give_back_kept().await;
-            if let Err(error) = this.look_after_background(&mut noted).await {
-                tracing::warn!(%error, "commands in the background could not be looked after");
-            }
-            if woken.is_none() {
-                this.prune_now_and_then(&mut pruned_ms).await;
-            }
-            if this.leaving.is_cancelled() {
-                // What is still driven here comes to its end without new work.
-                continue;
-            }
-            if woken.is_none()
-                && !this.actors().is_empty()
-                && let Err(error) = this.look_at_changes().await
-            {
-                tracing::warn!(%error, "the store's changes could not be read");
-            }
-            let threads = match woken {
-                Some(thread) => vec![thread],
-                None if attend || !this.actors().is_empty() => match this.waiting(attend).await {
-                    Ok(threads) => threads,
-                    Err(error) => {
-                        tracing::warn!(%error, "the inboxes could not be read");
-                        continue;
-                    }
-                },
-                None => continue,
-            };
-            for thread in threads {
-                this.poke(&thread, attend).await;
-            }
-        }
-    }
-
-    /// Threads whose inbox has rows; with `attend`, also those that go on and that nobody drives.
-    async fn waiting(&self, attend: bool) -> Result<Vec<ThreadId>, StoreError> {
-        let mut threads = self.journal.waiting_inboxes().await?;
-        if attend {
-            let unattended = self.journal.unattended().await?;
-            let now_ms = self.clock.monotonic_ms();
-            let is_ours =
-                |thread: &ThreadId| self.actor(thread).is_none() && !self.own_tools.is_put_by(thread, now_ms);
-            threads.extend(unattended.into_iter().filter(is_ours));
-        }
-        Ok(threads)
-    }
-
-    async fn poke(self: &Arc<Self>, thread: &ThreadId, attend: bool) {
-        if let Some(mailbox) = self.actor(thread) {
-            let _ = mailbox.try_send(Mail::Inbox);
-        } else if attend
-            // One that is set aside is looked at again when its time has come: the others do not wait for it.
-            && !self.opening.is_under_way(thread)
-            && let Err(error) = self.open(thread).await
-        {
-            tracing::warn!(%thread, %error, "the thread could not be opened");
-        }
-    }
 }
 
 fn left(thread: &ThreadId) -> EngineError {
@@ -463,7 +436,7 @@ pub(crate) struct Opening(std::sync::Mutex<HashMap<ThreadId, Arc<tokio::sync::Mu
 
 impl Opening {
     /// Whether somebody holds the lock of a thread, or waits for it.
-    fn is_under_way(&self, thread: &ThreadId) -> bool {
+    pub(super) fn is_under_way(&self, thread: &ThreadId) -> bool {
         self.locks().get(thread).is_some_and(|lock| Arc::strong_count(lock) > 1)
     }
 

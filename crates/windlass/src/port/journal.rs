@@ -91,9 +91,13 @@ pub trait Journal: Send + Sync {
     /// What runs used, by time, model and agent. Runs of deleted threads are not in it.
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;
 
-    /// Threads that need a driver: a run that is neither waiting nor ended, a deadline that has passed by the store's
-    /// clock, or an input that nobody has consumed. Those held by another live node are left out.
-    async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError>;
+    /// Threads that need a driver, at most `limit`: a run that is neither waiting nor ended, a deadline that has passed by
+    /// the store's clock, or an input that nobody has consumed. Those held by another live node and those in `except` are
+    /// left out. Reads no thread that waits or sleeps and is not due.
+    async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError>;
+
+    /// The node that holds a thread, alive or dead; `None` if no node does.
+    async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError>;
 
     /// Budgets whose name begins with a text, in the order of their names, at most
     /// [`BUDGETS_MAX`](super::budget::BUDGETS_MAX).

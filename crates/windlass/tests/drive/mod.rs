@@ -2,6 +2,7 @@
 //!
 //! Every test that says "crash" ends the first engine's runtime in the middle and opens the store anew.
 
+mod attend;
 mod contain;
 mod control;
 mod crash;

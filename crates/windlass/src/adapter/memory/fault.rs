@@ -3,6 +3,9 @@
 //! Faults are asked for one by one; nothing goes wrong by chance.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::watch;
 
 use crate::port::journal::StoreError;
 
@@ -15,6 +18,8 @@ pub enum AppendFault {
     UnknownAndNotWritten,
     /// It is not written, and the caller is told so.
     Failed,
+    /// It is not written and never will be.
+    Refused,
     /// Another owner has just raised the epoch.
     Fenced,
     /// It is written, and the caller never hears of it: the process dies here.
@@ -48,4 +53,42 @@ impl Faults {
 /// The error of a fault that was asked for.
 pub(super) fn injected() -> StoreError {
     StoreError::Unavailable { why: "a fault was injected here; try again".to_owned() }
+}
+
+/// The error of an append that is refused for ever.
+pub(super) fn refused() -> StoreError {
+    StoreError::Refused { why: "a refusal was injected here".to_owned() }
+}
+
+/// A place where calls wait while it is closed; it counts them.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    is_closed: watch::Sender<bool>,
+    waiting: AtomicUsize,
+    passed: AtomicUsize,
+}
+
+impl Gate {
+    pub fn close(&self) {
+        self.is_closed.send_replace(true);
+    }
+
+    pub fn open(&self) {
+        self.is_closed.send_replace(false);
+    }
+
+    /// How many calls wait, and how many have passed.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.waiting.load(Ordering::SeqCst), self.passed.load(Ordering::SeqCst))
+    }
+
+    /// Waits while the gate is closed.
+    pub async fn pass(&self) {
+        let mut is_closed = self.is_closed.subscribe();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        // The sender lives as long as this gate.
+        let _ = is_closed.wait_for(|is_closed| !is_closed).await;
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.passed.fetch_add(1, Ordering::SeqCst);
+    }
 }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
 
 pub use self::fault::AppendFault;
-use self::fault::Faults;
+use self::fault::{Faults, Gate};
 use self::state::State;
 use crate::port::blob::Blobs;
 use crate::port::budget::{Amounts, BudgetRow};
@@ -35,6 +35,7 @@ pub struct MemoryStore {
     node: Arc<str>,
     clock: Arc<dyn Clock>,
     died: Arc<tokio::sync::Notify>,
+    claims: Arc<Gate>,
 }
 
 impl MemoryStore {
@@ -42,14 +43,22 @@ impl MemoryStore {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let node: Arc<str> = "node-1".into();
         let state = State::with_node(&node);
-        Self { state: Arc::new(Mutex::new(state)), faults: Arc::default(), node, clock, died: Arc::default() }
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            faults: Arc::default(),
+            node,
+            clock,
+            died: Arc::default(),
+            claims: Arc::default(),
+        }
     }
 
     /// The same store, seen by another node that is alive from now on. It has faults of its own.
     pub fn another_node(&self) -> Self {
         let node: Arc<str> = self.state().add_node().into();
         let clock = Arc::clone(&self.clock);
-        Self { state: Arc::clone(&self.state), faults: Arc::default(), node, clock, died: Arc::default() }
+        let state = Arc::clone(&self.state);
+        Self { state, faults: Arc::default(), node, clock, died: Arc::default(), claims: Arc::default() }
     }
 
     /// The same store after this node's process died and was started again: what it held is free.
@@ -71,6 +80,21 @@ impl MemoryStore {
     /// Waits until an append of this node has met a fault at which its process dies.
     pub async fn died(&self) {
         self.died.notified().await;
+    }
+
+    /// Makes claims of this node wait until [`MemoryStore::release_claims`].
+    pub fn hold_claims(&self) {
+        self.claims.close();
+    }
+
+    /// Lets the claims go on that wait, and those that come.
+    pub fn release_claims(&self) {
+        self.claims.open();
+    }
+
+    /// How many claims of this node wait now, and how many it has made.
+    pub fn claims(&self) -> (usize, usize) {
+        self.claims.counts()
     }
 
     /// Makes this many coming reads of this node fail as unavailable.
@@ -127,6 +151,7 @@ impl Journal for MemoryStore {
     }
 
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
+        self.claims.pass().await;
         Ok(self.state().claim(thread, &self.node, self.clock.now()))
     }
 
@@ -160,6 +185,7 @@ impl Journal for MemoryStore {
             Some(AppendFault::UnknownAndNotWritten) => {
                 Err(AppendError::Unknown("the connection was lost before the commit".to_owned()))
             }
+            Some(AppendFault::Refused) => Err(AppendError::Failed(fault::refused())),
             Some(AppendFault::Failed) => Err(AppendError::Failed(fault::injected())),
             Some(AppendFault::Fenced) => {
                 Err(AppendError::Fenced { current: state.fence(&batch.thread, self.clock.now()) })
@@ -229,8 +255,12 @@ impl Journal for MemoryStore {
         self.readable()?.usage(query)
     }
 
-    async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {
-        Ok(self.readable()?.unattended(&self.node, self.clock.now()))
+    async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        Ok(self.readable()?.unattended((&*self.node, self.clock.now()), except, limit))
+    }
+
+    async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError> {
+        Ok(self.readable()?.holder(thread))
     }
 
     async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError> {

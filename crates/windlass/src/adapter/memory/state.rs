@@ -271,7 +271,13 @@ impl State {
     }
 
     /// See [`Journal::unattended`](crate::port::journal::Journal::unattended).
-    pub fn unattended(&self, node: &str, now: Timestamp) -> Vec<ThreadId> {
+    pub fn unattended(
+        &self,
+        (node, now): (&str, Timestamp),
+        except: &[ThreadId],
+        limit: usize,
+    ) -> Vec<ThreadId> {
+        let except: BTreeSet<&ThreadId> = except.iter().collect();
         let needs = |thread: &Thread| {
             thread.view.status == ThreadStatus::Running
                 || thread.view.deadline.is_some_and(|deadline| deadline <= now)
@@ -282,7 +288,13 @@ impl State {
             None => true,
         };
         let wanted = |thread: &Thread| !thread.deleted && needs(thread) && free(thread);
-        self.threads.iter().filter(|(_, thread)| wanted(thread)).map(|(id, _)| id.clone()).collect()
+        let found = self.threads.iter().filter(|(id, thread)| !except.contains(id) && wanted(thread));
+        found.map(|(id, _)| id.clone()).take(limit).collect()
+    }
+
+    /// See [`Journal::holder`](crate::port::journal::Journal::holder).
+    pub fn holder(&self, id: &ThreadId) -> Option<String> {
+        self.known(id)?.node.clone()
     }
 
     /// See [`Journal::waiting_inboxes`](crate::port::journal::Journal::waiting_inboxes).

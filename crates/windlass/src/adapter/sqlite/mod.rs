@@ -271,8 +271,13 @@ impl Journal for SqliteStore {
         usage::usage(&self.readers, query).await
     }
 
-    async fn unattended(&self) -> Result<Vec<ThreadId>, StoreError> {
-        read::unattended(&self.readers, &self.node, self.clock.now()).await
+    async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        read::unattended(&self.readers, &self.node.others(), self.clock.now(), (except, limit)).await
+    }
+
+    async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError> {
+        let mut owners = self.owners(std::slice::from_ref(thread)).await?;
+        Ok(owners.pop().and_then(|(_, node, _)| node))
     }
 
     async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError> {

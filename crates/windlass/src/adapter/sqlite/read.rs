@@ -7,7 +7,6 @@ use windlass_machine::{Digest, Event, InputId, Seq, ThreadId, Timestamp};
 
 use super::fault::{damaged, store_error};
 use super::write::{OUTCOME_KEPT_MS, posted};
-use crate::adapter::node::Node;
 use crate::port::journal::{BatchId, Epoch, Head, Left, Posted, Recorded, StoreError, StoredSnapshot};
 
 /// Where a thread stands.
@@ -160,25 +159,37 @@ pub(super) async fn outcome(
     row.map(|(outcome,)| posted(outcome.as_deref())).transpose()
 }
 
-/// Threads that need a driver and are not held by another live node.
+/// Finds threads that need a driver. Each part reads an index of such threads alone, in its order, and stops at the
+/// limit. `?1` is the time, `?2` the other live nodes, `?3` the threads to leave out, `?4` the limit.
+const UNATTENDED: &str = "WITH found (number) AS ( \
+    SELECT * FROM (SELECT number FROM threads INDEXED BY threads_due WHERE deadline <= ?1 \
+        AND (node IS NULL OR node NOT IN (SELECT value FROM json_each(?2))) \
+        AND thread NOT IN (SELECT value FROM json_each(?3)) ORDER BY deadline LIMIT ?4) \
+    UNION SELECT * FROM (SELECT number FROM threads INDEXED BY threads_running WHERE status = 1 \
+        AND (node IS NULL OR node NOT IN (SELECT value FROM json_each(?2))) \
+        AND thread NOT IN (SELECT value FROM json_each(?3)) ORDER BY number LIMIT ?4) \
+    UNION SELECT * FROM (SELECT DISTINCT number FROM inbox INDEXED BY inbox_waiting CROSS JOIN threads USING (number) \
+        WHERE consumed_at IS NULL AND deleted = 0 \
+        AND (node IS NULL OR node NOT IN (SELECT value FROM json_each(?2))) \
+        AND thread NOT IN (SELECT value FROM json_each(?3)) ORDER BY number LIMIT ?4)) \
+    SELECT thread FROM found CROSS JOIN threads USING (number) WHERE deleted = 0 LIMIT ?4";
+
+/// Threads that need a driver and are held by none of the `others`, which are the other live nodes.
 pub(super) async fn unattended(
     pool: &SqlitePool,
-    node: &Node,
+    others: &[String],
     now: Timestamp,
+    (except, limit): (&[ThreadId], usize),
 ) -> Result<Vec<ThreadId>, StoreError> {
-    // The first condition is that of the index, which many waiting threads are not in.
-    const UNATTENDED: &str = "SELECT thread, node FROM threads WHERE number IN ( \
-        SELECT number FROM threads WHERE (status = 1 OR deadline IS NOT NULL) AND (status = 1 OR deadline <= ?1) \
-        UNION SELECT number FROM inbox WHERE consumed_at IS NULL) AND deleted = 0 ORDER BY number";
-    let rows: Vec<(String, Option<String>)> =
-        sqlx::query_as(UNATTENDED).bind(now.0.cast_signed()).fetch_all(pool).await.map_err(store_error)?;
-    // Few nodes hold many threads: each node's lock is looked at once.
-    let mut alive = std::collections::HashMap::new();
-    let mut is_free = |holder: Option<String>| match holder {
-        Some(id) if id != node.id() => !*alive.entry(id).or_insert_with_key(|id| node.is_alive(id)),
-        Some(_) | None => true,
-    };
-    Ok(rows.into_iter().filter(|(_, holder)| is_free(holder.clone())).map(|(id, _)| id.into()).collect())
+    let rows: Vec<String> = sqlx::query_scalar(UNATTENDED)
+        .bind(now.0.cast_signed())
+        .bind(super::write::encode(&others))
+        .bind(super::write::encode(&except))
+        .bind(stored(limit))
+        .fetch_all(pool)
+        .await
+        .map_err(store_error)?;
+    Ok(rows.into_iter().map(ThreadId::from).collect())
 }
 
 /// Threads with an input that nobody has consumed.
@@ -210,4 +221,36 @@ pub(super) fn stored(limit: usize) -> i64 {
 /// A time that was stored.
 pub(super) fn time(stored: i64) -> Timestamp {
     Timestamp(stored.max(0).cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::adapter::clock::SystemClock;
+    use crate::adapter::sqlite::{SqliteStore, StoreOptions};
+
+    #[tokio::test]
+    async fn threads_that_need_a_driver_are_found_without_reading_those_that_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(SystemClock::new());
+        let store = SqliteStore::open(folder.path(), StoreOptions::default(), clock).await.unwrap();
+        let rows: Vec<(i64, i64, i64, String)> =
+            sqlx::query_as(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {UNATTENDED}")))
+                .bind(1_i64)
+                .bind("[]")
+                .bind("[]")
+                .bind(32_i64)
+                .fetch_all(&store.readers)
+                .await
+                .unwrap();
+        let plan: Vec<String> = rows.into_iter().map(|row| row.3).collect();
+        let has = |step: &str| assert!(plan.iter().any(|line| line.contains(step)), "{step}: {plan:#?}");
+        has("SEARCH threads USING INDEX threads_due (deadline<?)");
+        has("INDEX inbox_waiting");
+        for line in plan.iter().filter(|line| line.starts_with("SCAN threads")) {
+            assert!(line.contains("USING INDEX threads_running"), "{plan:#?}");
+        }
+    }
 }

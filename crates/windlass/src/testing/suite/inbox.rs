@@ -109,7 +109,7 @@ pub(super) async fn only_a_message_makes_a_thread(subject: JournalSubject) {
     assert_eq!(journal.post(&thread(), &"b".into(), &message("b")).await.unwrap(), Posted::Waiting);
     assert_eq!(journal.head(&thread()).await.unwrap().map(|head| head.seq), Some(Seq(0)));
     assert_eq!(journal.inbox(&thread(), 10).await.unwrap(), [(InputId::from("b"), Ok(message("b")))]);
-    assert_eq!(journal.unattended().await.unwrap(), [thread()]);
+    assert_eq!(journal.unattended(&[], 10).await.unwrap(), [thread()]);
 }
 
 pub(super) fn message(id: &str) -> Input {

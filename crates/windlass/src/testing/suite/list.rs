@@ -292,19 +292,25 @@ pub(super) async fn unattended_threads_are_found(subject: JournalSubject) {
     journal.post(&"posted".into(), &"i".into(), &title).await.unwrap();
     let found = async || {
         let mut found: Vec<String> =
-            journal.unattended().await.unwrap().iter().map(ThreadId::to_string).collect();
+            journal.unattended(&[], 10).await.unwrap().iter().map(ThreadId::to_string).collect();
         found.sort();
         found
     };
     assert_eq!(found().await, ["posted", "running"]);
     subject.clock.advance_ms(1_000);
     assert_eq!(found().await, ["posted", "running", "timed"]);
+    assert_eq!(journal.unattended(&[], 2).await.unwrap().len(), 2);
+    let except: [ThreadId; 2] = ["posted".into(), "running".into()];
+    assert_eq!(journal.unattended(&except, 2).await.unwrap(), [ThreadId::from("timed")]);
 }
 
 pub(super) async fn unattended_leaves_out_what_is_held(subject: JournalSubject) {
     put(&*subject.first, "running", view(ThreadStatus::Running)).await;
-    assert_eq!(subject.second.unattended().await.unwrap(), []);
+    let running = ThreadId::from("running");
+    assert_eq!(subject.second.unattended(&[], 10).await.unwrap(), []);
+    assert_eq!(subject.second.holder(&running).await.unwrap().as_deref(), Some(subject.first.node()));
     drop(subject.first);
     (subject.end_first)();
-    assert_eq!(subject.second.unattended().await.unwrap(), [ThreadId::from("running")]);
+    assert_eq!(subject.second.unattended(&[], 10).await.unwrap(), [running]);
+    assert_eq!(subject.second.holder(&"no such thread".into()).await.unwrap(), None);
 }

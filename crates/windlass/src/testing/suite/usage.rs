@@ -22,6 +22,7 @@ fn run(id: &str, started_at: u64) -> RunView {
         run: RunId::from(id),
         agent: "one".to_owned(),
         model: ModelName::from("demo/a"),
+        queued: None,
         status: Some(RunStatus::Done),
         from: Seq(1),
         started_at: Timestamp(started_at),

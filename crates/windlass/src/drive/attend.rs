@@ -1,0 +1,308 @@
+//! Finds threads that need a driver, and opens a bounded number of them at once.
+//!
+//! A thread that cannot be opened or driven is retried after a growing delay. Nothing here drives a thread.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use futures::StreamExt;
+use futures::stream::{self, Stream};
+use tokio::task::{Id, JoinSet};
+use windlass_machine::ThreadId;
+
+use super::background::Noted;
+use super::{Deps, Mail};
+use crate::error::{EngineError, TryAgain};
+
+/// How often the store is searched for threads that need a driver, and for inbox rows of threads driven here.
+const SWEEP_EVERY_MS: u64 = 1_000;
+
+/// Threads that are opened at once: enough for their claims to share commits, few enough for the store's readers.
+const OPENINGS: usize = 32;
+
+/// Threads that need a driver, read from the store at a time.
+const BATCH: usize = 256;
+
+/// The first and the longest delay after a failure that may pass.
+const PASSING_MS: (u64, u64) = (SWEEP_EVERY_MS, 60_000);
+
+/// The first and the longest delay after a failure that a retry is likely to meet again: damage, or an event of a newer
+/// build.
+const LASTING_MS: (u64, u64) = (60_000, 3_600_000);
+
+/// Threads whose failures are remembered. Beyond that the next one due is forgotten, and so retried early.
+const BACKOFFS: usize = 4_096;
+
+/// Threads that could not be opened or driven in this process, each with the time of its next try.
+#[derive(Default)]
+pub(crate) struct Backoffs(Mutex<HashMap<ThreadId, Backoff>>);
+
+#[derive(Clone, Copy)]
+struct Backoff {
+    until_ms: u64,
+    delay_ms: u64,
+}
+
+impl Backoffs {
+    fn all(&self) -> MutexGuard<'_, HashMap<ThreadId, Backoff>> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a failure; returns whether it is the first in a row.
+    fn add(&self, thread: &ThreadId, (first_ms, longest_ms): (u64, u64), now_ms: u64) -> bool {
+        let mut all = self.all();
+        let known = all.get(thread).copied();
+        let delay_ms = known.map_or(first_ms, |known| longest_ms.min(first_ms.max(2 * known.delay_ms)));
+        if known.is_none()
+            && all.len() >= BACKOFFS
+            && let Some(next) =
+                all.iter().min_by_key(|(_, backoff)| backoff.until_ms).map(|(id, _)| id.clone())
+        {
+            all.remove(&next);
+        }
+        all.insert(thread.clone(), Backoff { until_ms: now_ms.saturating_add(delay_ms), delay_ms });
+        known.is_none()
+    }
+
+    fn clear(&self, thread: &ThreadId) {
+        self.all().remove(thread);
+    }
+
+    fn waiting(&self, now_ms: u64) -> Vec<ThreadId> {
+        let all = self.all();
+        all.iter().filter(|(_, backoff)| backoff.until_ms > now_ms).map(|(id, _)| id.clone()).collect()
+    }
+
+    fn is_waiting(&self, thread: &ThreadId, now_ms: u64) -> bool {
+        self.all().get(thread).is_some_and(|backoff| backoff.until_ms > now_ms)
+    }
+}
+
+/// What the sweep keeps between rounds.
+struct Sweep {
+    attends: bool,
+    swept_ms: u64,
+    pruned_ms: Option<u64>,
+    noted: Noted,
+    /// Threads to open, in this order.
+    due: VecDeque<ThreadId>,
+    /// Whether the last batch read from the store was not full.
+    is_drained: bool,
+    openings: JoinSet<()>,
+    /// The threads of `openings`.
+    opening: HashMap<Id, ThreadId>,
+    /// Threads tried since the last sweep: each is tried once per sweep, whatever its row says afterwards.
+    tried: HashSet<ThreadId>,
+}
+
+/// Why a round of the sweep begins.
+enum Wake {
+    Time,
+    /// An opening has ended.
+    Opening(Id),
+    /// The thread's inbox has a row.
+    Thread(ThreadId),
+}
+
+impl Sweep {
+    /// Waits for the time of the next sweep, the end of an opening, or a wake of a thread.
+    async fn next(
+        &mut self,
+        time: impl Future<Output = ()>,
+        mut wakes: impl Stream<Item = ThreadId> + Unpin,
+    ) -> Wake {
+        tokio::select! {
+            biased;
+            () = time => Wake::Time,
+            Some(opened) = self.openings.join_next_with_id() => match opened {
+                Ok((id, ())) => Wake::Opening(id),
+                Err(error) => Wake::Opening(error.id()),
+            },
+            Some(thread) = wakes.next() => Wake::Thread(thread),
+        }
+    }
+}
+
+impl Deps {
+    /// Serves the inboxes of the threads that this process drives, until the engine is dropped; with `attends`, also
+    /// opens threads that no process drives.
+    pub(crate) async fn sweep(deps: Weak<Self>, attends: bool) {
+        let Some(this) = deps.upgrade() else { return };
+        let (mut wakes, swept_ms) = (this.bus.wakes(), this.clock.monotonic_ms());
+        drop(this);
+        let mut sweep = Sweep {
+            attends,
+            swept_ms,
+            pruned_ms: None,
+            noted: Noted::default(),
+            due: VecDeque::new(),
+            is_drained: true,
+            openings: JoinSet::new(),
+            opening: HashMap::new(),
+            tried: HashSet::new(),
+        };
+        loop {
+            let Some(this) = deps.upgrade() else { return };
+            let clock = this.clock.clone();
+            drop(this);
+            // Wakes do not delay the sweep.
+            let since_ms = clock.monotonic_ms().saturating_sub(sweep.swept_ms);
+            let time = clock.sleep_ms(SWEEP_EVERY_MS.saturating_sub(since_ms));
+            let wake = sweep.next(time, &mut wakes).await;
+            let Some(this) = deps.upgrade() else { return };
+            match wake {
+                Wake::Opening(id) => drop(sweep.opening.remove(&id)),
+                Wake::Time => this.begin_sweep(&mut sweep).await,
+                Wake::Thread(thread) => this.serve_wake(&mut sweep, thread).await,
+            }
+            if !this.leaving.is_cancelled() {
+                this.open_due(&mut sweep).await;
+            }
+        }
+    }
+
+    async fn begin_sweep(self: &Arc<Self>, sweep: &mut Sweep) {
+        sweep.swept_ms = self.clock.monotonic_ms();
+        self.maintain(sweep).await;
+        self.prune_now_and_then(&mut sweep.pruned_ms).await;
+        if self.leaving.is_cancelled() {
+            // What is still driven here comes to its end without new work.
+            return;
+        }
+        if !self.actors().is_empty() {
+            if let Err(error) = self.look_at_changes().await {
+                tracing::warn!(%error, "the store's changes could not be read");
+            }
+            match self.journal.waiting_inboxes().await {
+                Ok(threads) => {
+                    for thread in &threads {
+                        self.notify_driver(thread);
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "the inboxes could not be read"),
+            }
+        }
+        if sweep.due.is_empty() {
+            sweep.is_drained = !sweep.attends;
+            sweep.tried.clear();
+        }
+    }
+
+    async fn serve_wake(self: &Arc<Self>, sweep: &mut Sweep, thread: ThreadId) {
+        self.maintain(sweep).await;
+        let is_driven = self.notify_driver(&thread);
+        if !is_driven && sweep.attends && !self.is_backing_off(&thread) {
+            sweep.due.push_front(thread);
+        }
+    }
+
+    async fn maintain(self: &Arc<Self>, sweep: &mut Sweep) {
+        self.give_back_kept().await;
+        if let Err(error) = self.look_after_background(&mut sweep.noted).await {
+            tracing::warn!(%error, "commands in the background could not be looked after");
+        }
+    }
+
+    /// Tells a thread's driver in this process that the inbox has rows; returns whether there is a driver.
+    fn notify_driver(&self, thread: &ThreadId) -> bool {
+        // If the mailbox is full, the next sweep notifies again.
+        self.actor(thread).map(|mailbox| mailbox.try_send(Mail::Inbox)).is_some()
+    }
+
+    /// Starts openings up to the bound, and reads further batches once the threads of the last one are under way.
+    async fn open_due(self: &Arc<Self>, sweep: &mut Sweep) {
+        while sweep.openings.len() < OPENINGS {
+            let Some(thread) = sweep.due.pop_front() else {
+                if sweep.is_drained {
+                    return;
+                }
+                self.read_due(sweep).await;
+                continue;
+            };
+            // A thread that is set aside is tried again by a later sweep: the others do not wait for it.
+            if self.actor(&thread).is_some() || self.opening.is_under_way(&thread) {
+                continue;
+            }
+            let (deps, id) = (self.clone(), thread.clone());
+            let opening = sweep.openings.spawn(async move { drop(deps.open_or_back_off(&id).await) });
+            sweep.opening.insert(opening.id(), thread);
+        }
+    }
+
+    async fn read_due(&self, sweep: &mut Sweep) {
+        let now_ms = self.clock.monotonic_ms();
+        let mut except: HashSet<ThreadId> = self.actors().keys().cloned().collect();
+        except.extend(sweep.tried.iter().chain(sweep.opening.values()).cloned());
+        except.extend(self.backoffs.waiting(now_ms).into_iter().chain(self.own_tools.all_put_by(now_ms)));
+        let except: Vec<ThreadId> = except.into_iter().collect();
+        match self.journal.unattended(&except, BATCH).await {
+            Ok(threads) => {
+                sweep.is_drained = threads.len() < BATCH;
+                sweep.tried.extend(threads.iter().cloned());
+                sweep.due.extend(threads);
+            }
+            Err(error) => {
+                sweep.is_drained = true;
+                tracing::warn!(%error, "the threads that need a driver could not be read");
+            }
+        }
+    }
+
+    /// Opens every thread that needs a driver and has none, a bounded number at once. Returns the result of each.
+    pub(crate) async fn open_all(
+        self: &Arc<Self>,
+    ) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
+        let mut all: Vec<(ThreadId, Result<(), EngineError>)> = Vec::new();
+        loop {
+            let except: Vec<ThreadId> = all.iter().map(|(thread, _)| thread.clone()).collect();
+            let batch = self.journal.unattended(&except, BATCH).await?;
+            let is_last = batch.len() < BATCH;
+            let open = |thread: ThreadId| {
+                let deps = self.clone();
+                async move {
+                    let opened = deps.open_or_back_off(&thread).await;
+                    (thread, opened)
+                }
+            };
+            let openings: Vec<_> = batch.into_iter().map(open).collect();
+            let opened: Vec<_> = stream::iter(openings).buffered(OPENINGS).collect().await;
+            all.extend(opened);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn open_or_back_off(self: &Arc<Self>, thread: &ThreadId) -> Result<(), EngineError> {
+        let opened = self.open(thread).await.map(drop);
+        if let Err(error) = &opened
+            && !self.leaving.is_cancelled()
+        {
+            match self.back_off(thread, error.judge().1 == TryAgain::Later) {
+                true => {
+                    tracing::warn!(%thread, %error, "the thread cannot be opened; retrying at growing intervals")
+                }
+                false => tracing::debug!(%thread, %error, "the thread still cannot be opened"),
+            }
+        }
+        opened
+    }
+
+    /// Delays the next try of a thread that cannot be opened or driven. Returns whether this is its first failure in a
+    /// row, so that the log names a thread once.
+    pub(super) fn back_off(&self, thread: &ThreadId, may_pass: bool) -> bool {
+        let delays_ms = if may_pass { PASSING_MS } else { LASTING_MS };
+        self.backoffs.add(thread, delays_ms, self.clock.monotonic_ms())
+    }
+
+    /// Forgets the failures of a thread whose driver has finished its work.
+    pub(super) fn end_backoff(&self, thread: &ThreadId) {
+        self.backoffs.clear(thread);
+    }
+
+    /// Whether the next try of a thread that failed is still to come.
+    pub(super) fn is_backing_off(&self, thread: &ThreadId) -> bool {
+        self.backoffs.is_waiting(thread, self.clock.monotonic_ms())
+    }
+}

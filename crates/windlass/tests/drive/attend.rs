@@ -1,0 +1,135 @@
+//! What attending to threads costs: openings at once, and threads that cannot be opened or driven.
+
+use std::sync::Arc;
+
+use windlass::adapter::bus::LocalBus;
+use windlass::adapter::clock::ManualClock;
+use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::machine::{Input, InputId, Seq, ThreadId, Timestamp};
+use windlass::port::bus::Bus;
+use windlass::port::clock::Clock;
+use windlass::port::journal::{Batch, Journal, Posted, ThreadStatus};
+use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::testing::suite::{batch, claimed, view};
+use windlass::tool::Registry;
+use windlass::{Attend, Builder, Engine, Task};
+
+use super::{memory, task};
+
+fn built(store: &MemoryStore, clock: &Arc<ManualClock>, models: &ScriptedModels) -> Builder {
+    let ports = Arc::new(store.clone());
+    memory(models, Registry::new()).ports(ports.clone(), ports.clone(), ports).clock(clock.clone())
+}
+
+fn hanging() -> ScriptedModels {
+    ScriptedModels::new(|_| Line::Hang(String::new()))
+}
+
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A run that hangs in a thread, and whose process then dies.
+fn interrupted(store: &MemoryStore, clock: &Arc<ManualClock>, thread: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let engine = built(store, clock, &hanging()).build().await.unwrap();
+        engine.start(Task { thread: Some(thread.into()), ..task("go") }).await.unwrap();
+    });
+}
+
+async fn ends(engine: &Engine, clock: &ManualClock, thread: &str) {
+    while engine.thread(&thread.into()).await.unwrap().view.status != ThreadStatus::Idle {
+        clock.advance_ms(1_000);
+        settle().await;
+    }
+}
+
+/// Claims that an hour of attending makes after a thread's first failure.
+async fn claims_of_an_hour(store: &MemoryStore, clock: &ManualClock) -> usize {
+    let (_, before) = store.claims();
+    for _ in 0..3_600 {
+        clock.advance_ms(1_000);
+        tokio::task::yield_now().await;
+        settle().await;
+    }
+    store.claims().1 - before
+}
+
+#[tokio::test]
+async fn a_thread_that_cannot_be_read_is_retried_at_growing_intervals() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    for thread in ["damaged", "whole"] {
+        std::thread::scope(|scope| scope.spawn(|| interrupted(&store, &clock, thread)).join().unwrap());
+    }
+    let store = store.restarted();
+    store.overwrite_event(&"damaged".into(), Seq(2), "{").unwrap();
+    let models = ScriptedModels::new(|_| Line::Say("done".into()));
+    let engine = built(&store, &clock, &models).attend(Attend::All).build().await.unwrap();
+    ends(&engine, &clock, "whole").await;
+    // After 1, 3, 7, 15 and 31 minutes.
+    let claims = claims_of_an_hour(&store, &clock).await;
+    assert!((4..=6).contains(&claims), "{claims}");
+    assert_eq!(engine.thread(&"damaged".into()).await.unwrap().view.status, ThreadStatus::Running);
+    let error = engine.recover().await.unwrap().pop().unwrap().1.unwrap_err();
+    assert!(error.to_string().contains("thread `damaged`, event 2"), "{error}");
+}
+
+#[tokio::test]
+async fn a_driver_whose_appends_are_refused_is_retried_at_growing_intervals() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    std::thread::scope(|scope| scope.spawn(|| interrupted(&store, &clock, "t")).join().unwrap());
+    let store = store.restarted();
+    std::iter::repeat_n(AppendFault::Refused, 1_000).for_each(|fault| store.fail_append(fault));
+    let _engine = built(&store, &clock, &hanging()).attend(Attend::All).build().await.unwrap();
+    let claims = claims_of_an_hour(&store, &clock).await;
+    assert!((4..=7).contains(&claims), "{claims}");
+}
+
+/// A thread whose deadline has passed.
+async fn put_due(store: &MemoryStore, clock: &ManualClock, thread: &ThreadId) {
+    let head = claimed(store, thread).await;
+    let due = Batch { thread_view: view(ThreadStatus::Waiting), ..batch(thread, head, &["a"]) };
+    let thread_view = windlass::port::journal::ThreadView { deadline: Some(clock.now()), ..due.thread_view };
+    store.append(Batch { thread_view, ..due }).await.unwrap();
+    store.release(thread, head.epoch).await.unwrap();
+}
+
+#[tokio::test]
+async fn threads_are_opened_a_bounded_number_at_once_and_wakes_are_served_meanwhile() {
+    const THREADS: usize = 10_000;
+    const AT_ONCE: usize = 32;
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    for number in 0..THREADS {
+        put_due(&store, &clock, &format!("due-{number}").into()).await;
+    }
+    let bus = Arc::new(LocalBus::new());
+    let engine =
+        built(&store, &clock, &hanging()).bus(bus.clone()).attend(Attend::All).build().await.unwrap();
+    let live = ThreadId::from("live");
+    engine.start(Task { thread: Some(live.clone()), ..task("go") }).await.unwrap();
+    let (_, before) = store.claims();
+    store.hold_claims();
+    clock.advance_ms(1_000);
+    settle().await;
+    assert_eq!(store.claims(), (AT_ONCE, before));
+    let (id, cancel) = (InputId::from("i"), Input::Cancel { run: None, by: "ann".into() });
+    assert_eq!(store.post(&live, &id, &cancel).await.unwrap(), Posted::Waiting);
+    bus.wake(&live);
+    settle().await;
+    assert!(matches!(store.posted(&live, &id).await.unwrap(), Some(Posted::Consumed(_))));
+    assert_eq!(store.claims(), (AT_ONCE, before));
+    store.release_claims();
+    while store.claims().1 < before + THREADS {
+        assert!(store.claims().0 <= AT_ONCE);
+        tokio::task::yield_now().await;
+    }
+    // Each once, without another second.
+    settle().await;
+    assert_eq!(store.claims(), (0, before + THREADS));
+}
