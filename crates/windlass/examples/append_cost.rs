@@ -102,10 +102,12 @@ fn batch(thread: &ThreadId, expected: Seq, epoch: windlass::port::journal::Epoch
             updated_at: at,
             ..ThreadView::default()
         },
+        unqueued: Vec::new(),
         runs: vec![RunView {
             run: run.clone(),
             agent: "default".to_owned(),
             model: ModelName::from("demo/script"),
+            queued: None,
             status: None,
             from: Seq(1),
             started_at: at,

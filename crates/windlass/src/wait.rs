@@ -3,20 +3,16 @@
 //! It watches the thread like anybody else, and sees to it that somebody drives it.
 
 use futures::StreamExt;
-use windlass_machine::{Fact, InputId, ModelName, Queued, RunId, Seq, State, Totals};
+use windlass_machine::{Fact, InputId, RunId, Seq};
 
 use crate::drive::watch::Update;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::outcome::{Outcome, Status};
-use crate::port::journal::{Recorded, RunRow, RunView, ThreadQuery, ThreadStatus};
+use crate::port::journal::{Recorded, RunRow, ThreadStatus};
 
 /// How often a waiter makes sure that the run is driven.
 const TEND_EVERY_MS: u64 = 1_000;
-
-/// Threads looked through for a run that has not begun: those with the newest activity, to which a message that was
-/// queued just now belongs.
-const THREADS: usize = 256;
 
 impl Engine {
     /// Waits until a run has ended, or waits for a person or for a tool of its own that this process lacks. Where the
@@ -74,48 +70,20 @@ impl Engine {
         }
     }
 
-    /// One run; what its row will say where it is still queued.
+    /// One run, also one that is still queued.
     pub async fn run_row(&self, run: &RunId) -> Result<RunRow, EngineError> {
         Ok(self.find(run).await?.0)
     }
 
     /// Finds a run; where it has not begun, with the message that is to start it.
     async fn find(&self, run: &RunId) -> Result<(RunRow, Option<InputId>), EngineError> {
-        if let Some(row) = self.deps.journal.run(run).await? {
-            return Ok((row, None));
-        }
-        let newest = ThreadQuery { limit: THREADS, ..ThreadQuery::default() };
-        for thread in self.deps.journal.threads(&newest).await? {
-            let machine = self.peek(&thread.thread).await?;
-            let state = machine.state();
-            if let Some(waiting) = state.queue.iter().find(|waiting| waiting.queued.run == *run) {
-                let (workspace, owner, title) = (thread.view.workspace, thread.view.owner, thread.view.title);
-                let view = view(state, &waiting.queued);
-                let row = RunRow { thread: thread.thread, workspace, owner, title, asking: false, view };
-                return Ok((row, Some(waiting.id.clone())));
-            }
-        }
-        // It may have begun since it was first looked for.
-        let begun = self.deps.journal.run(run).await?;
-        begun.map(|row| (row, None)).ok_or_else(no_run(run))
+        let row = self.deps.journal.run(run).await?.ok_or_else(no_run(run))?;
+        let queued = row.view.queued.clone();
+        Ok((row, queued))
     }
 }
 
 fn no_run(run: &RunId) -> impl FnOnce() -> EngineError + use<> {
     let run = run.clone();
     move || EngineError::NoRun(run)
-}
-
-fn view(state: &State, queued: &Queued) -> RunView {
-    RunView {
-        run: queued.run.clone(),
-        agent: queued.agent.name.clone(),
-        // An agent names at least one model.
-        model: queued.agent.models.first().cloned().unwrap_or_else(|| ModelName::from("")),
-        status: None,
-        from: state.seq,
-        started_at: state.at,
-        finished_at: None,
-        totals: Totals::default(),
-    }
 }

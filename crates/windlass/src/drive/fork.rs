@@ -42,6 +42,7 @@ impl Deps {
             blobs: Vec::new(),
             consumed: Vec::new(),
             thread_view,
+            unqueued: Vec::new(),
             // The runs of the history stay the origin's: they are counted and found there.
             runs: Vec::new(),
             settle: Vec::new(),

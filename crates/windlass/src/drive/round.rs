@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use windlass_machine::{
     Call, CallStatus, Command, Digest, Event, Fact, Given, Input, InputId, Machine, Phase, Refused, Reject,
-    RunStatus, Seq, Timestamp, View,
+    RunId, RunStatus, Seq, Timestamp, View,
 };
 
 use super::actor::{Actor, Ended};
@@ -35,6 +35,7 @@ pub(super) struct Round {
     blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
     consumed: Vec<(InputId, InboxOutcome)>,
     runs: Vec<RunView>,
+    unqueued: Vec<RunId>,
     drawn: Drawn,
     records: Vec<RecordChange>,
     measures: Vec<Measure>,
@@ -376,6 +377,10 @@ impl Actor {
         round.let_go.extend(LetGo::of(&self.deps, &self.machine, event));
         self.in_flight.note_start(&event.fact);
         self.deps.expiries.note(&self.thread, &event.fact, round.at_ms);
+        if let Some(run) = row::unqueued(&self.machine, event) {
+            row::drop_queued(&mut round.runs, &run);
+            round.unqueued.push(run);
+        }
         self.machine.apply(event);
         self.spending.see(&self.deps, &self.machine, event, &mut round.drawn);
         self.uses_grants |= matches!(event.fact, Fact::GrantUsed { .. });
@@ -397,6 +402,9 @@ impl Actor {
             (&event.fact, &state.run)
         {
             row::put_run(&mut round.runs, row::run_view(run));
+        }
+        if let Fact::MessageQueued { id, queued } = &event.fact {
+            row::put_run(&mut round.runs, row::queued_view(id, queued, (state.seq, event.at)));
         }
     }
 
@@ -420,6 +428,7 @@ impl Actor {
             reserve,
             records: round.records,
             thread_view: row::thread_view(&self.machine),
+            unqueued: round.unqueued,
             runs: round.runs,
         };
         let appended = append(&self.deps, batch).await;

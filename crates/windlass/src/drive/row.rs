@@ -2,7 +2,10 @@
 //!
 //! They repeat what the journal says and decide nothing.
 
-use windlass_machine::{Block, Event, Fact, InterruptKind, Machine, Principal, Run, State};
+use windlass_machine::{
+    Block, Event, Fact, InputId, InterruptKind, Machine, ModelName, Principal, Queued, Run, RunId, Seq, State,
+    Timestamp, Totals,
+};
 
 use crate::port::journal::{RunView, ThreadStatus, ThreadView};
 
@@ -38,12 +41,41 @@ pub(super) fn run_view(run: &Run) -> RunView {
         run: run.id.clone(),
         agent: run.agent.name.clone(),
         model: run.model.clone(),
+        queued: None,
         status: None,
         from: run.from,
         started_at: run.started_at,
         finished_at: None,
         totals: run.totals,
     }
+}
+
+/// A run's columns while the message that is to start it waits.
+pub(super) fn queued_view(id: &InputId, queued: &Queued, (from, at): (Seq, Timestamp)) -> RunView {
+    RunView {
+        run: queued.run.clone(),
+        agent: queued.agent.name.clone(),
+        // An agent names at least one model.
+        model: queued.agent.models.first().cloned().unwrap_or_else(|| ModelName::from("")),
+        queued: Some(id.clone()),
+        status: None,
+        from,
+        started_at: at,
+        finished_at: None,
+        totals: Totals::default(),
+    }
+}
+
+/// The queued run whose message an event takes or withdraws; the machine has not folded the event yet.
+pub(super) fn unqueued(machine: &Machine, event: &Event) -> Option<RunId> {
+    let (Fact::MessageTaken { id } | Fact::MessageWithdrawn { id, .. }) = &event.fact else { return None };
+    let waiting = machine.state().queue.iter().find(|waiting| waiting.id == *id)?;
+    Some(waiting.queued.run.clone())
+}
+
+/// Drops the row of a run that was queued in the same batch.
+pub(super) fn drop_queued(runs: &mut Vec<RunView>, run: &RunId) {
+    runs.retain(|view| view.run != *run || view.queued.is_none());
 }
 
 /// About how many bytes an event takes in the journal: its largest part and a little for the rest.

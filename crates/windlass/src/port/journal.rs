@@ -82,10 +82,10 @@ pub trait Journal: Send + Sync {
     /// One thread's row.
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError>;
 
-    /// Finds a run by its id.
+    /// Finds a run by its id, also one that is queued.
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError>;
 
-    /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
+    /// Runs that have begun, newest first: by when they began, those of one thread by where they stand in its journal.
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
 
     /// What runs used, by time, model and agent. Runs of deleted threads are not in it.
@@ -177,6 +177,8 @@ pub struct Batch {
     pub consumed: Vec<(InputId, InboxOutcome)>,
     /// The thread's row in lists, after this batch.
     pub thread_view: ThreadView,
+    /// Queued runs whose message no longer waits: their rows are removed before `runs` are written.
+    pub unqueued: Vec<RunId>,
     /// Rows of the runs that this batch touched.
     pub runs: Vec<RunView>,
     /// Reservations that end with this batch.

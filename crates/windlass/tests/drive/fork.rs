@@ -197,6 +197,7 @@ async fn append(store: &MemoryStore, expected: Seq, facts: Vec<Fact>) {
         blobs: Vec::new(),
         consumed: Vec::new(),
         thread_view: ThreadView::default(),
+        unqueued: Vec::new(),
         runs: Vec::new(),
         settle: Vec::new(),
         reserve: Vec::new(),

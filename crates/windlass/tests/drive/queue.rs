@@ -1,11 +1,18 @@
 //! Messages that wait: listed, changed, taken back and sent before their turn.
 
-use windlass::machine::{AutoRun, EffectClass, InputId, Message, Place, Principal, Role, ThreadId, WhenBusy};
-use windlass::port::journal::RunQuery;
-use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::{Engine, Status, Task};
+use std::sync::Arc;
 
-use super::{Counter, registry, stored, task};
+use windlass::adapter::clock::SystemClock;
+use windlass::adapter::memory::MemoryStore;
+use windlass::machine::{
+    AutoRun, EffectClass, InputId, Message, Place, Principal, Role, ThreadId, Timestamp, WhenBusy,
+};
+use windlass::port::journal::{Batch, Journal, RunQuery, ThreadStatus, ThreadView};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::testing::suite::{batch, claimed, view};
+use windlass::{Engine, EngineError, Status, Task};
+
+use super::{Counter, memory, registry, stored, task};
 
 /// Says what it was told last.
 fn echoing() -> ScriptedModels {
@@ -91,4 +98,32 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
     assert_eq!(gone.to_string(), "a waiting message `m4` does not exist in this thread");
     let nowhere = engine.edit_queued(&"t2".into(), &"m4".into(), edited("x"), "cy".into()).await.unwrap_err();
     assert_eq!(nowhere.to_string(), "thread `t2` does not exist in this store");
+}
+
+// rows: ZE-P7
+#[tokio::test]
+async fn a_queued_run_is_found_by_one_lookup_however_many_threads_are_newer() {
+    let store = MemoryStore::new(Arc::new(SystemClock::new()));
+    let ports = Arc::new(store.clone());
+    let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+    let built = memory(&echoing(), tools).ports(ports.clone(), ports.clone(), ports).auto_run(AutoRun::Ask);
+    let engine = built.build().await.unwrap();
+    assert_eq!(engine.run(sent("m1", "ann")).await.unwrap().status, Status::Paused);
+    let waits = engine.start(sent("m2", "cy")).await.unwrap();
+    for number in 0..300 {
+        let thread = ThreadId::from(format!("newer-{number}"));
+        let newer = batch(&thread, claimed(&store, &thread).await, &["a"]);
+        let thread_view = ThreadView { updated_at: Timestamp(u64::MAX), ..view(ThreadStatus::Idle) };
+        store.append(Batch { thread_view, ..newer }).await.unwrap();
+    }
+    assert_eq!(engine.status(&waits.run).await.unwrap().status, Status::Queued);
+    assert_eq!(engine.run_row(&waits.run).await.unwrap().view.queued, Some("m2".into()));
+    let listed = engine.runs(&RunQuery::of(&waits.thread, 10)).await.unwrap();
+    assert_eq!(listed.len(), 1, "lists show runs that have begun");
+    let before = store.reads();
+    assert!(matches!(engine.status(&"nonsense".into()).await, Err(EngineError::NoRun(_))));
+    assert_eq!(store.reads() - before, 1);
+    // A withdrawn message takes its run with it.
+    engine.withdraw(&waits.thread, &"m2".into(), "cy".into()).await.unwrap();
+    assert!(matches!(engine.status(&waits.run).await, Err(EngineError::NoRun(_))));
 }

@@ -37,11 +37,14 @@ pub(super) struct Faults {
     pub appends: VecDeque<AppendFault>,
     /// How many coming reads fail.
     pub reads: usize,
+    /// How many reads were made.
+    pub reads_made: usize,
 }
 
 impl Faults {
     /// Fails where a read is to fail.
     pub fn read(&mut self) -> Result<(), StoreError> {
+        self.reads_made += 1;
         if self.reads == 0 {
             return Ok(());
         }

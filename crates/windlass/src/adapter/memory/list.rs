@@ -63,7 +63,8 @@ impl State {
                 && query.until.is_none_or(|until| row.view.started_at < until)
                 && is_after(row)
         };
-        let mut rows: Vec<_> = self.run_rows().filter(wanted).collect();
+        let mut rows: Vec<_> =
+            self.run_rows().filter(|row| row.view.queued.is_none() && wanted(row)).collect();
         match query.thread {
             Some(_) => rows.sort_by_key(|row| Reverse(row.view.from)),
             None => {
@@ -82,7 +83,7 @@ impl State {
                 workspace: thread.view.workspace.clone(),
                 owner: thread.view.owner.clone(),
                 title: thread.view.title.clone(),
-                asking: view.status.is_none() && thread.view.interrupts > 0,
+                asking: view.status.is_none() && view.queued.is_none() && thread.view.interrupts > 0,
                 view: view.clone(),
             })
         })

@@ -82,6 +82,11 @@ impl MemoryStore {
         self.died.notified().await;
     }
 
+    /// How many reads this node has made.
+    pub fn reads(&self) -> usize {
+        lock(&self.faults).reads_made
+    }
+
     /// Makes claims of this node wait until [`MemoryStore::release_claims`].
     pub fn hold_claims(&self) {
         self.claims.close();

@@ -188,6 +188,7 @@ impl State {
         for run in batch.runs.iter().filter(|run| run.status.is_some()) {
             self.budgets.forget(&of_run(&batch.thread_view.workspace, &run.run));
         }
+        thread.runs.retain(|run| run.queued.is_none() || !batch.unqueued.contains(&run.run));
         for run in batch.runs {
             match thread.runs.iter_mut().find(|known| known.run == run.run) {
                 Some(known) => *known = run,

@@ -14,7 +14,8 @@ impl State {
     pub fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {
         let part_ms = query.part_ms()?;
         let wanted = |row: &RunRow| {
-            query.workspace.as_ref().is_none_or(|workspace| row.workspace == *workspace)
+            row.view.queued.is_none()
+                && query.workspace.as_ref().is_none_or(|workspace| row.workspace == *workspace)
                 && query.owner.as_ref().is_none_or(|owner| row.owner == *owner)
                 && query.thread.as_ref().is_none_or(|thread| row.thread == *thread)
                 && (query.from..query.until).contains(&row.view.started_at)

@@ -4,7 +4,7 @@
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow, Row, SqlitePool};
-use windlass_machine::{ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Totals};
+use windlass_machine::{InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Totals};
 
 use super::fault::{damaged, store_error};
 use super::read::{stored, time};
@@ -135,6 +135,7 @@ struct RunColumns {
     run: String,
     agent: String,
     model: String,
+    queued: Option<String>,
     status: Option<i64>,
     from_seq: i64,
     started_at: i64,
@@ -153,6 +154,7 @@ impl FromRow<'_, SqliteRow> for RunColumns {
             asking: row.try_get("asking")?,
             agent: row.try_get("agent")?,
             model: row.try_get("model")?,
+            queued: row.try_get("queued")?,
             status: row.try_get("status")?,
             from_seq: row.try_get("from_seq")?,
             started_at: row.try_get("started_at")?,
@@ -177,6 +179,7 @@ impl RunColumns {
             run: RunId::from(self.run),
             agent: self.agent,
             model: ModelName::from(self.model),
+            queued: self.queued.map(InputId::from),
             status,
             from: Seq(self.from_seq.cast_unsigned()),
             started_at: time(self.started_at),
@@ -190,8 +193,8 @@ impl RunColumns {
 }
 
 const RUN_COLUMNS: &str = "thread, runs.workspace AS workspace, runs.owner AS owner, title, run, agent, model, \
-    runs.status IS NULL AND interrupts > 0 AS asking, runs.status AS status, from_seq, started_at, finished_at, \
-    totals";
+    runs.status IS NULL AND queued IS NULL AND interrupts > 0 AS asking, queued, runs.status AS status, from_seq, \
+    started_at, finished_at, totals";
 
 /// A run by its id.
 pub(super) async fn run(pool: &SqlitePool, run: &RunId) -> Result<Option<RunRow>, StoreError> {
@@ -222,7 +225,7 @@ pub(super) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunR
     };
     let text = format!(
         "SELECT {RUN_COLUMNS} FROM runs INDEXED BY {index} CROSS JOIN threads USING (number) \
-         WHERE {condition} AND {after} AND (?3 IS NULL OR thread = ?3) AND (?4 IS NULL OR runs.owner = ?4) \
+         WHERE {condition} AND queued IS NULL AND {after} AND (?3 IS NULL OR thread = ?3) AND (?4 IS NULL OR runs.owner = ?4) \
          AND (?5 IS NULL OR runs.workspace = ?5) AND (?6 IS NULL OR (runs.status IS NULL) = ?6) \
          AND started_at >= ?7 AND started_at < ?8 AND (?10 IS NULL OR runs.status = ?10) \
          AND (?11 = 0 OR (runs.status IS NULL AND interrupts > 0)) ORDER BY {order} LIMIT ?9"

@@ -73,7 +73,7 @@ pub(super) async fn usage(pool: &SqlitePool, query: &UsageQuery) -> Result<Usage
         (None, None) => ("runs_by_start", "?4 IS NULL AND ?6 IS NULL"),
     };
     let of = format!(
-        "FROM runs INDEXED BY {index} WHERE {which} AND (?5 IS NULL OR workspace = ?5) \
+        "FROM runs INDEXED BY {index} WHERE {which} AND queued IS NULL AND (?5 IS NULL OR workspace = ?5) \
          AND started_at >= ?1 AND started_at < ?2"
     );
     let figures = FIGURES.join(", ");

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use windlass_machine::{Digest, Input, RunStatus, Seq, ThreadId, Timestamp};
+use windlass_machine::{Digest, Input, InputId, RunStatus, Seq, ThreadId, Timestamp};
 
 use super::budget::Budgets;
 use super::collect::{Collection, named};
@@ -50,9 +50,10 @@ const BLOB: &str = "INSERT INTO blobs (digest, used_at, bytes) VALUES (?1, ?2, ?
     ON CONFLICT (digest) DO UPDATE SET used_at = ?2, bytes = ?3";
 const CONSUME: &str = "UPDATE inbox SET outcome = ?3, consumed_at = ?4, input = NULL \
     WHERE number = ?1 AND id = ?2 AND consumed_at IS NULL";
-const RUN: &str = "INSERT INTO runs (run, number, agent, model, from_seq, started_at, totals, workspace, owner) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (run, number) DO UPDATE \
+const RUN: &str = "INSERT INTO runs (run, number, agent, model, from_seq, started_at, totals, workspace, owner, \
+    queued) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (run, number) DO UPDATE \
     SET agent = ?3, model = ?4, totals = ?7";
+const UNQUEUE: &str = "DELETE FROM runs WHERE run = ?1 AND number = ?2 AND queued IS NOT NULL";
 const RUN_ENDED: &str = "UPDATE runs SET status = ?3, finished_at = ?4 WHERE run = ?1 AND number = ?2";
 const POST: &str =
     "INSERT INTO inbox (number, id, input) VALUES (?1, ?2, ?3) ON CONFLICT (number, id) DO NOTHING";
@@ -82,6 +83,7 @@ pub(super) struct Changes {
     consume: Statement,
     run: Statement,
     run_ended: Statement,
+    unqueue: Statement,
     post: Statement,
     posted: Statement,
     inbox: Statement,
@@ -116,6 +118,7 @@ impl Changes {
             consume: raw.prepare(CONSUME)?,
             run: raw.prepare(RUN)?,
             run_ended: raw.prepare(RUN_ENDED)?,
+            unqueue: raw.prepare(UNQUEUE)?,
             post: raw.prepare(POST)?,
             posted: raw.prepare(POSTED)?,
             inbox: raw.prepare(INBOX)?,
@@ -198,6 +201,9 @@ impl Changes {
                 return Err(StoreError::NotFound { what: format!("inbox row `{id}`") });
             }
         }
+        for run in &batch.unqueued {
+            self.unqueue.run(&[Value::Text(run.as_str()), Value::Integer(number)])?;
+        }
         for run in &batch.runs {
             self.put_run(number, run, &batch.thread_view)?;
             if run.status.is_some() {
@@ -224,6 +230,7 @@ impl Changes {
             Value::Text(&encode(&run.totals)),
             Value::Text(&thread.workspace),
             Value::Text(thread.owner.as_str()),
+            Value::text_or_null(run.queued.as_ref().map(InputId::as_str)),
         ])?;
         if let Some(status) = run.status {
             let finished_at = run.finished_at.map_or(Value::Null, |at| Value::number(at.0));

@@ -3,7 +3,7 @@
 //! They repeat what the journals say; no decision is made from them.
 
 use serde::{Deserialize, Serialize};
-use windlass_machine::{ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
+use windlass_machine::{InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
 /// Rows in a list where the caller names no limit.
 const DEFAULT_LIMIT: usize = 50;
@@ -68,11 +68,14 @@ pub struct RunView {
     pub agent: String,
     /// The model in use.
     pub model: ModelName,
-    /// How it ended; `None` while it is active.
+    /// The message that is to start it, while that waits in the thread's queue. Lists of runs leave it out then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<InputId>,
+    /// How it ended; `None` while it is queued or active.
     pub status: Option<RunStatus>,
-    /// Position of its first event.
+    /// Position of its first event; of a queued one, of the event that queued it.
     pub from: Seq,
-    /// When it began.
+    /// When it began, or was queued.
     pub started_at: Timestamp,
     /// When it ended.
     pub finished_at: Option<Timestamp>,

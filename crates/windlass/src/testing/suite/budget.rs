@@ -313,6 +313,7 @@ pub(super) async fn own_budgets_go_with_their_run_and_thread(subject: JournalSub
         run: "r/1".into(),
         agent: "a".to_owned(),
         model: "m".into(),
+        queued: None,
         status: None,
         from: Seq(1),
         started_at: Timestamp(1),

@@ -7,7 +7,9 @@ use windlass_machine::{ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Ti
 use super::JournalSubject;
 use super::sample::{batch, claimed, view};
 use crate::port::clock::Clock;
-use crate::port::journal::{Journal, RunQuery, RunView, ThreadQuery, ThreadStatus, ThreadView};
+use crate::port::journal::{
+    Head, Journal, RunQuery, RunView, ThreadQuery, ThreadStatus, ThreadView, UsageQuery,
+};
 
 async fn put(journal: &dyn Journal, id: &str, view: ThreadView) {
     let thread = ThreadId::from(id);
@@ -160,6 +162,7 @@ fn run(id: &str, from: u64, started_at: u64) -> RunView {
         run: RunId::from(id),
         agent: "default".to_owned(),
         model: ModelName::from("demo/script"),
+        queued: None,
         status: None,
         from: Seq(from),
         started_at: Timestamp(started_at),
@@ -201,6 +204,37 @@ pub(super) async fn runs_are_found(subject: JournalSubject) {
     assert_eq!(names(journal.runs(&RunQuery::of(&thread, 10)).await.unwrap()), ["r2", "r1"]);
     assert_eq!(names(journal.runs(&RunQuery::newest(10)).await.unwrap()), ["r2", "r3", "r1"]);
     assert_eq!(names(journal.runs(&RunQuery::newest(1)).await.unwrap()), ["r2"]);
+}
+
+pub(super) async fn queued_runs_are_found_by_id_alone(subject: JournalSubject) {
+    let journal = &*subject.first;
+    let thread = ThreadId::from("thread-1");
+    let start = claimed(journal, &thread).await;
+    let queued = |id: &str| RunView { queued: Some("m".into()), ..run(id, 1, 10) };
+    let asking = ThreadView { interrupts: 1, ..view(ThreadStatus::Waiting) };
+    let mut queues = batch(&thread, start, &["a"]);
+    (queues.runs, queues.thread_view) = (vec![queued("begins"), queued("goes")], asking.clone());
+    journal.append(queues).await.unwrap();
+    for id in ["begins", "goes"] {
+        let row = journal.run(&id.into()).await.unwrap().expect("a queued run");
+        assert_eq!((row.view, row.asking), (queued(id), false));
+    }
+    assert_eq!(journal.runs(&RunQuery::of(&thread, 10)).await.unwrap(), []);
+    assert_eq!(journal.runs(&RunQuery { active: Some(true), ..RunQuery::newest(10) }).await.unwrap(), []);
+    let usage = UsageQuery { until: Timestamp(1_000), ..UsageQuery::default() };
+    assert_eq!(journal.usage(&usage).await.unwrap().threads, 0);
+    let mut begins = batch(&thread, Head { seq: Seq(1), ..start }, &["a"]);
+    begins.unqueued = vec!["begins".into(), "goes".into()];
+    (begins.runs, begins.thread_view) = (vec![run("begins", 2, 20)], asking);
+    journal.append(begins).await.unwrap();
+    let row = journal.run(&"begins".into()).await.unwrap().expect("a run that has begun");
+    assert_eq!((row.view, row.asking), (run("begins", 2, 20), true));
+    assert_eq!(journal.run(&"goes".into()).await.unwrap(), None);
+    // One that has begun is no longer queued, whatever a batch says.
+    let mut again = batch(&thread, Head { seq: Seq(2), ..start }, &["a"]);
+    again.unqueued = vec!["begins".into()];
+    journal.append(again).await.unwrap();
+    assert!(journal.run(&"begins".into()).await.unwrap().is_some());
 }
 
 pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {

@@ -91,6 +91,7 @@ pub async fn journal_suite<F: Future<Output = JournalSubject>>(make: impl Fn() -
         list::a_thread_moves_in_lists_as_it_changes,
         list::runs_are_found,
         list::runs_are_filtered_and_paged,
+        list::queued_runs_are_found_by_id_alone,
         usage::usage_is_summed_up,
         usage::usage_is_filtered_and_bounded,
         list::unattended_threads_are_found,

@@ -36,6 +36,7 @@ pub fn batch(thread: &ThreadId, head: Head, notes: &[&str]) -> Batch {
         blobs: Vec::new(),
         consumed: Vec::new(),
         thread_view: view(ThreadStatus::Idle),
+        unqueued: Vec::new(),
         runs: Vec::new(),
         settle: Vec::new(),
         reserve: Vec::new(),
