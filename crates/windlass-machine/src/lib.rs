@@ -129,6 +129,7 @@
 //! 6. A decision costs the same in a long thread as in a short one, and a finished run leaves nothing big behind.
 
 mod agent;
+mod blobs;
 mod command;
 mod context;
 mod event;

@@ -1,6 +1,7 @@
 //! Tests of the machine through its public face: transcripts, journals, schedules, properties, costs.
 
 mod asks;
+mod blobs;
 mod clock;
 mod cost;
 mod decision;

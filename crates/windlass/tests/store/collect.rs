@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
 use windlass::port::blob::{APPEND_MAX_BYTES, Blobs};
 use windlass::port::journal::{Batch, Journal};
 use windlass::testing::suite::{batch, claimed};
-use windlass_machine::{BlobRef, Digest, Event, Fact, Input, InputId, ThreadId, Timestamp};
+use windlass_machine::{
+    BlobRef, Block, CallKey, Content, Digest, Event, Fact, Input, InputId, Message, Role, ThreadId, Timestamp,
+};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 
@@ -69,7 +70,8 @@ fn file(store: &Path, digest: &Digest) -> std::path::PathBuf {
 }
 
 fn naming(batch: Batch, blob: &BlobRef) -> Batch {
-    let fact = Fact::Note { name: "suite".into(), data: json!({ "blob": blob }) };
+    let call = CallKey { step: 1, index: 0 };
+    let fact = Fact::ToolKept { call, name: "suite".into(), value: Content::Blob(blob.clone()) };
     let event = Event { at: Timestamp(1_000), wall: None, run: None, fact };
     Batch { events: vec![event].into(), id: windlass::port::journal::BatchId(batch.expected.0 + 7), ..batch }
 }
@@ -131,7 +133,8 @@ async fn an_input_that_waits_keeps_what_it_names() {
     let mut world = World::new().await;
     let (kept, _) = (blob(1), world.name(&thread(0), &blob(0)).await);
     world.store().put(&kept.0, kept.1.clone()).await.unwrap();
-    let input = Input::Note { name: "n".into(), data: json!({ "blob": kept.0 }) };
+    let message = Message { role: Role::User, blocks: vec![Block::Image { blob: kept.0.clone() }] };
+    let input = Input::EditQueued { id: "m".into(), message: message.into(), by: "ann".into() };
     world.store().post(&thread(0), &InputId::from("i"), &input).await.unwrap();
     world.clock.advance_ms(100 * HOUR_MS);
     world.reopen().await;
@@ -145,7 +148,9 @@ async fn a_store_of_before_learns_what_its_journals_name() {
     world.name(&thread(0), &old).await;
     world.name(&thread(1), &gone).await;
     let older = "DROP TABLE uses; DROP TABLE loose; DROP TABLE budgets; DROP TABLE reservations; \
-        DROP TABLE records; DROP TABLE record_changes; PRAGMA user_version = 1";
+        DROP TABLE records; DROP TABLE record_changes; DROP INDEX threads_running; DROP INDEX threads_due; \
+        CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
+        ALTER TABLE runs DROP COLUMN queued; PRAGMA user_version = 1";
     execute(world.folder.path(), older).await;
     world.reopen().await;
     // A later thread that shares it must not take it along.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_machine::{BlobRef, Digest, Input, InputId, Seq, ThreadId, Timestamp};
+use windlass_machine::{BlobRef, Digest, Event, Input, InputId, Seq, ThreadId, Timestamp};
 
 use super::budget::Budgets;
 use super::record::RecordRows;
@@ -208,13 +208,14 @@ impl State {
         numbered.skip(usize::try_from(after.0).unwrap_or(usize::MAX)).take(limit).collect()
     }
 
-    /// Whether an event of a thread, or an input left for it, names a blob, as a blob's reference is written.
+    /// Whether an event of a thread, or an input left for it, names a blob.
     pub fn names_blob(&self, id: &ThreadId, digest: &Digest) -> bool {
-        let name = format!("\"digest\":\"{digest}\",\"media_type\":");
         let Some(thread) = self.known(id) else { return false };
-        let left = thread.inbox.values().map(|row| &row.input);
-        thread.events.iter().any(|body| body.contains(&name))
-            || left.map(serde_json::to_string).any(|body| body.is_ok_and(|body| body.contains(&name)))
+        let recorded = thread.events.iter().filter_map(|body| Event::decode(body).ok());
+        let mut names = recorded
+            .flat_map(|event| event.blobs())
+            .chain(thread.inbox.values().flat_map(|row| row.input.blobs()));
+        names.any(|named| named == *digest)
     }
 
     /// Puts a text in the place of an event.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sqlx::SqliteConnection;
-use windlass_machine::Digest;
+use windlass_machine::{Digest, Event, Input};
 
 use super::fault::{Fault, store_error};
 use super::raw::{Raw, Statement, Value};
@@ -110,22 +110,6 @@ impl Collection {
     }
 }
 
-/// The digests of the blobs that an event or an input names, in its encoded form.
-///
-/// Looking at the text finds what any present or future kind names, as a blob's reference is written; inside a string
-/// the quotes would be escaped. A digest of something that is not stored, such as of a file or a preview, stands without
-/// a media type.
-pub(super) fn named(encoded: &str) -> impl Iterator<Item = Digest> + '_ {
-    const BEFORE: &str = "\"digest\":\"";
-    const DIGITS: usize = 64;
-    const BEHIND: &str = "\",\"media_type\":";
-    encoded.match_indices(BEFORE).filter_map(|(at, _)| {
-        let from = at + BEFORE.len();
-        let is_blob = encoded.get(from + DIGITS..)?.starts_with(BEHIND);
-        Digest::from_hex(encoded.get(from..from + DIGITS)?).filter(|_| is_blob)
-    })
-}
-
 /// Whether something may be collected.
 pub(super) async fn is_due(connection: &mut SqliteConnection, now_ms: u64) -> Result<bool, StoreError> {
     let until = i64::try_from(now_ms.saturating_sub(LOOSE_KEPT_MS)).unwrap_or(i64::MAX);
@@ -136,13 +120,21 @@ pub(super) async fn is_due(connection: &mut SqliteConnection, now_ms: u64) -> Re
         .map_err(store_error)
 }
 
-/// Records the names in everything that was written before names were recorded. Once, when the table is made.
+/// Records the names in everything that was written before names were recorded. Once, when the table is made. What
+/// cannot be read names nothing.
 pub(super) async fn name_all(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    const TEXTS: [&str; 2] = [
-        "SELECT position, position >> 32, body FROM events WHERE position > ?1 ORDER BY position LIMIT 1000",
-        "SELECT place, number, coalesce(input, '') FROM inbox WHERE place > ?1 ORDER BY place LIMIT 1000",
+    type Names = fn(&str) -> Vec<Digest>;
+    let texts: [(&'static str, Names); 2] = [
+        (
+            "SELECT position, position >> 32, body FROM events WHERE position > ?1 ORDER BY position LIMIT 1000",
+            |body| Event::decode(body).map(|event| event.blobs()).unwrap_or_default(),
+        ),
+        (
+            "SELECT place, number, coalesce(input, '') FROM inbox WHERE place > ?1 ORDER BY place LIMIT 1000",
+            |input| serde_json::from_str(input).map(|input: Input| input.blobs()).unwrap_or_default(),
+        ),
     ];
-    for sql in TEXTS {
+    for (sql, names) in texts {
         let mut after = -1_i64;
         loop {
             let rows: Vec<(i64, i64, String)> =
@@ -150,7 +142,7 @@ pub(super) async fn name_all(connection: &mut SqliteConnection) -> Result<(), St
             let Some(last) = rows.last() else { break };
             after = last.0;
             for (_, number, text) in &rows {
-                for digest in named(text) {
+                for digest in names(text) {
                     let row = sqlx::query(USE).bind(digest.as_bytes().as_slice()).bind(number);
                     row.execute(&mut *connection).await.map_err(store_error)?;
                 }
@@ -158,36 +150,4 @@ pub(super) async fn name_all(connection: &mut SqliteConnection) -> Result<(), St
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use windlass_machine::{BlobRef, Block, Content, FileImage};
-
-    use super::*;
-
-    #[test]
-    fn every_way_of_naming_a_blob_is_seen() {
-        let blob = |seed: &str| BlobRef {
-            digest: Digest::of(seed.as_bytes()),
-            media_type: "text/plain".into(),
-            size_bytes: 1,
-            tokens: 1,
-        };
-        let blocks = [
-            Block::Text { text: Content::Blob(blob("text")), native: None },
-            Block::Image { blob: blob("image") },
-            Block::File { name: "a".into(), blob: blob("file") },
-        ];
-        let catalogue = serde_json::json!({"tools": blob("catalogue")});
-        let encoded = serde_json::to_string(&(blocks, catalogue)).unwrap();
-        let seeds = ["text", "image", "file", "catalogue"];
-        let wanted: Vec<_> = seeds.iter().map(|seed| Digest::of(seed.as_bytes())).collect();
-        assert_eq!(named(&encoded).collect::<Vec<_>>(), wanted);
-        let file = FileImage::Known { digest: Digest::of(b"file"), size_bytes: 4 };
-        assert_eq!(named(&serde_json::to_string(&file).unwrap()).count(), 0, "its bytes are not stored");
-        let quoted = serde_json::to_string(&encoded).unwrap();
-        assert_eq!(named(&quoted).count(), 0, "a text about digests names none");
-        assert_eq!(named("\"digest\":\"beef").count() + named("\"digest\":\"").count(), 0);
-    }
 }

@@ -200,9 +200,10 @@ impl Journal for SqliteStore {
             verify(blob, bytes).map_err(AppendError::Failed)?;
         }
         let bodies = batch.events.iter().map(Event::encode).collect();
+        let names = batch.events.iter().flat_map(Event::blobs).collect();
         let records = RecordChange::prepare_all(std::mem::take(&mut batch.records));
         let records = records.map_err(AppendError::Failed)?;
-        self.writer.append(PreparedAppend { batch, bodies, records }).await
+        self.writer.append(PreparedAppend { batch, bodies, names, records }).await
     }
 
     async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError> {
@@ -235,6 +236,7 @@ impl Journal for SqliteStore {
             thread: thread.clone(),
             id: id.clone(),
             input: write::encode(input),
+            names: input.blobs().into_iter().collect(),
             is_message: write::is_message(input),
         };
         match self.writer.write(post).await? {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use windlass_machine::{Digest, Input, InputId, RunStatus, Seq, ThreadId, Timestamp};
 
 use super::budget::Budgets;
-use super::collect::{Collection, named};
+use super::collect::Collection;
 use super::fault::Fault;
 use super::raw::{Raw, Row, Statement, Value};
 use super::record::RecordRows;
@@ -184,14 +184,12 @@ impl Changes {
             self.blob.run(&[Value::Blob(blob.digest.as_bytes()), now, Value::Blob(bytes)])?;
         }
         let mut seq = batch.expected;
-        let mut names = HashSet::new();
         for body in &append.bodies {
             seq = seq.next();
             self.event.run(&[Value::Integer(position(number, seq)?), Value::Text(body)])?;
-            names.extend(named(body));
         }
-        self.name(number, &names)?;
-        for (blob, _) in batch.blobs.iter().filter(|(blob, _)| !names.contains(&blob.digest)) {
+        self.name(number, &append.names)?;
+        for (blob, _) in batch.blobs.iter().filter(|(blob, _)| !append.names.contains(&blob.digest)) {
             self.collection.loosen(&blob.digest, self.clock.now().0)?;
         }
         for (id, outcome) in &batch.consumed {
@@ -273,8 +271,8 @@ impl Changes {
                 self.release.run(&[Value::Text(thread.as_str()), Value::number(epoch.0), node])?;
                 Ok(Written::Nothing)
             }
-            Write::Post { thread, id, input, is_message } => {
-                self.post(thread, id.as_str(), input, *is_message).map(Written::Posted)
+            Write::Post { thread, id, input, names, is_message } => {
+                self.post(thread, id.as_str(), (input.as_str(), names), *is_message).map(Written::Posted)
             }
             Write::Snapshot(thread, snapshot) => self.put_snapshot(thread, snapshot),
             Write::Blob(digest, bytes) => {
@@ -317,7 +315,7 @@ impl Changes {
         &mut self,
         thread: &ThreadId,
         id: &str,
-        input: &str,
+        (input, names): (&str, &HashSet<Digest>),
         is_message: bool,
     ) -> Result<Posted, StoreError> {
         let found = if is_message { self.known_or_created(thread)? } else { self.known(thread)? };
@@ -325,7 +323,7 @@ impl Changes {
         self.purge.run(&[Value::number(forget_before)])?;
         let number = Value::Integer(found.number);
         if self.post.run(&[number, Value::Text(id), Value::Text(input)])? == 1 {
-            self.name(found.number, &named(input).collect())?;
+            self.name(found.number, names)?;
             return Ok(Posted::Waiting);
         }
         let outcome = self.posted.first(&[number, Value::Text(id)], |row| row.text(0))?.flatten();

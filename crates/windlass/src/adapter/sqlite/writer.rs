@@ -43,6 +43,8 @@ pub(super) struct PreparedAppend {
     pub batch: Batch,
     /// Its events as text.
     pub bodies: Vec<String>,
+    /// The blobs that they name.
+    pub names: HashSet<Digest>,
     /// Its changes of records.
     pub records: Vec<PreparedChange>,
 }
@@ -64,6 +66,8 @@ pub(super) enum Write {
         id: InputId,
         /// The input as JSON.
         input: String,
+        /// The blobs that it names.
+        names: HashSet<Digest>,
         /// Whether it may make the thread.
         is_message: bool,
     },

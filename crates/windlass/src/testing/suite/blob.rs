@@ -6,7 +6,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_machine::{BlobRef, Block, Digest, Event, Fact, Input, Message, Role, ThreadId, Timestamp};
+use serde_json::json;
+use windlass_machine::{
+    Answer, BlobRef, Block, CallKey, Content, Digest, Event, Fact, Input, InterruptKind, Message, Question,
+    Reply, Role, Terms, ThreadId, Timestamp,
+};
 
 use super::inbox::message;
 use super::sample::{batch, claimed};
@@ -79,19 +83,38 @@ async fn a_refused_append_brings_none(blobs: &dyn Blobs, journal: &dyn Journal) 
 async fn a_thread_names_the_blobs_of_its_own_events_and_inputs(journal: &dyn Journal) {
     let [names, quotes, left, none] = ["names", "quotes", "left", "never made"].map(ThreadId::from);
     let (blob, bytes) = sample(20_000, 13);
-    let said = |data: serde_json::Value| {
-        let fact = Fact::Note { name: "suite".to_owned(), data };
-        Event { at: Timestamp(1_000), wall: None, run: None, fact }
-    };
+    let recorded = |fact: Fact| Event { at: Timestamp(1_000), wall: None, run: None, fact };
+    let said = |data: serde_json::Value| recorded(Fact::Note { name: "suite".to_owned(), data });
     let mut batch = batch(&names, claimed(journal, &names).await, &[]);
-    batch.events = vec![said(serde_json::json!({ "picture": blob }))].into();
+    let call = CallKey { step: 1, index: 0 };
+    let value = Content::Blob(blob.clone());
+    batch.events = vec![recorded(Fact::ToolKept { call, name: "tasks".to_owned(), value })].into();
     batch.blobs = vec![(blob.clone(), bytes)];
     journal.append(batch).await.unwrap();
-    // A text that looks like a name is none.
+    // A text or a value that looks like a name is none.
     let quoted = serde_json::to_string(&blob).unwrap();
+    let question = Question { params: Some(json!({ "blob": blob })), ..Question::default() };
+    let reply = Reply { values: Some(json!({ "blob": blob })), ..Reply::default() };
     let mut batch = super::sample::batch(&quotes, claimed(journal, &quotes).await, &[]);
-    batch.events = vec![said(serde_json::json!({ "text": quoted, "digest": blob.digest }))].into();
+    batch.events = vec![
+        said(json!({ "text": quoted, "digest": blob.digest, "blob": blob })),
+        recorded(Fact::InterruptOpened {
+            interrupt: "i".into(),
+            kind: InterruptKind::Question(Box::new(question)),
+            call: None,
+            terms: Terms::default(),
+        }),
+        recorded(Fact::InterruptClosed {
+            interrupt: "i".into(),
+            answer: Answer::Reply(Box::new(reply)),
+            by: "ann".into(),
+            roles: Vec::new(),
+        }),
+    ]
+    .into();
     journal.append(batch).await.unwrap();
+    let input = Input::Note { name: "suite".to_owned(), data: json!({ "blob": blob }) };
+    journal.post(&quotes, &"note".into(), &input).await.unwrap();
     // An input that nobody has taken yet.
     let mut input = message("picture");
     if let Input::Message(new) = &mut input {
