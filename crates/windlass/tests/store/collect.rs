@@ -108,6 +108,31 @@ async fn a_deleted_threads_blobs_go_with_it_and_shared_ones_with_the_last() {
 }
 
 #[tokio::test]
+async fn a_deleted_threads_blobs_go_however_many_they_are() {
+    const BLOBS: usize = 1_000;
+    let world = World::new().await;
+    let blobs: Vec<(BlobRef, Bytes)> = (0..BLOBS)
+        .map(|number| {
+            let bytes = Bytes::from(format!("blob {number}"));
+            let (digest, size_bytes) = (Digest::of(&bytes), bytes.len() as u64);
+            (BlobRef { digest, media_type: "text/plain".into(), size_bytes, tokens: 0 }, bytes)
+        })
+        .collect();
+    let head = claimed(world.store(), &thread(0)).await;
+    let images = blobs.iter().map(|(blob, _)| Block::Image { blob: blob.clone() }).collect();
+    let message = Message { role: Role::User, blocks: images }.into();
+    let fact = Fact::MessageReceived { id: "m".into(), message, by: "ann".into() };
+    let event = Event { at: Timestamp(1_000), wall: None, run: None, fact };
+    let named = Batch { events: vec![event].into(), blobs: blobs.clone(), ..batch(&thread(0), head, &[]) };
+    world.store().append(named).await.unwrap();
+    assert!(world.has(&blobs[BLOBS - 1]).await);
+    world.store().delete(&thread(0)).await.unwrap();
+    for blob in &blobs {
+        assert!(!world.has(blob).await, "{:?}", blob.1);
+    }
+}
+
+#[tokio::test]
 async fn what_was_stored_lately_is_kept_until_a_day_later() {
     let mut world = World::new().await;
     for number in 0..2 {

@@ -44,6 +44,7 @@ pub(super) struct Collection {
     settle: Statement,
     delete_row: Statement,
     files: PathBuf,
+    has_more: bool,
 }
 
 impl Collection {
@@ -59,6 +60,7 @@ impl Collection {
             settle: raw.prepare(SETTLE)?,
             delete_row: raw.prepare(DELETE_ROW)?,
             files: super::blob::folder(node.store()),
+            has_more: false,
         })
     }
 
@@ -78,14 +80,21 @@ impl Collection {
         self.forget_thread.run(&[Value::Integer(number)]).map(drop)
     }
 
-    /// Deletes blobs that nothing names and that were not stored lately.
+    /// Whether the last collection left something for another one. Asked once for each.
+    pub fn has_more(&mut self) -> bool {
+        std::mem::take(&mut self.has_more)
+    }
+
+    /// Deletes blobs that nothing names and that were not stored lately, a bounded number of them; returns whether that
+    /// was all.
     ///
     /// A file goes before the transaction ends: whoever stores the same bytes says so in a transaction of its own
     /// first, which is either before this one, so that the blob stays, or after the file is gone.
-    pub fn collect(&mut self, now_ms: u64) -> Result<(), Fault> {
+    pub fn collect(&mut self, now_ms: u64) -> Result<bool, Fault> {
         let until = Value::number(now_ms.saturating_sub(LOOSE_KEPT_MS));
+        self.has_more = false;
         for _ in 0..AT_ONCE {
-            let Some(digest) = self.next.first(&[until], |row| row.blob(0))? else { break };
+            let Some(digest) = self.next.first(&[until], |row| row.blob(0))? else { return Ok(true) };
             let key = [Value::Blob(&digest)];
             if self.is_used.first(&key, |_| ())?.is_none() {
                 self.delete_row.run(&key)?;
@@ -98,7 +107,8 @@ impl Collection {
             }
             self.settle.run(&key)?;
         }
-        Ok(())
+        self.has_more = true;
+        Ok(false)
     }
 
     fn delete_file(&self, digest: &[u8]) -> std::io::Result<()> {

@@ -115,6 +115,17 @@ impl SqliteStore {
         Ok(Self { writer, readers, blobs, node, clock, folder, durability })
     }
 
+    /// Deletes some of the blobs that nothing names.
+    async fn collect(&self) -> Written {
+        match self.writer.write(Write::Collect).await {
+            Ok(written) => written,
+            Err(error) => {
+                tracing::warn!(%error, "blobs that nothing names are still there");
+                Written::Nothing
+            }
+        }
+    }
+
     /// This process's part in the store.
     pub fn node(&self) -> &Arc<Node> {
         &self.node
@@ -183,7 +194,9 @@ impl Journal for SqliteStore {
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
         match self.writer.write(Write::Claim(thread.clone())).await? {
             Written::Claim(claim) => Ok(claim),
-            Written::Nothing | Written::Posted(_) => Err(unexpected("a claim with something else")),
+            Written::Nothing | Written::Posted(_) | Written::Collected { .. } => {
+                Err(unexpected("a claim with something else"))
+            }
         }
     }
 
@@ -241,7 +254,9 @@ impl Journal for SqliteStore {
         };
         match self.writer.write(post).await? {
             Written::Posted(posted) => Ok(posted),
-            Written::Nothing | Written::Claim(_) => Err(unexpected("a posted input with something else")),
+            Written::Nothing | Written::Claim(_) | Written::Collected { .. } => {
+                Err(unexpected("a posted input with something else"))
+            }
         }
     }
 
@@ -297,9 +312,7 @@ impl Journal for SqliteStore {
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
         self.writer.write(Write::Delete(thread.clone())).await?;
         // The thread is gone whatever becomes of its blobs: they are tried again when the store is next opened.
-        if let Err(error) = self.writer.write(Write::Collect).await {
-            tracing::warn!(%error, "blobs that nothing names are still there");
-        }
+        while let Written::Collected { is_done: false } = self.collect().await {}
         Ok(())
     }
 

@@ -158,6 +158,11 @@ impl Changes {
         self.append_rows(found.number, append).map_err(AppendError::Failed)
     }
 
+    /// Whether blobs are left that another [`Write::Collect`] deletes.
+    pub fn has_more_to_collect(&mut self) -> bool {
+        self.collection.has_more()
+    }
+
     /// Changes records.
     pub fn apply(&mut self, changes: &[PreparedChange]) -> Result<Vec<Option<u64>>, RecordError> {
         self.records.apply(changes, self.clock.now().0)
@@ -286,8 +291,8 @@ impl Changes {
                 Ok(Written::Nothing)
             }
             Write::Collect => {
-                self.collection.collect(self.clock.now().0)?;
-                Ok(Written::Nothing)
+                let is_done = self.collection.collect(self.clock.now().0)?;
+                Ok(Written::Collected { is_done })
             }
             Write::Delete(thread) => self.delete(thread),
             Write::Check => {

@@ -79,7 +79,7 @@ pub(super) enum Write {
     Loosen(Digest),
     /// Deletes a thread.
     Delete(ThreadId),
-    /// Deletes blobs that nothing names.
+    /// Deletes some of the blobs that nothing names. The writer makes further ones by itself until none is left.
     Collect,
     /// Writes something, to see that it works.
     Check,
@@ -93,6 +93,11 @@ pub(super) enum Written {
     Claim(Claim),
     /// For a posted input.
     Posted(Posted),
+    /// For a collection.
+    Collected {
+        /// Whether nothing is left to delete.
+        is_done: bool,
+    },
 }
 
 enum Job {
@@ -143,7 +148,14 @@ impl Writer {
         let shared = Arc::clone(&group);
         let serve = move || {
             while let Some(job) = waiting.blocking_recv() {
-                locked(&shared).commit_from(job, &mut waiting);
+                let mut is_committed = locked(&shared).commit_from(job, &mut waiting);
+                // In groups, between which others get the lock; what is left when the store is closed goes at the next
+                // opening.
+                while is_committed && !waiting.is_closed() && locked(&shared).changes.has_more_to_collect() {
+                    let (reply, _) = oneshot::channel();
+                    is_committed =
+                        locked(&shared).commit_from(Job::Write(Write::Collect, reply), &mut waiting);
+                }
             }
         };
         let thread = std::thread::Builder::new()
@@ -194,7 +206,10 @@ impl Writer {
                 let fewer = |driven: usize| Some(driven.saturating_sub(1));
                 let _ = self.driven.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
             }
-            Written::Claim(Claim::Held { .. }) | Written::Posted(_) | Written::Nothing => {}
+            Written::Claim(Claim::Held { .. })
+            | Written::Posted(_)
+            | Written::Collected { .. }
+            | Written::Nothing => {}
         }
         Ok(written)
     }
@@ -330,16 +345,18 @@ impl Group {
         }
     }
 
-    /// Commits a change together with those that wait, then answers all.
-    fn commit_from(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) {
+    /// Commits a change together with those that wait, then answers all. Returns whether the commit succeeded.
+    fn commit_from(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) -> bool {
         let from_ms = self.clock.monotonic_ms();
         let first = match first {
             Job::Tidy => None,
             job @ (Job::Append(..) | Job::Write(..) | Job::Records(..)) => Some(job),
         };
+        let mut is_committed = true;
         if let Some(first) = first {
             let (done, lost) = self.commit_group(first, waiting);
             self.pace.note(self.clock.monotonic_ms().saturating_sub(from_ms));
+            is_committed = lost.is_none();
             answer(done, lost.as_ref());
         }
         if self.raw.log_pages() >= LOG_PAGES
@@ -350,6 +367,7 @@ impl Group {
                 "the store's log could not be written back; it is tried again after a commit"
             );
         }
+        is_committed
     }
 
     fn commit_group(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) -> (Vec<Done>, Option<Lost>) {
