@@ -227,3 +227,15 @@ async fn the_folder_is_private_and_the_check_says_what_it_saw() {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
+
+#[tokio::test]
+async fn a_commit_is_on_disk_before_it_is_answered() {
+    for (durability, said) in [(Durability::Full, "durability full"), (Durability::Relaxed, "relaxed")] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = StoreOptions { durability, ..StoreOptions::default() };
+        let store = SqliteStore::open(folder.path(), options, Arc::new(SystemClock::new())).await.unwrap();
+        // Read from the connection that writes: the check fails if the database may lose what was acknowledged.
+        let checked = store.check().await.unwrap();
+        assert!(checked.contains(said), "{checked}");
+    }
+}

@@ -14,8 +14,22 @@ use crate::port::journal::StoreError;
 pub(super) async fn check(
     pool: &SqlitePool,
     folder: &Path,
-    durability: Durability,
+    (durability, synchronous): (Durability, i64),
 ) -> Result<String, StoreError> {
+    /// SQLite's levels at which a commit is on disk once it returns, and at which the database stays whole.
+    const FULL: i64 = 2;
+    const NORMAL: i64 = 1;
+    let wanted = match durability {
+        Durability::Full => FULL,
+        Durability::Relaxed => NORMAL,
+    };
+    if synchronous < wanted {
+        let why = format!(
+            "the store's writer runs with `synchronous = {synchronous}`, and its durability needs {wanted}; this is a \
+             defect"
+        );
+        return Err(StoreError::Refused { why });
+    }
     let found: String =
         sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(pool).await.map_err(store_error)?;
     if found != "ok" {

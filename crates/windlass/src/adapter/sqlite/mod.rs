@@ -194,7 +194,7 @@ impl Journal for SqliteStore {
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
         match self.writer.write(Write::Claim(thread.clone())).await? {
             Written::Claim(claim) => Ok(claim),
-            Written::Nothing | Written::Posted(_) | Written::Collected { .. } => {
+            Written::Nothing | Written::Posted(_) | Written::Collected { .. } | Written::Checked { .. } => {
                 Err(unexpected("a claim with something else"))
             }
         }
@@ -254,7 +254,7 @@ impl Journal for SqliteStore {
         };
         match self.writer.write(post).await? {
             Written::Posted(posted) => Ok(posted),
-            Written::Nothing | Written::Claim(_) | Written::Collected { .. } => {
+            Written::Nothing | Written::Claim(_) | Written::Collected { .. } | Written::Checked { .. } => {
                 Err(unexpected("a posted input with something else"))
             }
         }
@@ -317,8 +317,13 @@ impl Journal for SqliteStore {
     }
 
     async fn check(&self) -> Result<String, StoreError> {
-        self.writer.write(Write::Check).await?;
-        check::check(&self.readers, &self.folder, self.durability).await
+        let synchronous = match self.writer.write(Write::Check).await? {
+            Written::Checked { synchronous } => synchronous,
+            Written::Nothing | Written::Claim(_) | Written::Posted(_) | Written::Collected { .. } => {
+                return Err(unexpected("a check with something else"));
+            }
+        };
+        check::check(&self.readers, &self.folder, (self.durability, synchronous)).await
     }
 }
 

@@ -90,6 +90,7 @@ pub(super) struct Changes {
     purge: Statement,
     snapshot: Statement,
     check: Statement,
+    synchronous: Statement,
     workspace: Statement,
     /// Rows of a thread that only a deletion touches: each takes the thread's number.
     delete: [Statement; 4],
@@ -125,6 +126,7 @@ impl Changes {
             purge: raw.prepare(PURGE)?,
             snapshot: raw.prepare(SNAPSHOT)?,
             check: raw.prepare(CHECK)?,
+            synchronous: raw.prepare("PRAGMA synchronous")?,
             workspace: raw.prepare(WORKSPACE)?,
             delete: [
                 raw.prepare(DELETE)?,
@@ -297,7 +299,8 @@ impl Changes {
             Write::Delete(thread) => self.delete(thread),
             Write::Check => {
                 self.check.run(&[Value::number(self.clock.now().0)])?;
-                Ok(Written::Nothing)
+                let synchronous = self.synchronous.first(&[], |row| row.integer(0))?.unwrap_or_default();
+                Ok(Written::Checked { synchronous })
             }
         }
     }

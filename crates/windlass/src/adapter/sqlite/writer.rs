@@ -52,54 +52,6 @@ pub(super) struct PreparedAppend {
 /// The new versions of records that were changed.
 type Versions = Vec<Option<u64>>;
 
-/// A change other than an append.
-pub(super) enum Write {
-    /// Takes a thread.
-    Claim(ThreadId),
-    /// Gives a thread back.
-    Release(ThreadId, Epoch),
-    /// Puts an input into the inbox.
-    Post {
-        /// Whose inbox.
-        thread: ThreadId,
-        /// The sender's id of it.
-        id: InputId,
-        /// The input as JSON.
-        input: String,
-        /// The blobs that it names.
-        names: HashSet<Digest>,
-        /// Whether it may make the thread.
-        is_message: bool,
-    },
-    /// Keeps a snapshot.
-    Snapshot(ThreadId, StoredSnapshot),
-    /// Keeps a small blob.
-    Blob(Digest, Bytes),
-    /// Says that a large blob is about to be stored.
-    Loosen(Digest),
-    /// Deletes a thread.
-    Delete(ThreadId),
-    /// Deletes some of the blobs that nothing names. The writer makes further ones by itself until none is left.
-    Collect,
-    /// Writes something, to see that it works.
-    Check,
-}
-
-/// What a change answers.
-pub(super) enum Written {
-    /// Nothing but that it is done.
-    Nothing,
-    /// For a claim.
-    Claim(Claim),
-    /// For a posted input.
-    Posted(Posted),
-    /// For a collection.
-    Collected {
-        /// Whether nothing is left to delete.
-        is_done: bool,
-    },
-}
-
 enum Job {
     Append(Box<PreparedAppend>, oneshot::Sender<Result<Seq, AppendError>>),
     Write(Write, oneshot::Sender<Result<Written, StoreError>>),
@@ -209,6 +161,7 @@ impl Writer {
             Written::Claim(Claim::Held { .. })
             | Written::Posted(_)
             | Written::Collected { .. }
+            | Written::Checked { .. }
             | Written::Nothing => {}
         }
         Ok(written)
