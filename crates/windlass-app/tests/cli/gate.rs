@@ -173,10 +173,10 @@ const COPIES: &str = "
     SELECT i, 'thr_' || i, epoch, head, batch, status, interrupts, created_at, updated_at + i, minute,
         workspace, owner, folder, title, title_lower FROM threads, n;
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
-    INSERT INTO runs SELECT 'run_' || i, i, workspace, owner, agent, model, status, from_seq, started_at, finished_at, totals
-    FROM runs, n;
+    INSERT INTO runs SELECT 'run_' || i, i, workspace, owner, agent, model, status, from_seq, started_at, finished_at, totals,
+        queued FROM runs, n;
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
-    INSERT INTO events SELECT (i << 32) | (position & 4294967295), body FROM events, n;";
+    INSERT INTO events SELECT (i << 32) | (position & 4294967295), body, NULL FROM events, n;";
 
 #[test]
 fn ten_thousand_waiting_runs_are_only_rows() {

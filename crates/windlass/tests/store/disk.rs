@@ -10,7 +10,7 @@ use windlass::adapter::clock::SystemClock;
 use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass::port::blob::Blobs;
 use windlass::port::budget::Settle;
-use windlass::port::journal::{AppendError, Head, Journal, StoreError};
+use windlass::port::journal::{AppendError, Head, Journal, StoreError, StoredSnapshot};
 use windlass::port::records::{Expect, Records};
 use windlass::testing::suite::{batch, claimed, draws};
 use windlass_machine::{BlobRef, Digest, Seq, ThreadId, UnreadableEvent};
@@ -108,7 +108,11 @@ async fn a_missing_event_is_damage() {
 async fn an_event_of_a_newer_build_is_unreadable() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = filled(folder.path(), 3).await;
-    execute(folder.path(), r#"UPDATE events SET body = '{"v":99}' WHERE position & 4294967295 = 2"#).await;
+    execute(
+        folder.path(),
+        r#"UPDATE events SET checksum = NULL, body = '{"v":99}' WHERE position & 4294967295 = 2"#,
+    )
+    .await;
     let error = store.read(&thread(), Seq(0), 10).await.unwrap_err();
     let StoreError::Unreadable { thread: found, seq, source } = error else { panic!("{error:?}") };
     assert_eq!((found, seq), (thread(), Seq(2)));
@@ -132,7 +136,10 @@ async fn a_store_of_an_older_build_gets_its_new_tables() {
     let folder = tempfile::tempdir().unwrap();
     drop(filled(folder.path(), 3).await);
     let older = "DROP TABLE budgets; DROP TABLE reservations; DROP TABLE records; DROP TABLE record_changes; \
-        PRAGMA user_version = 2";
+        DROP INDEX threads_running; DROP INDEX threads_due; \
+        CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
+        ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
+        ALTER TABLE snapshots DROP COLUMN checksum; PRAGMA user_version = 2";
     execute(folder.path(), older).await;
     let store = open(folder.path()).await;
     let mut reserving = batch(&thread(), claimed(&store, &thread()).await, &["a"]);
@@ -223,7 +230,7 @@ async fn the_folder_is_private_and_the_check_says_what_it_saw() {
         assert_eq!(mode & 0o777, 0o700, "{name}");
     }
     let said = store.check().await.unwrap();
-    for part in ["every page", "`wal`", "relaxed", "MiB free"] {
+    for part in ["every page", "0 events match their checksums", "`wal`", "relaxed", "MiB free"] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
@@ -238,4 +245,73 @@ async fn a_commit_is_on_disk_before_it_is_answered() {
         let checked = store.check().await.unwrap();
         assert!(checked.contains(said), "{checked}");
     }
+}
+
+/// Flips one bit of the database's bytes, in the text of an event.
+fn flip_bit(store: &Path, text: &str) {
+    let path = store.join("windlass.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).expect("the text");
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_bit_of_an_event_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = filled(folder.path(), 3).await;
+    let said = store.check().await.unwrap();
+    assert!(said.contains("3 events match their checksums"), "{said}");
+    drop(store);
+    execute(folder.path(), "PRAGMA wal_checkpoint(TRUNCATE)").await;
+    // The text stays JSON, and the event an event.
+    flip_bit(folder.path(), "xxxxxxxx");
+    let store = open(folder.path()).await;
+    for error in [store.read(&thread(), Seq(0), 10).await.unwrap_err(), store.check().await.unwrap_err()] {
+        let StoreError::Corrupt { why } = error else { panic!("{error:?}") };
+        assert!(why.contains("its bytes do not match their checksum"), "{why}");
+        assert!(why.contains("backup"), "{why}");
+    }
+    // The same bytes at another place are damage too.
+    let swapped = "UPDATE events SET (body, checksum) = (SELECT body, checksum FROM events AS other \
+        WHERE other.position = events.position + 1) WHERE position & 4294967295 = 2";
+    execute(folder.path(), swapped).await;
+    let error = store.read(&thread(), Seq(1), 1).await.unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_changed_snapshot_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = filled(folder.path(), 3).await;
+    let snapshot = StoredSnapshot { fold: 1, seq: Seq(3), bytes: "{}".into() };
+    store.put_snapshot(&thread(), snapshot.clone()).await.unwrap();
+    assert_eq!(store.snapshot(&thread()).await.unwrap(), Some(snapshot));
+    execute(folder.path(), "UPDATE snapshots SET bytes = '{ }'").await;
+    assert_eq!(store.snapshot(&thread()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_folder_whose_database_is_missing_is_no_new_store() {
+    let open = async |folder: &Path| {
+        SqliteStore::open(folder, StoreOptions::default(), Arc::new(SystemClock::new())).await.map(drop)
+    };
+    for part in ["vault.key", "blobs/aa", "files/ann"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(part);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "something").unwrap();
+        let refused = open(folder.path()).await.unwrap_err().to_string();
+        assert!(
+            refused.contains("`windlass.db` is missing") && refused.contains("backup"),
+            "{part}: {refused}"
+        );
+        assert!(!folder.path().join("windlass.db").exists());
+    }
+    // A store that was opened once, and one whose folder was made beforehand, are opened.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("blobs")).unwrap();
+    open(folder.path()).await.unwrap();
+    std::fs::write(folder.path().join("vault.key"), "a key").unwrap();
+    open(folder.path()).await.unwrap();
 }

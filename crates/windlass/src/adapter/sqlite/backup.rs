@@ -13,6 +13,7 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use windlass_machine::Digest;
 
 use super::blob;
+use super::check::check_events;
 use super::fault::store_error;
 use super::{common_options, schema};
 use crate::adapter::node::{DATABASE, Node, private_folder};
@@ -73,7 +74,8 @@ pub async fn backup(store: &Path, into: &Path) -> Result<Copied, StoreError> {
     Err(StoreError::Unavailable { why })
 }
 
-/// Makes a store of a copy, in a folder that holds no store, and checks every page and every blob of it.
+/// Makes a store of a copy, in a folder that holds no store, and checks every page, every
+/// event and every blob of it.
 ///
 /// Fails where the folder holds something or a live process uses it, and where the copy is unfinished or damaged: then
 /// nothing stands in the folder.
@@ -121,6 +123,7 @@ async fn fill(copy: &Path, fresh: &Path) -> Result<Copied, StoreError> {
         });
     }
     schema::migrate(&mut opened).await?;
+    check_events(&mut opened).await?;
     let in_rows = rows(&mut opened).await?;
     for hex in named(&mut opened).await? {
         if in_rows.contains(&hex) {

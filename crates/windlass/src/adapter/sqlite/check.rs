@@ -1,16 +1,37 @@
-//! What `check` looks at beside a write: the database's pages, its modes, and the disk.
+//! Checksums of stored bytes, and what `check` looks at beside a write: the database's pages, its events and blobs,
+//! its modes, and the disk.
 //!
 //! It mends nothing.
 
 use std::path::Path;
 
-use sqlx::SqlitePool;
+use sqlx::{SqliteConnection, SqlitePool};
+use windlass_machine::{Digest, ThreadId};
 
 use super::Durability;
-use super::fault::store_error;
+use super::fault::{damaged, store_error};
+use super::read::decode;
 use crate::port::journal::StoreError;
 
-/// Checks every page and says what was found. The caller has just written something.
+/// The checksum of some bytes: the first 64 bits of their BLAKE3. It finds damage, not forgery: a process that can
+/// write to the database can write a checksum too.
+pub(super) fn checksum(bytes: &[u8]) -> i64 {
+    let [a, b, c, d, e, f, g, h, ..] = *Digest::of(bytes).as_bytes();
+    i64::from_le_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// A checksum as it is stored at a place; the same bytes at another place have another one.
+pub(super) fn placed(checksum: i64, place: i64) -> i64 {
+    checksum ^ place
+}
+
+/// Whether stored bytes are those that were written; bytes without a checksum count as such.
+pub(super) fn matches(bytes: &[u8], place: i64, stored: Option<i64>) -> bool {
+    stored.is_none_or(|stored| stored == placed(checksum(bytes), place))
+}
+
+/// Checks every page, every event and every blob in the database, and says what was found. The caller has just written
+/// something.
 pub(super) async fn check(
     pool: &SqlitePool,
     folder: &Path,
@@ -36,6 +57,8 @@ pub(super) async fn check(
         let why = format!("{found}; stop every process, keep a copy of the folder, and restore a backup");
         return Err(StoreError::Corrupt { why });
     }
+    let events = check_events(&mut *pool.acquire().await.map_err(store_error)?).await?;
+    let blobs = check_blobs(pool).await?;
     let journal: String =
         sqlx::query_scalar("PRAGMA journal_mode").fetch_one(pool).await.map_err(store_error)?;
     let version: i64 =
@@ -49,8 +72,50 @@ pub(super) async fn check(
         Durability::Relaxed => "durability relaxed (a power cut may take the last moments)",
     };
     Ok(format!(
-        "SQLite, version {version}, every page checked, written to; journal mode `{journal}`, {durability}, {free}"
+        "SQLite, version {version}, every page checked, {events}, {blobs}, written to; journal mode `{journal}`, \
+         {durability}, {free}"
     ))
+}
+
+/// Reads every event of every thread.
+pub(super) async fn check_events(connection: &mut SqliteConnection) -> Result<String, StoreError> {
+    const EVENTS: &str = "SELECT position, body, checksum, thread FROM events \
+        CROSS JOIN threads ON number = position >> 32 WHERE position > ?1 ORDER BY position LIMIT 1000";
+    let (mut after, mut checked, mut without) = (-1_i64, 0_u64, 0_u64);
+    loop {
+        let rows: Vec<(i64, Vec<u8>, Option<i64>, String)> =
+            sqlx::query_as(EVENTS).bind(after).fetch_all(&mut *connection).await.map_err(store_error)?;
+        let Some(last) = rows.last() else { break };
+        after = last.0;
+        for (position, body, sum, thread) in rows {
+            (checked, without) = (checked + 1, without + u64::from(sum.is_none()));
+            decode(&ThreadId::from(thread), &(position, body, sum))?;
+        }
+    }
+    Ok(match without {
+        0 => format!("{checked} events match their checksums"),
+        _ => format!("{checked} events can be read, {without} of them without a checksum"),
+    })
+}
+
+/// Reads every blob that is a row.
+async fn check_blobs(pool: &SqlitePool) -> Result<String, StoreError> {
+    const BLOBS: &str = "SELECT rowid, digest, bytes FROM blobs WHERE rowid > ?1 ORDER BY rowid LIMIT 100";
+    let (mut after, mut checked) = (0_i64, 0_u64);
+    loop {
+        let rows: Vec<(i64, Vec<u8>, Vec<u8>)> =
+            sqlx::query_as(BLOBS).bind(after).fetch_all(pool).await.map_err(store_error)?;
+        let Some(last) = rows.last() else { break };
+        after = last.0;
+        checked += rows.len() as u64;
+        if let Some((_, digest, _)) =
+            rows.iter().find(|(_, digest, bytes)| Digest::of(bytes).as_bytes().as_slice() != digest)
+        {
+            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            return Err(damaged(&format!("blob {hex} holds other bytes")));
+        }
+    }
+    Ok(format!("{checked} blobs match their digests (those in files are checked when they are read)"))
 }
 
 #[cfg(unix)]

@@ -6,6 +6,7 @@
 mod backup;
 mod blob;
 mod budget;
+mod change;
 mod check;
 mod collect;
 mod fault;
@@ -30,8 +31,9 @@ use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, Threa
 
 pub use self::backup::{Copied, backup, restore};
 use self::blob::BlobFiles;
+use self::change::{PreparedAppend, Write, Written};
 use self::fault::store_error;
-use self::writer::{PreparedAppend, Write, Writer, Written};
+use self::writer::Writer;
 use super::node::{DATABASE, Node, opening, private_folder};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::budget::{Amounts, BudgetRow};
@@ -94,6 +96,7 @@ impl SqliteStore {
         options: StoreOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
+        refuse_without_database(folder)?;
         private_folder(folder)?;
         let node = Arc::new(Node::open(folder, clock.as_ref())?);
         let blobs = BlobFiles::open(folder)?;
@@ -138,6 +141,28 @@ impl SqliteStore {
     ) -> Result<Vec<(ThreadId, Option<String>, Seq)>, StoreError> {
         read::owners(&self.readers, threads).await
     }
+}
+
+/// Refuses a folder that holds parts of a store and no database: opening it would make a new empty store of them.
+fn refuse_without_database(folder: &Path) -> Result<(), StoreError> {
+    // Made after the database, so that the order of the looks leaves a store alone that is being made now.
+    const PARTS: [&str; 4] = ["vault.key", "blobs", "files", "windlass.db-wal"];
+    let has_something = |path: &PathBuf| match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(_) => path.is_file(),
+    };
+    let Some(part) = PARTS.map(|name| folder.join(name)).into_iter().find(has_something) else {
+        return Ok(());
+    };
+    if std::fs::metadata(folder.join(DATABASE)).is_ok_and(|found| found.len() > 0) {
+        return Ok(());
+    }
+    let why = format!(
+        "the database `{DATABASE}` is missing beside `{}`; put the file back, restore a backup of the folder, or name \
+         another folder for a new store",
+        part.display(),
+    );
+    Err(StoreError::Corrupt { why })
 }
 
 fn common_options(folder: &Path) -> SqliteConnectOptions {
@@ -212,7 +237,8 @@ impl Journal for SqliteStore {
         for (blob, bytes) in &batch.blobs {
             verify(blob, bytes).map_err(AppendError::Failed)?;
         }
-        let bodies = batch.events.iter().map(Event::encode).collect();
+        let summed = |body: String| (check::checksum(body.as_bytes()), body);
+        let bodies = batch.events.iter().map(Event::encode).map(summed).collect();
         let names = batch.events.iter().flat_map(Event::blobs).collect();
         let records = RecordChange::prepare_all(std::mem::take(&mut batch.records));
         let records = records.map_err(AppendError::Failed)?;

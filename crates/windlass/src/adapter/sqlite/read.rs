@@ -5,6 +5,7 @@
 use sqlx::SqlitePool;
 use windlass_machine::{Digest, Event, InputId, Seq, ThreadId, Timestamp};
 
+use super::check;
 use super::fault::{damaged, store_error};
 use super::write::{OUTCOME_KEPT_MS, posted};
 use crate::port::journal::{BatchId, Epoch, Head, Left, Posted, Recorded, StoreError, StoredSnapshot};
@@ -31,10 +32,10 @@ pub(super) async fn events(
     after: Seq,
     limit: usize,
 ) -> Result<Vec<Recorded>, StoreError> {
-    const EVENTS: &str = "SELECT position & 4294967295, body FROM threads CROSS JOIN events \
+    const EVENTS: &str = "SELECT position, body, checksum FROM threads CROSS JOIN events \
         WHERE thread = ?1 AND deleted = 0 AND position > (number << 32 | ?2) \
         AND position <= (number << 32 | 4294967295) ORDER BY position LIMIT ?3";
-    let rows: Vec<(i64, String)> = sqlx::query_as(EVENTS)
+    let rows: Vec<StoredEvent> = sqlx::query_as(EVENTS)
         .bind(thread.as_str())
         .bind(i64::from(u32::try_from(after.0).unwrap_or(u32::MAX)))
         .bind(stored(limit))
@@ -51,11 +52,11 @@ pub(super) async fn events_back(
     before: Seq,
     limit: usize,
 ) -> Result<Vec<Recorded>, StoreError> {
-    const EVENTS: &str = "SELECT position & 4294967295, body FROM threads CROSS JOIN events \
+    const EVENTS: &str = "SELECT position, body, checksum FROM threads CROSS JOIN events \
         WHERE thread = ?1 AND deleted = 0 AND position > (number << 32) \
         AND position <= (number << 32 | min(?2, head)) ORDER BY position DESC LIMIT ?3";
     let last = u32::try_from(before.0.saturating_sub(1)).unwrap_or(u32::MAX);
-    let mut rows: Vec<(i64, String)> = sqlx::query_as(EVENTS)
+    let mut rows: Vec<StoredEvent> = sqlx::query_as(EVENTS)
         .bind(thread.as_str())
         .bind(i64::from(last))
         .bind(stored(limit))
@@ -64,28 +65,44 @@ pub(super) async fn events_back(
         .map_err(store_error)?;
     rows.reverse();
     // A page that is not full begins with the first event.
-    let first = rows.first().filter(|_| rows.len() >= limit).map_or(1, |(seq, _)| seq.cast_unsigned());
+    let first = rows.first().filter(|_| rows.len() >= limit).map_or(1, |(position, ..)| seq_of(*position).0);
     decoded(thread, Seq(first.saturating_sub(1)), rows)
 }
 
+/// An event's position, its text and the checksum of that.
+pub(super) type StoredEvent = (i64, Vec<u8>, Option<i64>);
+
+/// An event's place in its journal: see `001_journal.sql`.
+pub(super) fn seq_of(position: i64) -> Seq {
+    Seq((position & 0xffff_ffff).cast_unsigned())
+}
+
 /// Events as they stand after a position.
-fn decoded(thread: &ThreadId, after: Seq, rows: Vec<(i64, String)>) -> Result<Vec<Recorded>, StoreError> {
+fn decoded(thread: &ThreadId, after: Seq, rows: Vec<StoredEvent>) -> Result<Vec<Recorded>, StoreError> {
     let mut expected = after;
     let mut events = Vec::with_capacity(rows.len());
-    for (seq, body) in rows {
+    for row in rows {
         expected = expected.next();
-        let seq = Seq(seq.cast_unsigned());
-        if seq != expected {
+        if seq_of(row.0) != expected {
             return Err(damaged(&format!("thread `{thread}` lacks event {expected}")));
         }
-        let event = Event::decode(&body).map_err(|source| StoreError::Unreadable {
-            thread: thread.clone(),
-            seq,
-            source,
-        })?;
-        events.push(Recorded { seq, event });
+        events.push(Recorded { seq: expected, event: decode(thread, &row)? });
     }
     Ok(events)
+}
+
+/// Reads one event, whose bytes must be those that were written.
+pub(super) fn decode(thread: &ThreadId, (position, body, sum): &StoredEvent) -> Result<Event, StoreError> {
+    let seq = seq_of(*position);
+    let changed = || {
+        let why = "its bytes do not match their checksum, so the disk or memory has changed them";
+        damaged(&format!("thread `{thread}`, event {seq}: {why}"))
+    };
+    if !check::matches(body, *position, *sum) {
+        return Err(changed());
+    }
+    let body = std::str::from_utf8(body).map_err(|_| changed())?;
+    Event::decode(body).map_err(|source| StoreError::Unreadable { thread: thread.clone(), seq, source })
 }
 
 /// Whether a thread names a blob.
@@ -104,16 +121,23 @@ pub(super) async fn names_blob(
         .map_err(store_error)
 }
 
-/// The thread's snapshot.
+/// The thread's snapshot; a damaged one is left out, and the whole journal folded.
 pub(super) async fn snapshot(
     pool: &SqlitePool,
     thread: &ThreadId,
 ) -> Result<Option<StoredSnapshot>, StoreError> {
-    const SNAPSHOT: &str = "SELECT fold, seq, bytes FROM threads JOIN snapshots USING (number) \
+    const SNAPSHOT: &str = "SELECT fold, seq, bytes, checksum FROM threads JOIN snapshots USING (number) \
         WHERE thread = ?1 AND deleted = 0";
-    let row: Option<(u32, i64, Vec<u8>)> =
+    let row: Option<(u32, i64, Vec<u8>, Option<i64>)> =
         sqlx::query_as(SNAPSHOT).bind(thread.as_str()).fetch_optional(pool).await.map_err(store_error)?;
-    Ok(row.map(|(fold, seq, bytes)| StoredSnapshot {
+    let is_whole = |(_, seq, bytes, sum): &(u32, i64, Vec<u8>, Option<i64>)| {
+        let is_whole = check::matches(bytes, *seq, *sum);
+        if !is_whole {
+            tracing::warn!(%thread, "the snapshot does not match its checksum; the journal is folded instead");
+        }
+        is_whole
+    };
+    Ok(row.filter(is_whole).map(|(fold, seq, bytes, _)| StoredSnapshot {
         fold,
         seq: Seq(seq.cast_unsigned()),
         bytes: bytes.into(),

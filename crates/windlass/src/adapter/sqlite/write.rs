@@ -9,11 +9,12 @@ use std::sync::Arc;
 use windlass_machine::{Digest, Input, InputId, RunStatus, Seq, ThreadId, Timestamp};
 
 use super::budget::Budgets;
+use super::change::{PreparedAppend, Write, Written};
+use super::check::{checksum, placed};
 use super::collect::Collection;
 use super::fault::Fault;
 use super::raw::{Raw, Row, Statement, Value};
 use super::record::RecordRows;
-use super::writer::{PreparedAppend, Write, Written};
 use crate::adapter::node::Node;
 use crate::port::budget::{of_run, of_thread};
 use crate::port::clock::Clock;
@@ -44,7 +45,7 @@ const STANDING: &str = "UPDATE threads SET status = ?2, deadline = ?3, interrupt
     AND (status IS NOT ?2 OR deadline IS NOT ?3 OR interrupts IS NOT ?4)";
 const LISTED: &str = "UPDATE threads SET minute = ?2, owner = ?3 WHERE number = ?1 \
     AND (minute IS NOT ?2 OR owner IS NOT ?3)";
-const EVENT: &str = "INSERT INTO events (position, body) VALUES (?1, ?2)";
+const EVENT: &str = "INSERT INTO events (position, body, checksum) VALUES (?1, ?2, ?3)";
 // The same bytes over the same row write no page; over a damaged one they heal it.
 const BLOB: &str = "INSERT INTO blobs (digest, used_at, bytes) VALUES (?1, ?2, ?3) \
     ON CONFLICT (digest) DO UPDATE SET used_at = ?2, bytes = ?3";
@@ -60,8 +61,8 @@ const POST: &str =
 const POSTED: &str = "SELECT outcome FROM inbox WHERE number = ?1 AND id = ?2";
 const INBOX: &str = "SELECT 1 FROM inbox WHERE number = ?1 AND consumed_at IS NULL LIMIT 1";
 const PURGE: &str = "DELETE FROM inbox WHERE consumed_at < ?1";
-const SNAPSHOT: &str = "INSERT INTO snapshots (number, fold, seq, bytes) VALUES (?1, ?2, ?3, ?4) \
-    ON CONFLICT (number) DO UPDATE SET fold = ?2, seq = ?3, bytes = ?4";
+const SNAPSHOT: &str = "INSERT INTO snapshots (number, fold, seq, bytes, checksum) VALUES (?1, ?2, ?3, ?4, ?5) \
+    ON CONFLICT (number) DO UPDATE SET fold = ?2, seq = ?3, bytes = ?4, checksum = ?5";
 const CHECK: &str = "INSERT INTO checks (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = ?1";
 const DELETE_EVENTS: &str = "DELETE FROM events WHERE position BETWEEN ?1 AND ?2";
 const DELETE_RUNS: &str = "DELETE FROM runs WHERE number = ?1";
@@ -191,9 +192,11 @@ impl Changes {
             self.blob.run(&[Value::Blob(blob.digest.as_bytes()), now, Value::Blob(bytes)])?;
         }
         let mut seq = batch.expected;
-        for body in &append.bodies {
+        for (checksum, body) in &append.bodies {
             seq = seq.next();
-            self.event.run(&[Value::Integer(position(number, seq)?), Value::Text(body)])?;
+            let position = position(number, seq)?;
+            let checksum = Value::Integer(placed(*checksum, position));
+            self.event.run(&[Value::Integer(position), Value::Text(body), checksum])?;
         }
         self.name(number, &append.names)?;
         for (blob, _) in batch.blobs.iter().filter(|(blob, _)| !append.names.contains(&blob.digest)) {
@@ -345,6 +348,7 @@ impl Changes {
             Value::Integer(snapshot.fold.into()),
             Value::number(snapshot.seq.0),
             Value::Blob(&snapshot.bytes),
+            Value::Integer(placed(checksum(&snapshot.bytes), snapshot.seq.0.cast_signed())),
         ])?;
         Ok(Written::Nothing)
     }

@@ -8,18 +8,18 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use bytes::Bytes;
 use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
-use windlass_machine::{Digest, InputId, Seq, ThreadId};
+use windlass_machine::Seq;
 
 use super::BUSY;
+use super::change::{PreparedAppend, Write, Written};
 use super::fault::Fault;
 use super::raw::{Raw, Statement};
 use super::write::Changes;
 use crate::adapter::node::Node;
 use crate::port::clock::Clock;
-use crate::port::journal::{AppendError, Batch, Claim, Epoch, Posted, StoreError, StoredSnapshot};
+use crate::port::journal::{AppendError, Claim, StoreError};
 use crate::port::records::{PreparedChange, RecordError};
 
 /// Changes that may wait. More than the runs that one process drives at once; who comes after waits for room.
@@ -36,18 +36,6 @@ const QUICK_US: u64 = 1_000;
 const FEW: usize = 4;
 /// Pages of log after which it is written back into the database: SQLite's own default.
 const LOG_PAGES: u32 = 1_000;
-
-/// A batch with its events encoded, which the caller's thread did.
-pub(super) struct PreparedAppend {
-    /// The batch.
-    pub batch: Batch,
-    /// Its events as text.
-    pub bodies: Vec<String>,
-    /// The blobs that they name.
-    pub names: HashSet<Digest>,
-    /// Its changes of records.
-    pub records: Vec<PreparedChange>,
-}
 
 /// The new versions of records that were changed.
 type Versions = Vec<Option<u64>>;
