@@ -86,14 +86,22 @@ enum Again {
     Policy,
 }
 
-/// A round is decided anew at most so often: every budget may refuse once, and grants change seldom.
-const MAX_ROUNDS: usize = 64;
+/// A round is decided anew at most so often because of budgets: each may refuse once.
+const MAX_REFUSALS: usize = 64;
+
+/// And so often because another driver used the same grant first. Each race that is lost is one that another driver has
+/// won, so a busy grant delays its users and stops none of them.
+const MAX_RACES: usize = 1_000;
+
+/// The longest pause after the first race that is lost, and after many: those who use one grant get out of step.
+const RACE_PAUSE_MS: (u64, u64) = (20, 1_000);
 
 impl Actor {
     /// One round: decide every letter, append once, publish, act.
     pub(super) async fn round(&mut self, mut letters: Vec<Letter>) -> Result<(), Ended> {
         let mut no_room = Vec::new();
-        for _ in 0..MAX_ROUNDS {
+        let (mut races, mut pause_ms) = (0, RACE_PAUSE_MS.0);
+        while no_room.len() < MAX_REFUSALS && races < MAX_RACES {
             match self.try_round(&no_room, &mut letters).await? {
                 None => {
                     self.is_taken_up = false;
@@ -107,8 +115,8 @@ impl Actor {
                         Again::Refused(refused) => no_room.push(refused),
                         Again::Policy => {
                             self.deps.policy.changed();
-                            // Those who use the same grant do not go on in step with each other.
-                            self.deps.clock.sleep_ms(1 + self.deps.clock.random() % 20).await;
+                            self.deps.clock.sleep_ms(1 + self.deps.clock.random() % pause_ms).await;
+                            (races, pause_ms) = (races + 1, RACE_PAUSE_MS.1.min(2 * pause_ms));
                         }
                     }
                 }

@@ -133,3 +133,21 @@ async fn threads_are_opened_a_bounded_number_at_once_and_wakes_are_served_meanwh
     settle().await;
     assert_eq!(store.claims(), (0, before + THREADS));
 }
+
+#[tokio::test]
+async fn a_driver_that_loses_many_races_for_a_grant_wins_one_in_the_end() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    std::iter::repeat_n(AppendFault::Overtaken, 200).for_each(|fault| store.fail_append(fault));
+    let models = ScriptedModels::new(|_| Line::Say("done".into()));
+    let engine = built(&store, &clock, &models).build().await.unwrap();
+    let mut run = std::pin::pin!(engine.run(task("go")));
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            outcome = &mut run => break outcome.unwrap(),
+            () = settle() => clock.advance_ms(1_000),
+        }
+    };
+    assert_eq!(outcome.data.as_deref(), Some("done"));
+}

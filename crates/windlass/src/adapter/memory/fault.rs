@@ -20,6 +20,8 @@ pub enum AppendFault {
     Failed,
     /// It is not written and never will be.
     Refused,
+    /// It is not written, because a record was changed by another owner.
+    Overtaken,
     /// Another owner has just raised the epoch.
     Fenced,
     /// It is written, and the caller never hears of it: the process dies here.

@@ -190,6 +190,9 @@ impl Journal for MemoryStore {
             Some(AppendFault::UnknownAndNotWritten) => {
                 Err(AppendError::Unknown("the connection was lost before the commit".to_owned()))
             }
+            Some(AppendFault::Overtaken) => {
+                Err(AppendError::Record { kind: "grant".to_owned(), key: "injected".to_owned() })
+            }
             Some(AppendFault::Refused) => Err(AppendError::Failed(fault::refused())),
             Some(AppendFault::Failed) => Err(AppendError::Failed(fault::injected())),
             Some(AppendFault::Fenced) => {
