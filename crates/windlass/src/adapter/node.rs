@@ -216,9 +216,11 @@ fn no_locks(folder: &Path, error: TryLockError) -> StoreError {
 #[cfg(target_os = "linux")]
 fn refuse_network_file_system(folder: &Path) -> Result<(), StoreError> {
     use std::os::unix::ffi::OsStrExt;
-    // Magic numbers of NFS, SMB, CIFS and SMB2, from linux/magic.h: their locks and shared memory do not
-    // reach across machines as the node's lock and the database's log need it.
-    const NETWORK: [u32; 4] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42];
+    // Magic numbers of NFS, SMB, CIFS, SMB2, 9P (shared folders of virtual machines), Ceph, AFS and Lustre, from
+    // linux/magic.h and Lustre's own headers: their locks and shared memory do not reach across machines as the node's
+    // lock and the database's log need it. FUSE is not among them: local file systems use it too.
+    const NETWORK: [u32; 8] =
+        [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x0bd0_0bd0];
     let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return Ok(()) };
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: `path` ends with a zero byte, and `found` is read only after the call has filled it.

@@ -360,6 +360,8 @@ impl Actor {
         // A watcher of a fenced owner goes on watching: somebody else drives the thread now.
         if !matches!(ended, Ended::Fenced) {
             self.deps.bus.publish(&self.thread, Signal::Stopped { why: why.into() });
+            // What a reply had brought so far is void: no follower needs it.
+            self.deps.bus.settle(&self.thread);
         }
         Vec::new()
     }

@@ -151,3 +151,49 @@ async fn a_driver_that_loses_many_races_for_a_grant_wins_one_in_the_end() {
     };
     assert_eq!(outcome.data.as_deref(), Some("done"));
 }
+
+#[tokio::test]
+async fn an_opening_that_is_given_up_holds_nothing() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    std::thread::scope(|scope| scope.spawn(|| interrupted(&store, &clock, "t")).join().unwrap());
+    let store = store.restarted();
+    let engine = built(&store, &clock, &hanging()).build().await.unwrap();
+    store.hold_claims();
+    let title = Input::Title { title: "t".into(), by: "ann".into() };
+    assert!(futures::FutureExt::now_or_never(engine.send(&"t".into(), title)).is_none());
+    settle().await;
+    store.release_claims();
+    settle().await;
+    assert_eq!(store.claims(), (0, 1), "the claim itself was made");
+    assert_eq!(store.holder(&"t".into()).await.unwrap(), None);
+    assert!(!engine.drives(&"t".into()));
+}
+
+#[tokio::test]
+async fn an_input_for_a_thread_that_is_deleted_meanwhile_makes_no_thread() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    let other = store.another_node();
+    let thread = ThreadId::from("t");
+    let head = claimed(&other, &thread).await;
+    other.append(batch(&thread, head, &["a"])).await.unwrap();
+    // The other process drives the thread and does not look at its inbox.
+    let engine = built(&store, &clock, &hanging()).build().await.unwrap();
+    let task = Task { thread: Some(thread.clone()), id: Some("m".into()), ..task("go") };
+    let mut sent = std::pin::pin!(engine.start(task));
+    tokio::select! {
+        biased;
+        sent = &mut sent => panic!("{sent:?}"),
+        () = settle() => other.delete(&thread).await.unwrap(),
+    }
+    let error = loop {
+        tokio::select! {
+            biased;
+            sent = &mut sent => break sent.unwrap_err(),
+            () = settle() => clock.advance_ms(10),
+        }
+    };
+    assert!(matches!(error, windlass::EngineError::NoThread(_)), "{error}");
+    assert_eq!(store.head(&thread).await.unwrap(), None);
+}

@@ -34,6 +34,10 @@ const QUICK_US: u64 = 1_000;
 /// Threads that this process drives at once, up to which a caller commits by itself: with more, a commit that waits a
 /// moment is shared.
 const FEW: usize = 4;
+/// Events of an append, and bytes of a snapshot, up to which a caller commits by itself: more of them take a runtime's
+/// thread for too long.
+const ALONE_EVENTS: usize = 256;
+const ALONE_BYTES: usize = 256 * 1024;
 /// Pages of log after which it is written back into the database: SQLite's own default.
 const LOG_PAGES: u32 = 1_000;
 
@@ -111,7 +115,9 @@ impl Writer {
             // Where it fails, a thread is given back that was never taken: see `write`.
             self.driven.fetch_add(1, Ordering::Relaxed);
         }
-        if let Some(mut group) = self.idle() {
+        if append.bodies.len() <= ALONE_EVENTS
+            && let Some(mut group) = self.idle()
+        {
             let unknown = |fault: Fault| AppendError::Unknown(fault.words());
             let appended = group.commit_alone(|changes| changes.append(&append), unknown);
             self.tidy(&group);
@@ -156,10 +162,18 @@ impl Writer {
     }
 
     async fn make(&self, write: Write) -> Result<Written, StoreError> {
-        // Those that touch many rows or files hold up the writer's thread and nobody else's.
-        if !matches!(write, Write::Delete(_) | Write::Collect)
-            && let Some(mut group) = self.idle()
-        {
+        // Those that touch many rows, files or bytes hold up the writer's thread and nobody else's.
+        let is_long = match &write {
+            Write::Delete(_) | Write::Collect => true,
+            Write::Snapshot(_, snapshot) => snapshot.bytes.len() > ALONE_BYTES,
+            Write::Claim(_)
+            | Write::Release(..)
+            | Write::Post { .. }
+            | Write::Blob(..)
+            | Write::Loosen(_)
+            | Write::Check => false,
+        };
+        if !is_long && let Some(mut group) = self.idle() {
             let written = group.commit_alone(|changes| changes.write(&write), StoreError::from);
             self.tidy(&group);
             return written;
