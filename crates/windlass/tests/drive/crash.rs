@@ -42,7 +42,7 @@ async fn engine(store: &MemoryStore, models: &ScriptedModels, counts: &Counts) -
 }
 
 /// Drives a thread's run to its end, and says how many doubts were answered with "it was not done".
-async fn finish(engine: &Engine, run: &RunId) -> (Outcome, u32) {
+pub(super) async fn finish(engine: &Engine, run: &RunId) -> (Outcome, u32) {
     let mut retried = 0;
     loop {
         let outcome = engine.wait(run).await.unwrap();
@@ -58,7 +58,7 @@ async fn finish(engine: &Engine, run: &RunId) -> (Outcome, u32) {
     }
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 

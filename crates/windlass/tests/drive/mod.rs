@@ -22,6 +22,7 @@ mod offload;
 mod prompt;
 mod queue;
 mod restore;
+mod schedule;
 mod store;
 mod stream;
 mod toolsets;

@@ -1,0 +1,260 @@
+//! Processes that die at any append of two threads on SQLite, with inboxes, a queue and a budget.
+//!
+//! "Dies" means that the runtime is dropped while the append hangs. The next process opens the same folder, and its
+//! client sends the same messages again.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use windlass::adapter::clock::SystemClock;
+use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
+use windlass::limits::{Budget, Per, Unit, Window};
+use windlass::machine::{
+    Block, Digest, EffectClass, Fact, Input, InputId, Machine, RunId, Seq, StopReason, ThreadId, ToolCall,
+    Usage,
+};
+use windlass::port::budget::{Amounts, BudgetRow};
+use windlass::port::journal::{
+    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow, StoreError,
+    StoredSnapshot, ThreadQuery, ThreadRow, Usage as StoredUsage, UsageQuery,
+};
+use windlass::port::model::{ModelCall, Reply};
+use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::testing::thread_view;
+use windlass::{Attend, Engine, Status, Task};
+
+use super::crash::{finish, runtime};
+use super::{Counter, memory, registry, task};
+
+const THREADS: [&str; 2] = ["t0", "t1"];
+
+/// Where a process dies: at which append, and whether that is still written.
+#[derive(Clone, Copy, Debug)]
+struct Death {
+    append: usize,
+    is_written: bool,
+}
+
+/// A store whose process dies at an append.
+struct Mortal {
+    store: Arc<SqliteStore>,
+    death: Option<Death>,
+    appends: AtomicUsize,
+    died: Notify,
+}
+
+impl Mortal {
+    async fn open(folder: &Path, death: Option<Death>) -> Arc<Self> {
+        let options = StoreOptions { durability: Durability::Relaxed, ..StoreOptions::default() };
+        let store = SqliteStore::open(folder, options, Arc::new(SystemClock::new())).await.unwrap();
+        let store = Arc::new(store);
+        Arc::new(Self { store, death, appends: AtomicUsize::new(0), died: Notify::new() })
+    }
+
+    async fn append_or_die(&self, batch: Batch) -> Result<Seq, AppendError> {
+        let number = self.appends.fetch_add(1, Ordering::SeqCst);
+        let Some(death) = self.death.filter(|death| death.append == number) else {
+            return self.store.append(batch).await;
+        };
+        if death.is_written {
+            self.store.append(batch).await.unwrap();
+        }
+        self.died.notify_one();
+        std::future::pending().await
+    }
+}
+
+macro_rules! journal {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl Journal for Mortal {
+            fn node(&self) -> &str {
+                self.store.node().id()
+            }
+
+            fn is_alive(&self, node: &str) -> bool {
+                Journal::is_alive(&*self.store, node)
+            }
+
+            async fn append(&self, batch: Batch) -> Result<Seq, AppendError> {
+                self.append_or_die(batch).await
+            }
+
+            $(async fn $name(&self, $($argument: $type),*) -> $answer {
+                Journal::$name(&*self.store, $($argument),*).await
+            })+
+        }
+    };
+}
+
+journal! {
+    claim(thread: &ThreadId) -> Result<Claim, StoreError>;
+    release(thread: &ThreadId, epoch: Epoch) -> Result<(), StoreError>;
+    head(thread: &ThreadId) -> Result<Option<Head>, StoreError>;
+    read(thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError>;
+    read_back(thread: &ThreadId, before: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError>;
+    names_blob(thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError>;
+    snapshot(thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError>;
+    put_snapshot(thread: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError>;
+    post(thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError>;
+    inbox(thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Left)>, StoreError>;
+    waiting_inboxes() -> Result<Vec<ThreadId>, StoreError>;
+    posted(thread: &ThreadId, id: &InputId) -> Result<Option<Posted>, StoreError>;
+    threads(query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError>;
+    thread(thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError>;
+    run(run: &RunId) -> Result<Option<RunRow>, StoreError>;
+    runs(query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
+    usage(query: &UsageQuery) -> Result<StoredUsage, StoreError>;
+    unattended(except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError>;
+    holder(thread: &ThreadId) -> Result<Option<String>, StoreError>;
+    budgets(prefix: &str) -> Result<Vec<BudgetRow>, StoreError>;
+    open_reservations(thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError>;
+    delete(thread: &ThreadId) -> Result<(), StoreError>;
+    check() -> Result<String, StoreError>;
+}
+
+/// One call of each class, then a word; every reply takes ten tokens in and five out.
+fn spoken(call: &ModelCall) -> Line {
+    let nth = results(call);
+    let (block, stop) = match ["pure", "again", "once"].get(nth) {
+        Some(name) => {
+            let asked = r#"{"text":"x"}"#.into();
+            let call = ToolCall { id: format!("c{nth}"), name: (*name).into(), asked, native: None };
+            (Block::ToolCall(call), StopReason::ToolCalls)
+        }
+        None => (Block::text("done"), StopReason::End),
+    };
+    let usage = Usage { input: Some(10), output: Some(5), ..Usage::default() };
+    Line::Reply(Reply { blocks: vec![block], stop, usage, model: None })
+}
+
+async fn engine(store: &Arc<Mortal>, once: &Counter) -> Engine {
+    let count = |name, class| Counter::default().tool(name, class);
+    let tools = registry([
+        count("pure", EffectClass::Pure),
+        count("again", EffectClass::Idempotent),
+        once.tool("once", EffectClass::Once),
+    ]);
+    let budget = Budget {
+        per: Per::User,
+        unit: Unit::Tokens,
+        window: Window::Total,
+        cap: 100_000_000,
+        approvers: Default::default(),
+    };
+    // Blobs and records are the same store's, and no process dies in them.
+    let built = memory(&ScriptedModels::new(spoken), tools);
+    let built = built.ports(store.clone(), store.store.clone(), store.store.clone());
+    built.budgets(vec![budget]).attend(Attend::All).build().await.unwrap()
+}
+
+fn id(thread: &str, number: usize) -> InputId {
+    InputId::from(format!("{thread}-{number}"))
+}
+
+/// A client: two messages to each thread, the second of which waits or follows; each may have been sent before.
+async fn work(engine: &Engine) {
+    engine.recover().await.unwrap();
+    let mut runs = Vec::new();
+    for thread in THREADS {
+        for number in 0..2 {
+            let task = Task { thread: Some(thread.into()), id: Some(id(thread, number)), ..task("go") };
+            runs.push(engine.start(task).await.unwrap().run);
+        }
+    }
+    for run in runs {
+        let (outcome, _) = finish(engine, &run).await;
+        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("done")));
+    }
+}
+
+/// Plays processes that die one after the other, and one that lives; returns whether the first one died.
+fn play(deaths: &[Death]) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let once = Counter::default();
+    let mut died = Vec::new();
+    for death in deaths.iter().copied().map(Some).chain([None]) {
+        died.push(runtime().block_on(async {
+            let store = Mortal::open(folder.path(), death).await;
+            let engine = engine(&store, &once).await;
+            tokio::select! {
+                biased;
+                () = store.died.notified() => true,
+                () = work(&engine) => false,
+            }
+        }));
+    }
+    runtime().block_on(async {
+        let store = Mortal::open(folder.path(), None).await;
+        verify(&store, &once, died.iter().any(|died| *died)).await;
+    });
+    died[0]
+}
+
+async fn verify(store: &Mortal, once: &Counter, has_died: bool) {
+    let (mut doubts, mut tokens) = (0, 0);
+    for name in THREADS {
+        let thread = ThreadId::from(name);
+        let events = store.read(&thread, Seq(0), 1_000).await.unwrap();
+        let (mut calls, mut finished) = (0, 0);
+        let mut taken: Vec<InputId> = Vec::new();
+        for Recorded { event, .. } in &events {
+            match &event.fact {
+                Fact::MessageReceived { id, .. } | Fact::MessageQueued { id, .. } => taken.push(id.clone()),
+                Fact::StepReplied { message, usage, .. } => {
+                    calls += message.calls().count();
+                    tokens += usage.input.unwrap() + usage.output.unwrap();
+                }
+                Fact::ToolFinished { .. } => finished += 1,
+                Fact::ToolInDoubt { .. } => doubts += 1,
+                _ => {}
+            }
+        }
+        assert_eq!(taken, [id(name, 0), id(name, 1)], "each message is taken once");
+        assert_eq!((calls, finished), (3, 3));
+        assert_eq!(store.inbox(&thread, 10).await.unwrap(), []);
+        let runs = store.runs(&RunQuery::of(&thread, 10)).await.unwrap();
+        assert_eq!(runs.len(), 2);
+        let machine =
+            Machine::restore(thread.clone(), None, events.into_iter().map(|recorded| recorded.event))
+                .unwrap();
+        assert_eq!(store.thread(&thread).await.unwrap().unwrap().view, thread_view(&machine));
+        assert_eq!(store.open_reservations(&thread).await.unwrap(), []);
+    }
+    let once = once.count();
+    assert!((2..=2 + doubts).contains(&once), "{once} starts, {doubts} doubts");
+    let [budget] = &*store.budgets("").await.unwrap() else { panic!("one budget") };
+    assert_eq!(budget.reserved, 0);
+    // A reply that a death has lost may have been charged for: what was reserved for it counts.
+    assert!(budget.used == tokens || has_died && budget.used > tokens, "{budget:?}, {tokens} recorded");
+}
+
+// rows: LM-A7, SK-G16
+#[test]
+fn nothing_is_lost_or_done_twice_at_any_append_on_a_disk() {
+    let mut deaths = 0;
+    for is_written in [true, false] {
+        for append in 0.. {
+            if !play(&[Death { append, is_written }]) {
+                break;
+            }
+            deaths += 1;
+        }
+    }
+    assert!(
+        deaths >= 2 * 16,
+        "two runs of four steps and two of one append at least sixteen times: {deaths}"
+    );
+}
+
+#[test]
+fn nothing_is_lost_or_done_twice_where_the_next_process_dies_too() {
+    for append in 1..12 {
+        let first = Death { append: 2 * append, is_written: append % 2 == 0 };
+        let second = Death { append: append % 5, is_written: append % 3 == 0 };
+        play(&[first, second]);
+    }
+}
