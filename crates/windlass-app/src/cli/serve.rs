@@ -89,7 +89,13 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     }
     // Before anything is taken up that may need them.
     let integrations = place.integrations().await?;
-    place.engine.recover().await?;
+    let engine = place.engine.clone();
+    tokio::spawn(async move {
+        // The sweep opens what this leaves.
+        if let Err(error) = engine.recover().await {
+            tracing::error!(%error, "interrupted runs could not be found");
+        }
+    });
     let cors = server.cors.as_deref().unwrap_or_default();
     let origins = Origins::new(scheme, listening.address, &public_urls, cors);
     console.out_line(&format!("windlass serves at {own}"));
