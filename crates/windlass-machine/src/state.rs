@@ -163,10 +163,7 @@ impl State {
         self.at = event.at;
         self.ahead_ms = event.wall.map_or(0, |wall| event.at.since(wall));
         match &event.fact {
-            Fact::ThreadCreated { thread, workspace, folder, owner } => {
-                (self.owner, self.thread) = (Some(owner.clone()), Some(thread.clone()));
-                (self.workspace, self.folder) = (workspace.clone(), folder.clone());
-            }
+            Fact::ThreadCreated { .. } => self.create(&event.fact),
             Fact::ThreadTitled { title, by, made } => {
                 self.name(title, by);
                 self.title_asked |= made.is_some();
@@ -182,10 +179,7 @@ impl State {
             Fact::RunWithdrawn { effects: _ } => self.withdraw_run(),
             Fact::WindowMoved { start } => self.move_window(*start),
             Fact::ModelSwitched { model, reason: _ } => self.switch_model(model),
-            Fact::StepStarted { attempt, model, mode, nudge } => {
-                self.with_run(|run| run.step_started(event.at, *attempt, model, *mode));
-                self.add_nudge(nudge.as_deref());
-            }
+            Fact::StepStarted { .. } => self.start_step(event),
             Fact::StepReplied { message, stop, usage, cost, ttft_ms, .. } => {
                 self.with_run(|run| run.replied(message, stop, usage, (*cost, *ttft_ms)));
                 self.keep_reply(message);
@@ -232,6 +226,18 @@ impl State {
             Fact::ThreadForked { .. } | Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
+    }
+
+    fn create(&mut self, fact: &Fact) {
+        let Fact::ThreadCreated { thread, workspace, folder, owner } = fact else { return };
+        (self.owner, self.thread) = (Some(owner.clone()), Some(thread.clone()));
+        (self.workspace, self.folder) = (workspace.clone(), folder.clone());
+    }
+
+    fn start_step(&mut self, event: &Event) {
+        let Fact::StepStarted { attempt, model, mode, nudge } = &event.fact else { return };
+        self.with_run(|run| run.step_started(event.at, *attempt, model, *mode));
+        self.add_nudge(nudge.as_deref());
     }
 
     fn keep_reply(&mut self, message: &Arc<Message>) {

@@ -58,25 +58,7 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             Input::ModelFailed(Box::new(failed))
         }
         11 => Input::ModelStopped { attempt, partial: dice.one_in(2).then(|| text(dice).into()) },
-        12 => Input::ToolReturned {
-            call,
-            content: some_blocks(dice),
-            error: dice.one_in(2),
-            unavailable: false,
-            duration_ms: u64::MAX,
-            kept: dice
-                .one_in(2)
-                .then(|| Box::new(Kept { name: text(dice).into(), value: text(dice).into() })),
-            offloaded: dice.one_in(2).then(|| {
-                let payload = BlobRef {
-                    digest: Digest::default(),
-                    media_type: String::new(),
-                    size_bytes: 1,
-                    tokens: 0,
-                };
-                Box::new(Offloaded { reference: text(dice).into(), payload, summary: text(dice).into() })
-            }),
-        },
+        12 => any_return(dice, call),
         13 => any_stop(dice, call),
         14 => {
             let mut begun = [machine.unfinished(), machine.wants()].concat();
@@ -110,6 +92,23 @@ pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
             let open = run.into_iter().flat_map(Run::open).map(|(_, asked)| asked.interrupt.clone());
             Input::Tick { confirmed: open.filter(|_| dice.one_in(2)).collect() }
         }
+    }
+}
+
+fn any_return(dice: &mut Dice, call: CallKey) -> Input {
+    let text = any_text;
+    Input::ToolReturned {
+        call,
+        content: some_blocks(dice),
+        error: dice.one_in(2),
+        unavailable: false,
+        duration_ms: u64::MAX,
+        kept: dice.one_in(2).then(|| Box::new(Kept { name: text(dice).into(), value: text(dice).into() })),
+        offloaded: dice.one_in(2).then(|| {
+            let payload =
+                BlobRef { digest: Digest::default(), media_type: String::new(), size_bytes: 1, tokens: 0 };
+            Box::new(Offloaded { reference: text(dice).into(), payload, summary: text(dice).into() })
+        }),
     }
 }
 

@@ -195,13 +195,7 @@ impl Reference {
                 assert_ne!(queued.message, *message, "edited to what it said");
                 queued.message = message.clone();
             }
-            Fact::MessagePromoted { id, by } => {
-                self.check_sender(id, by);
-                let mut queued = self.unqueue(id);
-                queued.place = Place::AfterCancel;
-                self.queue.insert(0, (id.clone(), queued));
-                self.promoted = Some(id.clone());
-            }
+            Fact::MessagePromoted { id, by } => self.promoted(id, by),
             Fact::RunStarted { agent, options, by } => self.run_started(event, (agent, options), by),
             Fact::RunFinished { status, output, totals, .. } => self.run_finished(*status, output, totals),
             Fact::RunWithdrawn { .. } => {
@@ -261,15 +255,27 @@ impl Reference {
             | Fact::InterruptReminded { .. }
             | Fact::InterruptEscalated { .. }
             | Fact::InterruptClosed { .. } => self.see_interrupt(&event.fact),
-            Fact::ModelSwitched { model, .. } => match &mut self.run {
-                Some(run) => {
-                    run.next_model = model.clone();
-                    run.lost = 0;
-                }
-                None => self.model = Some(model.clone()),
-            },
+            Fact::ModelSwitched { model, .. } => self.model_switched(model),
             Fact::LimitReached { refused, .. } => self.refused |= refused.is_some(),
             Fact::Note { .. } => {}
+        }
+    }
+
+    fn promoted(&mut self, id: &InputId, by: &Principal) {
+        self.check_sender(id, by);
+        let mut queued = self.unqueue(id);
+        queued.place = Place::AfterCancel;
+        self.queue.insert(0, (id.clone(), queued));
+        self.promoted = Some(id.clone());
+    }
+
+    fn model_switched(&mut self, model: &ModelName) {
+        match &mut self.run {
+            Some(run) => {
+                run.next_model = model.clone();
+                run.lost = 0;
+            }
+            None => self.model = Some(model.clone()),
         }
     }
 

@@ -21,10 +21,13 @@ const LIST: &str = "xtask/mutants.txt";
 /// nextest's exit code for "some tests failed"; any other failure means that no test had its say.
 const TESTS_FAILED: i32 = 100;
 
-/// A mutant is compiled more often than it runs: the machine is not optimised here.
-const PROFILE: [&str; 2] = [
+/// A mutant is compiled more often than it runs, so the machine is not optimised here. The settings also keep the build
+/// output of mutated crates apart: cargo names it by settings and not by folder, and must never take a mutant's for the
+/// workspace's own. All other crates of the workspace depend on the machine.
+const PROFILE: [&str; 3] = [
     "profile.dev.package.windlass-machine.opt-level=0",
     "profile.dev.package.windlass-machine.codegen-units=16",
+    "profile.dev.package.xtask.codegen-units=16",
 ];
 
 /// Which mutants are wanted.

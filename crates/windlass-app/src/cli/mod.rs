@@ -167,7 +167,7 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         Some(Command::Chat(args)) => Box::pin(chat::run(console, &args)).await,
         Some(Command::Serve(args)) => serve::run(console, &args).await,
         Some(Command::Admin(args)) => Box::pin(admin::run(console, &args)).await,
-        Some(Command::Resume(args)) => resume::run(console, &args).await,
+        Some(Command::Resume(args)) => Box::pin(resume::run(console, &args)).await,
         Some(Command::Watch(args)) => watch::run(console, &args).await,
         Some(Command::Cancel(args)) => cancel::run(console, &args).await,
         Some(Command::Approvals(args)) => Box::pin(approvals::run(console, &args)).await,

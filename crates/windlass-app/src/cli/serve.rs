@@ -89,13 +89,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     }
     // Before anything is taken up that may need them.
     let integrations = place.integrations().await?;
-    let engine = place.engine.clone();
-    tokio::spawn(async move {
-        // The sweep opens what this leaves.
-        if let Err(error) = engine.recover().await {
-            tracing::error!(%error, "interrupted runs could not be found");
-        }
-    });
+    tokio::spawn(recover(place.engine.clone()));
     let cors = server.cors.as_deref().unwrap_or_default();
     let origins = Origins::new(scheme, listening.address, &public_urls, cors);
     console.out_line(&format!("windlass serves at {own}"));
@@ -124,6 +118,13 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let terms = Terms { limits: server.limits, proxies: server.proxies.unwrap_or_default(), certificate };
     let served = listening.serve(http::router(Arc::new(app)), stopping.clone(), terms);
     Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
+}
+
+/// Opens interrupted runs. The sweep opens what this leaves.
+async fn recover(engine: Engine) {
+    if let Err(error) = engine.recover().await {
+        tracing::error!(%error, "interrupted runs could not be found");
+    }
 }
 
 /// Refuses an address that is reached by a name that nobody has said.

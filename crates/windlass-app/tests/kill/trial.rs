@@ -16,6 +16,8 @@ use crate::cli::User;
 /// After so many lives a run is left alone: on a very slow machine no life might be long enough for a step.
 const LIVES: u64 = 40;
 
+/// How much longer a process lives that must not be killed yet.
+const REPRIEVE: Duration = Duration::from_millis(20);
 /// A life that takes longer hangs.
 const LIFE: Duration = Duration::from_secs(60);
 
@@ -39,6 +41,8 @@ pub struct Trial<'a> {
     questions: BTreeMap<String, (u64, u64)>,
     watches: bool,
     watcher: Option<Watcher>,
+    /// Kills since the last reply of the model was seen.
+    fruitless: u32,
 }
 
 /// How a process ended.
@@ -95,7 +99,7 @@ pub fn undisturbed(base_url: &str) -> Journal {
 impl<'a> Trial<'a> {
     pub fn new(setting: &'a Setting, dice: Dice, watches: bool) -> Self {
         let (user, doubts, questions) = (User::new(), Vec::new(), BTreeMap::new());
-        Self { setting, user, dice, kills: 0, doubts, questions, watches, watcher: None }
+        Self { setting, user, dice, kills: 0, doubts, questions, watches, watcher: None, fruitless: 0 }
     }
 
     /// Kills until the run has ended.
@@ -131,7 +135,7 @@ impl<'a> Trial<'a> {
             true => Duration::from_micros(self.dice.below(self.setting.run_ms * 600)),
             false => LIFE,
         };
-        let until = Instant::now() + lifetime;
+        let mut until = Instant::now() + lifetime;
         let mut child = command(&self.user, &self.setting.base_url, &arguments).spawn().unwrap();
         let lines = lines_of(&mut child);
         let mut last = Value::Null;
@@ -142,12 +146,20 @@ impl<'a> Trial<'a> {
                         let interrupt = line["interrupt"].as_str().unwrap().to_owned();
                         self.questions.insert(interrupt, key(&line));
                     }
+                    if line["type"] == "step.replied" {
+                        self.fruitless = 0;
+                    }
                     self.watch(&line);
                     last = line;
+                }
+                // A third lost attempt at one step would fail the run (`ERR_LOST`).
+                Err(RecvTimeoutError::Timeout) if mortal && self.fruitless >= 2 => {
+                    until = Instant::now() + REPRIEVE;
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     assert!(mortal, "no end after {LIFE:?}: {last}");
                     kill(&mut child);
+                    self.fruitless += 1;
                     self.disturb_watcher();
                     return Life::Killed;
                 }

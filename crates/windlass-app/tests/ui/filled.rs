@@ -29,7 +29,7 @@ const EVERYTHING: &str = "if (!url.includes('/interrupts?')) return real();
 /// A conversation that waits for a word and for which another message waits, and a row in each list.
 async fn busy() -> (Server, Page) {
     let user = User::new();
-    user.run(&["grants", "add", "Bash"]).exits(0);
+    user.run(&["grants", "add", "Edit"]).exits(0);
     let server = scripted_for(user, vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]);
     let page = asked(&server).await;
     page.say("And then sum it up.").await;

@@ -292,8 +292,7 @@ fn to_call(
         (InterruptKind::Limit(limit), Answer::Raise { to }) => {
             raises(limit, *to)?;
             close(d, asked, answer, by);
-            let raised = overlay.raised.entry(limit.limit.clone()).or_default();
-            *raised = (*raised).max(*to);
+            overlay.raise(index, &limit.limit, *to);
             overlay.admit(d, index, view);
             Ok(())
         }

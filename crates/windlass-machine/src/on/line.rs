@@ -388,6 +388,14 @@ impl<'a> Overlay<'a> {
         self.is_over = true;
     }
 
+    /// Raises a limit that a call has reached. The interrupt is closed, so the call is not judged yet; it stays so if
+    /// this process lacks its tool.
+    pub(super) fn raise(&mut self, index: usize, limit: &str, to: u64) {
+        let raised = self.raised.entry(limit.to_owned()).or_default();
+        *raised = (*raised).max(to);
+        self.seats[index].place = Place::New;
+    }
+
     /// Closes the interrupt that is open about a call.
     pub(super) fn take_back(&self, d: &mut Decision<'_>, index: usize) {
         let (call, asks) = (self.key(index), self.seats[index].asks);

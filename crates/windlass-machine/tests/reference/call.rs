@@ -175,15 +175,7 @@ impl Reference {
                 call.leave = recheck.then_some(Leave::Approved(call.approval));
                 (call.doing, call.looks) = (Doing::Looking { again: *recheck }, call.looks + 1);
             }
-            Fact::CallPreviewed { call, digest, .. } => {
-                let call = open(run, *call);
-                assert!(matches!(call.doing, Doing::Looking { .. }));
-                call.shown = Some(*digest);
-                let same = call.approved_preview == call.shown;
-                if call.doing == (Doing::Looking { again: false }) || !same {
-                    (call.doing, call.leave) = (Doing::Nothing, None);
-                }
-            }
+            Fact::CallPreviewed { call, digest, .. } => previewed(open(run, *call), *digest),
             Fact::ToolStarted { call, effect: id, .. } => {
                 self.refused = false;
                 let index = call.index as usize;
@@ -204,22 +196,7 @@ impl Reference {
                 run.dispatched += u32::from(call.starts == 1);
                 *self.starts.entry(id.clone()).or_default() += 1;
             }
-            Fact::ToolUndispatched { call: key } => {
-                let id = effect(&run.id, *key);
-                let call = open(run, *key);
-                assert_eq!(call.doing, Doing::Running, "a start is taken back of a call that does not run");
-                (call.doing, call.starts, call.tries) = (Doing::Nothing, call.starts - 1, call.tries - 1);
-                // What let it be started lets it be started once more, where nobody says otherwise.
-                (call.leave, call.parked) = call.spent.clone();
-                let is_first = call.starts == 0;
-                let approved = is_first && matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;
-                run.approved -= u32::from(approved);
-                run.dispatched -= u32::from(is_first);
-                *self.starts.get_mut(&id).expect("it was started") -= 1;
-                if run.calls[key.index as usize].parked {
-                    *self.replies.get_mut(&id).expect("it was replied to") -= 1;
-                }
-            }
+            Fact::ToolUndispatched { call } => self.undispatched(*call),
             Fact::ToolParked { .. }
             | Fact::ToolDeferred { .. }
             | Fact::ToolKept { .. }
@@ -247,6 +224,25 @@ impl Reference {
                 self.finished(*call, *outcome, fact);
             }
             other => unreachable!("{other:?} is not about a call"),
+        }
+    }
+
+    /// A start is taken back.
+    fn undispatched(&mut self, key: CallKey) {
+        let run = self.run.as_mut().expect("a run is active");
+        let id = effect(&run.id, key);
+        let call = open(run, key);
+        assert_eq!(call.doing, Doing::Running, "a start is taken back of a call that does not run");
+        (call.doing, call.starts, call.tries) = (Doing::Nothing, call.starts - 1, call.tries - 1);
+        // What let it be started lets it be started once more, where nobody says otherwise.
+        (call.leave, call.parked) = call.spent.clone();
+        let is_first = call.starts == 0;
+        let approved = is_first && matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;
+        run.approved -= u32::from(approved);
+        run.dispatched -= u32::from(is_first);
+        *self.starts.get_mut(&id).expect("it was started") -= 1;
+        if run.calls[key.index as usize].parked {
+            *self.replies.get_mut(&id).expect("it was replied to") -= 1;
         }
     }
 
@@ -358,4 +354,13 @@ pub(super) fn open(run: &mut ReferenceRun, key: CallKey) -> &mut ReferenceCall {
 
 pub(super) fn effect(run: &RunId, key: CallKey) -> EffectId {
     EffectId::from(format!("t/{run}/{}/{}", key.step, key.index))
+}
+
+fn previewed(call: &mut ReferenceCall, digest: Digest) {
+    assert!(matches!(call.doing, Doing::Looking { .. }));
+    call.shown = Some(digest);
+    let same = call.approved_preview == call.shown;
+    if call.doing == (Doing::Looking { again: false }) || !same {
+        (call.doing, call.leave) = (Doing::Nothing, None);
+    }
 }

@@ -3,8 +3,8 @@
 //! They repeat what the journal says and decide nothing.
 
 use windlass_machine::{
-    Block, Event, Fact, InputId, InterruptKind, Machine, ModelName, Principal, Queued, Run, RunId, Seq, State,
-    Timestamp, Totals,
+    Block, Event, Fact, InputId, InterruptKind, Machine, ModelName, Principal, Queued, Run, RunId, Seq,
+    State, Timestamp, Totals,
 };
 
 use crate::port::journal::{RunView, ThreadStatus, ThreadView};

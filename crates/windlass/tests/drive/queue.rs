@@ -120,9 +120,9 @@ async fn a_queued_run_is_found_by_one_lookup_however_many_threads_are_newer() {
     assert_eq!(engine.run_row(&waits.run).await.unwrap().view.queued, Some("m2".into()));
     let listed = engine.runs(&RunQuery::of(&waits.thread, 10)).await.unwrap();
     assert_eq!(listed.len(), 1, "lists show runs that have begun");
-    let before = store.reads();
+    let before = store.count_reads();
     assert!(matches!(engine.status(&"nonsense".into()).await, Err(EngineError::NoRun(_))));
-    assert_eq!(store.reads() - before, 1);
+    assert_eq!(store.count_reads() - before, 1);
     // A withdrawn message takes its run with it.
     engine.withdraw(&waits.thread, &"m2".into(), "cy".into()).await.unwrap();
     assert!(matches!(engine.status(&waits.run).await, Err(EngineError::NoRun(_))));

@@ -83,7 +83,7 @@ impl MemoryStore {
     }
 
     /// How many reads this node has made.
-    pub fn reads(&self) -> usize {
+    pub fn count_reads(&self) -> usize {
         lock(&self.faults).reads_made
     }
 
