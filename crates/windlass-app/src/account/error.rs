@@ -59,6 +59,7 @@ pub enum AccountError {
         what: String,
     },
     /// A sign-in elsewhere failed, there or on the way.
+    #[cfg_attr(not(feature = "openid"), expect(dead_code, reason = "only sign-in by OpenID makes it"))]
     #[error("{0}")]
     Provider(String),
     /// The store refused or failed.

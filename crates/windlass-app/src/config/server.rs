@@ -99,6 +99,10 @@ impl TitleModel {
 }
 
 /// `[server.oidc.<name>]`.
+#[cfg_attr(
+    not(feature = "openid"),
+    expect(dead_code, reason = "a build without sign-in by OpenID refuses it")
+)]
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OidcFile {
