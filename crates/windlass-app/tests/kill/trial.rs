@@ -43,6 +43,8 @@ pub struct Trial<'a> {
     watcher: Option<Watcher>,
     /// Kills since the last reply of the model was seen.
     fruitless: u32,
+    /// Position of the newest reply that was seen.
+    replied: u64,
 }
 
 /// How a process ended.
@@ -99,7 +101,18 @@ pub fn undisturbed(base_url: &str) -> Journal {
 impl<'a> Trial<'a> {
     pub fn new(setting: &'a Setting, dice: Dice, watches: bool) -> Self {
         let (user, doubts, questions) = (User::new(), Vec::new(), BTreeMap::new());
-        Self { setting, user, dice, kills: 0, doubts, questions, watches, watcher: None, fruitless: 0 }
+        Self {
+            setting,
+            user,
+            dice,
+            kills: 0,
+            doubts,
+            questions,
+            watches,
+            watcher: None,
+            fruitless: 0,
+            replied: 0,
+        }
     }
 
     /// Kills until the run has ended.
@@ -146,7 +159,9 @@ impl<'a> Trial<'a> {
                         let interrupt = line["interrupt"].as_str().unwrap().to_owned();
                         self.questions.insert(interrupt, key(&line));
                     }
-                    if line["type"] == "step.replied" {
+                    // A process that resumes the run also prints replies of earlier ones.
+                    if line["type"] == "step.replied" && line["seq"].as_u64() > Some(self.replied) {
+                        self.replied = line["seq"].as_u64().unwrap();
                         self.fruitless = 0;
                     }
                     self.watch(&line);
