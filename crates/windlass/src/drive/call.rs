@@ -21,7 +21,7 @@ use super::contain::{Patience, attend};
 use super::execute::{Place, followed};
 use super::fill::NewBlobs;
 use super::offload::{self, Answered, offload};
-use super::paths::bound_as_judged;
+use super::paths::{AtDispatch, at_dispatch};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::tool::{
@@ -164,7 +164,8 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     let call = work.call;
     let mut sent = Value::Null;
     let ended = match ready_as_judged(place, &work).await {
-        Ok((tool, arguments, folder)) => {
+        Ok(None) => return Letter::plain(not_dispatched(&work)),
+        Ok(Some((tool, arguments, folder))) => {
             let arguments = with_key(&place.tools.registry, &work, arguments);
             if place.deps.summarizer.is_some() {
                 sent = arguments.clone();
@@ -215,6 +216,15 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
 /// A call that came to no end that can be recorded; the policy of now is looked up when the letter is decided.
 fn stopped(call: CallKey, reason: String) -> Input {
     Input::ToolStopped { call, reason, by_tool: false, view: View::default() }
+}
+
+/// A start that is not carried out; the policy of now is looked up when the letter is decided.
+fn not_dispatched(work: &ToolWork) -> Input {
+    let start = match work.work {
+        Work::Call(start) => start,
+        Work::Preview(_) | Work::Reconcile(_) => 0,
+    };
+    Input::NotDispatched { call: work.call, start, view: View::default() }
 }
 
 /// Whether an earlier start of the call may have done something: it was repeated, replied to, or put off.
@@ -360,14 +370,16 @@ async fn ready(
     Ok((tool, arguments, place.folder.find(&place.deps, &place.thread, &work.cancel).await?))
 }
 
-/// The same for the call itself, whose folder opens what the call was judged for.
+/// The same for the call itself. Returns `None` if the call is no longer the one that was judged.
 async fn ready_as_judged(
     place: &Place,
     work: &ToolWork,
-) -> Result<(Arc<dyn Tool>, Value, Option<Arc<WorkingFolder>>), String> {
+) -> Result<Option<(Arc<dyn Tool>, Value, Option<Arc<WorkingFolder>>)>, String> {
     let (tool, arguments, folder) = ready(place, work).await?;
-    let folder = bound_as_judged(place, work, &arguments, folder).await?;
-    Ok((tool, arguments, folder))
+    Ok(match at_dispatch(place, work, &arguments, folder).await {
+        AtDispatch::AsJudged(folder) => Some((tool, arguments, folder)),
+        AtDispatch::Changed => None,
+    })
 }
 
 /// What a call is given, and what is told of its progress.

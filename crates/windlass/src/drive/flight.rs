@@ -227,6 +227,7 @@ impl InFlight {
             Input::ToolReturned { call, .. }
             | Input::ToolStopped { call, .. }
             | Input::ToolAsked { call, .. }
+            | Input::NotDispatched { call, .. }
             | Input::ToolDeferred { call, .. } => {
                 self.tools.retain(|flight| flight.call != *call || !matches!(flight.work, Work::Call(_)));
             }

@@ -56,24 +56,33 @@ pub(super) fn bound(
     Arc::new(folder.bound_to(given))
 }
 
-/// The folder that a call gets as it starts. Refused if its paths lead elsewhere than when it was judged: the model's next
-/// call is judged anew. The error is for the model.
-pub(super) async fn bound_as_judged(
+/// A call at the moment of its dispatch.
+pub(super) enum AtDispatch {
+    /// It is the judged call. Its folder opens, under the paths of its arguments, only the judged files.
+    AsJudged(Option<Arc<WorkingFolder>>),
+    /// Its tool, server, schema, added arguments or the targets of its paths differ from the judged ones.
+    Changed,
+}
+
+/// Compares a call with the digest that the gate judged. The set of tools may change while the model generates its reply
+/// and while the start is appended; a link may change at any time.
+pub(super) async fn at_dispatch(
     place: &Place,
     work: &ToolWork,
     arguments: &Value,
     folder: Option<Arc<WorkingFolder>>,
-) -> Result<Option<Arc<WorkingFolder>>, String> {
-    let Some(folder) = folder else { return Ok(None) };
-    let registered = place.tools.registry.enabled(work.tool.as_str());
-    let registered = registered.filter(|registered| !registered.tool.path_arguments().is_empty());
-    let (Some(approval), Some(registered)) = (work.approval, registered) else { return Ok(Some(folder)) };
+) -> AtDispatch {
+    let Some(approval) = work.approval else { return AtDispatch::AsJudged(folder) };
+    let Some(registered) = place.tools.registry.enabled(work.tool.as_str()) else {
+        return AtDispatch::Changed;
+    };
     let looked = Looked::in_place(place, work.call, work.tool.as_str());
     let sent = Arguments::AsAsked { digest: digest_of(&work.arguments) };
     let known = place.deps.described(looked, registered, sent, Some(Arc::new(arguments.clone()))).await;
     match known.filter(|known| known.approval(&work.tool) == approval) {
-        Some(known) => Ok(Some(bound(&folder, arguments, known.paths))),
-        None => Err("Not run: a path leads elsewhere since the call was judged. Call again".to_owned()),
+        Some(known) if known.paths.is_empty() => AtDispatch::AsJudged(folder),
+        Some(known) => AtDispatch::AsJudged(folder.map(|folder| bound(&folder, arguments, known.paths))),
+        None => AtDispatch::Changed,
     }
 }
 

@@ -233,14 +233,15 @@ impl Actor {
             Input::ModelReplied(replied) => !replied.view.calls.is_empty(),
             Input::Lost { command, .. } => matches!(command, Command::CallTool { .. }),
             // It may be made again.
-            Input::ToolStopped { .. } => true,
+            Input::ToolStopped { .. } | Input::NotDispatched { .. } => true,
             Input::Answered { .. } => true,
             _ => false, // tidy: nothing else is judged
         };
         let is_loosened = || self.policy.as_ref().is_some_and(|(_, policy)| policy.is_loosened());
-        if judged && (is_loosened() || matches!(input, Input::ToolStopped { .. })) {
-            // What was loosened in the store may have been tightened there by another process, and anything while a
-            // call hung.
+        let may_have_changed = matches!(input, Input::ToolStopped { .. } | Input::NotDispatched { .. });
+        if judged && (is_loosened() || may_have_changed) {
+            // Another process may have tightened a policy that was loosened; while a call hung or its tool changed,
+            // anything may have changed.
             self.look_at_changes().await?;
         }
         let policy = if judged { self.policy().await? } else { None };
@@ -252,7 +253,9 @@ impl Actor {
             Input::Answered { answers, view, .. } => {
                 *view = self.view_again(&policy, answers).await;
             }
-            Input::Lost { view, .. } | Input::ToolStopped { view, .. } => {
+            Input::Lost { view, .. }
+            | Input::ToolStopped { view, .. }
+            | Input::NotDispatched { view, .. } => {
                 *view = self.view_again(&policy, &[]).await;
             }
             _ => {} // tidy: nothing else is judged

@@ -118,6 +118,7 @@ pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
         Input::ToolReturned { error: true, .. } => "error",
         Input::ToolAsked { .. } => "asked",
         Input::ToolDeferred { .. } => "deferred",
+        Input::NotDispatched { .. } => "not_dispatched",
         Input::Previewed { .. } => "previewed",
         Input::Reconciled { found: Some(_), .. } => "found",
         Input::Reconciled { found: None, .. } => "not_found",
