@@ -43,7 +43,7 @@ pub(super) async fn measure(pages: &Pages, figures: &mut PageFigures) -> Result<
     let page = signed_in(&process).await?;
     page.driver.execute(COUNT, vec![]).await?;
     let composer = page.driver.find(By::Css("[data-key=composer]")).await?;
-    composer.send_keys("Go on.").await?;
+    composer.send_keys("Continue.").await?;
     composer.send_keys(Key::Enter + "").await?;
     let count = until(&page, ENDED).await?;
     let seconds = (number(&count, "last")? - number(&count, "first")?) / 1e3;

@@ -17,7 +17,7 @@ const FILE_EVERY_TURNS: u64 = 3;
 
 /// A section of the text with Markdown. `№` stands for its number.
 const SECTION: &str = "## Part №\n\nSome words about `thing_№`, with **weight** and a [link](https://example.com/№), \
-    which go on for a while so that a paragraph has some length and breaks over several lines of the window.\n\n\
+    long enough for a paragraph that breaks over several lines of the window, as answers of models usually do.\n\n\
     - first of №\n- second of №\n- third, with `code`\n\n\
     | name | value |\n|---|---|\n| a | № |\n| b | 2 |\n\n\
     ```rust\nfn part_№() -> usize {\n    let value = №;\n    value + 1\n}\n```\n\n";

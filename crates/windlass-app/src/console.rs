@@ -1,7 +1,7 @@
 //! The terminal, or the pipe: where text goes, whether it may be coloured, and what must never reach a screen.
 //!
-//! Writing ends no command: a run goes on without a reader. What could not be written is remembered, and the process ends
-//! with an error; a closed pipe is none.
+//! A failed write does not end the command: a run continues without a reader. The process exits with an error at the end,
+//! unless the pipe was closed.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -68,7 +68,7 @@ impl Console {
         if let Err(error) = self.try_out(text)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            // Only the first error is told.
+            // Only the first error is reported.
             let _ = self.lost.set(error.to_string());
         }
     }

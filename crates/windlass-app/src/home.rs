@@ -200,7 +200,7 @@ impl Homes {
         WorkingFolder::open(&path).map(Arc::new)
     }
 
-    /// Takes other users' rights to the folder of all files away, where an earlier version or somebody else gave some.
+    /// Removes other users' permissions on the root folder. An earlier version created it with the default permissions.
     pub fn make_private(&self) -> io::Result<()> {
         if self.root.exists() { private(&self.root) } else { Ok(()) }
     }

@@ -64,8 +64,8 @@ pub fn main() -> ExitCode {
         exit = exit.with_output_lost();
     }
     if exit.leaves_a_run() {
-        // At once, like a crash, which is what runs are made for: a runtime that winds down cancels tasks one by
-        // one, and a tool that is told so would answer with an error, which would be recorded.
+        // Exit at once, like a crash, which runs survive: a runtime that shuts down cancels tasks one by one, and a
+        // cancelled tool would return an error, which would be recorded.
         windlass::adapter::mcp::kill_servers();
         std::process::exit(exit.code().into());
     }

@@ -181,7 +181,7 @@ pub enum Input {
         figure: u64,
         /// How it stands.
         refused: Refused,
-        /// The message of a run whose first step had no room: decided anew with this, so the run is recorded first.
+        /// The message of a run whose first step had no room. The decision is repeated with it, so that the run is recorded first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<NewMessage>>,
     },

@@ -96,7 +96,7 @@
 //! - **It dispatches a tool only if it has itself just appended that call's [`Fact::ToolStarted`]**, and a model call
 //!   only after its [`Fact::StepStarted`]. That something is wanted is not enough.
 //! - **What it finds begun, it reports.** After opening a thread, each of [`Machine::unfinished`] goes in as
-//!   [`Input::Lost`]. A command that it has recorded and not dispatched it reports as well, because nobody else will:
+//!   [`Input::Lost`]. It also reports a command that it has recorded and not dispatched, because no later process can:
 //!   a call as [`Input::NotDispatched`] (a cancel in the same batch overtook it, or its tool is another one than the
 //!   one that was judged), a model call as [`Input::ModelStopped`].
 //! - **In a run that is being stopped** it aborts what is in flight and reports how that ended: the reply or result if
@@ -110,7 +110,7 @@
 //!   on once more: the machine asks somebody, or ends the run. A message that was to start a run goes inside of it.
 //! - It sends [`Input::Tick`] when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts whose
 //!   policy has changed since it was judged. A tick names the interrupts whose term has passed by a clock that never
-//!   jumps: an approval that a rule gives in time needs that, and its term begins anew without it.
+//!   jumps: an automatic approval on expiry requires this; without it, the term restarts.
 //! - **It gives [`Machine::handle`] the thread's time**, [`Machine::now`], and sleeps [`Machine::due_in_ms`] by a clock
 //!   that never jumps. With the wall clock alone a thread whose last event is from a time when that clock was ahead
 //!   would wait until it shows that time again.

@@ -1,7 +1,7 @@
 //! The fold is part of what is kept for ever: its version stands for exactly one fold.
 //!
-//! `journal_v1/fold.txt` holds what the fold of the golden tales was after each event. `UPDATE=1` writes it anew, but only
-//! for another version of the fold.
+//! `journal_v1/fold.txt` holds a digest of the State after each event of the golden tales. `UPDATE=1` rewrites it, but only
+//! for a new version of the fold.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

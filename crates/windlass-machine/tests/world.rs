@@ -452,7 +452,7 @@ impl World {
     fn idle(&mut self) -> bool {
         if let Some(deadline) = self.machine.deadline() {
             self.now = self.now.max(deadline.0 + 20);
-            // Where nobody changes their mind, no clock jumps either.
+            // Clocks jump only in wild tales.
             let is_sure = self.tale != Tale::Wild || self.dice.one_in(2);
             let open = self.machine.state().run.iter().flat_map(Run::open);
             let confirmed = open.filter(|_| is_sure).map(|(_, asked)| asked.interrupt.clone()).collect();

@@ -1,4 +1,4 @@
-//! Addresses that an account only claims: typed by its owner, and verified by nobody.
+//! Unverified addresses: typed by the owner of an account, but not verified by a provider or an administrator.
 
 use windlass::machine::Principal;
 use windlass::port::records::{Expect, RecordChange};

@@ -1,4 +1,4 @@
-//! How often somebody may guess: attempts to sign in, counted per account and per network.
+//! Limits on password guessing: counts sign-in attempts per account and per network.
 //!
 //! An attempt counts when it begins and is forgiven when it succeeds, so that guesses sent beside each other gain
 //! nothing. Counts of accounts that exist are never evicted, so guesses at other names make none of them forget. Counts
@@ -38,7 +38,7 @@ static PREFIXES: [(u8, Rule); 3] = [(64, NETWORK), (56, SITE), (48, BLOCK)];
 /// What an attempt is at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// The password of an account, by somebody who is not signed in.
+    /// The password of an account, at sign-in.
     Account {
         /// Whose.
         user: Principal,
@@ -48,7 +48,7 @@ pub enum Target {
     },
     /// A name that no account has, by its digest.
     Name(String),
-    /// The password of an account, by somebody who is signed in to it.
+    /// The password of the signed-in account.
     Own(Principal),
     /// Addresses that an account tries to move to.
     Move(Principal),

@@ -13,7 +13,7 @@ use super::audit::Note;
 pub(super) enum Whose {
     /// An account's.
     Account,
-    /// Nobody's that is known.
+    /// No known account.
     Stranger,
 }
 

@@ -18,7 +18,7 @@ use super::{Accounts, password};
 /// What becomes of an account's API keys when it gets a new password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiKeys {
-    /// They go on.
+    /// They stay valid.
     Keep,
     /// They are revoked.
     Revoke,

@@ -76,7 +76,7 @@ impl Accounts {
         // What is no address is nobody's, after the same work.
         let email = fold_email(email).unwrap_or_else(|_| email.trim().to_lowercase());
         if password.len() > *password::LENGTH.end() {
-            // Nobody can have it, so that it is no guess.
+            // No account can have this password, so it does not count as an attempt.
             let why = format!("a password has at most {} bytes", password::LENGTH.end());
             return Err(AccountError::Invalid(why));
         }
@@ -294,8 +294,8 @@ impl Accounts {
         Ok(self.end_latecomers(&identity.user, own).await?)
     }
 
-    /// Refuses an account without a password unless its owner has just signed in: a session that somebody copied must
-    /// not become an account for good.
+    /// Refuses an account without a password unless its owner has just signed in. A stolen session must not give
+    /// permanent access to the account.
     async fn require_fresh_sign_in(&self, identity: &Identity) -> Result<(), AccountError> {
         let session = match &identity.credential {
             Credential::Session(id) => self.records.get(SESSION, id).await?,
@@ -435,13 +435,13 @@ mod tests {
         assert!(accounts.by_email("victim@example.com").await.unwrap().is_none());
         let left = accounts.member("elsewhere", &typed.id).await.unwrap().user;
         assert_eq!((left.email, left.active), (None, true));
-        // One that somebody has vouched for stays.
+        // An address that an administrator has confirmed stays.
         let vouched = User { vouched: true, ..typed.as_ref().clone() };
         let vouched = User { id: "usr_2".into(), email: Some("b@example.com".into()), ..vouched };
         accounts.add_user(&vouched).await.unwrap();
         accounts.free_address("b@example.com").await.unwrap();
         assert!(accounts.by_email("b@example.com").await.unwrap().is_some());
-        accounts.free_address("nobody@example.com").await.unwrap();
+        accounts.free_address("unknown@example.com").await.unwrap();
     }
 
     #[tokio::test]

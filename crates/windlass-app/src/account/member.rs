@@ -157,8 +157,8 @@ impl Accounts {
         self.change(identity, id, By::Administrator, change, seen, Vec::new()).await
     }
 
-    /// Changes the name or the address of whoever asks. For the address they must know their password, or have just
-    /// signed in if they have none.
+    /// Changes the caller's name or address. A new address requires the password, or a recent sign-in if the account has
+    /// none.
     pub async fn change_self(
         &self,
         identity: &Identity,

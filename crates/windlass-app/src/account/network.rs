@@ -95,7 +95,7 @@ mod tests {
         // A guesser who shares the network has that one count.
         while !matches!(login("wrong horse", &home).await, Err(AccountError::TooMany { .. })) {}
         assert!(accounts.target(&user.id, &home).await.unwrap().1.is_none());
-        // A password that nobody can have is no attempt.
+        // A password that is too long for any account does not count as an attempt.
         let long = "x".repeat(1_025);
         assert!(matches!(login(&long, &away).await, Err(AccountError::Invalid(_))));
     }

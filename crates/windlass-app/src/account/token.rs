@@ -112,7 +112,7 @@ impl SignerCache {
 /// What a rotation does to sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
-    /// They go on: each is given a new access token by its refresh token.
+    /// They stay valid: each gets a new access token with its refresh token.
     Keep,
     /// They end, and one-time links with them.
     End,

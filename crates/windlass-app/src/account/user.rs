@@ -61,8 +61,7 @@ pub struct User {
     pub credit_micro_usd: Option<u64>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// Since when it is in the same hands: when it was made, promoted, reactivated, or given a password or an address by
-    /// somebody else.
+    /// When the account was created, or last promoted, reactivated, or given a password or an address by another user.
     #[serde(default)]
     pub settled_at: Timestamp,
 }

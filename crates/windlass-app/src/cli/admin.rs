@@ -208,7 +208,9 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
             let sessions = if args.end_sessions { Sessions::End } else { Sessions::Keep };
             let ended = accounts.rotate_keys(sessions).await.map_err(trouble)?;
             match sessions {
-                Sessions::Keep => "replaced the signing key; sessions go on with new tokens".to_owned(),
+                Sessions::Keep => {
+                    "replaced the signing key; sessions stay valid and get new tokens".to_owned()
+                }
                 Sessions::End => format!("replaced the signing key and ended {ended} sessions"),
             }
         }
@@ -254,7 +256,7 @@ async fn add_key(console: &Console, accounts: &Accounts, args: &AddKey) -> anyho
     let scopes = args.scopes.iter().map(|word| word.scope()).collect();
     let draft = KeyDraft { user, name: args.name.clone(), scopes, expires_at: None };
     let (key, secret) = accounts.add_key(draft).await?;
-    // It is shown once: a key that nobody has seen must not stay.
+    // The key is shown only once, so a key that could not be printed is revoked.
     if let Err(error) = console.try_out(&format!("{secret}\n")) {
         accounts.take_key_back(&key).await.map_err(trouble)?;
         let lost = format!("the key could not be written, and was taken back: {error}");

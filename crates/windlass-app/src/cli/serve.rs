@@ -190,12 +190,12 @@ async fn stop(
 /// The file in the store's folder with the first link, where there is no terminal to print it to.
 const FIRST_LINK: &str = "first-link";
 
-/// As long as nobody has registered: gives a one-time link to whoever started the server. On this machine it signs the
-/// local administrator in; where the server has a public address, through a proxy as well, others could be faster, so
-/// that it is what the first registration needs.
+/// Creates a one-time link for the operator if no account is registered yet. Without a public address it signs in the
+/// local administrator. With one, other clients could reach the server first, so the link is required for the first
+/// registration.
 ///
-/// The link is printed to a terminal. Standard output that is none ends in logs, which others read: then the link is
-/// written to a file for this user alone.
+/// Prints the link to a terminal. Other standard output often ends in logs that more users can read, so the link is then
+/// written to a file that only this user can read.
 async fn invite(
     console: &Console,
     accounts: &Accounts,
@@ -227,7 +227,7 @@ async fn invite(
         }
     };
     console.out_line(&format!(
-        "nobody has registered yet; {what} with {with}, once and within an hour:\n  {shown}"
+        "no account is registered yet; {what} with {with}, once and within an hour:\n  {shown}"
     ));
     Ok(())
 }

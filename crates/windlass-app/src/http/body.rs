@@ -77,7 +77,7 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
     }
     let kind = response.headers().get(header::CONTENT_TYPE);
     if kind.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {
-        // A run that the request began goes on in any case.
+        // A run that this request started continues in any case.
         let place = match app.limiter.stream(tally.as_ref()) {
             Ok(place) => place,
             Err(problem) => return problem.into_response(),
@@ -211,7 +211,7 @@ mod tests {
             (body.bytes, body.waited_ms) = (bytes, waited_ms);
             body.left_ms()
         };
-        // 1.1 KB a second for ever, as somebody does who wants to keep a place.
+        // 1.1 KB a second without an end: a client that tries to hold its place.
         assert_eq!(left(JSON, 60 * 1_100, 60_000), 15_000);
         assert_eq!(left(JSON, 119 * 1_100, 119_000), 1_000);
         assert_eq!(left(JSON, 120 * 1_100, 120_000), 0);

@@ -93,7 +93,7 @@ async fn an_approval_of_a_call_that_was_edited_meanwhile_counts_for_nothing() {
     let open = ann.get(&format!("/interrupts/{again}")).await.is(StatusCode::OK).body;
     assert_eq!(open["approved_by"], json!([]), "{open:#}");
 
-    // What is read anew names the call as it is now.
+    // A new read returns the id of the current revision.
     let path = format!("/skyflo/api/v1/conversations/{thread}");
     let shown = server.get(&path, &admin.key).await.is(StatusCode::OK).body.to_string();
     let digest = &open["approval"].as_str().unwrap()[..32];
@@ -131,7 +131,7 @@ async fn an_account_that_was_made_or_taken_after_a_run_began_has_no_second_vote(
         assert_eq!(seen["counts"], false, "{seen:#}");
         second.post(&path, approve.clone()).await.is_problem(403, "forbidden");
     }
-    // Edited anew, it is asked about later than both; the run began before.
+    // After another edit, the interrupt is newer than both changes; the run is older.
     let edit = json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "x"}}});
     admin.post(&path, edit).await.is(StatusCode::OK);
     let again = admin.wait(&run).await["meta"]["interrupts"][0]["interrupt"].as_str().unwrap().to_owned();

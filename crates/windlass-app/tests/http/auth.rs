@@ -84,7 +84,7 @@ pub fn first_link(said: &str) -> String {
 async fn the_first_start_prints_a_link_until_somebody_has_registered() {
     let (said, mut process, user) = start_and_read(User::new(), 3);
     let address = said[0].rsplit_once(' ').unwrap().1.to_owned();
-    assert!(said[1].starts_with("nobody has registered yet"), "{said:?}");
+    assert!(said[1].starts_with("no account is registered yet"), "{said:?}");
     let link = first_link(&said[2]).strip_prefix(&address).unwrap().to_owned();
     process.kill().unwrap();
     process.wait().unwrap();

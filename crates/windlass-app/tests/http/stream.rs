@@ -302,7 +302,7 @@ async fn a_silent_stream_beats_and_ends_once_its_reader_may_no_longer_read() {
     let mut events = Events::open(server.stream(&path, made["secret"].as_str().unwrap())).await;
     let mut beats = 0;
     while beats < 2 {
-        let told = events.next().await.expect("it goes on while its reader may read");
+        let told = events.next().await.expect("the stream stays open while the reader has access");
         beats += usize::from(told.name == "heartbeat");
         assert!(told.name != "heartbeat" || told.id.is_empty(), "nobody goes on from a heartbeat");
     }
@@ -324,7 +324,7 @@ async fn a_browsers_stream_goes_on_by_its_cookie() {
         Events::open(browser.bare(Method::GET, &format!("/api/v1/threads/{thread}/stream"))).await;
     let mut beats = 0;
     while beats < 3 {
-        let told = events.next().await.expect("it goes on while its reader may read");
+        let told = events.next().await.expect("the stream stays open while the reader has access");
         assert_ne!(told.name, "error", "{told:?}");
         beats += usize::from(told.name == "heartbeat");
     }

@@ -145,7 +145,7 @@ async fn an_administrator_sees_where_people_are_signed_in_and_signs_them_out() {
     other.get("/api/v1/auth/me").await.is_problem(401, "unauthenticated");
     let log = admin.get("/api/v1/audit?limit=2").await.body["data"].clone();
     assert_eq!((&log[0]["action"], &log[0]["subject"]), (&json!("member.signed_out"), &json!(id)));
-    // Of another workspace nobody is told.
+    // An administrator of another workspace gets 404.
     let elsewhere = server.add_user("b@example.com", &["--role", "admin", "--workspace", "b"]);
     server.get(&path, &server.key(&["--user", &elsewhere])).await.is_problem(404, "not_found");
 }

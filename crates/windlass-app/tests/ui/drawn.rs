@@ -105,7 +105,7 @@ async fn a_fast_reply_is_drawn_with_the_frames() {
     let server = scripted(vec![Turn::spoken(Duration::from_micros(400), &text, 6)]);
     let page = Page::signed_in(&server).await;
     page.run(COUNT, vec![]).await;
-    page.say("Go on.").await;
+    page.say("Continue.").await;
     let ended = "return all('.entry.assistant[data-status=complete]').length > 0 && { frames: window.frames, drawn: window.drawn }";
     let ended = page.until("the end of the answer", ended).await;
     let number = |name: &str| ended[name].as_f64().unwrap();

@@ -99,8 +99,8 @@ pub struct Grant {
     /// built-in tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The digest of the schema that the tool had then, of a server's tool also of its words and hints: a tool that has
-    /// changed is one that nobody has spoken of.
+    /// The digest of the schema that the tool had then, of a server's tool also of its words and hints: a
+    /// grant does not fit a tool that has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Digest>,
     /// What has to hold of the arguments.
@@ -250,7 +250,7 @@ impl AllowedTool {
     }
 }
 
-/// Whether a call is of the tool that somebody has spoken of: by name, server and schema.
+/// Whether a call is for the given tool, by name, server and schema.
 fn is_the_tool(subject: &Subject<'_>, tool: &ToolName, server: Option<&str>, schema: Option<Digest>) -> bool {
     let is_from_there = match server {
         Some(server) => subject.server == Some(server),

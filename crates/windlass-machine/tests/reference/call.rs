@@ -234,7 +234,7 @@ impl Reference {
         let call = open(run, key);
         assert_eq!(call.doing, Doing::Running, "a start is taken back of a call that does not run");
         (call.doing, call.starts, call.tries) = (Doing::Nothing, call.starts - 1, call.tries - 1);
-        // What let it be started lets it be started once more, where nobody says otherwise.
+        // The permission that the start used up is available again.
         (call.leave, call.parked) = call.spent.clone();
         let is_first = call.starts == 0;
         let approved = is_first && matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;

@@ -13,7 +13,7 @@ impl Stage {
         Input::Tick { confirmed: open.map(|(_, asked)| asked.interrupt.clone()).collect() }
     }
 
-    /// `undispatched 0 schema`: the call's start was recorded, and what is known of the call may have changed since.
+    /// `undispatched 0 schema`: reports a recorded start of call 0 as not dispatched, with a changed schema.
     pub(super) fn undispatched(&mut self, words: &[String]) -> Input {
         let (call, view) = (key(&words[1], self.run()), self.changed(&words[2..]));
         let start = self.call(call).map_or(0, |call| call.starts);

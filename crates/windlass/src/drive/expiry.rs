@@ -1,7 +1,7 @@
-//! Approvals that a rule gives once nobody has answered in time: since when this process has seen them open.
+//! Automatic approvals on expiry: how long this process has seen each of them open.
 //!
-//! Thread time follows the wall clock, which may jump ahead. Such an approval counts only if a clock that never jumps says
-//! the same, and that clock is this process's own: after a restart the term begins anew. It outlives a thread's driver.
+//! Thread time follows the wall clock, which may jump ahead. Such an approval requires that the monotonic clock confirms
+//! the term. That clock belongs to the process, so a restart restarts the term. This table outlives a thread's driver.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,7 +51,7 @@ impl Expiries {
         }
     }
 
-    /// Notices what is open in a thread that is taken up; what was seen before stays as it was seen.
+    /// Registers the open interrupts of a thread that this process starts to drive. Known ones keep their time.
     pub(super) fn note_open(&self, thread: &ThreadId, state: &State, now_ms: u64) {
         for asked in open(state) {
             let key = (thread.clone(), asked.interrupt.clone());

@@ -205,7 +205,7 @@ impl Deps {
                 Some(Posted::Consumed(InboxOutcome::Accepted(seq))) => return Ok(Ok(seq)),
                 Some(Posted::Consumed(InboxOutcome::Rejected(reject))) => return Ok(Err(reject)),
                 Some(Posted::Waiting) => {}
-                // The thread was deleted, and its inbox with it: to open it would make it anew.
+                // The thread was deleted with its inbox: opening it would create it again.
                 None => return Err(EngineError::NoThread(thread.clone())),
             }
             // The owner may have died meanwhile: then this process takes over and finds the row.

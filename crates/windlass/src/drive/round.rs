@@ -86,7 +86,7 @@ enum Again {
     Policy,
 }
 
-/// A round is decided anew at most so often because of budgets: each may refuse once.
+/// Maximum repetitions of a round because of budgets: each may refuse once.
 const MAX_REFUSALS: usize = 64;
 
 /// And so often because another driver used the same grant first. Each race that is lost is one that another driver has
@@ -307,8 +307,8 @@ impl Actor {
         Ok(Some(policy))
     }
 
-    /// A policy or a symbolic link that changed since calls were judged counts before any of them starts. A run with tools
-    /// of its own that was just taken up may have calls that only waited for them.
+    /// A policy or a symbolic link that changed since calls were judged counts before any of them starts. A run with
+    /// its own tools may have calls that only waited for a process that has them.
     async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
         if waiting(&self.machine, round.at).next().is_none() {
             return Ok(());

@@ -360,8 +360,8 @@ fn described(registered: &Registered, arguments: &Value) -> Result<TrialCall, &'
     match catch_unwind(asked) {
         Err(_) => Err("the tool crashed when it was asked what the call does"),
         Ok((_, true, _)) => Err("the tool asks people, which takes a conversation"),
-        // Nobody could find again what it leaves at work.
-        Ok((_, false, true)) => Err("it would go on in the background, which takes a conversation"),
+        // Background work of a trial call would belong to no thread.
+        Ok((_, false, true)) => Err("it would continue in the background, which requires a conversation"),
         Ok((call, false, false)) => Ok(call),
     }
 }

@@ -185,7 +185,7 @@ impl Deps {
         CallView::Known(Box::new(known))
     }
 
-    /// What is known of a call without the program's hook; `None` of a tool that crashes when it is asked.
+    /// Describes a call without the verdict of the host program's hook. Returns `None` if the tool panics.
     pub(super) async fn described(
         &self,
         looked: Looked<'_>,

@@ -92,7 +92,7 @@ pub trait Journal: Send + Sync {
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;
 
     /// Threads that need a driver, at most `limit`: a run that is neither waiting nor ended, a deadline that has passed by
-    /// the store's clock, or an input that nobody has consumed. Those held by another live node and those in `except` are
+    /// the store's clock, or an unconsumed input. Those held by another live node and those in `except` are
     /// left out. Reads no thread that waits or sleeps and is not due.
     async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError>;
 

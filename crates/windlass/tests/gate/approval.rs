@@ -250,7 +250,7 @@ async fn an_approval_expires_where_a_rule_says_so_and_nobody_holds_it_in_memory(
     }
 }
 
-/// An approval that a rule gives after a minute in which nobody has answered.
+/// An automatic approval after a minute without an answer.
 fn given_in_time() -> Terms {
     Terms { expires_in_ms: Some(60_000), on_expiry: Expiry::Approve, ..Terms::default() }
 }

@@ -89,7 +89,7 @@ async fn an_approved_call_of_a_tool_that_changed_in_the_append_of_its_start_is_a
     let waits = engine.wait(&waits.run_id).await.unwrap();
     let second = open(&waits).remove(0);
     assert_ne!(first, second);
-    assert_eq!((older.count(), newer.count()), (0, 0), "nobody has approved the tool that is there now");
+    assert_eq!((older.count(), newer.count()), (0, 0), "the new tool is not approved yet");
     engine.answer(thread, &second, Answer::Approve, party("ann")).await.unwrap();
     let ended = engine.wait(&waits.run_id).await.unwrap();
     assert_eq!((ended.status, ended.data.as_deref()), (Status::Done, Some("paid a")));

@@ -224,7 +224,7 @@ async fn an_approval_is_for_the_file_that_people_were_asked_about() {
     assert_eq!(["mid/sub/a", "yes/a"].map(|path| desk.text(path)), ["here: mid/sub/a\n", "x"]);
 }
 
-/// A tool that makes a link lead elsewhere, which asks nobody.
+/// A tool that changes a link and runs without approval.
 fn turns(desk: &Desk, at: &'static str, to: &'static str) -> FunctionTool {
     let root = desk.root.path().to_owned();
     let turn = move |_: CallContext, _: Text| {
@@ -416,7 +416,7 @@ async fn compare(seed: u64, turning: bool) -> BTreeMap<&'static str, u32> {
     turner.join().unwrap();
     while outcome.status == Status::Paused {
         for asked in open(&outcome) {
-            // One that a link has closed meanwhile is asked anew.
+            // A changed link may have closed this interrupt and opened another.
             let _ = engine.answer(&"t".into(), &asked, Answer::Deny { reason: None }, party("ann")).await;
         }
         outcome = engine.wait(&outcome.run_id).await.unwrap();

@@ -120,7 +120,7 @@ async fn a_question_that_is_too_long_is_an_error_for_the_model() {
     refused(question, "has `params` of 20008 bytes; at most 16384").await;
 }
 
-/// Nobody is asked, the model is told why, and the journal can be read.
+/// No interrupt opens, the model gets the reason as a result, and the journal stays readable.
 async fn refused(question: Value, why: &str) {
     let written = Counter::default();
     let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);

@@ -10,7 +10,7 @@ use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
 struct Shape(ToolSpec);
 
-/// A tool whose hints nobody believes.
+/// An untrusted tool.
 struct Strange(ToolSpec);
 
 #[async_trait]

@@ -40,7 +40,7 @@ pub struct LogoutArgs {
 pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> {
     let (place, servers) = opened(console, &args.name, &args.place).await?;
     let name = &args.name;
-    // A server that answers may want somebody to sign in for more, for a call that waits.
+    // A connected server may require more scopes for a waiting call.
     let mut wanted = servers::wanted_scopes(&place.engine, name).await?;
     let granted = servers.hub.granted_scopes(name).await;
     wanted.retain(|scope| !granted.contains(scope));
@@ -84,7 +84,7 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
         ready => ready?,
     }
     if !wanted.is_empty() {
-        console.hint("`windlass resume` goes on with what waited for it");
+        console.hint("`windlass resume` continues the runs that waited for this sign-in");
     }
     let tools = servers.hub.server(name)?.tools.len();
     console.note(&format!("signed in; `{name}` has {tools} tools"));

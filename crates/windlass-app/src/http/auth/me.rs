@@ -110,7 +110,7 @@ struct PasswordChange {
     /// 8 to 1,024 bytes.
     #[schema(format = Password)]
     new_password: String,
-    /// Revokes all API keys of the account as well; without it they go on.
+    /// Also revokes all API keys of the account.
     #[serde(default)]
     revoke_keys: bool,
 }

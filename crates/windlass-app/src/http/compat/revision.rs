@@ -12,7 +12,7 @@ use crate::http::problem::Problem;
 
 /// What stands between the id of a call and the digest.
 const MARK: &str = "-v";
-/// Hexadecimal digits of the digest in an id: 128 bits, so that nobody finds arguments with the same ones.
+/// Hexadecimal digits of the digest in an id: 128 bits, so that collisions cannot be found.
 const DIGITS: usize = 32;
 
 /// The revision of a call that its outward id stands for.
@@ -72,7 +72,7 @@ impl Revision {
 /// The interrupt that an outward id of a call refers to.
 #[derive(Debug)]
 pub struct Target<'a> {
-    /// What is asked.
+    /// The open interrupt.
     pub asked: &'a Asked,
     /// The call that waits.
     pub call: &'a Call,
@@ -118,7 +118,7 @@ fn is_about_consent(kind: &InterruptKind) -> bool {
     }
 }
 
-/// The digest that an approval of what is asked is bound to.
+/// The digest to which an approval of this interrupt is bound.
 pub fn digest_of(kind: &InterruptKind) -> Option<Digest> {
     match kind {
         InterruptKind::Approval { approval, .. } => Some(*approval),

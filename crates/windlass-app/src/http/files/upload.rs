@@ -57,7 +57,7 @@ pub struct Uploading {
 
 /// Uploads whose bodies are held at a time: so many times the largest file is what they take of the memory.
 const AT_ONCE: usize = 8;
-/// Uploads of one user at a time: as many as that wait for the slowest line, and all others go on.
+/// Concurrent uploads of one user. A user with a slow connection occupies no more places than these.
 const OF_ONE_USER: usize = 2;
 /// How long an upload waits for its place.
 const PLACE_WITHIN: Duration = Duration::from_secs(30);

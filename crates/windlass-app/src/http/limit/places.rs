@@ -67,7 +67,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         drop(self.permit.take());
         let mut users = self.places.users();
-        // The map's own is the only one: nobody has a place, or waits for one.
+        // The map holds the only reference: no request of this user has or awaits a place.
         if users.get(&self.user).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
             users.remove(&self.user);
         }

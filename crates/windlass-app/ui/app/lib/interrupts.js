@@ -2,7 +2,7 @@
 
 import { limitName } from "./limits.js";
 
-/** What is asked, in a line. @param {import("../state/inbox.js").Interrupt} open */
+/** A one-line summary. @param {import("../state/inbox.js").Interrupt} open */
 export function summary(open) {
   switch (open.kind) {
     case "approval":

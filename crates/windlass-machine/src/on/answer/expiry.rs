@@ -60,7 +60,7 @@ fn expire(
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
     let approves = approval && asked.terms.on_expiry == Expiry::Approve;
     if approves && !is_confirmed && overlay.seats[index].asks < tool::MAX_ASKS {
-        // A clock that has jumped ahead approves nothing: the term begins anew.
+        // A clock that jumped ahead must not approve anything: restart the term.
         close(d, asked, &Answer::Withdrawn, &policy);
         overlay.open(d, index, asked.kind.clone(), asked.terms.clone());
         return;

@@ -466,7 +466,7 @@ pub(super) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask
              settings of `{name}`, or let people sign in there"
         ));
     };
-    let page = sign_in.begin(&[]).await.map_err(|error| format!("Nobody can sign in: {error}"))?;
+    let page = sign_in.begin(&[]).await.map_err(|error| format!("Sign-in is not possible: {error}"))?;
     Ok(ask::sign_in(name, page.url, parked))
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Lines<R> {
     strays: usize,
 }
 
-/// Stray lines that are told: a server that writes for people there may write without end.
+/// Stray lines that are logged: a server may print text for people without an end.
 const MAX_STRAYS: usize = 20;
 
 impl<R: AsyncRead + Unpin> Lines<R> {

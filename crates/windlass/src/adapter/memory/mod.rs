@@ -92,7 +92,7 @@ impl MemoryStore {
         self.claims.close();
     }
 
-    /// Lets the claims go on that wait, and those that come.
+    /// Releases held claims, and stops holding new ones.
     pub fn release_claims(&self) {
         self.claims.open();
     }

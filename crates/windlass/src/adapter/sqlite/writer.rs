@@ -162,7 +162,7 @@ impl Writer {
     }
 
     async fn make(&self, write: Write) -> Result<Written, StoreError> {
-        // Those that touch many rows, files or bytes hold up the writer's thread and nobody else's.
+        // Writes of many rows, files or bytes run on the writer's thread, so that they block no runtime thread.
         let is_long = match &write {
             Write::Delete(_) | Write::Collect => true,
             Write::Snapshot(_, snapshot) => snapshot.bytes.len() > ALONE_BYTES,

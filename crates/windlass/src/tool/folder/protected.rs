@@ -38,7 +38,7 @@ impl ProtectedPaths {
     }
 
     /// The default list: this engine's configuration and policy, git's insides, start-up files of shells, sessions and
-    /// editors. Workflows of a forge are not in it: they run elsewhere, after somebody has pushed them.
+    /// editors. It does not contain workflows of a forge: they run elsewhere, after a push.
     pub fn default_globs() -> &'static [&'static str] {
         DEFAULT
     }
