@@ -2,17 +2,20 @@
 //!
 //! Nothing in an input is looked up again later, so that a replay decides the same.
 
+mod view;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::{Agent, Annotations, EffectClass};
+pub use self::view::{Arguments, CallView, HookVerdict, KnownCall, View};
+use crate::agent::Agent;
 use crate::command::Command;
 use crate::event::{Answer, FileChange, InterruptKind, Refused, Rest, RunOptions, TitleMade};
 use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId};
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::{Area, FailureClass, Grant, PathArgument, Policy, Terms, Trust};
+use crate::policy::{FailureClass, Grant, Terms};
 
 /// What arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -411,104 +414,3 @@ pub struct Party {
 
 /// The role that may reply in everybody's threads, where no rule names others.
 pub const ADMIN: &str = "admin";
-
-/// What the gate needs to know from outside the thread, read just before.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct View {
-    /// The version of policy and tools; another one sends [`Input::Rejudge`] before a call starts.
-    pub version: u64,
-    /// The policy.
-    pub policy: Arc<Policy>,
-    /// Roles of whom the run works for.
-    pub roles: Vec<String>,
-    /// What is known of each call, in the order of the reply; for a rejudgement, of the step's calls.
-    pub calls: Vec<CallView>,
-}
-
-/// What is known of one call from outside the thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "tool", rename_all = "snake_case")]
-pub enum CallView {
-    /// No such tool.
-    Unknown,
-    /// The model was not shown the tool.
-    Withheld {
-        /// Why, and how it can be had: for the model.
-        reason: String,
-    },
-    /// The tool exists.
-    Known(Box<KnownCall>),
-}
-
-/// What is known of a call to a tool that exists.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KnownCall {
-    /// What may be done again.
-    pub class: EffectClass,
-    /// Hints about what it does.
-    pub annotations: Annotations,
-    /// Whether the hints are believed.
-    pub trust: Trust,
-    /// What the tool is about.
-    #[serde(default)]
-    pub area: Area,
-    /// The server that the tool belongs to.
-    pub server: Option<String>,
-    /// Digest of the tool's schema.
-    pub schema: Digest,
-    /// Whether the arguments satisfy it.
-    pub arguments: Arguments,
-    /// The arguments as they will be sent, read; `None` where they cannot be.
-    pub value: Option<Arc<Value>>,
-    /// The paths among them, as the working folder of the tool resolves them.
-    pub paths: Vec<PathArgument>,
-    /// Names and digests of what the engine will add to them.
-    pub added: Vec<(String, Digest)>,
-    /// Whether the tool can tell beforehand what the call would do.
-    pub previews: bool,
-    /// What the call asks people, where that is what the tool is for.
-    pub asks: Option<(InterruptKind, Terms)>,
-    /// What the host program's hook says of the call.
-    pub hook: Option<HookVerdict>,
-}
-
-/// What the host program's hook says of a call. (LM-H6)
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HookVerdict {
-    /// Nothing against it; the gate decides.
-    Allow,
-    /// Somebody has to look at it.
-    Ask {
-        /// Why.
-        reason: String,
-    },
-    /// It may not run.
-    Deny {
-        /// Why; told to the model.
-        reason: String,
-    },
-}
-
-/// The arguments of a call after parsing, repair and validation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arguments {
-    /// As the model wrote them.
-    AsAsked {
-        /// Their digest.
-        digest: Digest,
-    },
-    /// Near-JSON that was repaired. (SK-L11)
-    Repaired {
-        /// What will be sent.
-        arguments: Content,
-        /// Their digest.
-        digest: Digest,
-    },
-    /// Not usable.
-    Invalid {
-        /// Why, for the model.
-        reason: String,
-    },
-}

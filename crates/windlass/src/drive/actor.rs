@@ -16,8 +16,8 @@ use windlass_machine::{
 
 use super::append::may_pass;
 use super::flight::InFlight;
+use super::judge::Rejudged;
 use super::policy::PolicyNow;
-use super::round::Rejudged;
 use super::spend::Spending;
 use super::{Deps, Letter, MAILBOX, Mail, row, trace};
 use crate::error::EngineError;

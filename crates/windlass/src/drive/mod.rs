@@ -17,6 +17,7 @@ mod flight;
 mod folder;
 mod fork;
 pub mod genai;
+mod judge;
 mod let_go;
 mod measure;
 mod offload;
