@@ -44,6 +44,7 @@ const WIND_DOWN: Duration = Duration::from_millis(200);
 
 /// Runs the command line of this process and returns its exit code.
 pub fn main() -> ExitCode {
+    windlass::reader::reader_main();
     crash::speak_carefully();
     let cli = Cli::parse();
     let console = Console::new(cli.color);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use windlass::outbound::Outbound;
 use windlass::port::tool::Tool;
+use windlass::reader::Reader;
 use windlass::tool::api::{Api, ApiCall};
 use windlass::tool::web::{web_fetch, web_search};
 
@@ -17,7 +18,11 @@ pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
     let outbound = Outbound::new(settings.outbound.reach())?;
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     if settings.web.fetches() {
-        tools.push(Arc::new(web_fetch(outbound.clone(), settings.web.hosts.clone().unwrap_or_default())));
+        tools.push(Arc::new(web_fetch(
+            outbound.clone(),
+            settings.web.hosts.clone().unwrap_or_default(),
+            Reader::this_program(),
+        )));
     }
     let provider = match settings.web.search()? {
         Search::Off => None,
@@ -26,7 +31,7 @@ pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
     };
     if let Some(provider) = provider {
         let is_chosen = provider.is_some();
-        match web_search(outbound.clone(), provider, Box::new(Kept)) {
+        match web_search(outbound.clone(), provider, Box::new(Kept), Reader::this_program()) {
             Ok(tool) => tools.push(Arc::new(tool)),
             Err(error) if is_chosen => return Err(refused(error).into()),
             // The usual one is not offered where the rules do not let it be called.

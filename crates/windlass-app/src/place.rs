@@ -18,6 +18,7 @@ use windlass::machine::{ADMIN, ModelName, ModelSettings, Party, Principal, Rule,
 use windlass::port::clock::Clock;
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::port::observe::Observer;
+use windlass::reader::Reader;
 use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, Task};
@@ -351,7 +352,10 @@ impl Ground {
     /// The tools, with what the configuration says of them.
     pub fn tools(&self) -> anyhow::Result<Registry> {
         let ask = request_human_approval(self.settings.question_timeout_ms);
-        let registry = Registry::new().add_all(file_tools())?.add_all(desk_tools())?.add(Arc::new(ask))?;
+        let registry = Registry::new()
+            .add_all(file_tools(&Reader::this_program()))?
+            .add_all(desk_tools())?
+            .add(Arc::new(ask))?;
         let registry = registry.add_all(self.commands()?)?.add_all(crate::outside::tools(&self.settings)?)?;
         let registry = match self.settings.agent.offload.offload() {
             Some(_) => registry.add(Arc::new(fetch_data()))?,

@@ -20,6 +20,7 @@ mod outcome;
 pub mod port;
 mod prompt;
 mod queue;
+pub mod reader;
 mod restore;
 pub mod secret;
 mod status;

@@ -11,6 +11,7 @@ use windlass::machine::{
     Verdict,
 };
 use windlass::port::clock::Clock;
+use windlass::reader::Reader;
 use windlass::tool::builtin::file_tools;
 
 use super::problem::Problem;
@@ -134,8 +135,9 @@ impl Case {
                 open_world_hint: file.open_world,
             };
         }
-        let built_in =
-            file_tools().into_iter().find(|tool| self.server.is_none() && tool.spec().name == self.tool);
+        let built_in = file_tools(&Reader::none())
+            .into_iter()
+            .find(|tool| self.server.is_none() && tool.spec().name == self.tool);
         built_in.map(|tool| tool.spec().annotations).unwrap_or_default()
     }
 }

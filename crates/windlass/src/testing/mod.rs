@@ -7,11 +7,32 @@ pub mod provider;
 pub mod scripted;
 pub mod suite;
 
+use tokio_util::sync::CancellationToken;
 use windlass_machine::Machine;
 
 use crate::port::journal::ThreadView;
+use crate::reader::{Format, Reader, Request, is_readable};
 
 /// The columns that lists show of a thread, computed from the fold of its journal.
 pub fn thread_view(machine: &Machine) -> ThreadView {
     crate::drive::row::thread_view(machine)
+}
+
+/// Which of the rights that a reader process must not have are left.
+pub fn rights_of(reader: &Reader) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let read = runtime.map(|runtime| {
+        runtime.block_on(reader.read(&Request::whole(Format::Rights), b"", &CancellationToken::new()))
+    });
+    match read {
+        Ok(Ok(document)) => document.text,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Reads a document in this process, which a hostile one may end: for fuzzing. Returns whether it was read.
+pub fn read_in_process(format: &str, bytes: &[u8]) -> bool {
+    let format = serde_json::from_value(format.into());
+    format.is_ok_and(|format| is_readable(&Request::whole(format), bytes))
 }

@@ -7,7 +7,6 @@ pub mod api;
 pub mod builtin;
 
 mod charset;
-mod confined;
 mod crash;
 mod folder;
 mod function;

@@ -15,6 +15,7 @@ use windlass::tool::{Adjustment, Registry};
 use windlass::{AgentConfig, Engine, Task};
 
 use super::{Counter, memory, registry, stored, task};
+use crate::tools::reader;
 
 /// What a model was shown, request by request.
 type Shown = Arc<Mutex<Vec<Arc<[ToolSpec]>>>>;
@@ -75,7 +76,7 @@ impl Tool for Both {
 
 /// The tools of a program that has everything.
 fn usual() -> Registry {
-    let registry = Registry::new().add_all(file_tools()).unwrap().add_all(desk_tools()).unwrap();
+    let registry = Registry::new().add_all(file_tools(&reader())).unwrap().add_all(desk_tools()).unwrap();
     let ask = Arc::new(request_human_approval(None));
     let registry = registry.add(ask).unwrap().add(Both::tool("Api", Area::Work)).unwrap();
     registry.add(Both::tool("Recall", Area::Memory)).unwrap().add(Both::tool("Look", Area::Machine)).unwrap()
@@ -198,7 +199,13 @@ async fn a_prompt_is_built_again_with_its_mode_by_another_process() {
 async fn the_tools_of_a_new_thread_take_less_than_1500_tokens() {
     let shown = Shown::default();
     let ask = Arc::new(request_human_approval(None));
-    let all = Registry::new().add_all(file_tools()).unwrap().add_all(desk_tools()).unwrap().add(ask).unwrap();
+    let all = Registry::new()
+        .add_all(file_tools(&reader()))
+        .unwrap()
+        .add_all(desk_tools())
+        .unwrap()
+        .add(ask)
+        .unwrap();
     let tokens = |specs: &[ToolSpec]| -> u64 {
         let bytes = |spec: &ToolSpec| {
             spec.name.as_str().len() + spec.description.len() + spec.input_schema.to_string().len()

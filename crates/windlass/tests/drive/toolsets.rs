@@ -21,6 +21,7 @@ use windlass::{Builder, Engine, RunTools, Task};
 
 use super::{Text, memory, registry, stored, task};
 use crate::outbound::way;
+use crate::tools::reader;
 
 /// A tool of a server.
 struct Far {
@@ -285,10 +286,16 @@ fn usual() -> Registry {
     let secrets = Box::new(BTreeMap::<String, Secret>::new());
     let others: [Arc<dyn Tool>; 3] = [
         Arc::new(request_human_approval(None)),
-        Arc::new(web_fetch(outbound(), Vec::new())),
-        Arc::new(web_search(outbound(), None, secrets).unwrap()),
+        Arc::new(web_fetch(outbound(), Vec::new(), reader())),
+        Arc::new(web_search(outbound(), None, secrets, reader()).unwrap()),
     ];
-    Registry::new().add_all(file_tools()).unwrap().add_all(desk_tools()).unwrap().add_all(others).unwrap()
+    Registry::new()
+        .add_all(file_tools(&reader()))
+        .unwrap()
+        .add_all(desk_tools())
+        .unwrap()
+        .add_all(others)
+        .unwrap()
 }
 
 // rows: LM-T12, SK-C1, SK-C17

@@ -22,6 +22,7 @@ use windlass::{Consent, Engine, EngineError, Outcome, Status, Trial, Tried};
 
 use super::{asking, facts, open, store, task_in};
 use crate::drive::{Text, party};
+use crate::tools::reader;
 
 /// A folder with the directories `yes`, `no` and `mid`; each file says where it is.
 struct Desk {
@@ -105,7 +106,7 @@ fn calls(calls: Vec<(String, String)>) -> ScriptedModels {
 
 /// An engine whose model makes some calls in one step, in a folder.
 async fn engine(desk: &Desk, made: Vec<(String, String)>, more: Vec<FunctionTool>) -> Engine {
-    let tools = Registry::new().add_all(file_tools()).unwrap();
+    let tools = Registry::new().add_all(file_tools(&reader())).unwrap();
     let tools = more.into_iter().fold(tools, |tools, tool| tools.add(Arc::new(tool)).unwrap());
     asking(&store(), &calls(made), tools).rules(rules()).folder(desk.folder()).build().await.unwrap()
 }

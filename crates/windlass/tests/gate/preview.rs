@@ -14,6 +14,7 @@ use windlass::{AgentConfig, Engine, EngineError, Outcome, Status, Task};
 
 use super::{asking, facts, open, plan, runtime, store, task_in};
 use crate::drive::{Text, party, registry, task};
+use crate::tools::reader;
 
 /// What a look does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +236,7 @@ async fn a_file_that_changed_since_it_was_approved_asks_again() {
     );
     let file = folder.path().join("a.md");
     std::fs::write(&file, "one\ntwo\n").unwrap();
-    let tools = Registry::new().add_all(file_tools()).unwrap();
+    let tools = Registry::new().add_all(file_tools(&reader())).unwrap();
     let working = Arc::new(WorkingFolder::open(folder.path()).unwrap());
     let engine = asking(&store(), &models, tools).folder(working).build().await.unwrap();
     let waits = engine.run(task("go")).await.unwrap();

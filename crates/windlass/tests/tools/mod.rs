@@ -3,6 +3,7 @@
 pub mod api;
 #[cfg(target_os = "linux")]
 pub mod bash;
+mod document;
 mod edit;
 mod fetch_data;
 mod function;
@@ -26,6 +27,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use windlass::port::tool::{CallContext, OutputPart, ProgressSender, Tool, ToolOutput};
+use windlass::reader::Reader;
 use windlass::tool::{Registry, WorkingFolder, builtin};
 use windlass_machine::{CallKey, EffectId, Timestamp};
 
@@ -51,7 +53,7 @@ impl Desk {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret.txt"), "SECRET").unwrap();
         let folder = Arc::new(configure(WorkingFolder::open(&inside).unwrap()));
-        let registry = Registry::new().add_all(builtin::file_tools()).unwrap();
+        let registry = Registry::new().add_all(builtin::file_tools(&reader())).unwrap();
         Self { _root: root, inside, outside, folder, registry }
     }
 
@@ -89,6 +91,11 @@ impl Desk {
             .replace(self.inside.to_str().unwrap(), "<inside>")
             .replace(self.outside.to_str().unwrap(), "<outside>")
     }
+}
+
+/// The reader process of the tests.
+pub fn reader() -> Reader {
+    Reader::program(env!("CARGO_BIN_EXE_windlass-reader"))
 }
 
 fn context(folder: Option<Arc<WorkingFolder>>, cancel: CancellationToken) -> CallContext {

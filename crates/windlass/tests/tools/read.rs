@@ -64,7 +64,7 @@ fn bad_bytes_are_shown_and_noted() {
     check(
         b"\x7fELF\0\0",
         json!({}),
-        "error: `file` is a binary file of 6 bytes; only text, PDF and pictures are read",
+        "error: `file` is a binary file of 6 bytes; only text, PDF, Word and pictures are read",
     );
 }
 
@@ -92,104 +92,4 @@ fn a_huge_file_is_read_by_window_only() {
     let window = json!({"file_path": "huge.log", "offset": 4_000_000, "limit": 1});
     let expected = "ok: 4000000\t0123456789\n[more may follow; continue with offset 4000001]";
     assert_eq!(desk.show("Read", window), expected);
-}
-
-/// Writes a PDF of the objects, numbered from 1; the first is the catalogue.
-fn pdf(objects: &[String]) -> Vec<u8> {
-    let mut bytes = b"%PDF-1.4\n".to_vec();
-    let mut places = Vec::new();
-    for (index, object) in objects.iter().enumerate() {
-        places.push(bytes.len());
-        bytes.extend(format!("{} 0 obj\n{object}\nendobj\n", index + 1).bytes());
-    }
-    let start = bytes.len();
-    bytes.extend(format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1).bytes());
-    for place in places {
-        bytes.extend(format!("{place:010} 00000 n \n").bytes());
-    }
-    let size = objects.len() + 1;
-    bytes.extend(format!("trailer\n<</Size {size}/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n").bytes());
-    bytes
-}
-
-fn stream(dictionary: &str, content: &str) -> String {
-    format!("<<{dictionary}/Length {}>>\nstream\n{content}\nendstream", content.len())
-}
-
-/// Makes two pages: the first as given, the second plain.
-pub fn document(page: &str, content: &str, form: &str) -> Vec<u8> {
-    let font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>";
-    let second = "BT /F1 12 Tf 20 100 Td (Second page) Tj ET";
-    let plain = "/Type/Page/Parent 2 0 R/Contents 5 0 R";
-    pdf(&[
-        "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
-        "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2/MediaBox[0 0 200 200]\
-         /Resources<</Font<</F1 6 0 R>>/XObject<</X1 8 0 R>>>>>>"
-            .to_owned(),
-        format!("<</Type/Page/Contents 7 0 R {page}>>"),
-        format!("<<{plain}>>"),
-        stream("", second),
-        font.to_owned(),
-        stream("", content),
-        stream("/Type/XObject/Subtype/Form/BBox[0 0 9 9]", form),
-    ])
-}
-
-const FIRST: &str = "BT /F1 12 Tf 20 100 Td (Hello page) Tj ET";
-
-// rows: LM-T2
-#[test]
-fn a_pdf_is_read_page_by_page() {
-    let file = document("/Parent 2 0 R", FIRST, "");
-    check(&file, json!({}), "ok: [page 1 of 2]\nHello page\n[page 2 of 2]\nSecond page");
-    let first = "ok: [page 1 of 2]\nHello page\n[pages 1–1 of 2; continue with offset 2]";
-    check(&file, json!({"limit": 1}), first);
-    check(&file, json!({"offset": 2}), "ok: [page 2 of 2]\nSecond page");
-    let beyond = "error: cannot read the PDF `file`: page 3 is beyond the end: it has 2 pages";
-    check(&file, json!({"offset": 3}), beyond);
-}
-
-// rows: LM-T2
-#[test]
-fn a_hostile_pdf_spoils_only_its_page() {
-    let answer = |problem: &str| format!("ok: [page 1 of 2]\n{problem}\n[page 2 of 2]\nSecond page");
-    let itself = document("/Parent 2 0 R", "/X1 Do", "/X1 Do");
-    let forms = "[this page cannot be read: it draws too many forms within each other]";
-    check(itself, json!({}), &answer(forms));
-    let many = document("/Parent 2 0 R", &"/X1 Do ".repeat(3000), "q Q");
-    check(many, json!({}), &answer(forms));
-    let own_parent = document("/Parent 3 0 R", FIRST, "");
-    check(own_parent, json!({}), &answer("[this page cannot be read: its page tree is too deep]"));
-    let no_font = document("/Parent 2 0 R", "BT /F9 12 Tf (x) Tj ET", "");
-    check(no_font, json!({}), &answer("[this page cannot be read: it is damaged]"));
-}
-
-// rows: LM-T2
-#[test]
-fn a_damaged_pdf_is_an_error() {
-    let file = document("/Parent 2 0 R", FIRST, "");
-    for end in (5..file.len()).step_by(97) {
-        let desk = Desk::new();
-        desk.put("file", &file[..end]);
-        let answer = desk.show("Read", json!({"file_path": "file"}));
-        assert!(
-            answer.starts_with("error: cannot read the PDF") || answer.starts_with("ok: [page 1"),
-            "{answer}"
-        );
-    }
-}
-
-// rows: LM-T2
-#[test]
-fn pdfs_beyond_the_readers_wait_for_their_turn() {
-    let desk = Desk::new();
-    desk.put("file", document("/Parent 2 0 R", FIRST, ""));
-    std::thread::scope(|scope| {
-        let calls: Vec<_> = (0..16)
-            .map(|_| scope.spawn(|| desk.show("Read", json!({"file_path": "file", "offset": 2}))))
-            .collect();
-        for call in calls {
-            assert_eq!(call.join().unwrap(), "ok: [page 2 of 2]\nSecond page");
-        }
-    });
 }

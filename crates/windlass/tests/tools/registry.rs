@@ -112,7 +112,7 @@ fn the_catalogue_does_not_depend_on_the_order_of_adding() {
 // rows: WT-L7
 #[test]
 fn faults_in_arguments_name_path_and_value() {
-    let registry = Registry::new().add_all(builtin::file_tools()).unwrap();
+    let registry = Registry::new().add_all(builtin::file_tools(&super::reader())).unwrap();
     let check = |arguments: Value, expected: &str| {
         assert_eq!(registry.check_arguments("Read", &arguments).unwrap_err(), expected);
     };
@@ -131,7 +131,7 @@ fn faults_in_arguments_name_path_and_value() {
 // rows: LM-T2, LM-T3, LM-T4, LM-T5, LM-T6
 #[test]
 fn the_file_tools_say_what_may_be_repeated() {
-    let registry = Registry::new().add_all(builtin::file_tools()).unwrap();
+    let registry = Registry::new().add_all(builtin::file_tools(&super::reader())).unwrap();
     let classes: Vec<_> = registry
         .catalogue()
         .iter()
@@ -151,7 +151,7 @@ fn the_file_tools_say_what_may_be_repeated() {
 // rows: LM-T4
 #[test]
 fn a_file_tool_as_the_model_sees_it() {
-    let registry = Registry::new().add_all(builtin::file_tools()).unwrap();
+    let registry = Registry::new().add_all(builtin::file_tools(&super::reader())).unwrap();
     let expected = json!({
         "type": "object",
         "properties": {

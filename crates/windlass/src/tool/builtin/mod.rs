@@ -13,11 +13,6 @@ mod fetch_data;
 mod glob;
 mod grep;
 mod notebook;
-#[cfg(feature = "pdf")]
-pub(super) mod pdf;
-#[cfg(not(feature = "pdf"))]
-#[path = "pdf_absent.rs"]
-pub(super) mod pdf;
 mod read;
 mod tasks;
 mod time;
@@ -47,14 +42,15 @@ pub use write::write;
 
 use super::{FolderError, Toolset, WorkingFolder};
 use crate::port::tool::{CallContext, OutputPart, Tool, ToolOutput};
+use crate::reader::Reader;
 
 /// The file tools that change files, all of it through the working folder.
 pub(crate) const CHANGING: [&str; 3] = ["Write", "Edit", "NotebookEdit"];
 
-/// The file tools: `Read`, `Write`, `Edit`, `NotebookEdit`, `Glob` and `Grep`.
-pub fn file_tools() -> Vec<Arc<dyn Tool>> {
+/// The file tools: `Read`, `Write`, `Edit`, `NotebookEdit`, `Glob` and `Grep`. `Read` parses documents with the reader.
+pub fn file_tools(reader: &Reader) -> Vec<Arc<dyn Tool>> {
     let changing: [Arc<dyn Tool>; 3] = [Arc::new(write()), Arc::new(edit()), Arc::new(notebook_edit())];
-    let looking: [Arc<dyn Tool>; 3] = [Arc::new(read()), Arc::new(glob()), Arc::new(grep())];
+    let looking: [Arc<dyn Tool>; 3] = [Arc::new(read(reader.clone())), Arc::new(glob()), Arc::new(grep())];
     [changing, looking].concat()
 }
 

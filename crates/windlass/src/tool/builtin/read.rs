@@ -1,4 +1,4 @@
-//! `Read`: a file as text with line numbers, as the text of a PDF's pages, or as a picture.
+//! `Read`: a file as text with line numbers, as the text of a PDF or Word document, or as a picture.
 //!
 //! What a file is, its first bytes say, not its name. Text is streamed: neither a large file nor a
 //! long line is ever held whole. Directories and binary files are refused.
@@ -11,8 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Refusal, look, pdf, read_only};
+use super::{Answer, Refusal, look, read_only};
 use crate::port::tool::{OutputPart, ToolOutput};
+use crate::reader::{Format, Reader, Request};
 use crate::tool::{FolderError, FolderPath, FunctionTool, WorkingFolder, image_type};
 
 #[derive(Deserialize, JsonSchema)]
@@ -28,17 +29,18 @@ struct ReadArguments {
     limit: Option<u64>,
 }
 
-/// Makes the tool `Read`: shows a file. (LM-T2)
-pub fn read() -> FunctionTool {
-    FunctionTool::new("Read", DESCRIPTION, |context, arguments: ReadArguments| {
-        look(context, move |folder, cancel| show(folder, cancel, &arguments))
+/// Makes the tool `Read`: shows a file. The reader parses documents. (LM-T2)
+pub fn read(reader: Reader) -> FunctionTool {
+    FunctionTool::new("Read", DESCRIPTION, move |context, arguments: ReadArguments| {
+        let reader = reader.clone();
+        look(context, move |folder, cancel| show(folder, &reader, cancel, &arguments))
     })
     .path_argument("/file_path")
     .annotations(read_only())
 }
 
 const DESCRIPTION: &str = "Reads a file. Text comes with line numbers as in `cat -n`, lines cut after 2,000 characters; \
-use offset and limit for what is left, and always over 50 MB. A PDF comes as text, a PNG, JPEG, GIF or WebP up to 5 MB as \
+use offset and limit for what is left, and always over 50 MB. A PDF or Word document comes as text, a PNG, JPEG, GIF or WebP up to 5 MB as \
 a picture. Not for directories: use Glob.";
 
 const DEFAULT_LINES: u64 = 2000;
@@ -46,7 +48,7 @@ const MAX_LINE_CHARS: usize = 2000;
 /// Characters are at most four bytes, so that this many hold every line that is not cut.
 const MAX_LINE_BYTES: usize = MAX_LINE_CHARS * 4 + 4;
 const MAX_IMAGE_BYTES: u64 = 5 * 1024 * 1024;
-/// Beyond this a file is read by window only, and a PDF not at all.
+/// A larger file is read by window only, and a larger document not at all.
 const MAX_WHOLE_BYTES: u64 = 50 * 1024 * 1024;
 /// What one call shows at most, however many lines were asked for: far above what a result holds.
 const MAX_SHOWN_BYTES: usize = 2 * 1024 * 1024;
@@ -55,7 +57,12 @@ const SNIFF_BYTES: u64 = 8000;
 /// Lines between two looks at the cancel signal.
 const CANCEL_EVERY: u64 = 256;
 
-fn show(folder: &WorkingFolder, cancel: &CancellationToken, arguments: &ReadArguments) -> Answer {
+fn show(
+    folder: &WorkingFolder,
+    reader: &Reader,
+    cancel: &CancellationToken,
+    arguments: &ReadArguments,
+) -> Answer {
     let path = folder.resolve(&arguments.file_path)?;
     let mut file = folder.open_file(&path).map_err(|error| match error {
         FolderError::Directory(path) => Refusal(format!("`{path}` is a directory; list it with Glob")),
@@ -72,16 +79,22 @@ fn show(folder: &WorkingFolder, cancel: &CancellationToken, arguments: &ReadArgu
     if let Some(media_type) = image_type(&start) {
         return show_image(file, size_bytes, &path, media_type);
     }
-    if start.starts_with(b"%PDF-") {
+    if let Some(format) = Format::of(&start) {
         let bytes = read_at_most(file, MAX_WHOLE_BYTES).map_err(failed)?.ok_or_else(|| {
-            Refusal(format!("the PDF `{path}` has {size_bytes} bytes; at most {MAX_WHOLE_BYTES} are read"))
+            Refusal(format!(
+                "the {format} `{path}` has {size_bytes} bytes; at most {MAX_WHOLE_BYTES} are read"
+            ))
         })?;
         let first = arguments.offset.unwrap_or(1).max(1);
-        return pdf::show(bytes, &path, first, arguments.limit, cancel);
+        let request = Request { first, count: arguments.limit, ..Request::whole(format) };
+        let read = reader.read_blocking(&request, &bytes, cancel);
+        let document =
+            read.map_err(|error| Refusal(format!("cannot read the {format} `{path}`: {error}")))?;
+        return Ok(ToolOutput::text(document.text));
     }
     if start.contains(&0) {
         return Err(Refusal(format!(
-            "`{path}` is a binary file of {size_bytes} bytes; only text, PDF and pictures are read"
+            "`{path}` is a binary file of {size_bytes} bytes; only text, PDF, Word and pictures are read"
         )));
     }
     if size_bytes > MAX_WHOLE_BYTES && arguments.offset.is_none() && arguments.limit.is_none() {

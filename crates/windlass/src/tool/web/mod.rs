@@ -5,13 +5,11 @@
 
 mod address;
 mod fetch;
-mod html;
-mod parse;
-mod scan;
+mod page;
 mod search;
-mod tree;
 
 pub use fetch::{WebFetch, web_fetch};
+pub(crate) use search::results;
 pub use search::{Provider, SearchError, WebSearch, web_search};
 
 /// Frames what came from outside, so that nobody takes it for an instruction.

@@ -8,12 +8,14 @@ mod duckduckgo;
 mod searxng;
 mod tavily;
 
+pub(crate) use duckduckgo::results;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -22,17 +24,15 @@ use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use super::framed;
 use crate::outbound::{Limits, Outbound, Redirects, Refusal, Request, Response, Url};
 use crate::port::tool::{CallContext, Conduct, Tool, ToolOutput};
+use crate::reader::Reader;
 use crate::secret::{Mask, Secret, SecretSource};
 use crate::tool::charset::decode;
-use crate::tool::confined::confined;
 use crate::tool::schema_for;
 
 /// How long a search may take.
 const WITHIN: Duration = Duration::from_secs(20);
 /// Bytes of an engine's answer; a page of results has some 50 KiB.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
-/// How long an answer may take to be read; it takes milliseconds.
-const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Results, unless told.
 const DEFAULT_RESULTS: usize = 8;
 /// Results at most: what the engines give for one question.
@@ -100,22 +100,28 @@ struct Arguments {
 }
 
 /// Something that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Found {
     title: String,
     url: String,
     snippet: String,
 }
 
-/// How an engine is spoken to.
+/// Speaks to an engine.
+#[async_trait]
 trait Engine: Send + Sync {
     /// What people call it.
     fn name(&self) -> &'static str;
     /// The request for a question.
     fn request(&self, base: &Url, query: &str, count: usize, key: Option<&Secret>)
     -> Result<Request, String>;
-    /// What an answer with a good status says; the error is for the model.
-    fn read(&self, text: &str, stop: &CancellationToken) -> Result<Vec<Found>, String>;
+    /// Parses an answer with a good status; the error is for the model.
+    async fn read(
+        &self,
+        text: &str,
+        reader: &Reader,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Found>, String>;
     /// What a bad status means with this engine, where it is not the usual.
     fn refused(&self, _status: u16) -> Option<&'static str> {
         None
@@ -130,16 +136,18 @@ pub struct WebSearch {
     base: Url,
     key: Option<String>,
     secrets: Box<dyn SecretSource>,
+    reader: Reader,
     /// Whether somebody has chosen the engine, and so that questions may go there.
     is_chosen: bool,
 }
 
-/// Makes the tool `WebSearch`. Without a provider it is DuckDuckGo, and each question is asked about first: nobody has
+/// Makes the tool `WebSearch`; the reader parses pages of results. Without a provider it is DuckDuckGo, and each question is asked about first: nobody has
 /// said yet that questions may go there.
 pub fn web_search(
     outbound: Outbound,
     provider: Option<Provider>,
     secrets: Box<dyn SecretSource>,
+    reader: Reader,
 ) -> Result<WebSearch, SearchError> {
     let is_chosen = provider.is_some();
     let (engine, url, key): (Arc<dyn Engine>, String, _) = match provider {
@@ -169,7 +177,7 @@ pub fn web_search(
         },
         withheld: Vec::new(),
     };
-    Ok(WebSearch { spec, outbound, engine, base, key, secrets, is_chosen })
+    Ok(WebSearch { spec, outbound, engine, base, key, secrets, reader, is_chosen })
 }
 
 const DESCRIPTION: &str = "Searches the web and lists titles, addresses and snippets. Read a page with WebFetch. What \
@@ -222,14 +230,14 @@ impl WebSearch {
         request.named_port = self.base.port();
         let response = self.outbound.send(request).await;
         let response = response.map_err(|error| mask.text(&format!("{name} cannot be asked: {error}")))?;
-        let found = self.found(&response, cancel).await.map_err(|why| mask.text(&why))?;
+        let found = self.found(&response, &cancel).await.map_err(|why| mask.text(&why))?;
         if found.is_empty() {
             return Ok(format!("{name} found nothing for {query:?}; try other words"));
         }
         Ok(listed(name, &query, found.into_iter().take(count), &mask))
     }
 
-    async fn found(&self, response: &Response, cancel: CancellationToken) -> Result<Vec<Found>, String> {
+    async fn found(&self, response: &Response, cancel: &CancellationToken) -> Result<Vec<Found>, String> {
         let (name, status) = (self.engine.name(), response.status.as_u16());
         if let Some(why) = self.engine.refused(status) {
             return Err(format!("{name} answered {status}: {why}"));
@@ -253,12 +261,8 @@ impl WebSearch {
             _ => return Err(format!("{name} does not take the question (`{status}`)")),
         }
         let kind = response.headers.get("content-type").and_then(|kind| kind.to_str().ok());
-        let (engine, text) = (self.engine.clone(), decode(&response.body.bytes, kind).text);
-        let reading = move || confined("search", READ_WITHIN, &cancel, move |stop| engine.read(&text, stop));
-        let read = match tokio::task::spawn_blocking(reading).await {
-            Ok(Ok(read)) => read,
-            Ok(Err(_)) | Err(_) => Err("it is damaged, or too much is being read".to_owned()),
-        };
+        let text = decode(&response.body.bytes, kind).text;
+        let read = self.engine.read(&text, &self.reader, cancel).await;
         read.map_err(|why| format!("the answer of {name} cannot be read: {why}"))
     }
 }

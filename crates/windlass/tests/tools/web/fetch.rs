@@ -9,7 +9,7 @@ use windlass::port::tool::Tool;
 use windlass::tool::Registry;
 use windlass::tool::web::{WebFetch, web_fetch};
 
-use super::super::{context, show};
+use super::super::{context, reader, show};
 use crate::outbound::{Asked, Far, Reply, inside, way};
 
 const PAGE: &str = "<!doctype html><html><head><title>A page</title></head><body><h1>Head</h1>\
@@ -32,7 +32,7 @@ fn answer(asked: &Asked, other: &str) -> Reply {
         ),
         "/pdf" => Reply::ok(
             "application/pdf",
-            super::super::read::document("/Parent 2 0 R", "BT /F1 12 Tf 20 100 Td (Hello) Tj ET", ""),
+            super::super::document::document("/Parent 2 0 R", "BT /F1 12 Tf 20 100 Td (Hello) Tj ET", ""),
         ),
         "/picture" => Reply::ok("application/octet-stream", b"\x89PNG\r\n\x1a\nrest"),
         "/binary" => Reply::ok("application/zip", b"PK\x03\x04\0\0"),
@@ -65,7 +65,7 @@ async fn what_stands_at_an_address_is_shown() {
     let to = named.clone();
     let far = Far::start(move |asked| answer(asked, &to)).await;
     let names: &[(&str, &[&str])] = &[("other.test", &["127.0.0.1"]), ("listed.test", &["127.0.0.1"])];
-    let tool = web_fetch(way(inside(&["127.0.0.1"]), names), vec!["listed.test".parse().unwrap()]);
+    let tool = web_fetch(way(inside(&["127.0.0.1"]), names), vec!["listed.test".parse().unwrap()], reader());
     let rows = [
         (
             "/page",
@@ -98,7 +98,11 @@ async fn what_stands_at_an_address_is_shown() {
         ("/pdf", json!({}), "[page 1 of 2]\nHello\n[page 2 of 2]"),
         ("/pdf", json!({"offset": 2}), "[page 2 of 2]"),
         ("/picture", json!({}), "<image/png, 12 bytes>"),
-        ("/binary", json!({}), "is application/zip of 6 bytes; only texts, PDFs and pictures are read"),
+        (
+            "/binary",
+            json!({}),
+            "is application/zip of 6 bytes; only texts, PDFs, Word documents and pictures are read",
+        ),
         ("/empty", json!({}), "is empty]"),
         ("/missing", json!({}), "error: 404 Not Found\n[from "),
         ("/teapot", json!({}), "error: 500 Internal Server Error"),
@@ -106,7 +110,7 @@ async fn what_stands_at_an_address_is_shown() {
         ("/away", json!({}), "leads to another host: call WebFetch with `http://other.test"),
         ("/round", json!({}), "error: more than 5 redirects"),
         ("/bad", json!({}), "caf\u{fffd}\n[bytes that are no text are shown as \u{fffd}]"),
-        ("/deep", json!({}), "[the page is built in a way that only its bare text is shown]\n\ndeep"),
+        ("/deep", json!({}), "[the page could not be converted: its bare text is shown]\n\ndeep"),
         ("/cut", json!({}), "half\n[end of what came from outside]\n[it broke off after 4 bytes"),
         ("/gone", json!({}), "error: the connection to `127.0.0.1` broke before it answered"),
     ];
@@ -146,6 +150,7 @@ async fn nothing_inside_is_fetched() {
             &[("a.test", &["127.0.0.1"])],
         ),
         vec![],
+        reader(),
     );
     for (url, expected) in [
         (url.as_str(), "internal_hosts"),
@@ -161,6 +166,7 @@ async fn nothing_inside_is_fetched() {
     let reachable = web_fetch(
         way(inside(&["a.test"]), &[("a.test", &["127.0.0.1"])]),
         vec!["*.test".parse().unwrap(), "169.254.0.0/16".parse().unwrap()],
+        reader(),
     );
     let said = fetched(&reachable, json!({"url": moved})).await;
     assert!(said.contains("link-local address 169.254.169.254"), "{said}");
@@ -171,7 +177,7 @@ async fn nothing_inside_is_fetched() {
 #[test]
 fn a_host_that_is_named_is_read_without_asking() {
     let hosts = ["docs.rs", "*.example.com", "10.0.0.0/8"].map(|host| host.parse().unwrap()).to_vec();
-    let tool = web_fetch(way(Reach::default(), &[]), hosts);
+    let tool = web_fetch(way(Reach::default(), &[]), hosts, reader());
     for (url, asks) in [
         ("https://docs.rs/x", false),
         ("https://DOCS.rs./x", false),

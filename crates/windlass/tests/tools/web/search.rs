@@ -8,7 +8,7 @@ use windlass::port::tool::Tool;
 use windlass::secret::Secret;
 use windlass::tool::web::{Provider, web_search};
 
-use super::super::{context, show};
+use super::super::{context, reader, show};
 use crate::outbound::{Asked, Far, Reply, inside, way};
 
 const KEY: &str = "key-SENTINEL-1";
@@ -102,7 +102,8 @@ async fn each_engine_is_asked_in_its_own_words() {
     let secrets = || Box::new(BTreeMap::from([("k".to_owned(), Secret::new(KEY))]));
     let search = async |engine: &str, query: &str, count: u64| {
         let tool =
-            web_search(way(inside(&["127.0.0.1"]), &[]), Some(provider(engine, &far)), secrets()).unwrap();
+            web_search(way(inside(&["127.0.0.1"]), &[]), Some(provider(engine, &far)), secrets(), reader())
+                .unwrap();
         let output =
             tool.call(context(None, CancellationToken::new()), json!({"query": query, "count": count})).await;
         show(&output)
@@ -163,10 +164,10 @@ async fn each_engine_is_asked_in_its_own_words() {
 fn questions_go_without_asking_only_where_somebody_chose_the_engine() {
     let secrets = || Box::new(BTreeMap::new());
     let outbound = || way(inside(&["127.0.0.1"]), &[]);
-    let usual = web_search(outbound(), None, secrets()).unwrap();
+    let usual = web_search(outbound(), None, secrets(), reader()).unwrap();
     assert!(usual.conduct(&json!({"query": "x"})).annotations.open_world_hint);
     let chosen: Provider = serde_json::from_value(json!({"provider": "duckduckgo"})).unwrap();
-    let chosen = web_search(outbound(), Some(chosen), secrets()).unwrap();
+    let chosen = web_search(outbound(), Some(chosen), secrets(), reader()).unwrap();
     assert!(!chosen.conduct(&json!({"query": "x"})).annotations.open_world_hint);
     for (url, why) in [
         ("http://10.0.0.1/", "internal_hosts"),
@@ -179,7 +180,7 @@ fn questions_go_without_asking_only_where_somebody_chose_the_engine() {
     ] {
         let provider: Provider =
             serde_json::from_value(json!({"provider": "searxng", "base_url": url})).unwrap();
-        let said = web_search(outbound(), Some(provider), secrets()).err().unwrap().to_string();
+        let said = web_search(outbound(), Some(provider), secrets(), reader()).err().unwrap().to_string();
         assert!(said.contains(why), "{said}");
         assert!(!said.contains("hunter2"), "{said}");
     }

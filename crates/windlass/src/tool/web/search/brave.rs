@@ -2,12 +2,14 @@
 //!
 //! Only the web's results are read; news, videos and the like are left.
 
+use async_trait::async_trait;
 use http::{HeaderValue, Method};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, Found, below, found_in};
 use crate::outbound::{Request, Url};
+use crate::reader::Reader;
 use crate::secret::Secret;
 
 /// The usual address.
@@ -15,6 +17,7 @@ pub(super) const BASE: &str = "https://api.search.brave.com";
 
 pub(super) struct Brave;
 
+#[async_trait]
 impl Engine for Brave {
     fn name(&self) -> &'static str {
         "Brave"
@@ -46,7 +49,12 @@ impl Engine for Brave {
         Ok(request)
     }
 
-    fn read(&self, text: &str, _stop: &CancellationToken) -> Result<Vec<Found>, String> {
+    async fn read(
+        &self,
+        text: &str,
+        _reader: &Reader,
+        _cancel: &CancellationToken,
+    ) -> Result<Vec<Found>, String> {
         let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
         // Where nothing was found, there is no `web`.
         Ok(found_in(value.pointer("/web/results"), "description"))

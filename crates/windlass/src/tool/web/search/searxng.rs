@@ -2,6 +2,7 @@
 //!
 //! Instances answer 403 where `json` is not among the formats of their `settings.yml`, which is the usual state.
 
+use async_trait::async_trait;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method};
 use serde_json::Value;
@@ -9,10 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Engine, Found, below, found_in};
 use crate::outbound::{Request, Url};
+use crate::reader::Reader;
 use crate::secret::Secret;
 
 pub(super) struct SearXng;
 
+#[async_trait]
 impl Engine for SearXng {
     fn name(&self) -> &'static str {
         "SearXNG"
@@ -35,7 +38,12 @@ impl Engine for SearXng {
         Ok(request)
     }
 
-    fn read(&self, text: &str, _stop: &CancellationToken) -> Result<Vec<Found>, String> {
+    async fn read(
+        &self,
+        text: &str,
+        _reader: &Reader,
+        _cancel: &CancellationToken,
+    ) -> Result<Vec<Found>, String> {
         let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
         let found = found_in(value.get("results"), "content");
         let silent = value.get("unresponsive_engines").and_then(Value::as_array);

@@ -2,6 +2,7 @@
 //!
 //! Its answer in words is not asked for: the model reads for itself.
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method};
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Engine, Found, below, found_in};
 use crate::outbound::{Request, Url};
+use crate::reader::Reader;
 use crate::secret::Secret;
 
 /// The usual address.
@@ -17,6 +19,7 @@ pub(super) const BASE: &str = "https://api.tavily.com";
 
 pub(super) struct Tavily;
 
+#[async_trait]
 impl Engine for Tavily {
     fn name(&self) -> &'static str {
         "Tavily"
@@ -40,7 +43,12 @@ impl Engine for Tavily {
         Ok(request)
     }
 
-    fn read(&self, text: &str, _stop: &CancellationToken) -> Result<Vec<Found>, String> {
+    async fn read(
+        &self,
+        text: &str,
+        _reader: &Reader,
+        _cancel: &CancellationToken,
+    ) -> Result<Vec<Found>, String> {
         let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
         let results = value.get("results").ok_or("it has no `results`")?;
         Ok(found_in(Some(results), "content"))

@@ -1,15 +1,41 @@
-//! The tree of a page: walks that recurse nowhere, so that no page is too deep for them.
+//! Parses HTML into a tree, and walks it without recursion.
 //!
-//! How a page is parsed, `parse.rs` says.
+//! Knows nothing of what a page means (`html.rs`).
 
 use std::rc::Rc;
 
 use htmd::Node;
-use markup5ever_rcdom::NodeData;
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::{ParseOpts, parse_document};
+use markup5ever_rcdom::{NodeData, RcDom};
 
-pub(super) use super::parse::parse;
+/// The parser receives this much between two checks of the depth.
+const PIECE_BYTES: usize = 4096;
+/// Browsers nest 512 elements at most. The parser needs the square of the depth in time.
+const MAX_DEPTH: usize = 1024;
 
-/// The name of an element; empty for what is none.
+/// Parses a page; `None` if it is nested too deeply.
+pub(crate) fn parse_page(html: &str) -> Option<Rc<Node>> {
+    let mut parser = parse_document(RcDom::default(), ParseOpts::default());
+    let mut rest = html;
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+        parser.process(StrTendril::from_slice(piece));
+        if end_depth(&parser.tokenizer.sink.sink.document) > MAX_DEPTH {
+            return None;
+        }
+        rest = behind;
+    }
+    Some(parser.finish().document)
+}
+
+/// The depth of the last node.
+fn end_depth(root: &Rc<Node>) -> usize {
+    let last = |node: &Rc<Node>| node.children.borrow().last().cloned();
+    std::iter::successors(Some(root.clone()), last).count()
+}
+
+/// The name of an element; empty for other nodes.
 pub(super) fn name(node: &Node) -> &str {
     match &node.data {
         NodeData::Element { name, .. } => &name.local,
@@ -22,13 +48,13 @@ pub(super) fn name(node: &Node) -> &str {
 }
 
 /// An attribute of an element.
-pub(super) fn attribute(node: &Node, wanted: &str) -> Option<String> {
+pub(crate) fn attribute(node: &Node, wanted: &str) -> Option<String> {
     let NodeData::Element { attrs, .. } = &node.data else { return None };
     let attrs = attrs.borrow();
     attrs.iter().find(|attr| &*attr.name.local == wanted).map(|attr| attr.value.to_string())
 }
 
-/// Changes the value of an attribute where it has one; `None` takes it away.
+/// Changes the value of an attribute if the element has it; `None` removes it.
 pub(super) fn change(node: &Node, wanted: &str, change: impl FnOnce(&str) -> Option<String>) {
     let NodeData::Element { attrs, .. } = &node.data else { return };
     let mut attrs = attrs.borrow_mut();
@@ -39,14 +65,14 @@ pub(super) fn change(node: &Node, wanted: &str, change: impl FnOnce(&str) -> Opt
     }
 }
 
-/// Whether an element is of a class.
-pub(super) fn is_of(node: &Node, class: &str) -> bool {
+/// Whether an element has a class.
+pub(crate) fn has_class(node: &Node, class: &str) -> bool {
     attribute(node, "class")
         .is_some_and(|classes| classes.split_ascii_whitespace().any(|known| known == class))
 }
 
 /// A node and all below it, in the order of the page.
-pub(super) fn walk(root: &Rc<Node>) -> Vec<Rc<Node>> {
+pub(crate) fn walk(root: &Rc<Node>) -> Vec<Rc<Node>> {
     let (mut found, mut open) = (Vec::new(), vec![root.clone()]);
     while let Some(node) = open.pop() {
         open.extend(node.children.borrow().iter().rev().cloned());
@@ -55,18 +81,8 @@ pub(super) fn walk(root: &Rc<Node>) -> Vec<Rc<Node>> {
     found
 }
 
-/// How deeply a tree is nested.
-pub(super) fn depth(root: &Rc<Node>) -> usize {
-    let (mut deepest, mut open) = (0, vec![(root.clone(), 0)]);
-    while let Some((node, depth)) = open.pop() {
-        deepest = deepest.max(depth);
-        open.extend(node.children.borrow().iter().map(|child| (child.clone(), depth + 1)));
-    }
-    deepest
-}
-
-/// All text of a node, blanks as they are.
-pub(super) fn text(root: &Rc<Node>) -> String {
+/// All text below a node, with its white space.
+pub(crate) fn text(root: &Rc<Node>) -> String {
     let mut all = String::new();
     for node in walk(root) {
         if let NodeData::Text { contents } = &node.data {
@@ -76,7 +92,7 @@ pub(super) fn text(root: &Rc<Node>) -> String {
     all
 }
 
-/// Takes away what is below a node and fits.
+/// Removes the nodes below a node that fit.
 pub(super) fn remove(root: &Rc<Node>, fits: impl Fn(&Node) -> bool) {
     for node in walk(root) {
         node.children.borrow_mut().retain(|child| !fits(child));

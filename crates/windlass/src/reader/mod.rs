@@ -1,0 +1,206 @@
+//! Reads documents in a process of its own: PDF, HTML, Word, and a page of search results.
+//!
+//! Parsers of such formats can overflow the stack, abort, or use memory without end on a hostile file. In this process
+//! that would end every run. The reader process gives up its rights before it reads a byte (`confine.rs`); if it
+//! crashes or exceeds a limit, one read fails.
+//!
+//! A program that embeds the library calls [`reader_main`] first in `main`, so that it can start itself as a reader, or
+//! names another program that does so. Without a reader, tools refuse these formats.
+
+mod bare;
+mod confine;
+mod html;
+#[cfg(feature = "pdf")]
+mod pdf;
+mod process;
+mod tree;
+mod wire;
+mod word;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use self::process::ARGUMENT;
+#[cfg(feature = "testing")]
+pub(crate) use self::process::is_readable;
+pub use self::process::reader_main;
+pub(crate) use self::tree::{attribute, has_class, parse_page, text, walk};
+pub(crate) use self::wire::{Document, Format, Request};
+use self::wire::{Line, MAX_ANSWER_BYTES};
+
+/// Reader processes at once; each may use [`MAX_MEMORY_BYTES`].
+const MAX_READERS: usize = 4;
+/// Address space of a reader process: a text document of the largest accepted size needs a tenth of it.
+const MAX_MEMORY_BYTES: u64 = 1024 * 1024 * 1024;
+/// A document takes milliseconds; one that needs longer than this does not end.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+
+/// Starts reader processes.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    program: Option<Arc<Program>>,
+}
+
+#[derive(Debug)]
+struct Program {
+    path: PathBuf,
+    slots: Semaphore,
+}
+
+/// The reason a document was not read.
+#[derive(Debug, Error)]
+pub(crate) enum ReadError {
+    /// The call was cancelled.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// The program has no reader.
+    #[error(
+        "this program has no document reader: it has to call `windlass::reader::reader_main()` first in `main`, or name \
+         one with `Reader::program`"
+    )]
+    Absent,
+    /// The reader process could not be started.
+    #[error("the document reader `{}` cannot be started: {error}", path.display())]
+    Start { path: PathBuf, error: io::Error },
+    /// The parser rejected the document.
+    #[error("{0}")]
+    Refused(String),
+    /// The reader process ended early.
+    #[error("it is damaged, or needs more than {} MiB of memory ({status})", MAX_MEMORY_BYTES >> 20)]
+    Crashed { status: ExitStatus },
+    /// The time limit passed.
+    #[error("it could not be read within {} s", TIME_LIMIT.as_secs())]
+    Slow,
+}
+
+impl Reader {
+    /// Starts this program as the reader. Refuses every document unless [`reader_main`] was called.
+    pub fn this_program() -> Self {
+        Self { program: process::own_program().map(Program::new) }
+    }
+
+    /// Starts another program, which calls [`reader_main`] first.
+    pub fn program(path: impl Into<PathBuf>) -> Self {
+        Self { program: Some(Program::new(path.into())) }
+    }
+
+    /// Refuses every document.
+    pub fn none() -> Self {
+        Self { program: None }
+    }
+
+    /// Reads a document. Waits if too many are being read; the time limit begins afterwards.
+    pub(crate) async fn read(
+        &self,
+        request: &Request,
+        bytes: &[u8],
+        cancel: &CancellationToken,
+    ) -> Result<Document, ReadError> {
+        let program = self.program.as_ref().ok_or(ReadError::Absent)?;
+        let reading = async {
+            // The semaphore is never closed; without a permit the limit would only be softer.
+            let _slot = program.slots.acquire().await.ok();
+            tokio::time::timeout(TIME_LIMIT, program.read(request, bytes)).await
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(ReadError::Cancelled),
+            read = reading => read.unwrap_or(Err(ReadError::Slow)),
+        }
+    }
+
+    /// Reads a document on a thread of the runtime's blocking pool.
+    pub(crate) fn read_blocking(
+        &self,
+        request: &Request,
+        bytes: &[u8],
+        cancel: &CancellationToken,
+    ) -> Result<Document, ReadError> {
+        Handle::current().block_on(self.read(request, bytes, cancel))
+    }
+}
+
+impl Program {
+    fn new(path: PathBuf) -> Arc<Self> {
+        Arc::new(Self { path, slots: Semaphore::new(MAX_READERS) })
+    }
+
+    async fn read(&self, request: &Request, bytes: &[u8]) -> Result<Document, ReadError> {
+        let failed = |error| ReadError::Start { path: self.path.clone(), error };
+        let mut child = self.spawn().map_err(failed)?;
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(failed(io::Error::other("it has no pipes")));
+        };
+        let head = request.encode();
+        let feeding = async move {
+            // A reader that ends early closes its side; its answer or its exit status says why.
+            let _ = async { input.write_all(&head).await.and(input.write_all(bytes).await) }.await;
+        };
+        let (answer, ()) = tokio::join!(collect(output), feeding);
+        finish(child, answer).await
+    }
+
+    fn spawn(&self) -> io::Result<Child> {
+        let mut command = Command::new(&self.path);
+        command.arg(OsString::from(ARGUMENT)).env_clear().current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        command.spawn()
+    }
+}
+
+/// What came from the process until it closed its output.
+#[derive(Default)]
+struct Answer {
+    document: Document,
+    /// The page that was begun last, of all pages.
+    page: Option<(u64, u64)>,
+    refusal: Option<String>,
+    is_complete: bool,
+}
+
+async fn collect(output: impl tokio::io::AsyncRead + Unpin) -> Answer {
+    let mut answer = Answer::default();
+    let mut lines = BufReader::new(output.take(MAX_ANSWER_BYTES)).lines();
+    // A line that cannot be read is the end of a process that crashed, or of an answer that is too long.
+    while let Ok(Some(line)) = lines.next_line().await {
+        match serde_json::from_str(&line) {
+            Ok(Line::Text(text)) => answer.document.text.push_str(&text),
+            Ok(Line::Title(title)) => answer.document.title = title,
+            Ok(Line::Page { number, total }) => answer.page = Some((number, total)),
+            Ok(Line::Refused(why)) => answer.refusal = Some(why),
+            Ok(Line::End) => answer.is_complete = true,
+            Err(_) => break,
+        }
+    }
+    answer
+}
+
+async fn finish(mut child: Child, answer: Answer) -> Result<Document, ReadError> {
+    if let Some(why) = answer.refusal {
+        return Err(ReadError::Refused(why));
+    }
+    let mut document = answer.document;
+    if answer.is_complete {
+        return Ok(document);
+    }
+    // It may still be writing beyond the limit.
+    let _ = child.start_kill();
+    let status = child.wait().await.map_err(|error| ReadError::Refused(error.to_string()))?;
+    let Some((number, total)) = answer.page else { return Err(ReadError::Crashed { status }) };
+    document.text.push_str(&format!("[this page cannot be read: {}]\n", ReadError::Crashed { status }));
+    if number < total {
+        document.text.push_str(&format!("[page {number} of {total}; continue with offset {}]\n", number + 1));
+    }
+    Ok(document)
+}
