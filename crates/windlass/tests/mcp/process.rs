@@ -258,6 +258,9 @@ static MUMBLES: LazyLock<String> = LazyLock::new(|| {
     *'"bytes"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"x":"\377"}}\n' "$id" ;;
     *'"deep"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"x":' "$id"; head -c 5000 /dev/zero | tr '\0' '['; echo '}}' ;;
     *'"neither"'*) printf '{"jsonrpc":"2.0","id":%s}\n' "$id" ;;
+    *'"textual"'*) printf '{"jsonrpc":"2.0","id":"%s","result":{"x":"\377"}}\n' "$id" ;;
+    *'"hold"'*) ;;
+    *'"dump"'*) head -c 17000000 /dev/zero | tr '\0' x; echo; text "dumped" ;;
     *'"nameless"'*) printf '{"jsonrpc":"2.0","result":{"x":"\377"}}\n' ;;
     *'"tools/call"'*) echo "Listening"; echo '{"level":"info"}'; text "said" ;;"#;
     sh_server(tools, cases)
@@ -273,7 +276,7 @@ async fn a_call_whose_answer_cannot_be_read_fails_at_once() {
         ("bytes", "it is not UTF-8"),
         ("deep", "it is nested too deeply"),
         ("neither", "it is neither a result nor an error"),
-        ("nameless", "it is not UTF-8"),
+        ("textual", "it is not UTF-8"),
     ];
     for (what, why) in why {
         let said = shown(&call(&say, json!({ "what": what })).await);
@@ -283,7 +286,21 @@ async fn a_call_whose_answer_cannot_be_read_fails_at_once() {
         assert_eq!(shown(&call(&say, json!({ "what": "hello" })).await), "ok: said");
     }
     let log = hub.logs("sh").unwrap();
-    let told = |kind: &str| log.iter().filter(|line| line.contains(kind)).count();
-    let counts = ["an answer on stdout cannot be read", "a line on stdout cannot be read"].map(told);
+    let count = |kind: &str| log.iter().filter(|line| line.contains(kind)).count();
+    let counts = ["an answer of the server cannot be read", "a line of the server cannot be read"].map(count);
     assert_eq!(counts, [5, 10], "{log:?}");
+}
+
+#[tokio::test]
+async fn an_answer_without_an_id_leaves_every_open_call_in_doubt() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = hub(server(&MUMBLES, &folder.path().join("pids"))).await;
+    let say = find(&hub, "say");
+    let calls = ["hold", "nameless"].map(|what| call(&say, json!({ "what": what })));
+    for output in futures::future::join_all(calls).await {
+        let said = shown(&output);
+        assert!(said.starts_with("lost: ") && said.contains("an answer without a readable id"), "{said}");
+    }
+    // A long line that is no JSON object answers no call.
+    assert_eq!(shown(&call(&say, json!({ "what": "dump" })).await), "ok: dumped");
 }

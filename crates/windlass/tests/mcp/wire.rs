@@ -138,6 +138,46 @@ async fn http_with_sse_of_2024_is_spoken() {
 }
 
 #[tokio::test]
+async fn an_unreadable_event_of_http_with_sse_ends_its_call() {
+    let (send, sent) = watch::channel(Vec::<Value>::new());
+    let script = move |asked: &Asked| {
+        if asked.method == "GET" {
+            return Said::Stream(vec![
+                Step::Named("endpoint", "/messages".into()),
+                Step::Follow(sent.clone()),
+            ]);
+        }
+        let result = match asked.rpc() {
+            "initialize" => json!({ "protocolVersion": "2024-11-05", "capabilities": { "tools": {} },
+                "serverInfo": { "name": "old", "version": "1" } }),
+            "tools/list" => json!({ "tools": tools() }),
+            "tools/call" => json!(null),
+            _ => return Said::Status(202),
+        };
+        let message = match result {
+            Value::Null if asked.params()["arguments"]["text"] == "nameless" => {
+                json!({ "jsonrpc": "2.0", "result": {} })
+            }
+            Value::Null => json!({ "jsonrpc": "2.0", "id": asked.body["id"] }),
+            result => json!({ "jsonrpc": "2.0", "id": asked.body["id"], "result": result }),
+        };
+        send.send_modify(|sent| sent.push(message));
+        Said::Status(202)
+    };
+    let stage = Stage::start(script).await;
+    let transport = Transport::Sse(Http::new(&stage.url));
+    let hub = hub(McpServer { trusted: true, ..McpServer::new("stage", transport) }).await;
+    let once = find(&hub, "once");
+    let nameless = shown(&call(&once, json!({ "text": "nameless" })).await);
+    assert!(nameless.starts_with("lost: ") && nameless.contains("without a readable id"), "{nameless}");
+    let named = shown(&call(&once, json!({})).await);
+    assert!(named.starts_with("error: ") && named.contains("neither a result nor an error"), "{named}");
+    let log = hub.logs("stage").unwrap();
+    let reported = log.iter().filter(|line| line.contains("an answer of the server cannot be read")).count();
+    assert_eq!(reported, 2, "{log:?}");
+}
+
+#[tokio::test]
 async fn an_older_server_is_asked_for_the_newer_revision_only_once() {
     let stage = Stage::start(|asked| legacy(asked, &tools()).unwrap_or_else(|| asked.text("in"))).await;
     let hub = hub(server(Http::new(&stage.url))).await;

@@ -1,17 +1,15 @@
 //! A server as a process: its own process group, a clean environment, bounded last words, and an end that takes the
 //! whole group along.
 //!
-//! An answer that cannot be read fails its call at once: a call that waits for it would wait in vain. It never restarts
-//! anything.
+//! An unreadable answer fails its call at once instead of leaving it to time out. It never restarts a server.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -21,8 +19,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use super::config;
-use super::health::{LOG_MAX_LINE_BYTES, LOG_MAX_LINES, Log, OUR_OWN};
-use super::lines::{Lines, Of, Said, Unreadable};
+use super::health::{LOG_MAX_LINE_BYTES, LOG_MAX_LINES, Log};
+use super::lines::Lines;
+use super::pending::PendingRequests;
 use crate::port::clock::Clock;
 
 /// What of this process's environment a server gets: what programs need to find themselves, nothing that may be secret.
@@ -114,7 +113,7 @@ impl ChildTransport {
         let output = group.leader.stdout.take().ok_or_else(missing)?;
         let errors = group.leader.stderr.take().ok_or_else(missing)?;
         tokio::spawn(keep_last_words(errors, log.clone(), end.clone()));
-        let output = Output { lines: Lines::new(output), open: HashSet::new(), failed: VecDeque::new(), log };
+        let output = Output { lines: Lines::new(output), pending: PendingRequests::new(log) };
         let input = AsyncRwTransport::new(tokio::io::empty(), input);
         Ok(Self { input, output, group, end, has_come_to_its_end: false, clock })
     }
@@ -138,7 +137,7 @@ impl Transport<RoleClient> for ChildTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.output.sends(&item);
+        self.output.pending.record_request(&item);
         self.input.send(item)
     }
 
@@ -168,92 +167,25 @@ impl Transport<RoleClient> for ChildTransport {
     }
 }
 
-/// What a server says, and the requests that it has not answered.
+/// The stdout of a server, with its open requests.
 struct Output {
     lines: Lines<ChildStdout>,
-    open: HashSet<RequestId>,
-    /// Made up for calls whose answers cannot be read.
-    failed: VecDeque<RxJsonRpcMessage<RoleClient>>,
-    log: Arc<Log>,
+    pending: PendingRequests,
 }
 
 impl Output {
-    fn sends(&mut self, item: &TxJsonRpcMessage<RoleClient>) {
-        match item {
-            JsonRpcMessage::Request(request) => {
-                self.open.insert(request.id.clone());
-            }
-            JsonRpcMessage::Notification(said) => {
-                // It need not be answered any more.
-                if let ClientNotification::CancelledNotification(cancelled) = &said.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.open.remove(id);
-                }
-            }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
-        }
-    }
-
+    /// The next message. May be cancelled without losing data.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if let Some(failed) = self.failed.pop_front() {
-                return Some(failed);
+            if let Some(error) = self.pending.next_error() {
+                return Some(error);
             }
-            match self.lines.next().await? {
-                Said::Message(message) => {
-                    match &*message {
-                        JsonRpcMessage::Response(response) => self.answered(&response.id),
-                        JsonRpcMessage::Error(error) => {
-                            if let Some(id) = &error.id {
-                                self.answered(id);
-                            }
-                        }
-                        JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
-                    }
-                    return Some(*message);
-                }
-                Said::Unreadable(unreadable) => self.fail(unreadable),
+            let line = self.lines.next().await?;
+            if let Some(message) = self.pending.receive(line) {
+                return Some(message);
             }
         }
     }
-
-    fn answered(&mut self, id: &RequestId) {
-        self.open.remove(id);
-        // Some servers give a number back as a text.
-        if let RequestId::String(text) = id
-            && let Ok(number) = text.parse()
-        {
-            self.open.remove(&RequestId::Number(number));
-        }
-    }
-
-    /// Fails the call whose answer cannot be read; where the answer names none, all that wait.
-    fn fail(&mut self, Unreadable { of, why }: Unreadable) {
-        let calls: Vec<RequestId> = match of {
-            Of::Answer(id) => vec![id],
-            Of::SomeAnswer => self.open.drain().collect(),
-            Of::Else => Vec::new(),
-        };
-        if calls.is_empty() {
-            // Many servers write for people there.
-            tracing::debug!(why, "a line of a tool server is no message");
-        } else {
-            tracing::warn!(why, calls = calls.len(), "an answer of a tool server cannot be read");
-        }
-        let kind = if calls.is_empty() { "a line" } else { "an answer" };
-        self.log.push(&format!("{OUR_OWN}{kind} on stdout cannot be read: {why}"));
-        for id in calls {
-            self.answered(&id);
-            self.failed.push_back(unreadable(id, &why));
-        }
-    }
-}
-
-/// The answer in place of one that cannot be read.
-pub(super) fn unreadable(id: RequestId, why: &str) -> RxJsonRpcMessage<RoleClient> {
-    let said = format!("the server has answered, and its answer cannot be read: {why}");
-    JsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, said, None), Some(id))
 }
 
 impl Group {

@@ -117,7 +117,7 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
             serve_client_with_lifecycle(handler, transport, mode).await
         }
         Transport::Sse(http) => {
-            let transport = SseTransport::open(client(core, http)?, &http.url).await;
+            let transport = SseTransport::open(client(core, http)?, &http.url, core.log.clone()).await;
             let transport = transport.map_err(|error| failed_http(&error))?;
             serve_client_with_lifecycle(handler, transport, ClientLifecycleMode::Initialize).await
         }

@@ -20,6 +20,7 @@ use super::calls::{Came, InFlight, Midway};
 use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
 use super::core::{Core, Link};
 use super::held::HeldCall;
+use super::pending::OUTCOME_UNKNOWN;
 use super::resume::Resumed;
 use super::task::Watched;
 use crate::port::tool::{Ask, CallContext, Later, ToolOutput};
@@ -393,9 +394,10 @@ impl Exchange<'_> {
                     None => Outcome::NotDone(error.message.into_owned()),
                 }
             }
-            // The library's own words for a session that ended under an open request.
+            // The second is the library's text for a session that ended under an open request.
             Err(ServiceError::McpError(error))
-                if error.message.contains("session was re-initialized before") =>
+                if error.code == OUTCOME_UNKNOWN
+                    || error.message.contains("session was re-initialized before") =>
             {
                 Outcome::Lost(error.message.into_owned())
             }

@@ -1,7 +1,9 @@
-//! The lines that a server process writes: messages, and answers that cannot be read, with the call that they are for.
+//! Splits a server's stdout into lines and parses each as a JSON-RPC message. For an unreadable line it recovers the
+//! request id if possible.
 //!
-//! It bounds each line and quotes none: an answer may hold what the server was given. What becomes of a call is the
-//! caller's.
+//! It bounds each line and quotes none: an answer may hold credentials that the server was given. It fails no request.
+
+use std::borrow::Cow;
 
 use rmcp::RoleClient;
 use rmcp::model::RequestId;
@@ -12,53 +14,50 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 /// Bytes of one message at most, as over HTTP.
 pub(super) const LINE_MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a server said.
-pub(super) enum Said {
+/// A line of a server.
+pub(super) enum Line {
     Message(Box<RxJsonRpcMessage<RoleClient>>),
     Unreadable(Unreadable),
 }
 
-/// A line that is no message.
+/// A line that is not a JSON-RPC message.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unreadable {
-    pub of: Of,
-    /// Without what it says.
-    pub why: String,
+    pub recipient: Recipient,
+    /// The reason, without a quote of the line.
+    pub why: Cow<'static, str>,
 }
 
-/// What an unreadable line was to be.
+/// The request that an unreadable line answers.
 #[derive(Debug, PartialEq)]
-pub(super) enum Of {
-    /// The answer to a request.
-    Answer(RequestId),
-    /// The answer to a request that it does not name.
-    SomeAnswer,
-    /// A request or notification of the server, or no part of the protocol.
-    Else,
+pub(super) enum Recipient {
+    Request(RequestId),
+    /// The line is an answer and its id is missing or unreadable.
+    UnknownRequest,
+    /// The line is no answer: a request or notification of the server, or outside the protocol.
+    None,
 }
 
-/// The output of a process by lines. May be dropped while it waits and be asked again: nothing is lost.
+/// The lines of a process. [`Lines::next`] may be cancelled without losing data.
 pub(super) struct Lines<R> {
     read: BufReader<R>,
     line: Vec<u8>,
-    /// Of a line that is too long.
+    /// The outline of a line that is too long.
     long: Option<Outline>,
-    /// Lines that are no part of the protocol.
-    strays: usize,
 }
-
-/// Stray lines that are logged: a server may print text for people without an end.
-const MAX_STRAYS: usize = 20;
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub fn new(read: R) -> Self {
-        Self { read: BufReader::new(read), line: Vec::new(), long: None, strays: 0 }
+        Self { read: BufReader::new(read), line: Vec::new(), long: None }
     }
 
-    /// The next that is said; `None` at the end.
-    pub async fn next(&mut self) -> Option<Said> {
+    /// Reads the next line that is not empty; `None` at the end.
+    pub async fn next(&mut self) -> Option<Line> {
         loop {
-            let available = self.read.fill_buf().await.ok().filter(|available| !available.is_empty())?;
+            let Some(available) = self.read.fill_buf().await.ok().filter(|available| !available.is_empty())
+            else {
+                return self.last();
+            };
             let newline = available.iter().position(|byte| *byte == b'\n');
             let taken = newline.map_or(available.len(), |at| at + 1);
             let part = &available[..taken];
@@ -77,43 +76,51 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 continue;
             }
             if let Some(outline) = self.long.take() {
-                let why = format!("it is longer than {LINE_MAX_BYTES} bytes");
-                let of = match outline.of() {
-                    // Nothing but an answer is as long.
-                    Of::Else if !outline.has_method => Of::SomeAnswer,
-                    of => of,
+                let why = format!("it is longer than {LINE_MAX_BYTES} bytes").into();
+                let recipient = match outline.recipient() {
+                    // Only an answer is as long, and a dump of other data begins otherwise.
+                    Recipient::None if outline.is_object() && !outline.has_method => {
+                        Recipient::UnknownRequest
+                    }
+                    recipient => recipient,
                 };
-                return Some(Said::Unreadable(Unreadable { of, why }));
+                return Some(Line::Unreadable(Unreadable { recipient, why }));
             }
-            let said = read(&self.line, self.strays < MAX_STRAYS);
-            self.line.clear();
-            if let Some(Said::Unreadable(Unreadable { of: Of::Else, .. })) = said {
-                self.strays += 1;
+            let line = parse_line(&std::mem::take(&mut self.line));
+            if line.is_some() {
+                return line;
             }
-            if let Some(said) = said {
-                return Some(said);
-            }
+        }
+    }
+
+    /// The last line if it has no newline and is a message. A line that was cut off is dropped: the end of the
+    /// connection leaves the outcome of its request unknown, and an id that was cut off may be another request's.
+    fn last(&mut self) -> Option<Line> {
+        self.long = None;
+        match parse_line(&std::mem::take(&mut self.line))? {
+            line @ Line::Message(_) => Some(line),
+            Line::Unreadable(_) => None,
         }
     }
 }
 
-/// Reads a line; `None` if it is empty, or is no message and need not be told.
-fn read(line: &[u8], tells_strays: bool) -> Option<Said> {
-    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
-    // What begins otherwise is not read: it may be a flood.
-    if line.is_empty() || !tells_strays && !line.starts_with(b"{") {
-        return None;
-    }
-    Some(match message(line) {
-        Ok(message) => Said::Message(message),
-        Err(unreadable) => Said::Unreadable(unreadable),
-    })
+/// Parses a line; `None` if it is empty.
+fn parse_line(line: &[u8]) -> Option<Line> {
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
+    (!line.is_empty()).then(|| parse_message(line))
 }
 
-/// Reads a message. The error says what it was to be.
-pub(super) fn message(text: &[u8]) -> Result<Box<RxJsonRpcMessage<RoleClient>>, Unreadable> {
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Parses a JSON-RPC message.
+pub(super) fn parse_message(text: &[u8]) -> Line {
+    // Without parsing: a server may print text without an end.
+    if !text.starts_with(b"{") {
+        let why = "it is not a JSON object".into();
+        return Line::Unreadable(Unreadable { recipient: Recipient::None, why });
+    }
     let error = match serde_json::from_slice(text) {
-        Ok(message) => return Ok(Box::new(message)),
+        Ok(message) => return Line::Message(Box::new(message)),
         Err(error) => error,
     };
     let why = match error.classify() {
@@ -124,12 +131,14 @@ pub(super) fn message(text: &[u8]) -> Result<Box<RxJsonRpcMessage<RoleClient>>, 
     };
     let mut outline = Outline::default();
     outline.read(text);
-    Err(Unreadable { of: outline.of(), why: why.to_owned() })
+    Line::Unreadable(Unreadable { recipient: outline.recipient(), why: why.into() })
 }
 
-/// The top level of an object, read byte by byte: the id of a message whose rest cannot be read or kept.
+/// Scans the top level of an object byte by byte: the id of a message whose rest is unreadable or too long.
 #[derive(Default)]
 struct Outline {
+    /// The first byte that is neither white space nor part of a byte order mark.
+    first: Option<u8>,
     depth: usize,
     in_text: bool,
     is_escaped: bool,
@@ -146,16 +155,22 @@ struct Outline {
 const TOKEN_MAX_BYTES: usize = 64;
 
 impl Outline {
-    fn of(&self) -> Of {
+    fn recipient(&self) -> Recipient {
         match &self.id {
-            _ if self.has_method => Of::Else,
-            Some(id) => Of::Answer(id.clone()),
-            None if self.has_version => Of::SomeAnswer,
-            None => Of::Else,
+            _ if self.has_method || !self.is_object() => Recipient::None,
+            Some(id) => Recipient::Request(id.clone()),
+            None if self.has_version => Recipient::UnknownRequest,
+            None => Recipient::None,
         }
     }
 
+    fn is_object(&self) -> bool {
+        self.first == Some(b'{')
+    }
+
     fn read(&mut self, bytes: &[u8]) {
+        let is_first = |byte: &u8| !byte.is_ascii_whitespace() && !BYTE_ORDER_MARK.contains(byte);
+        self.first = self.first.or_else(|| bytes.iter().copied().find(is_first));
         bytes.iter().for_each(|byte| self.take(*byte));
     }
 
@@ -233,40 +248,61 @@ impl Outline {
 mod tests {
     use super::*;
 
-    fn of(text: &[u8]) -> Of {
-        message(text).unwrap_err().of
+    fn recipient(text: &[u8]) -> Recipient {
+        let Line::Unreadable(unreadable) = parse_message(text) else { panic!("it was read") };
+        unreadable.recipient
+    }
+
+    async fn unreadable(lines: &mut Lines<&[u8]>) -> Recipient {
+        let Some(Line::Unreadable(unreadable)) = lines.next().await else { panic!("it was read") };
+        unreadable.recipient
     }
 
     #[test]
-    fn an_unreadable_answer_says_whose_it_is() {
-        let seven = || Of::Answer(RequestId::Number(7));
-        let cases: [(&[u8], Of); 9] = [
+    fn an_unreadable_answer_names_its_request() {
+        let seven = || Recipient::Request(RequestId::Number(7));
+        let cases: [(&[u8], Recipient); 10] = [
             (br#"{"jsonrpc":"2.0","id":7}"#, seven()),
             (br#"{"id" : 7 , "result": [[[ {"id": 8} "#, seven()),
             (br#"{"result":"\"id\":3,","id":7}"#, seven()),
             (
                 b"{\"result\":{\"a\":\"\xff\",\"id\":3},\"id\":\"x\"}",
-                Of::Answer(RequestId::String("x".into())),
+                Recipient::Request(RequestId::String("x".into())),
             ),
-            (br#"{"jsonrpc":"2.0","result":{"id":3}"#, Of::SomeAnswer),
-            (br#"{"jsonrpc":"2.0","id":7,"method":1}"#, Of::Else),
-            (br#"{"level":"info","id2":7}"#, Of::Else),
-            (b"Listening on port 7", Of::Else),
-            (b"[7]", Of::Else),
+            (br#"{"jsonrpc":"2.0","id":"7"}"#, Recipient::Request(RequestId::String("7".into()))),
+            (br#"{"jsonrpc":"2.0","result":{"id":3}"#, Recipient::UnknownRequest),
+            (br#"{"jsonrpc":"2.0","id":7,"method":1}"#, Recipient::None),
+            (br#"{"level":"info","id2":7}"#, Recipient::None),
+            (b"Listening on port 7", Recipient::None),
+            (b"[7]", Recipient::None),
         ];
         for (text, wanted) in cases {
-            assert_eq!(of(text), wanted, "{}", String::from_utf8_lossy(text));
+            assert_eq!(recipient(text), wanted, "{}", String::from_utf8_lossy(text));
         }
     }
 
     #[tokio::test]
-    async fn a_line_that_is_too_long_is_passed_over_and_said() {
-        let long = format!("{{\"result\":\"{}\",\"id\":7}}\n", "x".repeat(LINE_MAX_BYTES));
-        let text = format!("\n{long}{{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{{}}}}\n");
+    async fn a_line_that_is_too_long_is_skipped_and_reported() {
+        let long = "x".repeat(LINE_MAX_BYTES);
+        let text = format!(
+            "\n{{\"result\":\"{long}\",\"id\":7}}\n{{\"result\":\"{long}\"}}\n{long}\n\
+             {{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{{}}}}\n"
+        );
         let mut lines = Lines::new(text.as_bytes());
-        let Some(Said::Unreadable(unreadable)) = lines.next().await else { panic!("it was read") };
-        assert_eq!(unreadable.of, Of::Answer(RequestId::Number(7)));
-        assert!(matches!(lines.next().await, Some(Said::Message(_))));
+        assert_eq!(unreadable(&mut lines).await, Recipient::Request(RequestId::Number(7)));
+        assert_eq!(unreadable(&mut lines).await, Recipient::UnknownRequest);
+        assert_eq!(unreadable(&mut lines).await, Recipient::None, "a dump answers no request");
+        assert!(matches!(lines.next().await, Some(Line::Message(_))));
+        assert!(lines.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_last_line_needs_no_newline() {
+        let mut lines = Lines::new(br#"{"jsonrpc":"2.0","id":8,"result":{}}"#.as_slice());
+        assert!(matches!(lines.next().await, Some(Line::Message(_))));
+        assert!(lines.next().await.is_none());
+        // A line that was cut off names no request reliably.
+        let mut lines = Lines::new(br#"{"jsonrpc":"2.0","id":8,"met"#.as_slice());
         assert!(lines.next().await.is_none());
     }
 }

@@ -31,6 +31,7 @@ mod mask;
 mod name;
 mod oauth;
 mod own;
+mod pending;
 mod prompt;
 mod resource;
 mod result;

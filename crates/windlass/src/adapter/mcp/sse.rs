@@ -14,9 +14,10 @@ use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError};
 use sse_stream::Sse;
 
-use super::child::unreadable;
+use super::health::Log;
 use super::http::{MAX_EVENT_BYTES, ServerHttp};
-use super::lines::{self, Of, Unreadable};
+use super::lines::parse_message;
+use super::pending::PendingRequests;
 
 type Failure = StreamableHttpError<reqwest::Error>;
 
@@ -25,11 +26,12 @@ pub(super) struct SseTransport {
     http: ServerHttp,
     endpoint: Arc<str>,
     events: BoxStream<'static, Result<Sse, SseError>>,
+    pending: PendingRequests,
 }
 
 impl SseTransport {
-    /// Opens the stream and waits for the address.
-    pub async fn open(http: ServerHttp, url: &str) -> Result<Self, Failure> {
+    /// Opens the stream and waits for the address. Unreadable events are reported in `log`.
+    pub async fn open(http: ServerHttp, url: &str, log: Arc<Log>) -> Result<Self, Failure> {
         let uri: Arc<str> = Arc::from(url);
         let mut events = http
             .get_stream_with_max_sse_event_size(uri, None, None, None, HashMap::new(), MAX_EVENT_BYTES)
@@ -38,7 +40,7 @@ impl SseTransport {
             let event = event?;
             if event.event.as_deref() == Some("endpoint") {
                 let endpoint = address(url, event.data.as_deref().unwrap_or_default().trim())?;
-                return Ok(Self { http, endpoint, events });
+                return Ok(Self { http, endpoint, events, pending: PendingRequests::new(log) });
             }
         }
         Err(Failure::UnexpectedEndOfStream)
@@ -63,6 +65,7 @@ impl Transport<RoleClient> for SseTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.pending.record_request(&item);
         let (http, endpoint) = (self.http.clone(), self.endpoint.clone());
         async move {
             match http.post_message(endpoint, item, None, None, HashMap::new()).await {
@@ -75,6 +78,9 @@ impl Transport<RoleClient> for SseTransport {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
+            if let Some(error) = self.pending.next_error() {
+                return Some(error);
+            }
             let event = match self.events.next().await? {
                 Ok(event) => event,
                 Err(error) => {
@@ -85,13 +91,9 @@ impl Transport<RoleClient> for SseTransport {
             if event.event.as_deref().is_some_and(|name| name != "message") {
                 continue;
             }
-            match lines::message(event.data.unwrap_or_default().as_bytes()) {
-                Ok(message) => return Some(*message),
-                Err(Unreadable { of: Of::Answer(id), why }) => {
-                    tracing::warn!(why, "an answer of a tool server cannot be read");
-                    return Some(unreadable(id, &why));
-                }
-                Err(Unreadable { why, .. }) => tracing::debug!(why, "an event is no message"),
+            let line = parse_message(event.data.unwrap_or_default().trim().as_bytes());
+            if let Some(message) = self.pending.receive(line) {
+                return Some(message);
             }
         }
     }

@@ -19,6 +19,7 @@ use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
 use super::core::Link;
 use super::exchange::{Exchange, asked_to_sign_in};
 use super::handler::PROGRESS_MAX_BYTES;
+use super::pending::OUTCOME_UNKNOWN;
 use crate::port::tool::{Later, ToolOutput};
 
 /// A task that is looked after.
@@ -262,7 +263,7 @@ impl Exchange<'_> {
             }
             // It does not take them: the task itself says how it stands. What people were not asked for is not made up
             // again each time.
-            Some(Err(ServiceError::McpError(error))) => {
+            Some(Err(ServiceError::McpError(error))) if error.code != OUTCOME_UNKNOWN => {
                 let why = self.core.masks.reasons().text(&error.message);
                 tracing::debug!(why, "a task does not take its inputs");
                 task.away = 0;
