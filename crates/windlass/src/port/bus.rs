@@ -38,7 +38,8 @@ pub trait Bus: Send + Sync {
 }
 
 /// The form in which a follower gets the fragments that were published before it subscribed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Backlog {
     /// One by one, as far as the bus still has them.
     #[default]

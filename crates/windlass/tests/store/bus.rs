@@ -43,6 +43,25 @@ async fn another_processs_stream_is_followed_and_woken() {
     assert!(mine.is_err(), "{mine:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_backlog_of_another_process_is_relayed_as_a_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut other = Other::start("stream", folder.path());
+    assert_eq!(other.says().as_deref(), Some("0"));
+    let store = Arc::new(open(folder.path()).await);
+    let owners: Arc<dyn Owners> = store.clone();
+    let bus = LocalBus::open(store.node().clone(), owners).unwrap();
+    let thread = ThreadId::from("stream");
+    let mut follower = bus.follow(&thread, Position::default(), Backlog::Snapshot);
+    let first = next(&mut follower).await;
+    let Signal::Snapshot { seq: Seq(3), number: 10, .. } = *first else { panic!("{first:?}") };
+    bus.wake(&thread);
+    assert_eq!(other.says().as_deref(), Some("1"));
+    for number in 11..=20 {
+        assert_eq!(*next(&mut follower).await, fragment(3, number));
+    }
+}
+
 #[tokio::test]
 async fn followers_stay_when_the_owner_dies() {
     let folder = tempfile::tempdir().unwrap();

@@ -48,8 +48,10 @@ struct Reader {
     told: Told,
     /// The generation whose fragments it takes from the ring before it goes on in the log.
     replays: Option<Seq>,
-    /// The form of the first of them.
+    /// The form in which it gets the fragments that were in the ring when it subscribed.
     backlog: Backlog,
+    /// The form in which it gets the fragments that the owner's process had before the relay connected.
+    relayed_backlog: Backlog,
     waker: Option<Waker>,
 }
 
@@ -82,6 +84,14 @@ impl Channel {
     /// Whether somebody in this process follows.
     pub fn is_followed_here(&self) -> bool {
         self.readers.iter().any(|reader| !reader.is_far)
+    }
+
+    /// The form in which to request the backlog of the owner's process: a snapshot if a follower of this process has no
+    /// fragments yet and wants one.
+    pub fn relayed_backlog(&self) -> Backlog {
+        let waits = |reader: &Reader| !reader.is_far && matches!(reader.told, Told::Before(_));
+        let wants = |reader: &&Reader| waits(reader) && reader.relayed_backlog == Backlog::Snapshot;
+        self.readers.iter().find(wants).map_or(Backlog::Fragments, |reader| reader.relayed_backlog)
     }
 
     /// Keeps a signal for the followers, and its fragments for those who come later. Returns who waits for it.
@@ -139,8 +149,9 @@ impl Channel {
             next: self.end(),
             told,
             replays,
-            // Fragments that are published from now on are no backlog.
+            // Fragments published later are not backlog.
             backlog: if has_backlog { backlog } else { Backlog::Fragments },
+            relayed_backlog: backlog,
             waker: None,
         });
     }

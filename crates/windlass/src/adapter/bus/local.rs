@@ -88,9 +88,18 @@ impl Local {
         self.follow_for(thread, false, after, backlog)
     }
 
-    /// The same for another process.
-    pub fn follow_from_afar(self: &Arc<Self>, thread: &ThreadId) -> BoxStream<'static, Arc<Signal>> {
-        self.follow_for(thread, true, Position::default(), Backlog::Fragments)
+    /// Follows on behalf of another process.
+    pub fn follow_from_afar(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        backlog: Backlog,
+    ) -> BoxStream<'static, Arc<Signal>> {
+        self.follow_for(thread, true, Position::default(), backlog)
+    }
+
+    /// The form in which to request the backlog of a thread from the owner's process.
+    pub fn relayed_backlog(&self, thread: &ThreadId) -> Backlog {
+        self.shard(thread).get(thread).map_or(Backlog::Fragments, Channel::relayed_backlog)
     }
 
     fn follow_for(

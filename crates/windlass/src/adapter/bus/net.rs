@@ -18,7 +18,7 @@ use super::Owners;
 use super::local::Local;
 use super::relay::{Look, Relays};
 use crate::adapter::node::{Node, socket_path};
-use crate::port::bus::Signal;
+use crate::port::bus::{Backlog, Signal};
 use crate::port::journal::StoreError;
 
 /// A request line; a thread's id is far shorter.
@@ -99,12 +99,13 @@ impl Drop for Network {
 #[serde(rename_all = "snake_case")]
 enum Request {
     Wake(ThreadId),
-    Follow(ThreadId),
+    Follow { thread: ThreadId, backlog: Backlog },
 }
 
 /// Follows a thread at the node that holds it. Returns when the connection ends.
 pub(super) async fn relay(nodes: &Path, id: &str, thread: &ThreadId, local: &Local) -> std::io::Result<()> {
-    let stream = ask(nodes, id, &Request::Follow(thread.clone())).await?;
+    let request = Request::Follow { thread: thread.clone(), backlog: local.relayed_backlog(thread) };
+    let stream = ask(nodes, id, &request).await?;
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
     loop {
@@ -161,16 +162,16 @@ async fn answer(stream: UnixStream, local: &Arc<Local>, followers: &Semaphore) -
     let mut reader = BufReader::new(reader).take(REQUEST_MAX_BYTES);
     let mut line = Vec::new();
     tokio::time::timeout(REQUEST_TIME, reader.read_until(b'\n', &mut line)).await??;
-    let thread = match serde_json::from_slice(&line)? {
+    let (thread, backlog) = match serde_json::from_slice(&line)? {
         Request::Wake(thread) => {
             local.wake(&thread);
             return Ok(());
         }
-        Request::Follow(thread) => thread,
+        Request::Follow { thread, backlog } => (thread, backlog),
     };
     // Without room the connection ends, and the other node looks into the journal each second.
     let Ok(_room) = followers.try_acquire() else { return Ok(()) };
-    let mut signals = local.follow_from_afar(&thread);
+    let mut signals = local.follow_from_afar(&thread, backlog);
     let mut rest = [0; 1];
     loop {
         let signal = tokio::select! {

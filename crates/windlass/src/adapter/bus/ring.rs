@@ -146,7 +146,7 @@ impl Ring {
         self.whole_after(told)
     }
 
-    /// All fragments so far as a snapshot, for a follower that has only the first `told`.
+    /// All fragments so far as a snapshot, for a follower that has received the first `told`.
     pub fn whole_after(&mut self, told: u64) -> Next {
         let Some((seq, attempt)) = self.generation else { return Next::Nothing };
         if told >= self.newest {
