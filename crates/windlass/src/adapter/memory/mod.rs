@@ -264,7 +264,7 @@ impl Journal for MemoryStore {
     }
 
     async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError> {
-        Ok(self.readable()?.unattended((&*self.node, self.clock.now()), except, limit))
+        Ok(self.readable()?.unattended(&self.node, self.clock.now(), except, limit))
     }
 
     async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError> {

@@ -273,12 +273,7 @@ impl State {
     }
 
     /// See [`Journal::unattended`](crate::port::journal::Journal::unattended).
-    pub fn unattended(
-        &self,
-        (node, now): (&str, Timestamp),
-        except: &[ThreadId],
-        limit: usize,
-    ) -> Vec<ThreadId> {
+    pub fn unattended(&self, node: &str, now: Timestamp, except: &[ThreadId], limit: usize) -> Vec<ThreadId> {
         let except: BTreeSet<&ThreadId> = except.iter().collect();
         let needs = |thread: &Thread| {
             thread.view.status == ThreadStatus::Running

@@ -46,7 +46,7 @@ pub(super) fn build(
     let mut blocks = Vec::with_capacity(response.choice.len());
     for (part, content) in response.choice.iter().enumerate() {
         if let AssistantContent::ToolCall(call) = content {
-            match unfinished(content, call, (&stop, is_reason_guessed)) {
+            match unfinished(content, call, &stop, is_reason_guessed) {
                 None => blocks.push(tool_call(kind, origin, content, call, part, streamed, &mut ids)),
                 Some(()) if stop == StopReason::MaxTokens => {}
                 Some(()) => {
@@ -63,12 +63,13 @@ pub(super) fn build(
     Ok(Reply { blocks, stop, usage: usage(&response.usage), model: response.origin.response_model.clone() })
 }
 
-/// A call that the output cap cut, or the end of a stream that gives no reason. The library keeps a provider's item only
-/// with a call that ended.
+/// Detects a call that was truncated by the output cap or by a stream that ends without a reason. The library keeps a
+/// provider's item only with a complete call.
 fn unfinished(
     content: &AssistantContent,
     call: &RigCall,
-    (stop, is_reason_guessed): (&StopReason, bool),
+    stop: &StopReason,
+    is_reason_guessed: bool,
 ) -> Option<()> {
     let provider_named = call.id.provider().is_some();
     if is_reason_guessed && call.function.invalid_arguments.is_some() {

@@ -35,7 +35,8 @@ pub(super) fn matches(bytes: &[u8], place: i64, stored: Option<i64>) -> bool {
 pub(super) async fn check(
     pool: &SqlitePool,
     folder: &Path,
-    (durability, synchronous): (Durability, i64),
+    durability: Durability,
+    synchronous: i64,
 ) -> Result<String, StoreError> {
     /// SQLite's levels at which a commit is on disk once it returns, and at which the database stays whole.
     const FULL: i64 = 2;

@@ -315,7 +315,7 @@ impl Journal for SqliteStore {
     }
 
     async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError> {
-        read::unattended(&self.readers, &self.node.others(), self.clock.now(), (except, limit)).await
+        read::unattended(&self.readers, &self.node.others(), self.clock.now(), except, limit).await
     }
 
     async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError> {
@@ -349,7 +349,7 @@ impl Journal for SqliteStore {
                 return Err(unexpected("a check with something else"));
             }
         };
-        check::check(&self.readers, &self.folder, (self.durability, synchronous)).await
+        check::check(&self.readers, &self.folder, self.durability, synchronous).await
     }
 }
 

@@ -203,7 +203,8 @@ pub(super) async fn unattended(
     pool: &SqlitePool,
     others: &[String],
     now: Timestamp,
-    (except, limit): (&[ThreadId], usize),
+    except: &[ThreadId],
+    limit: usize,
 ) -> Result<Vec<ThreadId>, StoreError> {
     let rows: Vec<String> = sqlx::query_scalar(UNATTENDED)
         .bind(now.0.cast_signed())

@@ -282,7 +282,7 @@ impl Changes {
                 Ok(Written::Nothing)
             }
             Write::Post { thread, id, input, names, is_message } => {
-                self.post(thread, id.as_str(), (input.as_str(), names), *is_message).map(Written::Posted)
+                self.post(thread, id.as_str(), input.as_str(), names, *is_message).map(Written::Posted)
             }
             Write::Snapshot(thread, snapshot) => self.put_snapshot(thread, snapshot),
             Write::Blob(digest, bytes) => {
@@ -326,7 +326,8 @@ impl Changes {
         &mut self,
         thread: &ThreadId,
         id: &str,
-        (input, names): (&str, &HashSet<Digest>),
+        input: &str,
+        names: &HashSet<Digest>,
         is_message: bool,
     ) -> Result<Posted, StoreError> {
         let found = if is_message { self.known_or_created(thread)? } else { self.known(thread)? };
