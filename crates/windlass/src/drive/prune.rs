@@ -32,6 +32,7 @@ impl Deps {
     }
 
     async fn prune(&self) -> Result<(), StoreError> {
+        self.blobs.collect().await?;
         self.prune_own_tools().await?;
         let now = self.clock.now();
         for record in self.all_records(GRANT, None).await? {

@@ -19,4 +19,7 @@ pub trait Blobs: Send + Sync {
 
     /// Reads a blob, wherever it was stored; `None` where it does not exist.
     async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError>;
+
+    /// Begins to delete the blobs that nothing names and that were not stored lately. The engine calls it once an hour.
+    async fn collect(&self) -> Result<(), StoreError>;
 }

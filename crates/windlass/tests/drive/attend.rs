@@ -1,14 +1,18 @@
 //! What attending to threads costs: openings at once, and threads that cannot be opened or driven.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use windlass::adapter::bus::LocalBus;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::memory::{AppendFault, MemoryStore};
-use windlass::machine::{Input, InputId, Seq, ThreadId, Timestamp};
+use windlass::machine::{BlobRef, Digest, Input, InputId, Seq, ThreadId, Timestamp};
+use windlass::port::blob::Blobs;
 use windlass::port::bus::Bus;
 use windlass::port::clock::Clock;
-use windlass::port::journal::{Batch, Journal, Posted, ThreadStatus};
+use windlass::port::journal::{Batch, Journal, Posted, StoreError, ThreadStatus};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::testing::suite::{batch, claimed, view};
 use windlass::tool::Registry;
@@ -132,6 +136,45 @@ async fn threads_are_opened_a_bounded_number_at_once_and_wakes_are_served_meanwh
     // Each once, without another second.
     settle().await;
     assert_eq!(store.claims(), (0, before + THREADS));
+}
+
+/// Blobs that count their collections.
+struct CountedBlobs {
+    blobs: MemoryStore,
+    collections: AtomicUsize,
+}
+
+#[async_trait]
+impl Blobs for CountedBlobs {
+    async fn put(&self, blob: &BlobRef, bytes: Bytes) -> Result<(), StoreError> {
+        self.blobs.put(blob, bytes).await
+    }
+
+    async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+        self.blobs.get(digest).await
+    }
+
+    async fn collect(&self) -> Result<(), StoreError> {
+        self.collections.fetch_add(1, Ordering::SeqCst);
+        self.blobs.collect().await
+    }
+}
+
+#[tokio::test]
+async fn blobs_that_nothing_names_are_collected_every_hour() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    let blobs = Arc::new(CountedBlobs { blobs: store.clone(), collections: AtomicUsize::new(0) });
+    let ports = Arc::new(store.clone());
+    let builder = built(&store, &clock, &hanging()).ports(ports.clone(), blobs.clone(), ports);
+    let _engine = builder.attend(Attend::All).build().await.unwrap();
+    settle().await;
+    let before = blobs.collections.load(Ordering::SeqCst);
+    for hour in 1..=2 {
+        clock.advance_ms(3_601_000);
+        settle().await;
+        assert_eq!(blobs.collections.load(Ordering::SeqCst), before + hour);
+    }
 }
 
 #[tokio::test]

@@ -154,6 +154,21 @@ async fn what_was_stored_lately_is_kept_until_a_day_later() {
 }
 
 #[tokio::test]
+async fn a_blob_that_was_never_named_goes_while_the_store_is_open() {
+    let world = World::new().await;
+    world.name(&thread(0), &blob(2)).await;
+    for number in 0..2 {
+        let stored = blob(number);
+        world.store().put(&stored.0, stored.1.clone()).await.unwrap();
+        world.store().collect().await.unwrap();
+        assert!(world.has(&stored).await, "it may be about to be named");
+        world.clock.advance_ms(25 * HOUR_MS);
+        world.store().collect().await.unwrap();
+        assert!(!world.has(&stored).await && world.has(&blob(2)).await);
+    }
+}
+
+#[tokio::test]
 async fn an_input_that_waits_keeps_what_it_names() {
     let mut world = World::new().await;
     let (kept, _) = (blob(1), world.name(&thread(0), &blob(0)).await);

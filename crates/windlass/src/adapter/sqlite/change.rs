@@ -1,6 +1,6 @@
-//! What the writer is asked to change, and what it answers.
+//! Requests to the writer and its responses.
 //!
-//! The caller prepares a change, so that the writer does nothing but write.
+//! The caller encodes a change, so that the writer only writes.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use windlass_machine::{Digest, InputId, ThreadId};
 use crate::port::journal::{Batch, Claim, Epoch, Posted, StoredSnapshot};
 use crate::port::records::PreparedChange;
 
-/// A batch with its events encoded, which the caller's thread did.
+/// A batch with its events encoded on the caller's thread.
 pub(super) struct PreparedAppend {
     /// The batch.
     pub batch: Batch,
@@ -24,9 +24,9 @@ pub(super) struct PreparedAppend {
 
 /// A change other than an append.
 pub(super) enum Write {
-    /// Takes a thread.
+    /// Claims a thread.
     Claim(ThreadId),
-    /// Gives a thread back.
+    /// Releases a thread.
     Release(ThreadId, Epoch),
     /// Puts an input into the inbox.
     Post {
@@ -45,19 +45,28 @@ pub(super) enum Write {
     Snapshot(ThreadId, StoredSnapshot),
     /// Keeps a small blob.
     Blob(Digest, Bytes),
-    /// Says that a large blob is about to be stored.
+    /// Records that a large blob is about to be stored.
     Loosen(Digest),
     /// Deletes a thread.
     Delete(ThreadId),
-    /// Deletes some of the blobs that nothing names. The writer makes further ones by itself until none is left.
-    Collect,
-    /// Writes something, to see that it works.
+    /// Deletes blobs that nothing names, those of deleted threads first. The writer repeats it until none is left.
+    Collect(Until),
+    /// Writes a row, to verify that the store is writable.
     Check,
 }
 
-/// What a change answers.
+/// When a collection is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// After its first group.
+    FirstGroup,
+    /// Once the blobs of every deleted thread are gone.
+    DeletedThreads,
+}
+
+/// The response to a change.
 pub(super) enum Written {
-    /// Nothing but that it is done.
+    /// Success without a value.
     Nothing,
     /// For a claim.
     Claim(Claim),
@@ -65,7 +74,7 @@ pub(super) enum Written {
     Posted(Posted),
     /// For a collection.
     Collected {
-        /// Whether nothing is left to delete.
+        /// Whether the collection has got as far as [`Until`] says. The writer answers after a later group if not.
         is_done: bool,
     },
     /// For a check: SQLite's `synchronous` of the connection that writes.

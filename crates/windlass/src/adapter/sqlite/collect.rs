@@ -29,9 +29,19 @@ const LOOSEN: &str =
 const LOOSEN_THREAD: &str = "INSERT INTO loose (digest, since) SELECT digest, 0 FROM uses WHERE number = ?1 \
     ON CONFLICT (digest) DO NOTHING";
 const FORGET_THREAD: &str = "DELETE FROM uses WHERE number = ?1";
-const NEXT: &str = "SELECT digest FROM loose WHERE since <= ?1 ORDER BY since LIMIT 1";
+const NEXT: &str = "SELECT digest, since FROM loose WHERE since <= ?1 ORDER BY since LIMIT 1";
 const SETTLE: &str = "DELETE FROM loose WHERE digest = ?1";
 const DELETE_ROW: &str = "DELETE FROM blobs WHERE digest = ?1";
+
+/// What a group of a collection leaves to the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Nothing,
+    /// Perhaps blobs that no thread ever named.
+    Unnamed,
+    /// Perhaps blobs of deleted threads.
+    OfDeleted,
+}
 
 /// The prepared statements of the collection.
 pub(super) struct Collection {
@@ -80,21 +90,25 @@ impl Collection {
         self.forget_thread.run(&[Value::Integer(number)]).map(drop)
     }
 
-    /// Whether the last collection left something for another one. Asked once for each.
+    /// Whether the last collection left blobs for another one. Returns `true` once for each.
     pub fn has_more(&mut self) -> bool {
         std::mem::take(&mut self.has_more)
     }
 
-    /// Deletes blobs that nothing names and that were not stored lately, a bounded number of them; returns whether that
-    /// was all.
+    /// Deletes blobs that nothing names and that were not stored lately, those of deleted threads first; returns what
+    /// the group left.
     ///
     /// A file goes before the transaction ends: whoever stores the same bytes says so in a transaction of its own
     /// first, which is either before this one, so that the blob stays, or after the file is gone.
-    pub fn collect(&mut self, now_ms: u64) -> Result<bool, Fault> {
+    pub fn collect(&mut self, now_ms: u64) -> Result<Left, Fault> {
         let until = Value::number(now_ms.saturating_sub(LOOSE_KEPT_MS));
         self.has_more = false;
+        let mut left = Left::Nothing;
         for _ in 0..AT_ONCE {
-            let Some(digest) = self.next.first(&[until], |row| row.blob(0))? else { return Ok(true) };
+            let next = self.next.first(&[until], |row| (row.blob(0), row.integer(1)))?;
+            let Some((digest, since)) = next else { return Ok(Left::Nothing) };
+            // The blobs of deleted threads count as stored at 0, and the oldest come first.
+            left = if since == 0 { Left::OfDeleted } else { Left::Unnamed };
             let key = [Value::Blob(&digest)];
             if self.is_used.first(&key, |_| ())?.is_none() {
                 self.delete_row.run(&key)?;
@@ -108,7 +122,7 @@ impl Collection {
             self.settle.run(&key)?;
         }
         self.has_more = true;
-        Ok(false)
+        Ok(left)
     }
 
     fn delete_file(&self, digest: &[u8]) -> std::io::Result<()> {
@@ -130,8 +144,8 @@ pub(super) async fn is_due(connection: &mut SqliteConnection, now_ms: u64) -> Re
         .map_err(store_error)
 }
 
-/// Records the names in everything that was written before names were recorded. Once, when the table is made. What
-/// cannot be read names nothing.
+/// Records the blob names of events and inputs written before the table existed. Runs once, when the table is created.
+/// Unreadable rows name nothing.
 pub(super) async fn name_all(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     type Names = fn(&str) -> Vec<Digest>;
     let texts: [(&'static str, Names); 2] = [

@@ -31,7 +31,7 @@ use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, Threa
 
 pub use self::backup::{Copied, backup, restore};
 use self::blob::BlobFiles;
-use self::change::{PreparedAppend, Write, Written};
+use self::change::{PreparedAppend, Until, Write, Written};
 use self::fault::store_error;
 use self::writer::Writer;
 use super::node::{DATABASE, Node, opening, private_folder};
@@ -111,21 +111,22 @@ impl SqliteStore {
             .test_before_acquire(false)
             .connect_lazy_with(reader_options(folder));
         let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock)).await?;
-        if has_loose && let Err(error) = writer.write(Write::Collect).await {
-            tracing::warn!(%error, "blobs that nothing names are still there");
-        }
         let (folder, durability) = (folder.to_owned(), options.durability);
-        Ok(Self { writer, readers, blobs, node, clock, folder, durability })
+        let store = Self { writer, readers, blobs, node, clock, folder, durability };
+        if has_loose {
+            store.collect_until(Until::FirstGroup).await;
+        }
+        Ok(store)
     }
 
-    /// Deletes some of the blobs that nothing names.
-    async fn collect(&self) -> Written {
-        match self.writer.write(Write::Collect).await {
-            Ok(written) => written,
-            Err(error) => {
-                tracing::warn!(%error, "blobs that nothing names are still there");
-                Written::Nothing
+    /// Deletes blobs that nothing names. After a failure the next collection continues.
+    async fn collect_until(&self, until: Until) {
+        match self.writer.write(Write::Collect(until)).await {
+            Ok(Written::Collected { is_done: false }) => {
+                tracing::warn!("the collection of blobs stopped early; the next one continues");
             }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "blobs that nothing names are still there"),
         }
     }
 
@@ -145,7 +146,7 @@ impl SqliteStore {
 
 /// Refuses a folder that holds parts of a store and no database: opening it would make a new empty store of them.
 fn refuse_without_database(folder: &Path) -> Result<(), StoreError> {
-    // Made after the database, so that the order of the looks leaves a store alone that is being made now.
+    // The database is created before these, so a concurrent first start is not mistaken for a damaged store.
     const PARTS: [&str; 4] = ["vault.key", "blobs", "files", "windlass.db-wal"];
     let has_something = |path: &PathBuf| match std::fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_some(),
@@ -338,7 +339,7 @@ impl Journal for SqliteStore {
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
         self.writer.write(Write::Delete(thread.clone())).await?;
         // The thread is gone whatever becomes of its blobs: they are tried again when the store is next opened.
-        while let Written::Collected { is_done: false } = self.collect().await {}
+        self.collect_until(Until::DeletedThreads).await;
         Ok(())
     }
 
@@ -387,6 +388,10 @@ impl Blobs for SqliteStore {
         }
         self.writer.write(Write::Loosen(blob.digest)).await?;
         self.blobs.put(blob, bytes).await
+    }
+
+    async fn collect(&self) -> Result<(), StoreError> {
+        self.writer.write(Write::Collect(Until::FirstGroup)).await.map(drop)
     }
 
     async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {

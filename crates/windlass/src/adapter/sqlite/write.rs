@@ -9,9 +9,9 @@ use std::sync::Arc;
 use windlass_machine::{Digest, Input, InputId, RunStatus, Seq, ThreadId, Timestamp};
 
 use super::budget::Budgets;
-use super::change::{PreparedAppend, Write, Written};
+use super::change::{PreparedAppend, Until, Write, Written};
 use super::check::{checksum, placed};
-use super::collect::Collection;
+use super::collect::{Collection, Left};
 use super::fault::Fault;
 use super::raw::{Raw, Row, Statement, Value};
 use super::record::RecordRows;
@@ -161,7 +161,7 @@ impl Changes {
         self.append_rows(found.number, append).map_err(AppendError::Failed)
     }
 
-    /// Whether blobs are left that another [`Write::Collect`] deletes.
+    /// Whether the last [`Write::Collect`] left blobs for another one. Returns `true` once for each.
     pub fn has_more_to_collect(&mut self) -> bool {
         self.collection.has_more()
     }
@@ -295,9 +295,9 @@ impl Changes {
                 self.collection.loosen(digest, self.clock.now().0)?;
                 Ok(Written::Nothing)
             }
-            Write::Collect => {
-                let is_done = self.collection.collect(self.clock.now().0)?;
-                Ok(Written::Collected { is_done })
+            Write::Collect(until) => {
+                let left = self.collection.collect(self.clock.now().0)?;
+                Ok(Written::Collected { is_done: *until == Until::FirstGroup || left != Left::OfDeleted })
             }
             Write::Delete(thread) => self.delete(thread),
             Write::Check => {

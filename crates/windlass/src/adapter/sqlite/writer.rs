@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use windlass_machine::Seq;
 
 use super::BUSY;
-use super::change::{PreparedAppend, Write, Written};
+use super::change::{PreparedAppend, Until, Write, Written};
 use super::fault::Fault;
 use super::raw::{Raw, Statement};
 use super::write::Changes;
@@ -34,8 +34,8 @@ const QUICK_US: u64 = 1_000;
 /// Threads that this process drives at once, up to which a caller commits by itself: with more, a commit that waits a
 /// moment is shared.
 const FEW: usize = 4;
-/// Events of an append, and bytes of a snapshot, up to which a caller commits by itself: more of them take a runtime's
-/// thread for too long.
+/// Events of an append, and bytes of a snapshot, up to which a caller commits on its own thread. More would block a
+/// runtime thread for too long.
 const ALONE_EVENTS: usize = 256;
 const ALONE_BYTES: usize = 256 * 1024;
 /// Pages of log after which it is written back into the database: SQLite's own default.
@@ -93,13 +93,14 @@ impl Writer {
         let serve = move || {
             while let Some(job) = waiting.blocking_recv() {
                 let mut is_committed = locked(&shared).commit_from(job, &mut waiting);
-                // In groups, between which others get the lock; what is left when the store is closed goes at the next
-                // opening.
+                // Collects in groups and releases the lock between them. If the store closes first, the next opening
+                // continues.
                 while is_committed && !waiting.is_closed() && locked(&shared).changes.has_more_to_collect() {
                     let (reply, _) = oneshot::channel();
-                    is_committed =
-                        locked(&shared).commit_from(Job::Write(Write::Collect, reply), &mut waiting);
+                    let collect = Job::Write(Write::Collect(Until::DeletedThreads), reply);
+                    is_committed = locked(&shared).commit_from(collect, &mut waiting);
                 }
+                locked(&shared).answer_collectors(false);
             }
         };
         let thread = std::thread::Builder::new()
@@ -162,9 +163,9 @@ impl Writer {
     }
 
     async fn make(&self, write: Write) -> Result<Written, StoreError> {
-        // Writes of many rows, files or bytes run on the writer's thread, so that they block no runtime thread.
+        // Writes of many rows, files or bytes run on the writer's thread and block no runtime thread.
         let is_long = match &write {
-            Write::Delete(_) | Write::Collect => true,
+            Write::Delete(_) | Write::Collect(_) => true,
             Write::Snapshot(_, snapshot) => snapshot.bytes.len() > ALONE_BYTES,
             Write::Claim(_)
             | Write::Release(..)
@@ -236,6 +237,8 @@ fn ended() -> StoreError {
 
 struct Group {
     changes: Changes,
+    /// Callers that wait for a further group of the collection.
+    collectors: Vec<oneshot::Sender<Result<Written, StoreError>>>,
     clock: Arc<dyn Clock>,
     pace: Arc<Pace>,
     begin: Statement,
@@ -256,6 +259,7 @@ impl Group {
     ) -> Result<Self, Fault> {
         Ok(Self {
             changes: Changes::prepare(&raw, node, Arc::clone(&clock))?,
+            collectors: Vec::new(),
             clock,
             pace,
             begin: raw.prepare("BEGIN IMMEDIATE")?,
@@ -312,7 +316,7 @@ impl Group {
             let (done, lost) = self.commit_group(first, waiting);
             self.pace.note(self.clock.monotonic_ms().saturating_sub(from_ms));
             is_committed = lost.is_none();
-            answer(done, lost.as_ref());
+            self.answer(done, lost.as_ref());
         }
         if self.raw.log_pages() >= LOG_PAGES
             && let Err(fault) = self.raw.write_back()
@@ -323,6 +327,29 @@ impl Group {
             );
         }
         is_committed
+    }
+
+    /// Answers a group's changes. A collection that is not done is answered after a later group.
+    fn answer(&mut self, done: Vec<Done>, lost: Option<&Lost>) {
+        for change in done {
+            match change {
+                Done::Write(reply, Ok(Written::Collected { is_done })) if lost.is_none() => {
+                    self.collectors.push(reply);
+                    if is_done {
+                        self.answer_collectors(true);
+                    }
+                }
+                change @ (Done::Append(..) | Done::Write(..) | Done::Records(..)) => change.answer(lost),
+            }
+        }
+    }
+
+    /// Answers every caller that waits for the collection. `is_done` is `false` if the collection has stopped early.
+    fn answer_collectors(&mut self, is_done: bool) {
+        for reply in self.collectors.drain(..) {
+            // A caller that has gone needs no answer.
+            let _ = reply.send(Ok(Written::Collected { is_done }));
+        }
     }
 
     fn commit_group(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) -> (Vec<Done>, Option<Lost>) {
@@ -385,12 +412,6 @@ fn interrupted() -> Fault {
     Fault {
         code: libsqlite3_sys::SQLITE_IOERR,
         message: "a change in the same group ended the transaction".to_owned(),
-    }
-}
-
-fn answer(done: Vec<Done>, lost: Option<&Lost>) {
-    for change in done {
-        change.answer(lost);
     }
 }
 
