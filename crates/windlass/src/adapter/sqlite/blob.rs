@@ -86,3 +86,17 @@ fn files_error(error: object_store::Error) -> StoreError {
         why: format!("the folder `blobs`: {error}; look at the disk's space and rights"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_synced_before_a_write_returns() {
+        let store = tempfile::tempdir().unwrap();
+        let files = BlobFiles::open(store.path()).unwrap();
+        // The library offers no other way to read the setting.
+        let settings = format!("{:?}", files.0);
+        assert!(settings.contains("fsync: true"), "{settings}");
+    }
+}
