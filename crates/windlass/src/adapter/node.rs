@@ -216,11 +216,6 @@ fn no_locks(folder: &Path, error: TryLockError) -> StoreError {
 #[cfg(target_os = "linux")]
 fn refuse_network_file_system(folder: &Path) -> Result<(), StoreError> {
     use std::os::unix::ffi::OsStrExt;
-    // Magic numbers of NFS, SMB, CIFS, SMB2, 9P (shared folders of virtual machines), Ceph, AFS and Lustre, from
-    // linux/magic.h and Lustre's own headers: their locks and shared memory do not reach across machines as the node's
-    // lock and the database's log need it. FUSE is not among them: local file systems use it too.
-    const NETWORK: [u32; 8] =
-        [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x0bd0_0bd0];
     let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return Ok(()) };
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: `path` ends with a zero byte, and `found` is read only after the call has filled it.
@@ -230,6 +225,24 @@ fn refuse_network_file_system(folder: &Path) -> Result<(), StoreError> {
         }
         found.assume_init().f_type as u32
     };
+    refuse_network_kind(kind, folder)
+}
+
+/// Refuses the magic numbers of NFS, SMB, CIFS, SMB2, Ceph, AFS and Lustre, from linux/magic.h and Lustre's own headers.
+/// Their locks and shared memory do not reach across machines as the node's lock and the database's log need it. FUSE is
+/// not among them: local file systems use it too. 9P gets a warning: it is the shared folder of a virtual machine, but
+/// also the whole local disk of a sandbox such as gVisor.
+#[cfg(target_os = "linux")]
+fn refuse_network_kind(kind: u32, folder: &Path) -> Result<(), StoreError> {
+    const NETWORK: [u32; 7] =
+        [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400, 0x5346_414f, 0x0bd0_0bd0];
+    const NINE_P: u32 = 0x0102_1997;
+    if kind == NINE_P {
+        tracing::warn!(
+            folder = %folder.display(),
+            "the store lies on a 9P file system; if another machine shares it, move the store to a local disk"
+        );
+    }
     if !NETWORK.contains(&kind) {
         return Ok(());
     }
@@ -247,6 +260,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn network_file_systems_are_refused_and_9p_is_not() {
+        let refused = |kind: u32| refuse_network_kind(kind, Path::new("store")).is_err();
+        const NFS: u32 = 0x6969;
+        const EXT4: u32 = 0xef53;
+        const NINE_P: u32 = 0x0102_1997;
+        assert_eq!([NFS, EXT4, NINE_P].map(refused), [true, false, false]);
+    }
 
     #[test]
     fn a_folder_that_was_there_keeps_its_mode_and_one_that_others_write_to_is_refused() {
