@@ -56,10 +56,8 @@ pub struct Adjustment {
     pub reconcile: Option<Reconcile>,
 }
 
-/// Names of arguments by which a far side recognises a repeated call. The engine fills such an argument in, with a value
-/// that is the same however often the call is started, and the model never sees it. That makes the call repeatable, so
-/// it holds for a tool whose hints are believed and for one that an administrator calls `keyed`; an argument of another
-/// tool is one like any other.
+/// Names of idempotency-key arguments. The engine fills the key in only for trusted tools and tools configured as
+/// `keyed`. Other tools receive the argument from the model.
 const KEY_ARGUMENTS: [&str; 4] =
     ["idempotency_key", "idempotencyKey", "client_request_id", "clientRequestId"];
 
@@ -78,33 +76,50 @@ pub(crate) struct Registered {
     pub key_argument: Option<String>,
     /// What people who speak of it beforehand have spoken of.
     pub schema_digest: Digest,
-    /// Compiled once: a run checks the same schema many times.
-    validator: Validator,
+    validators: Arc<Validators>,
+}
+
+/// The compiled schema of a tool. Compiled once: a run validates against the same schema many times.
+struct Validators {
+    whole: Validator,
+    /// The schema without its idempotency key; `None` if it has none.
+    keyless: Option<Validator>,
 }
 
 impl Registered {
     /// `fills_key`: whether the engine fills in an argument that is named like a key.
     fn of(tool: Arc<dyn Tool>, fills_key: bool) -> Result<Self, RegistryError> {
+        let invalid = |problem| RegistryError::Schema { tool: tool.spec().name.clone(), problem };
+        let validators = Validators::compile(&tool.spec().input_schema).map_err(invalid)?;
+        Ok(Self::with(tool, Arc::new(validators), fills_key))
+    }
+
+    fn with(tool: Arc<dyn Tool>, validators: Arc<Validators>, fills_key: bool) -> Self {
         let mut spec = tool.spec().clone();
         let schema_digest = digest_of(&*tool);
-        let invalid = |problem| RegistryError::Schema { tool: tool.spec().name.clone(), problem };
-        check_both(&spec.input_schema).map_err(invalid)?;
         let key_argument = if fills_key { without_key(&mut spec.input_schema) } else { None };
-        let validator = compile(&spec.input_schema).map_err(invalid)?;
-        Ok(Self { tool, spec, key_argument, schema_digest, validator })
+        Self { tool, spec, key_argument, schema_digest, validators }
+    }
+
+    /// The validator of the arguments that the model writes.
+    fn validator(&self) -> &Validator {
+        let keyless = self.validators.keyless.as_ref().filter(|_| self.key_argument.is_some());
+        keyless.unwrap_or(&self.validators.whole)
     }
 }
 
-/// Checks a schema of arguments with its key and without: which of the two counts may change with an [`Adjustment`].
-fn check_both(schema: &Value) -> Result<(), String> {
-    let mut rest = schema.clone();
-    match without_key(&mut rest) {
-        Some(_) => compile(schema).and_then(|_| compile(&rest)).map(drop),
-        None => Ok(()),
+impl Validators {
+    /// Compiles a schema of arguments with its idempotency key and without: an [`Adjustment`] may switch between the two
+    /// later.
+    fn compile(schema: &Value) -> Result<Self, String> {
+        let whole = compile(schema)?;
+        let mut rest = schema.clone();
+        let keyless = without_key(&mut rest).map(|_| compile(&rest)).transpose()?;
+        Ok(Self { whole, keyless })
     }
 }
 
-/// Takes the key-like argument out of a schema, where it has one that is a text.
+/// Removes the idempotency key from a schema and returns its name. Only a string argument counts.
 fn without_key(schema: &mut Value) -> Option<String> {
     let properties = schema.get_mut("properties")?.as_object_mut()?;
     let is_text = |value: &Value| value.get("type").and_then(Value::as_str) == Some("string");
@@ -217,11 +232,10 @@ impl Registry {
     pub fn adjust(mut self, name: impl Into<ToolName>, adjustment: Adjustment) -> Self {
         let name = name.into();
         self.adjustments.insert(name.clone(), adjustment);
-        if let Some(known) = self.tools.get(&name)
-            && let Ok(registered) = Registered::of(known.tool.clone(), self.fills_key(&*known.tool))
-        {
-            // Both shapes of its schema were checked when it was added, so that it never fails.
-            self.tools.insert(name, Arc::new(registered));
+        if let Some(known) = self.tools.get(&name) {
+            let (tool, validators) = (known.tool.clone(), known.validators.clone());
+            let fills_key = self.fills_key(&*tool);
+            self.tools.insert(name, Arc::new(Registered::with(tool, validators, fills_key)));
         }
         self
     }
@@ -312,7 +326,7 @@ impl Registry {
             return Ok(());
         }
         let faults: Vec<String> = registered
-            .validator
+            .validator()
             .iter_errors(arguments)
             .take(MAX_FAULTS)
             .map(|fault| {
@@ -327,28 +341,30 @@ impl Registry {
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 
-    /// Leaves out members that are `null` where the schema wants something else or nothing: models write `null` for what is
-    /// optional. Returns whether any was left out.
+    /// Removes `null` members that the schema neither allows nor requires: models write `null` for optional arguments.
+    /// Returns whether any was removed. Copies the arguments at most once.
     pub fn leave_out_nulls(&self, name: &str, arguments: &mut Value) -> bool {
         let registered = self.enabled(name).filter(|registered| !registered.tool.checks_arguments());
-        let Some(validator) = registered.map(|registered| &registered.validator) else { return false };
+        let Some(validator) = registered.map(|registered| registered.validator()) else { return false };
         let faults = validator.iter_errors(arguments).map(|fault| fault.instance_path().as_str().to_owned());
-        let places: Vec<String> = faults.take(MAX_NULLS).collect();
-        let mut left_out = false;
-        for place in places {
-            let Some((parent, name)) = place.rsplit_once('/') else { continue };
-            let name = name.replace("~1", "/").replace("~0", "~");
-            if arguments.pointer(&place) != Some(&Value::Null) {
-                continue;
-            }
-            let mut without = arguments.clone();
-            let members = without.pointer_mut(parent).and_then(Value::as_object_mut);
-            let removed = members.and_then(|members| members.shift_remove(&name));
-            if removed.is_some() && !is_missed(validator, &without, parent, &name) {
-                (*arguments, left_out) = (without, true);
+        let mut nulls: Vec<Member> = faults
+            .take(MAX_NULLS)
+            .filter(|place| arguments.pointer(place) == Some(&Value::Null))
+            .filter_map(|place| Member::of(&place))
+            .collect();
+        if nulls.is_empty() {
+            return false;
+        }
+        let mut without = arguments.clone();
+        nulls.retain(|member| member.remove_from(&mut without));
+        for fault in validator.iter_errors(&without) {
+            if let ValidationErrorKind::Required { property } = fault.kind() {
+                let parent = fault.instance_path();
+                nulls.retain(|member| parent.as_str() != member.parent || *property != *member.name);
             }
         }
-        left_out
+        // From the original, so that members that stay keep their order.
+        nulls.iter().filter(|member| member.remove_from(arguments)).count() > 0
     }
 
     pub(crate) fn enabled(&self, name: &str) -> Option<&Arc<Registered>> {
@@ -357,19 +373,29 @@ impl Registry {
     }
 }
 
-/// Whether a schema wants a member that is not there.
-fn is_missed(validator: &Validator, value: &Value, parent: &str, name: &str) -> bool {
-    validator.iter_errors(value).any(|fault| {
-        matches!(fault.kind(), ValidationErrorKind::Required { property } if property == name)
-            && fault.instance_path().as_str() == parent
-    })
+/// A member of an object, by the JSON Pointer of the object and its own name.
+struct Member {
+    parent: String,
+    name: String,
 }
 
-/// Says what is wrong with a schema of arguments that somebody else has written; it is refused when its tool is added.
+impl Member {
+    fn of(pointer: &str) -> Option<Self> {
+        let (parent, name) = pointer.rsplit_once('/')?;
+        Some(Self { parent: parent.to_owned(), name: name.replace("~1", "/").replace("~0", "~") })
+    }
+
+    /// Removes it. Returns `false` if there is no such member, as for an item of an array.
+    fn remove_from(&self, value: &mut Value) -> bool {
+        let members = value.pointer_mut(&self.parent).and_then(Value::as_object_mut);
+        members.is_some_and(|members| members.shift_remove(&self.name).is_some())
+    }
+}
+
+/// Validates the input schema of an external tool; [`Registry::add`] would reject the same ones.
 #[cfg(feature = "mcp")]
 pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
-    check_both(schema)?;
-    compile(schema).map(drop)
+    Validators::compile(schema).map(drop)
 }
 
 /// Checks values of whatever kind against a schema that somebody else has written; the error names what does not fit.
