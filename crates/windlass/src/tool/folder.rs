@@ -162,8 +162,10 @@ pub enum FolderError {
         /// Why.
         why: String,
     },
-    /// A path leads elsewhere than when the gate judged the call.
-    #[error("`{0}` leads elsewhere since the call was judged: nothing was done. Call again")]
+    /// A path resolves to another file than when the gate judged the call.
+    #[error(
+        "`{0}` resolves to another file than when the call was approved; nothing was changed; call the tool again"
+    )]
     LeadsElsewhere(String),
     /// Something was swapped while it was opened.
     #[error("`{0}` changed while it was being opened; try again")]
@@ -274,7 +276,7 @@ impl WorkingFolder {
             return Err(FolderError::Store(shown()));
         }
         let path = FolderPath { lexical, resolved };
-        if self.judged.differs(given, &path) {
+        if self.judged.is_redirected(given, &path) {
             return Err(FolderError::LeadsElsewhere(shown()));
         }
         Ok(path)

@@ -278,8 +278,7 @@ async fn a_call_opens_what_it_was_judged_for() {
     let engine = engine(&desk, vec![("late".into(), r#"{"text":"yes/l/a"}"#.into())], vec![late]).await;
     assert_eq!(run(&engine).await.status, Status::Done);
     let (_, _, said) = told(&engine, &"t".into()).await.into_values().next().unwrap();
-    let wanted =
-        "Ok(\"yes/sub/a\") `yes/l/a` leads elsewhere since the call was judged: nothing was done. Call again";
+    let wanted = "Ok(\"yes/sub/a\") `yes/l/a` resolves to another file than when the call was approved; nothing was changed; call the tool again";
     assert_eq!(said, wanted);
 }
 

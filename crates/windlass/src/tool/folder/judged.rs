@@ -1,6 +1,6 @@
-//! Paths as the gate judges them: what each leads to, and a folder that opens nothing else under them.
+//! Binds a call to the files that its paths resolved to when the gate judged it.
 //!
-//! It judges nothing. A link that changes after the judgement is noticed when the tool resolves the path.
+//! It evaluates no rule. A link that changes after the verdict is detected when the tool resolves the path.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::{FolderPath, WorkingFolder};
 pub(super) struct JudgedPaths(Arc<[(String, Option<PathTarget>)]>);
 
 impl JudgedPaths {
-    /// Whether a path that was judged leads elsewhere by now. What was not judged does not differ.
-    pub(super) fn differs(&self, given: &str, now: &FolderPath) -> bool {
+    /// Whether a judged path now resolves to another file. `false` for a path that was not judged.
+    pub(super) fn is_redirected(&self, given: &str, now: &FolderPath) -> bool {
         let of = |target: &PathTarget| {
             Path::new(&target.lexical) == now.lexical && Path::new(&target.resolved) == now.resolved
         };
@@ -24,9 +24,9 @@ impl JudgedPaths {
 }
 
 impl WorkingFolder {
-    /// What a path leads to now, for the gate; `None` if the folder refuses it, or it is not UTF-8.
+    /// Resolves a path for the gate; `None` if the folder refuses it, or it is not UTF-8.
     ///
-    /// Looks at the disk, so call it where blocking is allowed.
+    /// Reads the disk, so call it where blocking is allowed.
     pub(crate) fn target(&self, given: &str) -> Option<PathTarget> {
         let FolderPath { lexical, resolved } = self.resolve(given).ok()?;
         let text = |path: &Path| path.to_str().map(str::to_owned);
@@ -35,7 +35,7 @@ impl WorkingFolder {
         Some(PathTarget { folders, lexical: text(&lexical)?, resolved: text(&resolved)? })
     }
 
-    /// The same folder for one call: a path that was judged is refused if it leads elsewhere by now.
+    /// The same folder for one call: refuses a judged path that now resolves to another file.
     pub(crate) fn bound_to(&self, paths: impl IntoIterator<Item = (String, PathArgument)>) -> Self {
         let judged = paths.into_iter().map(|(given, path)| (given, path.target)).collect();
         Self { judged: JudgedPaths(judged), ..self.clone() }
