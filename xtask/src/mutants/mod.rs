@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: breaks the code on purpose and sees that a test notices.
 //!
-//! It works in a copy of the workspace under `target/mutants/`, which shares the build output of the dependencies with
-//! the workspace itself. The sources themselves are never touched. `find` and `replace` are text; nothing is mutated by
-//! chance.
+//! It works in a copy of the workspace under `target/mutants/`. The copy shares the build folder, and with it the
+//! dependencies, with the workspace; its programs are written to a folder of their own. The sources themselves are never
+//! touched. `find` and `replace` are text; nothing is mutated by chance.
 
 mod list;
 
@@ -21,9 +21,10 @@ const LIST: &str = "xtask/mutants.txt";
 /// nextest's exit code for "some tests failed"; any other failure means that no test had its say.
 const TESTS_FAILED: i32 = 100;
 
-/// A mutant is compiled more often than it runs, so the machine is not optimised here. The settings also keep the build
-/// output of mutated crates apart: cargo names it by settings and not by folder, and must never take a mutant's for the
-/// workspace's own. All other crates of the workspace depend on the machine.
+/// A mutant is compiled more often than it runs, so the machine is not optimised here. The settings also keep the
+/// intermediate output of mutated crates apart: cargo names it by settings and not by folder, and must never take a
+/// mutant's for the workspace's own. All other crates of the workspace depend on the machine. The names of finished
+/// programs have no settings in them, so these have a folder of their own.
 const PROFILE: [&str; 3] = [
     "profile.dev.package.windlass-machine.opt-level=0",
     "profile.dev.package.windlass-machine.codegen-units=16",
@@ -148,13 +149,17 @@ impl<'m> Suite<'m> {
 /// The copy of the workspace.
 struct Lab {
     copy: PathBuf,
-    output: PathBuf,
+    /// The folder of intermediate build output, shared with the workspace.
+    build: PathBuf,
+    /// The folder of finished programs.
+    programs: PathBuf,
 }
 
 impl Lab {
     fn open(root: &Path) -> Result<Self> {
-        let output = root.join("target");
-        let lab = Self { copy: output.join("mutants/workspace"), output };
+        let build = root.join("target");
+        let (copy, programs) = (build.join("mutants/workspace"), build.join("mutants/programs"));
+        let lab = Self { copy, build, programs };
         tree::mirror(root, &lab.copy)?;
         Ok(lab)
     }
@@ -199,7 +204,7 @@ impl Lab {
         command.args(["nextest", "run", "--profile", "mutants", "--no-tests", "fail"]);
         command.args(["--filterset", filter]).args(suite.arguments());
         command.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
-        run_quietly(command.env("CARGO_TARGET_DIR", &self.output))
+        run_quietly(command.env("CARGO_BUILD_BUILD_DIR", &self.build).env("CARGO_TARGET_DIR", &self.programs))
     }
 }
 
