@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::{install, process};
 
@@ -57,11 +57,16 @@ impl Extent {
 
 /// Returns `WINDLASS_SEED`, or else the first 32 bits of the commit id, so that each commit plays its own schedules and
 /// every run of a commit plays the same ones.
-fn seed() -> u64 {
-    let given = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok());
-    given
-        .or_else(|| seed_of_commit(&process::output(Command::new("git").args(["rev-parse", "HEAD"]))?))
-        .unwrap_or(0)
+fn seed() -> Result<u64> {
+    if let Some(given) = std::env::var_os(SEED) {
+        return parse_seed(&given.to_string_lossy());
+    }
+    let commit = process::output(Command::new("git").args(["rev-parse", "HEAD"]));
+    Ok(commit.and_then(|id| seed_of_commit(&id)).unwrap_or(0))
+}
+
+fn parse_seed(given: &str) -> Result<u64> {
+    given.parse().with_context(|| format!("{SEED} is `{given}`\nhint: it takes a number below 2^64"))
 }
 
 fn seed_of_commit(id: &str) -> Option<u64> {
@@ -79,6 +84,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
 /// Builds the binary, then runs unit, integration and documentation tests.
 pub fn everything(extent: Extent, nextest_arguments: &[String]) -> Result<()> {
+    let seed = seed()?;
     install::debian_packages(DEBIAN_PACKAGES)?;
     install::cargo_tool(&install::NEXTEST)?;
     install::schemathesis()?;
@@ -96,7 +102,6 @@ pub fn everything(extent: Extent, nextest_arguments: &[String]) -> Result<()> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         nextest.env("NEXTEST_TEST_THREADS", (TESTS_PER_CORE * cores).to_string());
     }
-    let seed = seed();
     println!("seed of random schedules, kills and cuts: {seed}; set {SEED}={seed} to repeat them");
     process::run(nextest.env(SEED, seed.to_string()))?;
     process::run(process::cargo().args(["test", "--doc"]).args(FEATURES))
@@ -112,6 +117,15 @@ mod tests {
         assert_eq!(Extent::parse(&["--full".to_owned()]).unwrap(), Extent::Full);
         let error = Extent::parse(&["--fast".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("`--fast`"), "{error}");
+    }
+
+    #[test]
+    fn a_seed_that_is_no_number_is_rejected() {
+        assert_eq!(parse_seed("18446744073709551615").unwrap(), u64::MAX);
+        for given in ["", "0x7", "-1", "18446744073709551616"] {
+            let error = format!("{:#}", parse_seed(given).unwrap_err());
+            assert!(error.contains(&format!("WINDLASS_SEED is `{given}`")), "{error}");
+        }
     }
 
     #[test]
