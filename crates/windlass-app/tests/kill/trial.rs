@@ -148,7 +148,8 @@ impl<'a> Trial<'a> {
             true => Duration::from_micros(self.dice.below(self.setting.run_ms * 600)),
             false => LIFE,
         };
-        let mut until = Instant::now() + lifetime;
+        let started = Instant::now();
+        let mut until = started + lifetime;
         let mut child = command(&self.user, &self.setting.base_url, &arguments).spawn().unwrap();
         let lines = lines_of(&mut child);
         let mut last = Value::Null;
@@ -169,6 +170,7 @@ impl<'a> Trial<'a> {
                 }
                 // A third lost attempt at one step would fail the run (`ERR_LOST`).
                 Err(RecvTimeoutError::Timeout) if mortal && self.fruitless >= 2 => {
+                    assert!(started.elapsed() < LIFE, "no reply after {LIFE:?}: {last}");
                     until = Instant::now() + REPRIEVE;
                 }
                 Err(RecvTimeoutError::Timeout) => {
