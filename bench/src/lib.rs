@@ -6,6 +6,7 @@
 
 #[cfg(unix)]
 pub mod browser;
+pub mod conversation;
 pub mod drive;
 pub mod http;
 pub mod machine;

@@ -4,16 +4,15 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-use sqlx::{Connection, SqliteConnection};
+use windlass_bench::conversation::repeat_exchange;
 
 use super::page::Page;
 use super::{scripted, scripted_for};
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 
-/// Messages of a long conversation: one half is the user's, the other the model's.
-const MESSAGES: i64 = 4_000;
+/// Exchanges of a long conversation, each of a message and an answer.
+const EXCHANGES: usize = 2_000;
 /// Entries that are in the page at once, however long the conversation is.
 const MOST_DRAWN: u64 = 150;
 
@@ -36,37 +35,7 @@ async fn user_with_long_conversation() -> (User, String) {
     let user = User::new();
     let text = "Some **words** with `code`.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n\n```rust\nfn main() {}\n```\n";
     Model::start(vec![Turn::Say(text)]).run(&user, &["run", "Say something."]).exits(0);
-    let path = user.store().join("windlass.db");
-    let mut store = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap();
-    let (number, thread, head): (i64, String, i64) =
-        sqlx::query_as("SELECT number, thread, head FROM threads").fetch_one(&mut store).await.unwrap();
-    let bodies: Vec<String> =
-        sqlx::query_scalar("SELECT body FROM events ORDER BY position").fetch_all(&mut store).await.unwrap();
-    let events: Vec<Value> = bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect();
-    let of = |name: &str| events.iter().find(|event| event["type"] == name).unwrap();
-    let run = of("run.started")["run"].as_str().unwrap();
-    let message = of("message.received")["id"].as_str().unwrap();
-    // The thread's own first event is not repeated.
-    let exchange: Vec<&String> = bodies
-        .iter()
-        .zip(&events)
-        .filter(|(_, event)| event["type"] != "thread.created")
-        .map(|(body, _)| body)
-        .collect();
-    let mut changes = store.begin().await.unwrap();
-    let mut seq = head;
-    for copy in 1..MESSAGES / 2 {
-        for body in &exchange {
-            seq += 1;
-            let body =
-                body.replace(run, &format!("{run}-{copy}")).replace(message, &format!("{message}-{copy}"));
-            let insert = sqlx::query("INSERT INTO events (position, body) VALUES (?1 << 32 | ?2, ?3)");
-            insert.bind(number).bind(seq).bind(body).execute(&mut *changes).await.unwrap();
-        }
-    }
-    sqlx::query("UPDATE threads SET head = ?1").bind(seq).execute(&mut *changes).await.unwrap();
-    sqlx::query("DELETE FROM snapshots").execute(&mut *changes).await.unwrap();
-    changes.commit().await.unwrap();
+    let thread = repeat_exchange(&user.store(), EXCHANGES).await.unwrap().to_string();
     (user, thread)
 }
 
