@@ -4,6 +4,7 @@
 //! fragments that its client was told are the answer that the run ended with.
 
 pub(crate) mod client;
+mod restart;
 pub(crate) mod served;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use self::client::{Client, Told};
+pub use self::restart::{Restart, Restarted, measure as restart};
 use self::served::Process;
 use crate::drive::quantile;
 use crate::machine;

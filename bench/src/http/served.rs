@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
+use crate::machine;
+
 /// Every request comes from one address and one user here, which a server otherwise takes for an attack.
 const SETTINGS: &str = "[server.limits]
 requests_per_minute = 0
@@ -24,12 +26,14 @@ pub(crate) struct Process {
     _out: BufReader<ChildStdout>,
     /// Where it listens.
     pub(crate) address: String,
+    /// Milliseconds from the start of the process until it listened.
+    pub(crate) listen_ms: f64,
     /// A key of its administrator.
     pub(crate) key: String,
 }
 
 impl Process {
-    /// Starts one on the store in a folder, which is made if it is not there.
+    /// Starts a server on the store in a folder; creates the folder if it is absent.
     pub(crate) async fn start(binary: &Path, folder: &Path, base_url: &str, model: &str) -> Result<Self> {
         // The server works in another folder than this process.
         let folder = std::path::absolute(folder)?;
@@ -39,6 +43,7 @@ impl Process {
         std::fs::create_dir_all(&work)?;
         std::fs::write(settings.join("windlass.toml"), SETTINGS)?;
         let serve = ["serve", "--listen", "127.0.0.1:0", "--model", model, "--base-url", base_url];
+        let start_ns = machine::monotonic_ns();
         let mut child = command(binary, &folder, &serve)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -47,21 +52,22 @@ impl Process {
         let mut out = BufReader::new(child.stdout.take().context("the output of the server is a pipe")?);
         let mut line = String::new();
         out.read_line(&mut line).await?;
+        let listen_ms = (machine::monotonic_ns() - start_ns) as f64 / 1e6;
         let Some((_, address)) = line.trim().split_once("http://") else {
             bail!("`{} serve` said `{}`", binary.display(), line.trim());
         };
         let (address, binary) = (address.to_owned(), binary.to_owned());
-        let mut process = Self { child, binary, folder, _out: out, address, key: String::new() };
+        let mut process = Self { child, binary, folder, _out: out, address, listen_ms, key: String::new() };
         process.key = process.says(&["admin", "add-key", "bench"]).await?;
         Ok(process)
     }
 
-    /// An address by which a browser signs its administrator in, once.
+    /// A one-time link that signs a browser in as the administrator.
     pub(crate) async fn link(&self) -> Result<String> {
         self.says(&["admin", "link", "--address", &format!("http://{}", self.address)]).await
     }
 
-    /// What another command prints about the same store.
+    /// Runs another command on the same store and returns its output.
     async fn says(&self, arguments: &[&str]) -> Result<String> {
         let output = command(&self.binary, &self.folder, arguments).output().await?;
         if !output.status.success() {

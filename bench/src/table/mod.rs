@@ -21,6 +21,7 @@ use self::child::Server;
 use self::samples::{Sample, Samples};
 use self::workload::Workload;
 use crate::drive::{Opened, Program};
+use crate::http::Restarted;
 use crate::machine;
 
 /// A workload that takes longer has hung; the longest takes half a minute on a slow machine.
@@ -108,9 +109,9 @@ fn measure(
     let outcome = child::drive(&arguments, TIME_LIMIT);
     let after = Busy::now(server)?;
     let first_ns = server.first_ns()?;
-    let opened = match (&outcome, workload) {
-        (Ok(_), Workload::Waiting) => Some(opened(folder)?),
-        _ => None, // tidy: the others leave nothing that waits
+    let (opened, restarted) = match (&outcome, workload) {
+        (Ok(_), Workload::Waiting) => (Some(opened(folder)?), restarted(server, folder)),
+        _ => (None, None), // tidy: the others leave nothing that waits
     };
     std::fs::remove_dir_all(folder)?;
     let label = format!("{:16} {:8}", workload.name(), program.name());
@@ -120,6 +121,7 @@ fn measure(
                 first_request_ms: first_ns.map(|first| first.saturating_sub(driven.started_ns) as f64 / 1e6),
                 others_share: after.others_share_since(&before, driven.figures.cpu_total_s),
                 opened,
+                restarted,
                 served: None,
                 found: None,
                 page: None,
@@ -133,7 +135,7 @@ fn measure(
     Ok(())
 }
 
-/// Measures a workload that is no load of runs; `None` for the others.
+/// Measures a workload without runs; `None` for the other workloads.
 fn without_runs(workload: Workload, arguments: &[OsString]) -> Option<Result<Sample>> {
     let empty = Sample::without_runs();
     Some(match workload {
@@ -165,6 +167,17 @@ fn opened(folder: &Path) -> Result<(Opened, Opened)> {
     let empty = folder.join("empty");
     std::fs::create_dir_all(&empty)?;
     Ok((child::open(&empty, TIME_LIMIT)?, child::open(folder, TIME_LIMIT)?))
+}
+
+/// Figures of a server on the store in the folder, which is moved.
+fn restarted(server: &Server, folder: &Path) -> Option<Restarted> {
+    match child::restart(&workload::restart_arguments(server.base_url(), folder), TIME_LIMIT) {
+        Ok(restarted) => Some(restarted),
+        Err(error) => {
+            eprintln!("waiting          windlass failed to serve: {error:#}");
+            None
+        }
+    }
 }
 
 /// How busy the machine and the server have been up to a moment.

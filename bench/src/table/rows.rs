@@ -113,6 +113,8 @@ fn process(samples: &Samples) -> Vec<Row> {
         let (empty, full) = sample.opened?;
         Some((full.resident_kib as f64 - empty.resident_kib as f64) * 1024.0 / 1e6)
     };
+    let listens = |sample: &Sample| Some(sample.restarted?.listen_ms);
+    let text = |sample: &Sample| Some(sample.restarted?.slowest_text_ms);
     let more = |figure: fn(&Sample) -> Option<f64>| medians(samples, Workload::Waiting, figure);
     let idle = |sample: &Sample| Some(sample.figures.resident_kib as f64 * 1024.0 / 1e6);
     vec![
@@ -125,6 +127,14 @@ fn process(samples: &Samples) -> Vec<Row> {
         Row::new("10,000 waiting runs: the same, more than on an empty store, ms", more(later), 1),
         Row::new("10,000 waiting runs: resident beyond an empty store, MB", more(growth), 1)
             .budget(Budget::AtMost(10.0)),
+        Row::new("10,000 waiting runs: start of the server until it listens, ms", more(listens), 0)
+            .budget(Budget::AtMost(1_000.0)),
+        Row::new(
+            "10,000 waiting runs: first text of a new run just after that, slowest of 200, ms",
+            more(text),
+            0,
+        )
+        .budget(Budget::AtMost(200.0)),
     ]
 }
 

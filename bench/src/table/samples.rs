@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::workload::Workload;
 use crate::drive::{Figures, Found, Opened, Program};
-use crate::http::Served;
+use crate::http::{Restarted, Served};
 use crate::pages::PageFigures;
 
 /// One repetition.
@@ -17,11 +17,13 @@ pub(super) struct Sample {
     pub(super) first_request_ms: Option<f64>,
     /// What opening the engine on an empty store takes, and on the one that the runs have left.
     pub(super) opened: Option<(Opened, Opened)>,
+    /// Figures of a server on the store that the runs have left.
+    pub(super) restarted: Option<Restarted>,
     /// What serving took.
     pub(super) served: Option<Served>,
     /// What searching for tools took.
     pub(super) found: Option<Found>,
-    /// What the pages feel like.
+    /// Figures of the web UI.
     pub(super) page: Option<PageFigures>,
     /// The share of the machine that neither the program nor the server used.
     pub(super) others_share: Option<f64>,
@@ -53,12 +55,13 @@ impl Samples {
 }
 
 impl Sample {
-    /// One of a measurement that plays no run itself; its own figures are to be added.
+    /// The sample of a measurement without runs; the caller adds its figures.
     pub(super) fn without_runs() -> Self {
         Self {
             figures: Figures::default(),
             first_request_ms: None,
             opened: None,
+            restarted: None,
             served: None,
             found: None,
             page: None,

@@ -36,7 +36,7 @@ pub enum Workload {
     AtOnce,
     /// 1,000 streams at once, of 200 tokens, 20 ms apart
     Slow,
-    /// 10,000 runs that wait for a person, and an engine that is opened on their store
+    /// 10,000 runs that wait for a person, and an engine and a server that are opened on their store
     Waiting,
     /// From the start of the process to its first request
     Cold,
@@ -158,12 +158,22 @@ impl Workload {
 
 /// The command line that loads the program `windlass` beside this one, by its clients or by its pages.
 fn serve_arguments(workload: Workload, base_url: &str, folder: &Path, is_quick: bool) -> Vec<OsString> {
-    let binary = std::env::current_exe().unwrap_or_default().with_file_name("windlass");
     let command = if workload == Workload::Pages { "pages" } else { "http" };
-    let mut arguments: Vec<OsString> = vec![command.into(), "--binary".into(), binary.into()];
-    arguments.extend(["--folder".into(), folder.into(), "--base-url".into(), base_url.into()]);
+    let mut arguments = with_binary(command, base_url, folder);
     if is_quick && workload == Workload::Serve {
         arguments.push("--quick".into());
     }
+    arguments
+}
+
+/// The command line that starts the program `windlass` beside this one on the store that [`Workload::Waiting`] has left.
+pub(super) fn restart_arguments(base_url: &str, folder: &Path) -> Vec<OsString> {
+    with_binary("restart", base_url, folder)
+}
+
+fn with_binary(command: &str, base_url: &str, folder: &Path) -> Vec<OsString> {
+    let binary = std::env::current_exe().unwrap_or_default().with_file_name("windlass");
+    let mut arguments: Vec<OsString> = vec![command.into(), "--binary".into(), binary.into()];
+    arguments.extend(["--folder".into(), folder.into(), "--base-url".into(), base_url.into()]);
     arguments
 }

@@ -1,0 +1,63 @@
+//! `windlass serve` on a store in which thousands of runs wait for a person: until it listens, and how fast it then
+//! serves new runs.
+//!
+//! Another workload makes the store. Answers to the waiting runs are not measured.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::client::Client;
+use super::run;
+use super::served::Process;
+
+/// A run whose one token comes at once.
+const MODEL: &str = "openai-chat/stream-1";
+const TOKENS: usize = 1;
+/// New runs, one after another: they take longer than the first sweeps of the store.
+const RUNS: usize = 200;
+
+/// Which server, and which store.
+#[derive(Debug, Args)]
+pub struct Restart {
+    /// The program `windlass`
+    #[arg(long)]
+    binary: PathBuf,
+    /// Address of the model server, with its `/v1`
+    #[arg(long)]
+    base_url: String,
+    /// A folder with the store in `store`, which is moved to where the server looks for it
+    #[arg(long)]
+    folder: PathBuf,
+}
+
+/// Figures of a start.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Restarted {
+    /// Milliseconds from the start of the process until it listens.
+    pub listen_ms: f64,
+    /// Milliseconds from the request for a new run to the first text of its stream, for the slowest run.
+    pub slowest_text_ms: f64,
+}
+
+/// Starts the server, runs a few new runs, and ends it.
+///
+/// # Errors
+/// If the store cannot be moved, the server cannot be started, or a run fails.
+pub async fn measure(restart: &Restart) -> Result<Restarted> {
+    let folder = restart.folder.join("served");
+    let data = folder.join("data");
+    std::fs::create_dir_all(&data)?;
+    std::fs::rename(restart.folder.join("store"), data.join("windlass")).context("there is no store")?;
+    let process = Process::start(&restart.binary, &folder, &restart.base_url, MODEL).await?;
+    let client = Client::new(process.address.clone(), process.key.clone());
+    let mut restarted = Restarted { listen_ms: process.listen_ms, slowest_text_ms: 0.0 };
+    for _ in 0..RUNS {
+        let told = run(&client, MODEL, TOKENS).await?;
+        restarted.slowest_text_ms = restarted.slowest_text_ms.max(told.first_ms);
+    }
+    process.end().await?;
+    Ok(restarted)
+}
