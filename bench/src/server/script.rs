@@ -47,7 +47,7 @@ pub struct Script {
 pub enum Kind {
     /// One text of this many tokens.
     Text(usize),
-    /// One text of this many tokens, with all that Markdown has.
+    /// One text of this many tokens that uses every construct of Markdown.
     Markdown(usize),
     /// So many turns, of which all but the last call a tool.
     Loop {
@@ -110,11 +110,11 @@ pub enum Reply {
 pub struct Text {
     /// How many tokens it has.
     pub tokens: usize,
-    /// What they are.
+    /// Their kind.
     pub style: Style,
 }
 
-/// What the tokens of a text are.
+/// The kind of a text's tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Style {
     /// Words that can be counted.

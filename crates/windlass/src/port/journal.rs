@@ -93,7 +93,7 @@ pub trait Journal: Send + Sync {
 
     /// Threads that need a driver, at most `limit`: a run that is neither waiting nor ended, a deadline that has passed by
     /// the store's clock, or an unconsumed input. Those held by another live node and those in `except` are
-    /// left out. Reads no thread that waits or sleeps and is not due.
+    /// left out. Must not read threads that wait or sleep and are not yet due.
     async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError>;
 
     /// The node that holds a thread, alive or dead; `None` if no node does.

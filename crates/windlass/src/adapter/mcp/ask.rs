@@ -157,7 +157,7 @@ pub(super) fn written(
 ) -> Result<BTreeMap<String, Value>, String> {
     let written = requests.iter().map(|(name, request)| {
         let value = serde_json::to_value(request).map_err(|error| error.to_string())?;
-        // What a call waits with is JSON within JSON, and is decoded again.
+        // The state of a waiting call is JSON within JSON, and is decoded again.
         check_json(&value).map_err(|why| format!("the input `{name}` {why}"))?;
         Ok((name.clone(), value))
     });

@@ -18,7 +18,7 @@ pub enum AppendFault {
     UnknownAndNotWritten,
     /// It is not written, and the caller is told so.
     Failed,
-    /// It is not written and never will be.
+    /// It is rejected, and so is every retry.
     Refused,
     /// It is not written, because a record was changed by another owner.
     Overtaken,
@@ -65,7 +65,7 @@ pub(super) fn refused() -> StoreError {
     StoreError::Refused { why: "a refusal was injected here".to_owned() }
 }
 
-/// A place where calls wait while it is closed; it counts them.
+/// A gate that delays calls while it is closed, and counts them.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     is_closed: watch::Sender<bool>,

@@ -20,18 +20,18 @@ pub(super) fn checksum(bytes: &[u8]) -> i64 {
     i64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// A checksum as it is stored at a place; the same bytes at another place have another one.
+/// The checksum to store for bytes at a position; equal bytes at two positions have different ones.
 pub(super) fn placed(checksum: i64, place: i64) -> i64 {
     checksum ^ place
 }
 
-/// Whether stored bytes are those that were written; bytes without a checksum count as such.
+/// Whether stored bytes match their checksum; `true` if they have none.
 pub(super) fn matches(bytes: &[u8], place: i64, stored: Option<i64>) -> bool {
     stored.is_none_or(|stored| stored == placed(checksum(bytes), place))
 }
 
-/// Checks every page, every event and every blob in the database, and says what was found. The caller has just written
-/// something.
+/// Checks every page, every event and every blob in the database, and describes the result. The caller has verified that
+/// the store is writable.
 pub(super) async fn check(
     pool: &SqlitePool,
     folder: &Path,

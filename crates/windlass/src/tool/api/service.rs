@@ -254,8 +254,8 @@ fn pattern(text: &str) -> Result<Regex, String> {
         ));
     };
     let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_MAX_BYTES).build();
-    // In `^/a|/b` the anchor is of the first alternative alone. The text itself has to compile first: a parenthesis too
-    // many would close the group.
+    // In `^/a|/b` the anchor belongs to the first alternative only. The text must compile on its own first: an unbalanced
+    // parenthesis would close the group.
     let built = build(text).and_then(|_| build(&format!("^(?:{rest})")));
     built.map_err(|error| format!("the allowed path `{text}` is no pattern: {error}"))
 }

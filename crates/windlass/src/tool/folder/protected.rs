@@ -104,7 +104,7 @@ const DEFAULT: &[&str] = &[
     "**/.local/bin",
     "**/.ssh",
     "**/.envrc",
-    // What editors, package managers and git run by themselves, and what starts tool servers.
+    // Files that editors, package managers and git execute on their own, and that start tool servers.
     "**/.vimrc",
     "**/.exrc",
     "**/.npmrc",

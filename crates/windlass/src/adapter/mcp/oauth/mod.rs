@@ -234,7 +234,7 @@ impl SignIn {
         kept.map(|kept| Digest::of(&kept))
     }
 
-    /// The scopes that were granted with what a sign-in has left behind.
+    /// The scopes that the last sign-in granted.
     pub async fn granted(&self) -> Vec<String> {
         let stored = self.credentials().load().await.ok().flatten();
         stored.map(|stored| stored.granted_scopes).unwrap_or_default()
@@ -281,7 +281,7 @@ impl SignIn {
         Ok(manager.as_ref())
     }
 
-    /// Begins a sign-in: where the browser has to go. Asks for these scopes as well.
+    /// Begins a sign-in with these additional scopes; returns the address to open in a browser.
     pub async fn begin(&self, wanted: &[String]) -> Result<SignInPage, McpError> {
         self.begun(wanted).await.map_err(|error| self.failed(&error))
     }
