@@ -10,6 +10,8 @@ mod connected;
 mod console;
 mod crash;
 mod editor;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod home;
 mod http;
 mod integration;

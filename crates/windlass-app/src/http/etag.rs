@@ -91,7 +91,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join(","))
 }
 
-fn names(list: &str) -> impl Iterator<Item = &str> {
+pub(super) fn names(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
 

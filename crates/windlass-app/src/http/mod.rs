@@ -15,6 +15,8 @@ mod compat;
 pub mod etag;
 pub mod failure;
 pub mod files;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod grants;
 mod health;
 pub mod idempotency;

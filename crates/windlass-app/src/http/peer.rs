@@ -71,7 +71,7 @@ fn client(peer: Peer, headers: &HeaderMap, proxies: &[Range]) -> Client {
 }
 
 /// An address as proxies write it: with or without a port.
-fn address_in(text: &str) -> Option<IpAddr> {
+pub(super) fn address_in(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     let address = bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|found| found.ip()));

@@ -2,6 +2,7 @@
 //!
 //! Doubles that behave like the real thing, and the suites that every store and bus must pass.
 
+pub mod fuzz;
 pub mod mcp;
 pub mod provider;
 pub mod scripted;
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_machine::Machine;
 
 use crate::port::journal::ThreadView;
-use crate::reader::{Format, Reader, Request, is_readable};
+use crate::reader::{Format, Reader, Request};
 
 /// The columns that lists show of a thread, computed from the fold of its journal.
 pub fn thread_view(machine: &Machine) -> ThreadView {
@@ -29,10 +30,4 @@ pub fn rights_of(reader: &Reader) -> String {
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     }
-}
-
-/// Reads a document in this process, which a hostile one may end: for fuzzing. Returns whether it was read.
-pub fn read_in_process(format: &str, bytes: &[u8]) -> bool {
-    let format = serde_json::from_value(format.into());
-    format.is_ok_and(|format| is_readable(&Request::whole(format), bytes))
 }

@@ -22,6 +22,10 @@ pub(crate) mod toolset;
 mod typed;
 pub mod web;
 
+#[cfg(feature = "testing")]
+pub(crate) use api::is_description;
+#[cfg(feature = "testing")]
+pub(crate) use charset::decode;
 pub(crate) use crash::{crashing_masked, panic_text};
 pub(crate) use folder::Now;
 pub use folder::{

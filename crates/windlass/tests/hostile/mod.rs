@@ -2,6 +2,8 @@
 //!
 //! The rows of the sections about the program itself are run by its own tests.
 
+mod bytes;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};

@@ -205,7 +205,7 @@ fn pdfs_beyond_the_readers_wait_for_their_turn() {
 }
 
 /// A Word document with a body.
-fn word(body: &str) -> Vec<u8> {
+pub fn word(body: &str) -> Vec<u8> {
     let namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main";
     let xml = format!(
         "<?xml version=\"1.0\"?><w:document xmlns:w=\"{namespace}\"><w:body>{body}</w:body></w:document>"

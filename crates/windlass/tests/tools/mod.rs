@@ -3,7 +3,7 @@
 pub mod api;
 #[cfg(target_os = "linux")]
 pub mod bash;
-mod document;
+pub mod document;
 mod edit;
 mod fetch_data;
 mod function;

@@ -15,6 +15,8 @@ mod stream;
 mod turn;
 mod zeus;
 
+#[cfg(any(test, fuzzing))]
+pub use agui::RunInput;
 use axum::Router;
 use http::HeaderMap;
 

@@ -104,6 +104,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
+/// The number of lines that are not empty, in the output of a server that has ended: for fuzzing.
+#[cfg(feature = "testing")]
+pub(crate) fn count_lines(output: &[u8]) -> usize {
+    let mut lines = Lines::new(output);
+    let read = std::iter::from_fn(|| futures::executor::block_on(lines.next()));
+    read.count()
+}
+
 /// Parses a line; `None` if it is empty.
 fn parse_line(line: &[u8]) -> Option<Line> {
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();

@@ -49,6 +49,8 @@ pub use health::{Health, LeftOut, ListedTool, ServerStatus};
 pub use hub::McpHub;
 pub use hub_config::HubConfig;
 pub use known::KnownServer;
+#[cfg(feature = "testing")]
+pub(crate) use lines::count_lines;
 pub use mask::Secrets;
 pub use oauth::{MemoryTokens, OAuth, SignInPage, SignInReturn, TokenLock, TokenStore};
 pub use prompt::{McpPrompt, PromptArgument, PromptMessage};

@@ -28,6 +28,8 @@ use crate::port::tool::{CallContext, Conduct, Tool, ToolOutput};
 use crate::secret::{Secret, SecretSource};
 
 pub use auth::{AuthCall, ResolveAuth};
+#[cfg(feature = "testing")]
+pub(crate) use openapi::is_description;
 use service::Ready;
 pub use service::{ApiError, Auth, MAX_BODY_BYTES, MAX_RESPONSE_BYTES, MAX_SERVICES, Service, TIMEOUT_MS};
 

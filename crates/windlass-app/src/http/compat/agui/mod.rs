@@ -20,6 +20,8 @@ mod word;
 
 use axum::Router;
 use axum::routing::{get, post};
+#[cfg(any(test, fuzzing))]
+pub use input::RunInput;
 
 use crate::http::Shared;
 

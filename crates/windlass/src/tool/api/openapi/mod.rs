@@ -54,6 +54,12 @@ fn yaml(_text: &str) -> Result<Value, String> {
     Err("the OpenAPI description is not JSON, and this build does not read YAML (feature `yaml`)".to_owned())
 }
 
+/// Whether a text is a description that can be used: for fuzzing.
+#[cfg(feature = "testing")]
+pub(crate) fn is_description(text: &str) -> bool {
+    Document::read(text).is_ok_and(|document| document.summary(|_, _| true).is_char_boundary(0))
+}
+
 impl Document {
     /// Reads a description, JSON or YAML.
     pub(super) fn read(text: &str) -> Result<Self, String> {

@@ -1,0 +1,24 @@
+//! Parsers of requests for `crate::fuzz`: bodies, and headers that are read by hand.
+//!
+//! Serves no request.
+
+use serde_json::{Map, Value};
+
+use super::compat::RunInput;
+use super::{etag, input, peer, timezone};
+
+/// Parses a body as the routes and the dialects do.
+pub fn request(bytes: &[u8]) {
+    let _ = input::parse::<Map<String, Value>>(bytes);
+    if let Ok(run) = input::parse::<RunInput>(bytes) {
+        let _ = (run.check(), run.mode(), run.newest_id().is_some());
+    }
+}
+
+/// Parses the list of an address chain, of tags, and a time zone.
+pub fn headers(text: &str) {
+    for part in text.split(',') {
+        let _ = (peer::address_in(part), timezone::offset_minutes(part.trim()));
+    }
+    assert!(etag::names(text).count() <= text.len());
+}

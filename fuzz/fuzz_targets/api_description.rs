@@ -1,0 +1,6 @@
+//! OpenAPI descriptions, JSON and YAML: no bytes make the parser panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| windlass::testing::fuzz::api_description(bytes));

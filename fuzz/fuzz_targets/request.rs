@@ -1,0 +1,6 @@
+//! Bodies of requests to the server: no bytes make the parser panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| windlass_app::fuzz::body(bytes));

@@ -1,0 +1,6 @@
+//! Configuration, policies and policy cases: no bytes make the parser panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| windlass_app::fuzz::settings(bytes));
