@@ -7,6 +7,7 @@
 pub mod export;
 pub mod verify;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -103,13 +104,16 @@ pub struct Note {
     subject: Option<String>,
     from: Option<String>,
     details: Map<String, Value>,
+    /// Further entries that the same changes make.
+    beside: Vec<Note>,
 }
 
 impl Note {
     /// That something was done in a workspace; nobody is named yet.
     pub fn new(workspace: &str, action: &str) -> Self {
         let (workspace, action) = (workspace.to_owned(), action.to_owned());
-        Self { workspace, actor: None, via: None, action, subject: None, from: None, details: Map::new() }
+        let (details, beside) = (Map::new(), Vec::new());
+        Self { workspace, actor: None, via: None, action, subject: None, from: None, details, beside }
     }
 
     /// That somebody who made a request did something.
@@ -140,6 +144,12 @@ impl Note {
     /// Adds what else there is to know.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Writes another entry with this one, which comes after it if both are of one workspace.
+    pub(super) fn beside(mut self, other: Note) -> Self {
+        self.beside.push(other);
         self
     }
 
@@ -187,15 +197,31 @@ impl Accounts {
         let _turn = self.memory.audit_turn.acquire().await;
         let mut tries = 0;
         loop {
-            let found = self.records.get(HEAD, &note.workspace).await?;
-            let expected = found.as_ref().map_or(Expect::Absent, |head| Expect::Version(head.version));
-            let head = found.map(read::<Head>).transpose()?;
-            let entry = note.after(head.as_ref(), self.clock.now());
-            let head = Head { workspace: entry.workspace.clone(), seq: entry.seq, hash: entry.hash.clone() };
+            let mut entries = Vec::new();
+            let mut heads: BTreeMap<&str, (Expect, Option<Head>)> = BTreeMap::new();
+            for note in std::iter::once(&note).chain(&note.beside) {
+                let (expected, head) = match heads.remove(note.workspace.as_str()) {
+                    Some(known) => known,
+                    None => {
+                        let found = self.records.get(HEAD, &note.workspace).await?;
+                        let version = found.as_ref().map(|head| Expect::Version(head.version));
+                        (version.unwrap_or(Expect::Absent), found.map(read::<Head>).transpose()?)
+                    }
+                };
+                let entry = note.after(head.as_ref(), self.clock.now());
+                let place = key(&entry.workspace, entry.seq);
+                entries.push(put(AUDIT, &place, &entry.workspace, &entry, Expect::Absent));
+                let head = Head { workspace: entry.workspace, seq: entry.seq, hash: entry.hash };
+                heads.insert(&note.workspace, (expected, Some(head)));
+            }
             let mut all = changes.clone();
-            all.push(put(HEAD, &head.workspace, &head.workspace, &head, expected));
-            let place = key(&head.workspace, head.seq);
-            all.push(put(AUDIT, &place, &head.workspace, &entry, Expect::Absent));
+            // Before the entries, so that a chain that has grown is reported as such.
+            all.extend(
+                heads
+                    .into_iter()
+                    .map(|(workspace, (expected, head))| put(HEAD, workspace, workspace, &head, expected)),
+            );
+            all.extend(entries);
             match self.records.apply(all).await {
                 // Another process wrote an entry in between.
                 Err(error) if tries < TRIES && conflict(&error) == Some(HEAD) => tries += 1,

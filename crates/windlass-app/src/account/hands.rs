@@ -8,11 +8,12 @@ use windlass::port::records::{Expect, RecordChange};
 
 use super::audit::Note;
 use super::error::AccountError;
-use super::link::{LinkUse, used_up};
+use super::link::{DAY_S, Link, LinkUse, Maker, used_up};
 use super::login::FirstRefresh;
+use super::member::foreign_local;
 use super::record::put;
 use super::session::{Client, Tokens};
-use super::user::{USER, User, mark};
+use super::user::{LOCAL, USER, User, mark};
 use super::{Accounts, password};
 
 /// What becomes of an account's API keys when it gets a new password.
@@ -45,6 +46,28 @@ impl Accounts {
             ApiKeys::Keep => Ok(Vec::new()),
             ApiKeys::Revoke => self.key_ends(user).await,
         }
+    }
+
+    /// Makes a link by which a member chooses a new password.
+    pub async fn reset_link(
+        &self,
+        maker: Maker<'_>,
+        workspace: &str,
+        id: &Principal,
+    ) -> Result<(Link, String), AccountError> {
+        let member = self.member(workspace, id).await?;
+        if let Maker::Caller(identity) = maker
+            && id.as_str() == LOCAL
+            && identity.user != *id
+        {
+            return Err(AccountError::Refused { code: "local_account", detail: foreign_local() });
+        }
+        if !member.user.active || member.user.email.is_none() {
+            let detail =
+                format!("`{id}` has no address or is deactivated, so there is no password to choose");
+            return Err(AccountError::Refused { code: "no_password", detail });
+        }
+        self.make_link(maker, workspace, LinkUse::Reset { user: id.clone() }, DAY_S).await
     }
 
     /// Chooses a new password by an administrator's link, and signs in. All other sessions end.

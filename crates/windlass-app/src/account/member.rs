@@ -11,7 +11,6 @@ use windlass::port::records::{Expect, Record, RecordChange};
 
 use super::audit::Note;
 use super::error::{AccountError, conflict};
-use super::link::{DAY_S, Link, LinkUse, Maker};
 use super::login::taken;
 use super::record::{put, read};
 use super::session::{Client, ends_in};
@@ -80,6 +79,7 @@ impl MemberChange {
             let stays = after.email == user.email;
             after.vouched = by == By::Administrator || (user.vouched && stays);
             after.verified = user.verified && stays;
+            after.typed = by == By::Owner && (user.typed || !stays);
         }
         Ok(after)
     }
@@ -108,7 +108,8 @@ impl Accounts {
     pub async fn add_member(&self, identity: &Identity, draft: NewMember) -> Result<Member, AccountError> {
         let email = fold_email(&draft.email)?;
         let name = check_name(&draft.name)?;
-        if let Some(known) = self.by_email(&email).await? {
+        let known = self.by_email(&email).await?;
+        if let Some(known) = known.filter(|known| !known.yields_address()) {
             if known.workspace != identity.workspace || known.active {
                 return Err(AccountError::Taken { email });
             }
@@ -131,15 +132,16 @@ impl Accounts {
             email: Some(email.clone()),
             vouched: true,
             verified: false,
+            typed: false,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),
             settled_at: self.clock.now(),
         };
-        let mut changes = Self::new_user(&user);
-        changes.push(self.new_password(&user.id, &user.workspace, draft.password).await?);
         let note = Note::by(identity, "member.add").on(user.id.as_str()).with("email", email.as_str());
-        let versions = self.commit(changes, note.with("role", draft.role.word())).await;
+        let (mut changes, note) = self.new_user(&user, note.with("role", draft.role.word())).await?;
+        changes.push(self.new_password(&user.id, &user.workspace, draft.password).await?);
+        let versions = self.commit(changes, note).await;
         let versions = versions.map_err(|error| taken(error, &email))?;
         self.refresh().await?;
         // The first change is the user's record.
@@ -236,32 +238,10 @@ impl Accounts {
         }
         Err(stale())
     }
-
-    /// Makes a link by which a member chooses a new password.
-    pub async fn reset_link(
-        &self,
-        maker: Maker<'_>,
-        workspace: &str,
-        id: &Principal,
-    ) -> Result<(Link, String), AccountError> {
-        let member = self.member(workspace, id).await?;
-        if let Maker::Caller(identity) = maker
-            && id.as_str() == LOCAL
-            && identity.user != *id
-        {
-            return Err(AccountError::Refused { code: "local_account", detail: foreign_local() });
-        }
-        if !member.user.active || member.user.email.is_none() {
-            let detail =
-                format!("`{id}` has no address or is deactivated, so there is no password to choose");
-            return Err(AccountError::Refused { code: "no_password", detail });
-        }
-        self.make_link(maker, workspace, LinkUse::Reset { user: id.clone() }, DAY_S).await
-    }
 }
 
 /// With its address or its password somebody would be whoever uses the terminal.
-fn foreign_local() -> String {
+pub(super) fn foreign_local() -> String {
     format!("`{LOCAL}` is whoever uses this machine's terminal, who alone changes its address and password")
 }
 
@@ -328,6 +308,7 @@ fn noted(identity: &Identity, before: &User, after: &User) -> Note {
 
 #[cfg(test)]
 mod tests {
+    use super::super::link::{DAY_S, LinkUse, Maker};
     use super::super::trial::{PASSWORD, Trial};
     use super::super::{hands::ApiKeys, login::FirstRefresh};
     use super::*;

@@ -210,10 +210,8 @@ impl Accounts {
         client: &Client,
     ) -> Result<Tokens, AccountError> {
         let person = self.person(provider, &flow, code).await?;
-        let (user, mut changes) = self.account_of(provider, &person).await?;
+        let (user, mut changes, note) = self.account_of(provider, &person).await?;
         changes.extend(self.finished(&flow).await?);
-        let note = Note::new(&user.workspace, "login").on(user.id.as_str());
-        let note = note.with("provider", provider.name.as_str());
         let tokens = self.open_session(&user, client, FirstRefresh::Now, changes, note).await;
         tokens.map_err(|error| match conflict(&error) {
             Some(FINISHED) => foreign(),
@@ -269,17 +267,21 @@ impl Accounts {
         found.map_err(|error| failed(provider, "sent an identity that does not hold", &error))
     }
 
-    /// The account of somebody, made where there is none and the configuration says so; with the changes to make.
+    /// The account of somebody, made where there is none and the configuration says so; with the changes to make and the note of them.
     async fn account_of(
         &self,
         provider: &Provider,
         person: &Person,
-    ) -> Result<(Arc<User>, Vec<RecordChange>), AccountError> {
+    ) -> Result<(Arc<User>, Vec<RecordChange>, Note), AccountError> {
+        let login = |user: &User| {
+            let note = Note::new(&user.workspace, "login").on(user.id.as_str());
+            note.with("provider", provider.name.as_str())
+        };
         let key = secret::hash(&format!("{}\n{}", provider.issuer, person.subject));
         if let Some(record) = self.records.get(SUBJECT, &key).await? {
             let known: Subject = read(record)?;
             let (user, stands) = self.standing(&known.user).await?.ok_or(Unknown::Deactivated)?;
-            return Ok((user, vec![stands]));
+            return Ok((user.clone(), vec![stands], login(&user)));
         }
         let named = |user: &User| {
             let (issuer, subject) = (provider.issuer.clone(), person.subject.clone());
@@ -289,24 +291,21 @@ impl Accounts {
         if let Some(email) = &person.email
             && let Some(user) = self.by_email(email).await?
         {
-            // An address can be given to somebody else: it makes nobody that account unless the operator says so. Nor
-            // does an address that whoever has the account only typed: they would wait there for its owner.
+            // An address can pass to another person, so the operator decides whether it signs in to the account. An
+            // address that the account's owner only typed never does: it may be another person's.
             if provider.link_by_email && user.vouched && user.workspace == provider.workspace {
                 let (user, stands) = self.standing(&user.id).await?.ok_or(Unknown::Deactivated)?;
                 let changes = vec![named(&user), stands];
-                return Ok((user, changes));
+                return Ok((user.clone(), changes, login(&user)));
             }
-            if user.owns_address() {
+            if !user.yields_address() {
                 return Err(AccountError::Taken { email: email.clone() });
             }
         }
         let user = Arc::new(self.newcomer(provider, person)?);
-        if let Some(email) = &person.email {
-            self.free_address(email).await?;
-        }
-        let mut changes = Self::new_user(&user);
+        let (mut changes, note) = self.new_user(&user, login(&user)).await?;
         changes.push(named(&user));
-        Ok((user, changes))
+        Ok((user, changes, note))
     }
 
     fn newcomer(&self, provider: &Provider, person: &Person) -> Result<User, AccountError> {
@@ -329,6 +328,7 @@ impl Accounts {
             email: person.email.clone(),
             vouched: false,
             verified: person.email.is_some(),
+            typed: false,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),

@@ -8,6 +8,7 @@ use windlass::machine::{Principal, Timestamp};
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, RecordChange, RecordError};
 
+use super::address::{Claim, Loss};
 use super::audit::Note;
 use super::error::AccountError;
 use super::record::{put, read};
@@ -54,6 +55,10 @@ pub struct User {
     /// Whether a provider that people sign in by has verified the address.
     #[serde(default)]
     pub verified: bool,
+    /// Whether the owner typed the address after registering, without proof. An account that proves the address takes
+    /// it over.
+    #[serde(default)]
+    pub typed: bool,
     /// Whether it may sign in.
     pub active: bool,
     /// What its runs may cost altogether, in millionths of a US dollar; absent: as much as budgets allow. (ZE-O1)
@@ -184,20 +189,28 @@ impl Accounts {
         Ok(self.records.get(PEOPLE, ALL).await?.map(|record| record.version))
     }
 
-    /// What writes a new user.
-    pub(super) fn new_user(user: &User) -> Vec<RecordChange> {
+    /// The changes that write a new user, the user's record first, and the note of them. An address that the user proves
+    /// is taken from an account whose owner only typed it.
+    pub(super) async fn new_user(
+        &self,
+        user: &User,
+        note: Note,
+    ) -> Result<(Vec<RecordChange>, Note), StoreError> {
         let mut changes =
             vec![put(USER, user.id.as_str(), &user.workspace, user, Expect::Absent), mark(Expect::Any)];
-        if let Some(email) = &user.email {
-            changes.push(put(EMAIL, email, &user.workspace, &user.id, Expect::Absent));
-        }
-        changes
+        let Some(email) = &user.email else { return Ok((changes, note)) };
+        let Claim { expected, loss } = self.claim_address(email, user.owns_address()).await?;
+        changes.push(put(EMAIL, email, &user.workspace, &user.id, expected));
+        let Some(Loss { change, note: lost }) = loss else { return Ok((changes, note)) };
+        changes.push(change);
+        Ok((changes, note.beside(lost)))
     }
 
     /// Writes a new user.
     pub async fn add_user(&self, user: &User) -> Result<(), RecordError> {
         let note = Note::new(&user.workspace, "member.add").on(user.id.as_str());
-        self.commit(Self::new_user(user), note.with("role", user.role.word())).await?;
+        let (changes, note) = self.new_user(user, note.with("role", user.role.word())).await?;
+        self.commit(changes, note).await?;
         self.refresh().await?;
         Ok(())
     }
@@ -223,6 +236,7 @@ impl Accounts {
             email: None,
             vouched: false,
             verified: false,
+            typed: false,
             active: true,
             credit_micro_usd: None,
             created_at: self.clock.now(),

@@ -231,12 +231,12 @@ async fn add_user(accounts: &Accounts, args: &AddUser) -> anyhow::Result<String>
         email: Some(fold_email(&args.email).map_err(trouble)?),
         vouched: true,
         verified: false,
+        typed: false,
         active: true,
         credit_micro_usd: None,
         created_at: crate::place::now(),
         settled_at: crate::place::now(),
     };
-    accounts.free_address(user.email.as_deref().unwrap_or_default()).await.map_err(trouble)?;
     match accounts.add_user(&user).await.map_err(AccountError::from) {
         Err(AccountError::Changed { .. }) => {
             Err(Trouble::usage(format!("the address `{}` belongs to an account", args.email)).into())
