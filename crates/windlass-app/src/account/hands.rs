@@ -10,7 +10,7 @@ use super::audit::Note;
 use super::error::AccountError;
 use super::link::{DAY_S, Link, LinkUse, Maker, used_up};
 use super::login::FirstRefresh;
-use super::member::foreign_local;
+use super::member::{By, foreign_local};
 use super::record::put;
 use super::session::{Client, Tokens};
 use super::user::{LOCAL, USER, User, mark};
@@ -26,11 +26,13 @@ pub enum ApiKeys {
 }
 
 impl User {
-    /// Notes a change after which the account may be in other hands, or counts for more: its approval then counts for
-    /// nothing that was begun before.
-    pub(super) fn settled(self, before: &Self, is_reset: bool, now: Timestamp) -> Self {
+    /// Notes a change by which another user may have taken the account, or by which it may do more. The account then
+    /// cannot approve in runs that began before. A change that the owner makes with the account's password takes it
+    /// from nobody.
+    pub(super) fn settled(self, before: &Self, by: By, is_reset: bool, now: Timestamp) -> Self {
         let is_promoted = self.role > before.role || (self.active && !before.active);
-        let changes_hands = is_promoted || is_reset || self.email != before.email;
+        let is_moved = by == By::Administrator && self.email != before.email;
+        let changes_hands = is_promoted || is_reset || is_moved;
         Self { settled_at: if changes_hands { now } else { before.settled_at }, ..self }
     }
 }
@@ -100,5 +102,64 @@ impl Accounts {
         let tokens = opened.map_err(used_up)?;
         self.end_latecomers(&user.id, Some(&tokens.session)).await?;
         Ok(tokens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::port::clock::Clock;
+
+    use super::super::Role;
+    use super::super::member::{MemberChange, NewMember};
+    use super::super::trial::{PASSWORD, Trial};
+    use super::*;
+
+    #[tokio::test]
+    async fn changes_by_others_unsettle_an_account_and_its_owners_do_not() {
+        let trial = Trial::new();
+        let (accounts, client) = (&trial.accounts, Client::default());
+        let admin = trial.who(&trial.join("admin@example.com", Role::Admin, "default").await).await.unwrap();
+        let (user, tokens) = trial.member().await;
+        let own = trial.who(&tokens).await.unwrap();
+        let check = async |case: &str, wanted: bool| {
+            let found = accounts.member("default", &user.id).await.unwrap().user.settled_at;
+            assert_eq!(found == trial.clock.now(), wanted, "{case}");
+            trial.clock.advance_ms(1_000);
+        };
+        check("made", true).await;
+        let to = |email: &str| MemberChange { email: Some(email.into()), ..MemberChange::default() };
+        accounts.change_self(&own, to("b@example.com"), Some(PASSWORD.into()), &client).await.unwrap();
+        check("moved by its owner", false).await;
+        let named = MemberChange { name: Some("Ann".into()), ..MemberChange::default() };
+        accounts.change_member(&admin, &user.id, &named, None).await.unwrap();
+        check("named", false).await;
+        let words = (Some(PASSWORD.into()), "second horse".into());
+        accounts.change_password(&own, words, ApiKeys::Keep, &client).await.unwrap();
+        check("another password by its owner", false).await;
+        accounts.change_member(&admin, &user.id, &to("c@example.com"), None).await.unwrap();
+        check("moved by an administrator", true).await;
+        for (role, wanted) in [(Role::Viewer, false), (Role::Member, true), (Role::Admin, true)] {
+            let change = MemberChange { role: Some(role), ..MemberChange::default() };
+            accounts.change_member(&admin, &user.id, &change, None).await.unwrap();
+            check(role.word(), wanted).await;
+        }
+        let active = |active| MemberChange { active: Some(active), ..MemberChange::default() };
+        accounts.change_member(&admin, &user.id, &active(false), None).await.unwrap();
+        check("deactivated", false).await;
+        accounts.change_member(&admin, &user.id, &active(true), None).await.unwrap();
+        check("reactivated", true).await;
+        accounts.change_member(&admin, &user.id, &active(false), None).await.unwrap();
+        let draft = NewMember {
+            email: "c@example.com".into(),
+            password: "third horse".into(),
+            role: Role::Viewer,
+            name: String::new(),
+        };
+        accounts.add_member(&admin, draft).await.unwrap();
+        check("back with a new password", true).await;
+        let (_, link) = accounts.reset_link(Maker::Terminal, "default", &user.id).await.unwrap();
+        check("a link", false).await;
+        accounts.reset_password(&link, "fourth horse".into(), ApiKeys::Keep, &client).await.unwrap();
+        check("reset", true).await;
     }
 }

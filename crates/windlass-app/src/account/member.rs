@@ -58,7 +58,7 @@ pub struct MemberChange {
 
 /// As what somebody changes an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+pub(super) enum By {
     /// An administrator, whose word counts.
     Administrator,
     /// Whoever has it.
@@ -196,7 +196,7 @@ impl Accounts {
                 return Err(stale());
             }
             let after = change.apply(&before, by)?;
-            let after = after.settled(&before, !beside.is_empty(), self.clock.now());
+            let after = after.settled(&before, by, !beside.is_empty(), self.clock.now());
             if after == before && beside.is_empty() {
                 return Ok(Member { user: before, version });
             }
