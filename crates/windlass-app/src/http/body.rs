@@ -1,4 +1,4 @@
-//! Bodies on their way: one that comes too slowly is given up, encoded ones are refused, streams are counted.
+//! Bodies on their way: one that comes too slowly is given up, and encoded ones are refused.
 //!
 //! How large a body may be, its route says; what it holds, `input.rs` reads.
 
@@ -21,9 +21,6 @@ use windlass::adapter::clock::SystemClock;
 use windlass::port::clock::Clock;
 
 use super::Shared;
-use super::limit::Tally;
-use super::limit::places::Place;
-use super::metrics::OpenStream;
 use super::problem::Problem;
 
 /// How slow a body may be. Each byte buys a client time, up to an end.
@@ -47,7 +44,7 @@ impl Pace {
     }
 }
 
-/// Bounds how long a request's body may take, and counts the streams among the answers.
+/// Bounds how long a request's body may take, and refuses encoded ones.
 pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let encoded = request.headers().get(header::CONTENT_ENCODING);
     if encoded.is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -67,23 +64,12 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
         true => body,
         false => Body::new(Incoming::new(body, grace, pace, is_late.clone())),
     });
-    let tally = request.extensions().get::<Tally>().cloned();
     let response = next.run(request).await;
     if is_late.load(Ordering::Relaxed) {
         let detail = "the request's body did not come in time";
         let mut response = Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", detail).into_response();
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         return response;
-    }
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    if kind.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {
-        // A run that this request started continues in any case.
-        let place = match app.limiter.stream(tally.as_ref()) {
-            Ok(place) => place,
-            Err(problem) => return problem.into_response(),
-        };
-        let open = app.metrics.stream();
-        return response.map(|body| Body::new(Counted { body, _open: open, _place: place }));
     }
     response
 }
@@ -147,33 +133,6 @@ impl hyper::body::Body for Incoming {
         ready!(waiting.1.as_mut().poll(context));
         this.is_late.store(true, Ordering::Relaxed);
         Poll::Ready(Some(Err(axum::Error::new(Late))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// An answer that is a stream, counted until it ends.
-struct Counted {
-    body: Body,
-    _open: OpenStream,
-    _place: Option<Place>,
-}
-
-impl hyper::body::Body for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {

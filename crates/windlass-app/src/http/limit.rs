@@ -17,7 +17,7 @@ use windlass::machine::Principal;
 use windlass::port::journal::{RunQuery, ThreadStatus};
 
 use self::bucket::{Buckets, Verdict};
-use self::places::{Place, Places};
+use self::places::Places;
 use super::compat::knows_cookie;
 use super::peer::{Client, address_of};
 use super::problem::Problem;
@@ -48,7 +48,7 @@ pub struct Limiter {
     addresses: Buckets,
     failures: Buckets,
     /// Streams that are open.
-    streams: Places,
+    pub streams: Places,
     /// Trial calls that are being made.
     pub trials: Places,
     /// Requests that reach tool servers of their own.
@@ -135,19 +135,6 @@ impl Limiter {
             Some(verdict) => tally.note("user", verdict),
             None => Ok(()),
         }
-    }
-
-    /// A place for a stream that a request opens; none for a stranger's, which are counted as requests.
-    pub(super) fn stream(&self, tally: Option<&Tally>) -> Result<Option<Place>, Problem> {
-        let Some(user) = tally.and_then(|tally| tally.counted().user.clone()) else { return Ok(None) };
-        let place = self.streams.try_take(user.as_str());
-        let refused = || {
-            let detail = format!("`{user}` has as many open streams as one may have");
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
-                .hint("close some, or have an administrator raise `streams_per_user`")
-                .retry_after(5)
-        };
-        place.map(Some).ok_or_else(refused)
     }
 
     /// Counts a request whose credential let nobody in. What was done stands; only that the credential is none is no

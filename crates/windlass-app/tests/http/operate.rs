@@ -5,6 +5,7 @@ use std::process::Child;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
+use serde_json::json;
 use windlass_bench::server::ModelServer;
 
 use super::raw::{connect, head, logged, logs, rest, with_limits};
@@ -249,17 +250,41 @@ async fn pages_that_are_listed_may_use_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_has_so_many_streams_at_a_time() {
     let server = with_limits("streams_per_user = 2");
-    let ((ann, _), (bob, _)) = (server.member("ann"), server.member("bob"));
-    let thread = ann.small_talk().await;
-    let path = format!("/threads/{thread}/stream");
-    let open = || ann.request(Method::GET, &path).header("accept", "text/event-stream").send();
-    let streams = [open().await.unwrap(), open().await.unwrap()];
-    assert!(streams.iter().all(|stream| stream.status() == StatusCode::OK), "{streams:#?}");
-    answer(ann.request(Method::GET, &path)).await.is_problem(429, "too_many_streams");
-    // Others are not concerned, and one that is closed makes room.
-    let own = bob.small_talk().await;
-    let path = format!("/threads/{own}/stream");
-    assert_eq!(bob.request(Method::GET, &path).send().await.unwrap().status(), StatusCode::OK);
+    let hello = json!([{"id": "m1", "role": "user", "content": "hello"}]);
+    let dialects = [
+        ("/agui", json!({"threadId": "t1", "runId": "r1", "messages": hello})),
+        ("/zeus/api/agent/invoke", json!({"query": "hello"})),
+        ("/zeus/api/agent/resume", json!({"session_id": "s"})),
+        ("/skyflo/api/v1/agent/chat", json!({"messages": hello})),
+        ("/skillchat/api/ai/chat/stream", json!({"message": "hello"})),
+    ];
+    let (bob, _) = server.member("bob");
+    for (name, format) in [("ann", "text/event-stream"), ("cat", "application/x-ndjson")] {
+        let (user, _) = server.member(name);
+        let (thread, run, _) = user.asked().await;
+        let path = format!("/threads/{thread}/stream");
+        let open = || user.request(Method::GET, &path).header("accept", format).send();
+        let streams = [open().await.unwrap(), open().await.unwrap()];
+        assert!(streams.iter().all(|stream| stream.status() == StatusCode::OK), "{streams:#?}");
+        for format in ["text/event-stream", "application/x-ndjson"] {
+            let refused = user.request(Method::GET, &path).header("accept", format);
+            answer(refused).await.is_problem(429, "too_many_streams");
+        }
+        // A request that is refused cancels, starts and answers nothing.
+        let leaves = format!("/runs/{run}/stream?on_leave=cancel");
+        user.get(&leaves).await.is_problem(429, "too_many_streams");
+        for (path, body) in &dialects {
+            let refused = answer(server.request(Method::POST, path).bearer_auth(&user.key).json(body)).await;
+            assert_eq!(refused.status, 429, "{path}: {refused:#?}");
+        }
+        assert_eq!(user.wait(&run).await["status"], "paused", "{format}");
+        let runs = user.get("/runs").await.is(StatusCode::OK).body;
+        assert_eq!(runs["data"].as_array().unwrap().len(), 2, "{runs:#}");
+        // Others are not concerned.
+        let own = bob.small_talk().await;
+        let path = format!("/threads/{own}/stream");
+        assert_eq!(bob.request(Method::GET, &path).send().await.unwrap().status(), StatusCode::OK);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ use windlass::{Backlog, Update};
 use super::skyflo::fill::filled;
 use crate::http::Shared;
 use crate::http::stream::feed::{Feed, Item, Reader};
+use crate::http::stream::place::StreamPlace;
 
 /// Says what happens in a thread in a dialect's words: a pure mapping, one for each stream.
 pub trait Speaker: Send + 'static {
@@ -40,9 +41,16 @@ pub fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> 
 }
 
 /// The answer to a request: some frames at once, then what is said of a thread.
-pub fn respond(app: &Shared, feed: Feed, speaker: impl Speaker, first: Vec<String>) -> Response {
+pub fn respond(
+    app: &Shared,
+    place: StreamPlace,
+    feed: Feed,
+    speaker: impl Speaker,
+    first: Vec<String>,
+) -> Response {
     let clock = crate::place::clock();
-    let said = Said { app: app.clone(), feed, speaker, clock, ready: first.into(), is_over: false };
+    let said =
+        Said { app: app.clone(), feed, speaker, clock, ready: first.into(), is_over: false, _place: place };
     let frames = futures::stream::unfold(said, |mut said| async move {
         let frame = said.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), said))
@@ -64,6 +72,7 @@ struct Said<S> {
     clock: Arc<dyn Clock>,
     ready: VecDeque<String>,
     is_over: bool,
+    _place: StreamPlace,
 }
 
 impl<S: Speaker> Said<S> {

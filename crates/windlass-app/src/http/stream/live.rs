@@ -18,6 +18,7 @@ use windlass::{Backlog, EngineError, Position, Status, Update};
 
 use super::feed::{Feed, Item, Reader};
 use super::frame::{self, Format};
+use super::place::StreamPlace;
 use super::position;
 use crate::http::Shared;
 use crate::http::caller::Caller;
@@ -99,7 +100,8 @@ enum OnLeave {
         ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
     responses((status = 200, content_type = "text/event-stream", body = String,
             description = "events; with `Accept: application/x-ndjson` one JSON object a line, its `id` as `position`"),
-        (status = 401, body = Problem), (status = 404, body = Problem)))]
+        (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 429, body = Problem, description = "`too_many_streams`: the caller has all of its streams open")))]
 async fn thread(
     State(app): State<Shared>,
     caller: Caller,
@@ -110,8 +112,9 @@ async fn thread(
     caller.reads()?;
     let row = caller.reads_thread(&app, &thread).await?;
     let after = position(&headers, begin.after.as_deref(), row.head)?.unwrap_or_default();
+    let place = StreamPlace::take(&app, &caller)?;
     let feed = Feed::open(&app, Reader::of(&headers), &thread, after, begin.backlog.into());
-    Ok(Live::open(&app, &headers, &thread, feed, End::Never).respond())
+    Ok(Live::open(&app, &headers, &thread, feed, End::Never, place).respond())
 }
 
 /// What happens in a run's conversation, until the run has ended or waits for a person
@@ -124,7 +127,8 @@ async fn thread(
     responses((status = 200, content_type = "text/event-stream", body = String,
             description = "events; with `Accept: application/x-ndjson` one JSON object a line, its `id` as `position`"),
         (status = 204, description = "the run has ended, and the client has it all"),
-        (status = 401, body = Problem), (status = 404, body = Problem)))]
+        (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 429, body = Problem, description = "`too_many_streams`: the caller has all of its streams open")))]
 async fn run(
     State(app): State<Shared>,
     caller: Caller,
@@ -147,8 +151,9 @@ async fn run(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let after = given.unwrap_or_else(|| Seq(row.view.from.0.saturating_sub(1)).into());
+    let place = StreamPlace::take(&app, &caller)?;
     let feed = Feed::open(&app, Reader::of(&headers), &row.thread, after, Backlog::Fragments);
-    let mut live = Live::open(&app, &headers, &row.thread, feed, End::WithRun { run, last });
+    let mut live = Live::open(&app, &headers, &row.thread, feed, End::WithRun { run, last }, place);
     live.stopped_by = (begin.on_leave == OnLeave::Cancel).then(|| caller.user().clone());
     Ok(live.respond())
 }
@@ -173,6 +178,7 @@ struct Live {
     is_over: bool,
     /// In whose name the run is stopped when the client goes away.
     stopped_by: Option<Principal>,
+    _place: StreamPlace,
 }
 
 impl Drop for Live {
@@ -193,7 +199,14 @@ impl Drop for Live {
 }
 
 impl Live {
-    fn open(app: &Shared, headers: &HeaderMap, thread: &ThreadId, feed: Feed, end: End) -> Self {
+    fn open(
+        app: &Shared,
+        headers: &HeaderMap,
+        thread: &ThreadId,
+        feed: Feed,
+        end: End,
+        place: StreamPlace,
+    ) -> Self {
         Self {
             feed,
             frames: app.frames.of(thread),
@@ -202,6 +215,7 @@ impl Live {
             end,
             is_over: false,
             stopped_by: None,
+            _place: place,
         }
     }
 

@@ -1,11 +1,13 @@
 //! Streams: what happens in a thread or a run, as it happens, to clients that come, go and come back.
 //!
-//! `feed.rs` says what a client is to be told, `frame.rs` writes it, `live.rs` and `poll.rs` are the routes. None of
-//! them drives a run, or holds one up. A client that does not read is dropped where its socket is (`wire.rs`).
+//! `feed.rs` says what a client is to be told, `frame.rs` writes it, `live.rs` and `poll.rs` are the routes, `place.rs`
+//! counts the open streams. None of them drives a run, or holds one up. A client that does not read is dropped where its
+//! socket is (`wire.rs`).
 
 pub mod feed;
 pub mod frame;
 mod live;
+pub mod place;
 mod poll;
 
 use http::HeaderMap;

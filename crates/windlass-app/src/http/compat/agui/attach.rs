@@ -9,7 +9,7 @@ use http::HeaderMap;
 use windlass::machine::{RunId, ThreadId};
 use windlass::port::journal::ThreadStatus;
 
-use super::feed::{Live, told};
+use super::feed::{Live, StreamRequest, told};
 use super::history::History;
 use super::speak::Speaker;
 use super::thread::find;
@@ -18,6 +18,7 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::Path;
 use crate::http::problem::Problem;
+use crate::http::stream::place::StreamPlace;
 
 /// All messages of a thread, then what happens in its newest run until that ends or waits.
 pub async fn attach(
@@ -35,13 +36,14 @@ pub async fn attach(
     let newest = history.outward.iter().rev().find(|(_, named)| *named == run);
     let name = newest.map_or_else(|| run.to_string(), |(name, _)| name.clone());
     let scene = Scene { thread: outward, run: name };
-    tell(&app, &headers, &thread, scene, run, &history, None).await
+    let place = StreamPlace::take(&app, &caller)?;
+    let request = StreamRequest { app: &app, headers: &headers, place };
+    tell(request, &thread, scene, run, &history, None).await
 }
 
 /// Tells of a run from a history on, which the client gets first.
 pub async fn tell(
-    app: &Shared,
-    headers: &HeaderMap,
+    request: StreamRequest<'_>,
     thread: &ThreadId,
     scene: Scene,
     run: RunId,
@@ -55,13 +57,14 @@ pub async fn tell(
         words.extend(speaker.ended(ending));
         return Ok(told(words));
     }
-    if app.engine.thread(thread).await?.view.status == ThreadStatus::Waiting {
-        let open = app.engine.interrupts(thread).await?;
+    let engine = &request.app.engine;
+    if engine.thread(thread).await?.view.status == ThreadStatus::Waiting {
+        let open = engine.interrupts(thread).await?;
         if !open.is_empty() {
             words.extend(speaker.waits(&open));
             return Ok(told(words));
         }
     }
-    let live = Live::open(app, headers, thread, history.seq, speaker);
+    let live = Live::open(request, thread, history.seq, speaker);
     Ok(if joins { live.joining() } else { live }.respond(words))
 }

@@ -25,6 +25,7 @@ use crate::http::compat::skyflo::fill::filled;
 use crate::http::problem::Problem;
 use crate::http::stream::feed::{Feed, Item, Reader};
 use crate::http::stream::frame::is_placed;
+use crate::http::stream::place::StreamPlace;
 
 /// How long it takes at most to find out what has come of a reply: a fast model never pauses.
 const JOIN: Duration = Duration::from_secs(1);
@@ -36,6 +37,16 @@ const JOIN_PAUSE: Duration = Duration::from_millis(5);
 /// What a client's readers skip.
 const SILENCE: &str = ":\n\n";
 
+/// A request for a stream.
+pub struct StreamRequest<'a> {
+    /// The server.
+    pub app: &'a Shared,
+    /// The request's headers.
+    pub headers: &'a HeaderMap,
+    /// The place that the stream takes.
+    pub place: StreamPlace,
+}
+
 /// A stream.
 pub struct Live {
     app: Shared,
@@ -46,11 +57,13 @@ pub struct Live {
     /// Whether a snapshot has yet to be told, with what has come of a reply that is under way.
     joins: bool,
     is_over: bool,
+    _place: StreamPlace,
 }
 
 impl Live {
     /// Speaks of a thread from after an event on.
-    pub fn open(app: &Shared, headers: &HeaderMap, thread: &ThreadId, after: Seq, speaker: Speaker) -> Self {
+    pub fn open(request: StreamRequest<'_>, thread: &ThreadId, after: Seq, speaker: Speaker) -> Self {
+        let StreamRequest { app, headers, place } = request;
         Self {
             feed: Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments),
             app: app.clone(),
@@ -59,6 +72,7 @@ impl Live {
             joins: false,
             is_over: speaker.is_over(),
             speaker,
+            _place: place,
         }
     }
 

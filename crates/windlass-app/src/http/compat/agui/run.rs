@@ -11,7 +11,7 @@ use windlass::machine::{
 use windlass::{AgentConfig, OpenInterrupt, Started, Task};
 
 use super::attach::tell;
-use super::feed::{Live, told};
+use super::feed::{Live, StreamRequest, told};
 use super::history::History;
 use super::input::{New, RunInput, Status};
 use super::interrupt::answers;
@@ -26,6 +26,7 @@ use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::interrupts::submit;
 use crate::http::problem::Problem;
+use crate::http::stream::place::StreamPlace;
 
 /// Events that a message leads to before it stands in the journal, or waits.
 const BEGINNING: usize = 8;
@@ -37,7 +38,7 @@ pub async fn run(
     headers: HeaderMap,
     Body(input): Body<RunInput>,
 ) -> Result<Response, Problem> {
-    Exchange { app: &app, caller: &caller, headers: &headers, agent: app.agent.clone() }.answer(input).await
+    Exchange::begin(&app, &caller, &headers, app.agent.clone())?.answer(input).await
 }
 
 /// A run with an agent by its name.
@@ -49,7 +50,7 @@ pub async fn run_agent(
     Body(input): Body<RunInput>,
 ) -> Result<Response, Problem> {
     let agent = agents::choose(&app, Some(&agent), None)?;
-    Exchange { app: &app, caller: &caller, headers: &headers, agent }.answer(input).await
+    Exchange::begin(&app, &caller, &headers, agent)?.answer(input).await
 }
 
 struct Exchange<'a> {
@@ -57,11 +58,26 @@ struct Exchange<'a> {
     caller: &'a Caller,
     headers: &'a HeaderMap,
     agent: AgentConfig,
+    place: StreamPlace,
 }
 
-impl Exchange<'_> {
+impl<'a> Exchange<'a> {
+    /// Takes a place for the stream that answers a caller who may start runs.
+    fn begin(
+        app: &'a Shared,
+        caller: &'a Caller,
+        headers: &'a HeaderMap,
+        agent: AgentConfig,
+    ) -> Result<Self, Problem> {
+        caller.runs()?;
+        Ok(Self { app, caller, headers, agent, place: StreamPlace::take(app, caller)? })
+    }
+
+    fn request(self) -> StreamRequest<'a> {
+        StreamRequest { app: self.app, headers: self.headers, place: self.place }
+    }
+
     async fn answer(self, input: RunInput) -> Result<Response, Problem> {
-        self.caller.runs()?;
         input.check()?;
         let (thread, row) = find(self.app, self.caller, &input.thread_id).await?;
         let Some(_) = row else {
@@ -89,7 +105,7 @@ impl Exchange<'_> {
 
     /// Sends a message, which starts a run or waits behind another.
     async fn start(
-        &self,
+        self,
         thread: &ThreadId,
         new: New,
         input: &RunInput,
@@ -105,7 +121,7 @@ impl Exchange<'_> {
         let speaker = Speaker::new(scene, run, &history).after(own);
         let lacks = !history.is_known_to(|id| input.has(id));
         let first = speaker.begin(special, lacks.then_some(&history));
-        Ok(Live::open(self.app, self.headers, thread, until, speaker).respond(first))
+        Ok(Live::open(self.request(), thread, until, speaker).respond(first))
     }
 
     async fn send(
@@ -139,7 +155,7 @@ impl Exchange<'_> {
 
     /// Answers what the run asks, where the client answers all of it; else asks again.
     async fn go_on(
-        &self,
+        self,
         thread: &ThreadId,
         open: &[OpenInterrupt],
         is_new: bool,
@@ -179,7 +195,7 @@ impl Exchange<'_> {
             speaker = speaker.after(own);
         }
         let first = speaker.begin(input.unused(), (lacks && !is_new).then_some(&history));
-        Ok(Live::open(self.app, self.headers, thread, after, speaker).respond(first))
+        Ok(Live::open(self.request(), thread, after, speaker).respond(first))
     }
 
     /// Whether the client answers only what is closed: by itself, so that it comes back to what it answered, or by
@@ -205,14 +221,14 @@ impl Exchange<'_> {
     }
 
     async fn come_back(
-        &self,
+        self,
         thread: &ThreadId,
         run: RunId,
         input: &RunInput,
         history: &History,
     ) -> Result<Response, Problem> {
         let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
-        tell(self.app, self.headers, thread, scene, run, history, input.unused()).await
+        tell(self.request(), thread, scene, run, history, input.unused()).await
     }
 
     /// Keeps what the client calls a run, so that it finds it again. Without it the client does so by its message.

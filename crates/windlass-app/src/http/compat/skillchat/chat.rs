@@ -31,6 +31,7 @@ use crate::http::input::Body;
 use crate::http::interrupts::submit;
 use crate::http::problem::Problem;
 use crate::http::send::MESSAGE_MAX_CHARS;
+use crate::http::stream::place::StreamPlace;
 use crate::http::timezone;
 
 /// Messages of a history at most.
@@ -83,10 +84,11 @@ pub async fn stream(
     headers: HeaderMap,
     Body(chat): Body<Chat>,
 ) -> Result<Response, Problem> {
+    let place = StreamPlace::take(&app, &caller)?;
     let (session, started) = start(&app, &caller, &headers, chat).await?;
     let speaker = SkillChat::new(session.name, fresh_uuid(), started.run);
     let feed = feed(&app, &headers, &started.thread, started.seq);
-    Ok(respond(&app, feed, speaker, Vec::new()))
+    Ok(respond(&app, place, feed, speaker, Vec::new()))
 }
 
 /// Answers what a run asks; told in one answer. (WT-H6, WT-X2)

@@ -28,6 +28,7 @@ use crate::http::input::{Body, Path};
 use crate::http::interrupts::submit;
 use crate::http::problem::Problem;
 use crate::http::stream::feed::{Feed, Reader};
+use crate::http::stream::place::StreamPlace;
 
 /// The name of the note that keeps why somebody approved a call. (SK-X9)
 const REASON: &str = "skyflo.approval";
@@ -82,6 +83,7 @@ pub async fn chat(
     caller.runs()?;
     let since = crate::place::clock().now();
     let text = chat.newest()?;
+    let place = StreamPlace::take(&app, &caller)?;
     let opened = match chat.conversation_id.as_deref().filter(|id| !id.is_empty()) {
         Some(id) => Some(open(&app, &caller, id).await?),
         None => None,
@@ -113,7 +115,7 @@ pub async fn chat(
         speaker = speaker.beside(run);
     }
     let first = speaker.begin(active);
-    Ok(respond(&app, feed(&app, &headers, &started.thread, started.seq), speaker, first))
+    Ok(respond(&app, place, feed(&app, &headers, &started.thread, started.seq), speaker, first))
 }
 
 /// A thread from an event on.
@@ -165,6 +167,7 @@ pub async fn decide(
     Body(decision): Body<Decision>,
 ) -> Result<Response, Problem> {
     caller.approves()?;
+    let place = StreamPlace::take(&app, &caller)?;
     let since = crate::place::clock().now();
     let Some(conversation) = decision.conversation_id.as_deref().filter(|id| !id.is_empty()) else {
         return Err(Problem::bad_request("conversation_id is required"));
@@ -188,7 +191,7 @@ pub async fn decide(
     let scene = Scene { conversation: conversation.to_owned(), run: outward(&active.id, seq) };
     let speaker = Speaker::new(scene, active.id.clone(), since, offer(&app)).beside(active);
     let first = speaker.begin(None);
-    Ok(respond(&app, feed(&app, &headers, &row.thread, seq), speaker, first))
+    Ok(respond(&app, place, feed(&app, &headers, &row.thread, seq), speaker, first))
 }
 
 /// The wish to stop.

@@ -19,6 +19,7 @@ use super::speak::Speaker;
 use super::word::{Word, heartbeat};
 use crate::http::Shared;
 use crate::http::stream::feed::{Feed, Item};
+use crate::http::stream::place::StreamPlace;
 
 /// After how long without an event a stream says that it is alive. (SK-E2)
 pub const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -32,14 +33,16 @@ struct Said {
     /// When something was said last: not all that happens in a thread is told.
     said_at: Timestamp,
     is_over: bool,
+    _place: StreamPlace,
 }
 
 /// The answer to a request: some words at once, then what is said of a thread. (SK-E27)
-pub fn respond(app: &Shared, feed: Feed, speaker: Speaker, first: Vec<Word>) -> Response {
+pub fn respond(app: &Shared, place: StreamPlace, feed: Feed, speaker: Speaker, first: Vec<Word>) -> Response {
     let clock = crate::place::clock();
     let said_at = clock.now();
     let app = app.clone();
-    let said = Said { app, feed, speaker, clock, ready: first.into(), said_at, is_over: false };
+    let ready = first.into();
+    let said = Said { app, feed, speaker, clock, ready, said_at, is_over: false, _place: place };
     let frames = futures::stream::unfold(said, |mut said| async move {
         let frame = said.next().await?.frame();
         Some((Ok::<_, Infallible>(Bytes::from(frame)), said))

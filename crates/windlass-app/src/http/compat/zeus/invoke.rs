@@ -26,6 +26,7 @@ use crate::http::caller::Caller;
 use crate::http::input::{Body, Query};
 use crate::http::problem::Problem;
 use crate::http::send::Said;
+use crate::http::stream::place::StreamPlace;
 
 /// Messages of an earlier conversation that are taken over. (ZE-E7)
 const HISTORY_TOLD: usize = 30;
@@ -47,6 +48,7 @@ pub async fn invoke(
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Response, Problem> {
     caller.runs()?;
+    let place = StreamPlace::take(&app, &caller)?;
     let Invoke { message, llm, session, history, guards, servers, mode } = Invoke::read(body)?;
     let agent = llm.agent(&app)?;
     let name = session.unwrap_or_else(fresh_name);
@@ -75,7 +77,7 @@ pub async fn invoke(
     let first = asked(&app, &session, &scene).await?;
     let speaker = Zeus::new(scene, started.run.clone());
     let feed = feed(&app, &headers, &started.thread, started.seq);
-    Ok(named(respond(&app, feed, speaker, first), &session.name, &started.run))
+    Ok(named(respond(&app, place, feed, speaker, first), &session.name, &started.run))
 }
 
 /// `session_` and twelve hexadecimal digits. (ZE-E11)

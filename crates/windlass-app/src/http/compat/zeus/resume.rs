@@ -28,6 +28,7 @@ use crate::http::input::{Body, Query};
 use crate::http::interrupts::submit;
 use crate::http::problem::Problem;
 use crate::http::send::Said;
+use crate::http::stream::place::StreamPlace;
 
 /// What the model reads of a call that nobody decided on.
 const NOBODY: &str = "nobody answered in time";
@@ -41,6 +42,7 @@ pub async fn resume(
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Response, Problem> {
     caller.approves()?;
+    let place = StreamPlace::take(&app, &caller)?;
     let Resume { session, llm, results, order, guards } = Resume::read(body)?;
     let agent = llm.agent(&app)?;
     let (session, _) = session::begun(&app, &caller, &session).await?;
@@ -69,7 +71,7 @@ pub async fn resume(
     let first = Calls::resumed(run).open(&scene, run, &answered);
     let speaker = Zeus::beside(scene, run);
     let feed = feed(&app, &headers, &session.thread, seq);
-    Ok(named(respond(&app, feed, speaker, first), &session.name, &run.id))
+    Ok(named(respond(&app, place, feed, speaker, first), &session.name, &run.id))
 }
 
 /// An answer to the call that a result names.

@@ -1,0 +1,30 @@
+//! Places of open streams, of which each user has a bounded number at a time.
+//!
+//! A handler takes its place before it has any effect: a request that is refused starts, answers and cancels nothing.
+
+use http::StatusCode;
+
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::limit::places::Place;
+use crate::http::metrics::OpenStream;
+use crate::http::problem::Problem;
+
+/// The place of one stream, in any format. It is free again when the value is dropped.
+pub struct StreamPlace {
+    _place: Place,
+    _open: OpenStream,
+}
+
+impl StreamPlace {
+    /// Takes a place; refuses a caller who has all of theirs.
+    pub fn take(app: &Shared, caller: &Caller) -> Result<Self, Problem> {
+        let place = app.limiter.streams.try_take(caller.user().as_str()).ok_or_else(|| {
+            let detail = format!("`{}` has as many open streams as one may have", caller.user());
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
+                .hint("close some, or have an administrator raise `streams_per_user`")
+                .retry_after(5)
+        })?;
+        Ok(Self { _place: place, _open: app.metrics.stream() })
+    }
+}
