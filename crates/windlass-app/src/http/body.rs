@@ -31,16 +31,27 @@ struct Pace {
     longest_ms: u64,
 }
 
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// JSON: slower than any line in use, and two minutes for the largest.
 const JSON: Pace = Pace { bytes_per_second: 1_024, longest_ms: 120_000 };
-/// Files, which take one of few places: a slow mobile line, and ten minutes for the largest.
-const FILE: Pace = Pace { bytes_per_second: 32 * 1_024, longest_ms: 600_000 };
+/// Files, which take one of few places: a slow mobile line.
+const FILE_BYTES_PER_SECOND: u64 = 32 * 1_024;
 
 impl Pace {
-    fn of(request: &Request) -> Self {
+    /// The pace of a request, where files have at most so many bytes.
+    fn of(request: &Request, grace: Duration, file_max_bytes: u64) -> Self {
         let path = request.uri().path();
         let is_file = path.starts_with("/api/v1/files/") || path.ends_with("/files/content");
-        if request.method() == Method::PUT && is_file { FILE } else { JSON }
+        if request.method() == Method::PUT && is_file { Self::of_files(grace, file_max_bytes) } else { JSON }
+    }
+
+    /// The pace of files: the largest one may come at the slowest rate.
+    fn of_files(grace: Duration, max_bytes: u64) -> Self {
+        let longest_ms = max_bytes.saturating_mul(1_000) / FILE_BYTES_PER_SECOND;
+        Self { bytes_per_second: FILE_BYTES_PER_SECOND, longest_ms: longest_ms.saturating_add(millis(grace)) }
     }
 }
 
@@ -59,7 +70,7 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
     }
     let is_late = Arc::new(AtomicBool::new(false));
     let grace = app.settings.server.limits.body_grace();
-    let pace = Pace::of(&request);
+    let pace = Pace::of(&request, grace, app.settings.files.max_bytes());
     let request = request.map(|body| match body.is_end_stream() {
         true => body,
         false => Body::new(Incoming::new(body, grace, pace, is_late.clone())),
@@ -89,9 +100,8 @@ struct Incoming {
 
 impl Incoming {
     fn new(body: Body, grace: Duration, pace: Pace, is_late: Arc<AtomicBool>) -> Self {
-        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let clock = SystemClock::new();
-        Self { body, grace_ms, pace, clock, waited_ms: 0, bytes: 0, waiting: None, is_late }
+        Self { body, grace_ms: millis(grace), pace, clock, waited_ms: 0, bytes: 0, waiting: None, is_late }
     }
 
     /// Time that is left for the next bytes.
@@ -174,14 +184,20 @@ mod tests {
         assert_eq!(left(JSON, 60 * 1_100, 60_000), 15_000);
         assert_eq!(left(JSON, 119 * 1_100, 119_000), 1_000);
         assert_eq!(left(JSON, 120 * 1_100, 120_000), 0);
-        assert_eq!(left(FILE, 20 * 1_100, 20_000), 0);
-        assert_eq!(left(FILE, 599 * 40_000, 599_000), 1_000);
+        let grace = Duration::from_secs(15);
+        let file = Pace::of_files(grace, 25 * 1024 * 1024);
+        assert_eq!(left(file, 20 * 1_100, 20_000), 0);
+        assert_eq!(left(file, 599 * 40_000, 599_000), 15_000);
+        // The largest file at the slowest rate, with one pause of the grace's length.
+        assert_eq!(left(file, 799 * FILE_BYTES_PER_SECOND, 799_000), 15_000);
+        assert_eq!(left(file, 800 * FILE_BYTES_PER_SECOND, 814_000), 1_000);
+        assert_eq!(left(file, 800 * FILE_BYTES_PER_SECOND, 815_000), 0);
         let pace = |method: Method, path: &str| {
             let request = http::Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
-            Pace::of(&request).longest_ms
+            Pace::of(&request, grace, 25 * 1024 * 1024).longest_ms
         };
-        assert_eq!(pace(Method::PUT, "/api/v1/files/a.bin"), FILE.longest_ms);
-        assert_eq!(pace(Method::PUT, "/api/v1/threads/t/files/content?path=a"), FILE.longest_ms);
+        assert_eq!(pace(Method::PUT, "/api/v1/files/a.bin"), file.longest_ms);
+        assert_eq!(pace(Method::PUT, "/api/v1/threads/t/files/content?path=a"), file.longest_ms);
         assert_eq!(pace(Method::POST, "/api/v1/runs"), JSON.longest_ms);
         assert_eq!(pace(Method::PUT, "/api/v1/auto-run"), JSON.longest_ms);
     }

@@ -62,26 +62,35 @@ async fn names_sizes_and_kinds_have_limits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_uploads_of_one_person_leave_room_for_others() {
     let server = Server::start(&[]);
-    let (ann, _) = server.member("ann");
-    let (bob, _) = server.member("bob");
-    let mut slow = Vec::new();
-    for n in 0..8 {
+    let begin = |key: &str, n: usize| {
         let mut stream = connect(&server);
         let line = head(&server, &format!("PUT /api/v1/files/{n}.bin"));
-        let rest = format!(
-            "authorization: Bearer {}\r\ncontent-length: 1000000\r\nexpect: 100-continue\r\n\r\n",
-            ann.key
-        );
+        let rest =
+            format!("authorization: Bearer {key}\r\ncontent-length: 1000000\r\nexpect: 100-continue\r\n\r\n");
         stream.write_all(format!("{line}{rest}").as_bytes()).unwrap();
-        if n < 2 {
-            // The server says so once the upload has its place.
-            let mut said = [0; 12];
-            stream.read_exact(&mut said).unwrap();
-            assert_eq!(&said, b"HTTP/1.1 100");
-        }
-        slow.push(stream);
-    }
+        stream
+    };
+    let begun = |key: &str, n: usize| {
+        let mut stream = begin(key, n);
+        // The server says so once the upload has its place.
+        let mut said = [0; 12];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"HTTP/1.1 100", "{n}");
+        stream
+    };
+    // Five of the eight places are taken, then Ann takes her two: her third upload leaves the last place free.
+    let (ann, _) = server.member("ann");
+    let (bob, _) = server.member("bob");
+    let others = ["cat", "dan", "eve"].map(|name| server.member(name).0.key);
+    let mut slow: Vec<_> = (0..5).map(|n| begun(&others[n / 2], n)).collect();
+    slow.extend([begun(&ann.key, 5), begun(&ann.key, 6)]);
+    let mut third = begin(&ann.key, 7);
+    // By then it has been received.
+    server.get("/api/v1/files", &ann.key).await.is(StatusCode::OK);
     put(&server, "/api/v1/files/b.txt", &bob.key, b"x").await.is(StatusCode::CREATED);
+    third.set_nonblocking(true).unwrap();
+    let said = third.read(&mut [0; 12]);
+    assert_eq!(said.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[cfg(unix)]
