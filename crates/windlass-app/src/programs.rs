@@ -1,18 +1,21 @@
-//! The files in a folder that settings name: programs and scripts that they start, descriptions and secrets that they
-//! read. Trust in the settings is trust in these, and file tools do not change them.
+//! The files in a folder that settings name: programs and scripts that they start, files and secrets that they read.
+//! Trust in the settings is trust in these, and file tools do not change them. A name without a file counts as one, so
+//! that a file which is created later was not trusted.
 //!
 //! Only files that are named are found; what a script loads by itself is not.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use toml::{Table, Value};
 use windlass::machine::Digest;
 
-/// Files that are looked at: far more than settings name.
-const FILES_MAX: usize = 256;
-/// Bytes that are digested of all of them. Of what is beyond, only the size counts.
+/// Names that count: far more than settings have.
+const FILES_MAX: usize = 1_024;
+/// Bytes that are digested of all of them. Of a file beyond, only the size counts.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Links that are followed to a name without a file. Linux follows as many (`path_resolution(7)`).
+const LINKS_MAX: u32 = 40;
 
 /// A file that settings name, as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,43 +24,79 @@ pub struct Program {
     pub path: PathBuf,
     /// The path relative to the folder, for people.
     pub name: String,
-    /// Of its bytes, or of its size if there are too many.
-    pub digest: Digest,
+    /// Of its bytes, or of its size if there are too many; `None` if there is no such file.
+    pub digest: Option<Digest>,
 }
 
-/// The files in a folder that settings name, in the order of their paths. Settings that cannot be read name none.
+/// The files in a folder that settings name, in the order of their paths, then the names without a file. Settings that
+/// cannot be read name none.
 pub fn named_in(folder: &Path, settings: &str) -> Vec<Program> {
+    named_within(folder, settings, BYTES_MAX)
+}
+
+fn named_within(folder: &Path, settings: &str, bytes_max: u64) -> Vec<Program> {
     let (Ok(root), Ok(table)) = (folder.canonicalize(), settings.parse::<Table>()) else { return Vec::new() };
     let mut words = Vec::new();
     for server in tables(&table, "mcp") {
-        let base =
-            server.get("cwd").and_then(Value::as_str).map_or_else(|| root.clone(), |cwd| root.join(cwd));
+        let base = text(server, "cwd").map_or_else(|| root.clone(), |cwd| root.join(cwd));
         let args = server.get("args").and_then(Value::as_array).into_iter().flatten();
-        let all = server.get("command").into_iter().chain(args).filter_map(Value::as_str);
+        let env = server.get("env").and_then(Value::as_table).into_iter().flat_map(Table::values);
+        let all = server.get("command").into_iter().chain(args).chain(env).filter_map(Value::as_str);
         for word in all.flat_map(parts) {
             words.extend([(base.clone(), word.to_owned()), (root.clone(), word.to_owned())]);
         }
     }
-    for service in tables(&table, "api") {
-        let named = service.get("openapi").and_then(Value::as_str);
-        words.extend(named.map(|named| (root.clone(), named.to_owned())));
+    let mut named: Vec<String> =
+        tables(&table, "api").filter_map(|service| text(service, "openapi")).map(str::to_owned).collect();
+    for (outer, inner, key) in
+        [("server", "tls", "certificate"), ("server", "tls", "key"), ("tools", "bash", "shell")]
+    {
+        let found = table.get(outer).and_then(|outer| outer.get(inner)?.get(key)?.as_str());
+        named.extend(found.map(str::to_owned));
     }
-    let mut references = Vec::new();
-    secrets(&Value::Table(table), &mut references);
-    words.extend(references.into_iter().map(|path| (root.clone(), path)));
-    let found = words.into_iter().filter_map(|(base, word)| base.join(word).canonicalize().ok());
-    let inside: BTreeSet<PathBuf> = found.filter(|path| path.starts_with(&root) && path.is_file()).collect();
-    let mut left = BYTES_MAX;
-    inside.into_iter().take(FILES_MAX).map(|path| program(&root, path, &mut left)).collect()
+    secrets(&Value::Table(table), &mut named);
+    words.extend(named.into_iter().map(|path| (root.clone(), path)));
+    let found = words.into_iter().filter_map(|(base, word)| real_path(&base.join(word), LINKS_MAX));
+    // Files first: names without one, of which a script in an argument has many, displace none.
+    let inside: BTreeSet<(bool, PathBuf)> = found
+        .filter(|path| path.starts_with(&root) && !path.is_dir())
+        .map(|path| (!path.is_file(), path))
+        .collect();
+    let mut left = bytes_max;
+    inside.into_iter().take(FILES_MAX).map(|(_, path)| program(&root, path, &mut left)).collect()
+}
+
+/// The real path of a name, also of one without a file. `None` if links form a loop.
+fn real_path(path: &Path, links: u32) -> Option<PathBuf> {
+    if let Ok(real) = path.canonicalize() {
+        return Some(real);
+    }
+    let parent = || real_path(path.parent()?, links);
+    match path.components().next_back()? {
+        Component::Normal(name) => {
+            let real = parent()?.join(name);
+            match std::fs::read_link(&real) {
+                Ok(target) => real_path(&real.parent()?.join(target), links.checked_sub(1)?),
+                Err(_) => Some(real),
+            }
+        }
+        Component::ParentDir => parent()?.parent().map(Path::to_owned),
+        Component::CurDir => parent(),
+        Component::RootDir | Component::Prefix(_) => Some(path.to_owned()),
+    }
+}
+
+fn text<'t>(table: &'t Table, key: &str) -> Option<&'t str> {
+    table.get(key).and_then(Value::as_str)
 }
 
 fn tables<'t>(table: &'t Table, name: &str) -> impl Iterator<Item = &'t Table> {
     table.get(name).and_then(Value::as_table).into_iter().flat_map(Table::values).filter_map(Value::as_table)
 }
 
-/// What of a word may be a path: all of it, and what stands behind blanks, commas and `=`.
+/// The parts of a word that may be paths: the whole word, and its pieces between blanks, commas, colons and `=`.
 fn parts(word: &str) -> impl Iterator<Item = &str> {
-    let pieces = word.split(|c: char| c.is_whitespace() || c == '=' || c == ',');
+    let pieces = word.split(|c: char| c.is_whitespace() || "=,:".contains(c));
     std::iter::once(word).chain(pieces).filter(|part| !part.is_empty())
 }
 
@@ -72,13 +111,14 @@ fn secrets(value: &Value, found: &mut Vec<String>) {
 }
 
 fn program(root: &Path, path: PathBuf, left: &mut u64) -> Program {
-    let size = std::fs::metadata(&path).map_or(0, |found| found.len());
-    let bytes = if size <= *left { std::fs::read(&path).ok() } else { None };
-    let digest = match &bytes {
-        Some(bytes) => Digest::of(bytes),
+    let size = path.is_file().then(|| std::fs::metadata(&path).map_or(0, |found| found.len()));
+    let digest = size.map(|size| match if size <= *left { std::fs::read(&path).ok() } else { None } {
+        Some(bytes) => {
+            *left -= size;
+            Digest::of(&bytes)
+        }
         None => Digest::default().chain(&size),
-    };
-    *left = left.saturating_sub(size);
+    });
     let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
     Program { path, name, digest }
 }
@@ -93,15 +133,30 @@ mod tests {
         let folder = base.path().join("folder");
         std::fs::create_dir_all(folder.join("tools/deep")).unwrap();
         std::fs::write(base.path().join("outside.js"), "x").unwrap();
-        for file in
-            ["server.sh", "tools/server.js", "tools/deep/a.py", "api.yaml", "token", "data.csv", "c.json"]
-        {
+        let files = [
+            "server.sh",
+            "tools/server.js",
+            "tools/deep/a.py",
+            "api.yaml",
+            "token",
+            "data.csv",
+            "c.json",
+            "hook.js",
+            "cert.pem",
+            "key.pem",
+            "shell",
+        ];
+        for file in files {
             std::fs::write(folder.join(file), file).unwrap();
+        }
+        #[cfg(unix)]
+        for (name, target) in [("linked.js", "later/made.js"), ("loop.js", "loop.js")] {
+            std::os::unix::fs::symlink(target, folder.join(name)).unwrap();
         }
         let settings = "
             [mcp.a]
             command = './server.sh'
-            args = ['../outside.js', 'missing.js', '.']
+            args = ['../outside.js', 'missing/./../missing.js', '.', 'linked.js', 'loop.js', 'tools']
             [mcp.b]
             command = 'node'
             args = ['tools/server.js', '--config=c.json']
@@ -109,21 +164,62 @@ mod tests {
             command = 'sh'
             args = ['-c', 'python a.py']
             cwd = 'tools/deep'
-            env = { TOKEN = 'file:token' }
+            env = { TOKEN = 'file:token', NODE_OPTIONS = '--require ./hook.js' }
             [api.d]
             base_url = 'https://example.com/data.csv'
             openapi = 'api.yaml'
+            [server.tls]
+            certificate = 'cert.pem'
+            key = 'key.pem'
+            [tools.bash]
+            shell = './shell'
         ";
         let names = |settings: &str| {
-            named_in(&folder, settings).into_iter().map(|program| program.name).collect::<Vec<_>>()
+            let named = named_in(&folder, settings).into_iter();
+            named.filter(|named| named.digest.is_some()).map(|named| named.name).collect::<Vec<_>>()
         };
-        let wanted = ["api.yaml", "c.json", "server.sh", "token", "tools/deep/a.py", "tools/server.js"];
+        let wanted = [
+            "api.yaml",
+            "c.json",
+            "cert.pem",
+            "hook.js",
+            "key.pem",
+            "server.sh",
+            "shell",
+            "token",
+            "tools/deep/a.py",
+            "tools/server.js",
+        ];
         assert_eq!(names(settings), wanted);
+        let absent = named_in(&folder, settings).into_iter().filter(|named| named.digest.is_none());
+        let absent: Vec<_> = absent.map(|named| named.name).collect();
+        for name in ["missing.js", "node", "tools/deep/python"] {
+            assert!(absent.iter().any(|absent| absent == name), "{name}: {absent:?}");
+        }
+        #[cfg(unix)]
+        assert!(
+            absent.iter().any(|name| name == "later/made.js") && !absent.iter().any(|name| name == "loop.js")
+        );
+        assert!(!absent.iter().any(|name| name.contains("outside") || name.is_empty()), "{absent:?}");
         assert!(names("no TOML").is_empty() && names("store = 'data.csv'").is_empty());
         let before = named_in(&folder, settings);
         std::fs::write(folder.join("tools/server.js"), "evil").unwrap();
         let after = named_in(&folder, settings);
         let changed = before.iter().zip(&after).filter(|(before, after)| before.digest != after.digest);
         assert_eq!(changed.map(|(program, _)| &*program.name).collect::<Vec<_>>(), ["tools/server.js"]);
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_hides_no_change_of_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = "[mcp.a]\ncommand = './a'\nargs = ['b']";
+        std::fs::write(folder.path().join("a"), "more than seven").unwrap();
+        let digests = |b: &str| {
+            std::fs::write(folder.path().join("b"), b).unwrap();
+            named_within(folder.path(), settings, 7).into_iter().map(|named| named.digest).collect::<Vec<_>>()
+        };
+        let (before, after) = (digests("good"), digests("evil"));
+        assert_eq!((before.len(), before[0]), (2, after[0]));
+        assert_ne!(before[1], after[1]);
     }
 }

@@ -35,7 +35,7 @@ pub struct FolderFiles {
     pub config: Option<FolderFile>,
     /// The policy.
     pub policy: Option<FolderFile>,
-    /// The files in the folder that the configuration starts or reads.
+    /// The files in the folder that the configuration starts or reads, those that do not exist yet among them.
     pub programs: Vec<Program>,
     digest: String,
 }
@@ -72,7 +72,7 @@ impl FolderFiles {
         let mut digest = Digest::default().chain(&texts);
         let programs = config.as_ref().map(|file| named_in(folder, &file.text)).unwrap_or_default();
         for Program { name, digest: of_program, .. } in &programs {
-            digest = digest.chain(&(name, of_program.to_string()));
+            digest = digest.chain(&(name, of_program.map(|digest| digest.to_string())));
         }
         Ok(Some(Self { folder: name(folder), config, policy, programs, digest: digest.to_string() }))
     }
@@ -231,6 +231,11 @@ mod tests {
         Trusted::load(&user).unwrap().trust(&read()).unwrap();
         let standing = || Trusted::load(&user).unwrap().standing(&read());
         std::fs::write(folder.join("other.js"), "x").unwrap();
+        assert_eq!(standing(), Standing::Trusted);
+        // A file that settings name and that did not exist is new code as well.
+        std::fs::write(folder.join("node"), "x").unwrap();
+        assert_eq!(standing(), Standing::Changed);
+        std::fs::remove_file(folder.join("node")).unwrap();
         assert_eq!(standing(), Standing::Trusted);
         std::fs::write(folder.join("server.js"), "evil").unwrap();
         assert_eq!(standing(), Standing::Changed);

@@ -114,9 +114,9 @@ pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {
     if files.config.is_some() {
         console.note("It can choose models, send them to other addresses and name secrets");
     }
-    if !files.programs.is_empty() {
-        let names: Vec<String> =
-            files.programs.iter().map(|program| format!("`{}`", shown_line(&program.name))).collect();
+    let found = files.programs.iter().filter(|program| program.digest.is_some());
+    let names: Vec<String> = found.map(|program| format!("`{}`", shown_line(&program.name))).collect();
+    if !names.is_empty() {
         console.note(&format!(
             "It starts or reads {}, which are trusted with it as they are now; read them, too. What they load by \
              themselves is not covered",

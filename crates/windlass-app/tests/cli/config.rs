@@ -42,7 +42,9 @@ fn the_layers_win_in_their_order() {
 #[test]
 fn file_tools_do_not_change_what_trusted_settings_start() {
     let user = User::new();
-    user.configure("[mcp.x]\nenabled = false\ncommand = 'node'\nargs = ['tools/server.js']\n");
+    user.configure(
+        "[mcp.x]\nenabled = false\ncommand = 'node'\nargs = ['tools/server.js', 'tools/later.js']\n",
+    );
     std::fs::create_dir(user.folder().join("tools")).unwrap();
     for name in ["server.js", "other.js"] {
         std::fs::write(user.folder().join("tools").join(name), "good").unwrap();
@@ -52,7 +54,8 @@ fn file_tools_do_not_change_what_trusted_settings_start() {
         let said = user.run(&["tools", "call", "Write", &arguments, "--yes"]);
         format!("{}{}", said.out, said.err).contains("is protected: file tools do not write it")
     };
-    assert_eq!([write("server.js"), write("other.js")], [true, false]);
+    // One that does not exist yet would be started as well.
+    assert_eq!([write("server.js"), write("later.js"), write("other.js")], [true, true, false]);
 }
 
 #[test]
