@@ -46,8 +46,8 @@ impl Engine {
         Ok(waiting)
     }
 
-    /// What a run waits for, as its fold says.
-    async fn asked(&self, run: &Run) -> Result<Vec<OpenInterrupt>, EngineError> {
+    /// The open interrupts of a run, read from a fold of its thread ([`Engine::peek`]).
+    pub async fn asked(&self, run: &Run) -> Result<Vec<OpenInterrupt>, EngineError> {
         let mut open = Vec::new();
         for (index, asked) in run.open() {
             let call = match (&run.phase, index) {
