@@ -13,13 +13,13 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::{InterruptId, RunId, ThreadId, Timestamp};
+use windlass::machine::{InterruptId, Machine, RunId, ThreadId, Timestamp};
 use windlass::port::journal::{RunRow, ThreadQuery, ThreadRow};
 use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
 
 use self::answer::{Answered, Batch, Results, Wish, give};
 pub use self::shape::Interrupt;
-use self::shape::Setting;
+use self::shape::{Setting, Viewer};
 pub use self::submit::submit;
 use super::Shared;
 use super::caller::Caller;
@@ -105,8 +105,8 @@ async fn of_thread(
     (caller, people): (&Caller, &People),
     row: &ThreadRow,
 ) -> Result<Vec<Interrupt>, Problem> {
-    let open = match app.engine.interrupts(&row.thread).await {
-        Ok(open) => open,
+    let snapshot = match Snapshot::read(app, &row.thread).await {
+        Ok(snapshot) => snapshot,
         // A thread that cannot be read, or has just been deleted, hides no other.
         Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => {
             tracing::warn!(thread = %row.thread, %error, "the thread cannot be read");
@@ -116,14 +116,57 @@ async fn of_thread(
         Err(error) => return Err(error.into()),
     };
     let sees_thread = caller.sees(&row.view.workspace, &row.view.owner);
-    let seen: Vec<_> = open.into_iter().filter(|open| sees_thread || is_named(caller, open)).collect();
+    let viewer = snapshot.viewer(app, caller);
+    let seen: Vec<_> =
+        snapshot.open.into_iter().filter(|open| sees_thread || is_named(caller, open)).collect();
     if seen.is_empty() {
         return Ok(Vec::new());
     }
     let setting =
         Setting::of(app, (caller, people), &row.thread, &row.view.owner, row.view.title.clone()).await?;
-    let by = (caller, app.settings.vote_after_ms);
-    Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, by)).collect())
+    Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, &viewer)).collect())
+}
+
+/// A thread with what it asks, folded once for all that one request does with it.
+struct Snapshot {
+    machine: Machine,
+    open: Vec<OpenInterrupt>,
+}
+
+impl Snapshot {
+    async fn read(app: &Shared, thread: &ThreadId) -> Result<Self, EngineError> {
+        let machine = app.engine.peek(thread).await?;
+        let open = match &machine.state().run {
+            Some(run) => app.engine.asked(run).await?,
+            None => Vec::new(),
+        };
+        Ok(Self { machine, open })
+    }
+
+    fn viewer<'a>(&self, app: &Shared, caller: &'a Caller) -> Viewer<'a> {
+        let run = self.machine.state().run.as_ref();
+        Viewer {
+            caller,
+            run_started_at: run.map(|run| run.started_at).unwrap_or_default(),
+            vote_after_ms: app.settings.vote_after_ms,
+        }
+    }
+
+    /// An open interrupt; `None` if it is closed, which is told only to a caller who may see its thread.
+    fn find(
+        &self,
+        caller: &Caller,
+        row: &RunRow,
+        interrupt: &InterruptId,
+    ) -> Result<Option<&OpenInterrupt>, Problem> {
+        let open = self.open.iter().find(|open| open.interrupt == *interrupt);
+        let is_named = open.is_some_and(|open| is_named(caller, open));
+        if is_named || caller.sees(&row.workspace, &row.owner) { Ok(open) } else { Err(missing(interrupt)) }
+    }
+}
+
+fn missing(interrupt: &InterruptId) -> Problem {
+    Problem::not_found(format!("interrupt `{interrupt}`"))
 }
 
 /// Whether a rule names the caller for an interrupt of somebody else's run.
@@ -138,30 +181,18 @@ fn run_of(interrupt: &InterruptId) -> RunId {
     RunId::from(run)
 }
 
-/// An interrupt that the caller may see, with its run; `None` where it is not open any more, which only those may know
-/// that may see its thread.
-async fn find(
-    app: &Shared,
-    caller: &Caller,
-    interrupt: &InterruptId,
-) -> Result<(RunRow, Option<OpenInterrupt>), Problem> {
-    let missing = || Problem::not_found(format!("interrupt `{interrupt}`"));
+/// The run of an interrupt, in the caller's workspace. Whether the caller may see the interrupt, [`Snapshot::find`] says.
+async fn locate(app: &Shared, caller: &Caller, interrupt: &InterruptId) -> Result<RunRow, Problem> {
     // Ids of the engine are short; nothing is looked up for others.
     let run = run_of(interrupt);
     if run.as_str().is_empty() {
-        return Err(missing());
+        return Err(missing(interrupt));
     }
     let row = match app.engine.run_row(&run).await {
-        Err(EngineError::NoRun(_)) => return Err(missing()),
+        Err(EngineError::NoRun(_)) => return Err(missing(interrupt)),
         row => row?,
     };
-    if row.workspace != caller.workspace() {
-        return Err(missing());
-    }
-    let all = app.engine.interrupts(&row.thread).await?;
-    let open = all.into_iter().find(|open| open.interrupt == *interrupt);
-    let is_named = open.as_ref().is_some_and(|open| is_named(caller, open));
-    if is_named || caller.sees(&row.workspace, &row.owner) { Ok((row, open)) } else { Err(missing()) }
+    if row.workspace == caller.workspace() { Ok(row) } else { Err(missing(interrupt)) }
 }
 
 /// One interrupt
@@ -174,16 +205,19 @@ async fn one(
     Path(interrupt): Path<InterruptId>,
 ) -> Result<Json<Interrupt>, Problem> {
     caller.reads()?;
-    let (row, open) = find(&app, &caller, &interrupt).await?;
+    let row = locate(&app, &caller, &interrupt).await?;
+    let snapshot = Snapshot::read(&app, &row.thread).await?;
+    let open = snapshot.find(&caller, &row, &interrupt)?.cloned();
     let open = open.ok_or_else(|| Problem::not_found(format!("an open interrupt `{interrupt}`")))?;
     let people = app.accounts.refresh().await?;
     let setting = Setting::of(&app, (&caller, people), &row.thread, &row.owner, row.title).await?;
-    Ok(Json(Interrupt::new(&setting, open, (&caller, app.settings.vote_after_ms))))
+    Ok(Json(Interrupt::new(&setting, open, &snapshot.viewer(&app, &caller))))
 }
 
 /// Answers an interrupt
 ///
-/// One principal has one vote. With `approval` the answer counts only for the call as it was looked at.
+/// One principal has one vote. With `approval` the answer counts only for the call as it was looked at. An approval needs
+/// it where a rule names approvers or a quorum.
 #[utoipa::path(post, path = "/interrupts/{interrupt}/answer", tag = "interrupts",
     params(("interrupt" = String, Path, description = "the interrupt's id"), IdempotencyKey),
     request_body = Wish, responses((status = 200, body = Answered)))]
@@ -194,8 +228,10 @@ async fn reply(
     Body(wish): Body<Wish>,
 ) -> Result<Json<Answered>, Problem> {
     caller.approves()?;
-    let (row, _) = find(&app, &caller, &interrupt).await?;
-    let mut answered = give(&app, &caller, &row, vec![(interrupt, wish)]).await?;
+    let row = locate(&app, &caller, &interrupt).await?;
+    let snapshot = Snapshot::read(&app, &row.thread).await?;
+    snapshot.find(&caller, &row, &interrupt)?;
+    let mut answered = give(&app, &caller, (&row, &snapshot), vec![(interrupt, wish)]).await?;
     // One for each that was given.
     answered.pop().map(Json).ok_or_else(|| Problem::internal("an answer has no outcome"))
 }

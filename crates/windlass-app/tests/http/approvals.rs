@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::auth::PASSWORD;
 use super::client::Client;
-use super::interrupts::of_two;
+use super::interrupts::{of_two, of_two_with};
 use super::{Answer, Server, answer};
 
 /// The call that an interrupt is about, as Skyflo and Zeus name it.
@@ -83,7 +83,8 @@ async fn an_approval_of_a_call_that_was_edited_meanwhile_counts_for_nothing() {
     // The administrator has this call on the screen.
     let seen = call_of(&interrupt);
     let other = json!({"file_path": "insights.md", "content": "EVIL"});
-    let edit = json!({"answer": {"kind": "edit", "arguments": other}});
+    let open = ann.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
+    let edit = json!({"answer": {"kind": "edit", "arguments": other}, "approval": open["approval"]});
     ann.post(&format!("/interrupts/{interrupt}/answer"), edit).await.is(StatusCode::OK);
     let again = ann.wait(&run).await["meta"]["interrupts"][0]["interrupt"].as_str().unwrap().to_owned();
     assert_ne!(again, interrupt);
@@ -117,8 +118,9 @@ async fn an_account_that_was_made_or_taken_after_a_run_began_has_no_second_vote(
     let (_, bob_id) = server.member("bob");
     let (carl, _) = server.member("carl");
     let (_, run, interrupt) = ann.asked().await;
+    let open = ann.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
     let path = format!("/interrupts/{interrupt}/answer");
-    let approve = json!({"answer": {"kind": "approve"}});
+    let approve = json!({"answer": {"kind": "approve"}, "approval": open["approval"]});
     admin.post(&path, approve.clone()).await.is(StatusCode::OK);
     // The administrator takes Bob's account, and makes another one.
     let link = admin.post(&format!("/team/members/{bob_id}/reset"), json!({})).await.is(StatusCode::CREATED);
@@ -132,15 +134,57 @@ async fn an_account_that_was_made_or_taken_after_a_run_began_has_no_second_vote(
         second.post(&path, approve.clone()).await.is_problem(403, "forbidden");
     }
     // After another edit, the interrupt is newer than both changes; the run is older.
-    let edit = json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "x"}}});
+    let arguments = json!({"file_path": "insights.md", "content": "x"});
+    let edit = json!({"answer": {"kind": "edit", "arguments": arguments}, "approval": open["approval"]});
     admin.post(&path, edit).await.is(StatusCode::OK);
     let again = admin.wait(&run).await["meta"]["interrupts"][0]["interrupt"].as_str().unwrap().to_owned();
     let path = format!("/interrupts/{again}/answer");
-    bob.post(&path, approve.clone()).await.is_problem(403, "forbidden");
-    eve.post(&path, approve.clone()).await.is_problem(403, "forbidden");
+    for second in [&bob, &eve] {
+        let seen = second.get(&format!("/interrupts/{again}")).await.is(StatusCode::OK).body;
+        assert_eq!(seen["counts"], false, "{seen:#}");
+        let listed = second.all("/interrupts", 50).await;
+        assert_eq!(listed[0]["counts"], false, "{listed:#?}");
+        let approve = json!({"answer": {"kind": "approve"}, "approval": seen["approval"]});
+        second.post(&path, approve).await.is_problem(403, "forbidden");
+    }
     for (second, state) in [(&ann, "voted"), (&carl, "closed")] {
-        let given = second.post(&path, approve.clone()).await.is(StatusCode::OK);
+        let seen = second.get(&format!("/interrupts/{again}")).await.is(StatusCode::OK).body;
+        assert_eq!(seen["counts"], true, "{seen:#}");
+        let approve = json!({"answer": {"kind": "approve"}, "approval": seen["approval"]});
+        let given = second.post(&path, approve).await.is(StatusCode::OK);
         assert_eq!(given.body["state"], state);
     }
     assert_eq!(ann.wait(&run).await["status"], "done");
+}
+
+#[tokio::test]
+async fn one_of_several_approvals_names_the_call_that_it_is_for() {
+    let server = of_two();
+    let (ann, _) = server.member("ann");
+    let (_, _, interrupt) = ann.asked().await;
+    let open = ann.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
+    let path = format!("/interrupts/{interrupt}/answer");
+    let approve = json!({"answer": {"kind": "approve"}});
+    let edit = json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "x"}}});
+    for answer in [&approve, &edit] {
+        ann.post(&path, answer.clone()).await.is_problem(422, "invalid");
+    }
+    let batch = json!({"answers": [{"interrupt": interrupt, "answer": {"kind": "approve"}}]});
+    let results = ann.post("/interrupts/answers", batch).await.is(StatusCode::OK).body;
+    assert_eq!(results["results"][0]["problem"]["code"], "invalid", "{results:#}");
+    let bound = json!({"answer": {"kind": "approve"}, "approval": open["approval"]});
+    assert_eq!(ann.post(&path, bound).await.is(StatusCode::OK).body["state"], "voted");
+}
+
+#[tokio::test]
+async fn an_account_votes_only_some_time_after_its_last_change() {
+    let server = of_two_with("[approvals]\nvote_after = '1h'\n");
+    let (ann, _) = server.member("ann");
+    let (_, _, interrupt) = ann.asked().await;
+    for voter in [&ann, &server.admin()] {
+        let open = voter.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
+        assert_eq!(open["counts"], false, "{open:#}");
+        let approve = json!({"answer": {"kind": "approve"}, "approval": open["approval"]});
+        voter.post(&format!("/interrupts/{interrupt}/answer"), approve).await.is_problem(403, "forbidden");
+    }
 }

@@ -156,7 +156,13 @@ async fn a_grant_is_only_given_by_whom_the_run_works_for_and_administrators() {
 
 /// A server whose policy wants two people's word for a file.
 pub fn of_two() -> Server {
+    of_two_with("")
+}
+
+/// The same with some more settings.
+pub fn of_two_with(settings: &str) -> Server {
     let user = User::new();
+    user.configure(settings);
     let directory = user.home().join("config/windlass");
     std::fs::create_dir_all(&directory).unwrap();
     let policy = "[[rule]]\nname = 'two'\ntools = ['Write']\nverdict = 'ask'\nquorum = 2\n\
@@ -196,7 +202,8 @@ async fn two_people_and_those_whom_a_rule_names_are_asked() {
     let (ann, _) = server.member("ann");
     let (bob, _) = server.member("bob");
     let (_, run, interrupt) = ann.asked().await;
-    let approve = json!({"answer": {"kind": "approve"}});
+    let open = ann.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
+    let approve = json!({"answer": {"kind": "approve"}, "approval": open["approval"]});
     // Bob sees what he may decide, and not the conversation.
     assert_eq!(ids(&bob).await, [&*interrupt]);
     bob.get(&format!("/runs/{run}")).await.is_problem(404, "not_found");
@@ -206,7 +213,7 @@ async fn two_people_and_those_whom_a_rule_names_are_asked() {
     assert_eq!((&seen["counts"], seen["approved_by"].as_array().unwrap().len()), (&json!(false), 1));
     let twice = answered(&ann, &interrupt, approve.clone()).await;
     assert_eq!(twice.status, 409, "{twice:#?}");
-    let wish = json!({"answer": {"kind": "approve"}, "grant": {}});
+    let wish = json!({"answer": {"kind": "approve"}, "approval": open["approval"], "grant": {}});
     answered(&bob, &interrupt, wish).await.is_problem(403, "forbidden");
     let second = answered(&bob, &interrupt, approve).await.is(StatusCode::OK).body;
     assert_eq!(second["state"], "closed");

@@ -7,11 +7,13 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use windlass::GrantDraft;
 use windlass::machine::{
-    Answer, Condition, Content, Digest, Fact, Given, InterruptId, Predicate, Principal, Reply, Seq, ToolName,
+    Answer, Condition, Content, Digest, Fact, Given, InterruptId, InterruptKind, Machine, Predicate,
+    Principal, Reply, Seq, ToolName,
 };
 use windlass::port::journal::RunRow;
 
-use super::{find, submit};
+use super::submit::{approves, wants_others};
+use super::{Snapshot, locate, submit};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::grants::{ArgumentCondition, Grant, Offer, missing_tool};
@@ -29,7 +31,8 @@ const EVENTS: usize = 512;
 pub struct Wish {
     /// The answer.
     answer: Word,
-    /// `approval` of the interrupt as it was looked at; another call is then not let through.
+    /// `approval` of the interrupt as it was looked at; another call is then not let through. An approval needs it where
+    /// a rule names approvers or a quorum.
     #[schema(pattern = "^[0-9a-f]{64}$")]
     approval: Option<String>,
     /// Lets calls like this one run without asking from now on; only with an approval.
@@ -221,20 +224,19 @@ impl Granting {
     async fn read(
         app: &Shared,
         caller: &Caller,
-        row: &RunRow,
+        (row, snapshot): (&RunRow, &Snapshot),
         id: &InterruptId,
         wish: &Offered,
     ) -> Result<Option<Self>, Problem> {
-        let user = whom(app, caller, row).await?;
-        let open = app.engine.interrupts(&row.thread).await?;
-        let open = open.into_iter().find(|open| open.interrupt == *id);
-        let Some((tool, sent)) = open.and_then(|open| Some((open.tool?, open.arguments?))) else {
+        let user = whom(caller, row, &snapshot.machine)?;
+        let open = snapshot.open.iter().find(|open| open.interrupt == *id);
+        let Some((tool, sent)) = open.and_then(|open| open.tool.as_ref().zip(open.arguments.as_ref())) else {
             return Err(Problem::invalid(format!(
                 "interrupt `{id}` is about no call that waits; nothing to grant"
             )));
         };
         let exactly = || {
-            let value = serde_json::from_str(&sent).unwrap_or_default();
+            let value = serde_json::from_str(sent).unwrap_or_default();
             vec![Condition { argument: String::new(), is: Predicate::Equals(value) }]
         };
         let offer = Offer {
@@ -248,14 +250,13 @@ impl Granting {
             return Ok(None);
         }
         let offer = Offer { count: offer.count.map(|count| count - 1), ..offer };
-        let draft = offer.draft(app, caller, user, ToolName::from(tool)).await?;
+        let draft = offer.draft(app, caller, user, ToolName::from(tool.clone())).await?;
         Ok(Some(Self { interrupt: id.clone(), draft }))
     }
 }
 
 /// For whom the run works: who asks the next time. Nobody but them and administrators says what it need not ask.
-async fn whom(app: &Shared, caller: &Caller, row: &RunRow) -> Result<Principal, Problem> {
-    let machine = app.engine.peek(&row.thread).await?;
+fn whom(caller: &Caller, row: &RunRow, machine: &Machine) -> Result<Principal, Problem> {
     let run = machine.state().run.as_ref().filter(|run| run.id == row.view.run);
     let run = run.ok_or_else(|| Problem::invalid(format!("run `{}` has ended", row.view.run)))?;
     if run.by != *caller.user() {
@@ -266,25 +267,42 @@ async fn whom(app: &Shared, caller: &Caller, row: &RunRow) -> Result<Principal, 
     Ok(run.by.clone())
 }
 
+/// Refuses an approval without the digest of its call if others approve as well: each of them approves the same call.
+/// In the other dialects, which do not transmit it, the id of the interrupt or of the revision binds the answer: an edit
+/// makes a new one.
+fn require_digest(snapshot: &Snapshot, given: &Given) -> Result<(), Problem> {
+    let open = snapshot.open.iter().find(|open| open.interrupt == given.interrupt);
+    let is_bound = open
+        .is_some_and(|open| matches!(open.kind, InterruptKind::Approval { .. }) && wants_others(&open.terms));
+    if !is_bound || given.approval.is_some() || !approves(&given.answer) {
+        return Ok(());
+    }
+    let detail = format!("a rule names approvers or a quorum for interrupt `{}`", given.interrupt);
+    Err(Problem::invalid(format!("{detail}, and the answer has no `approval`"))
+        .hint("send `approval` of the interrupt, unchanged"))
+}
+
 /// Gives answers to interrupts of one thread, with the grants that go with them: all of it counts, or nothing.
 pub async fn give(
     app: &Shared,
     caller: &Caller,
-    row: &RunRow,
+    (row, snapshot): (&RunRow, &Snapshot),
     wishes: Vec<(InterruptId, Wish)>,
 ) -> Result<Vec<Answered>, Problem> {
     let mut given = Vec::with_capacity(wishes.len());
     let (mut users, mut drafts) = (Vec::new(), Vec::new());
     for (id, wish) in &wishes {
-        given.push(wish.given(id)?);
+        let one = wish.given(id)?;
+        require_digest(snapshot, &one)?;
+        given.push(one);
         let Some(offered) = &wish.grant else { continue };
-        if let Some(Granting { interrupt, draft }) = Granting::read(app, caller, row, id, offered).await? {
+        let granting = Granting::read(app, caller, (row, snapshot), id, offered).await?;
+        if let Some(Granting { interrupt, draft }) = granting {
             users.push(draft.user.clone());
             drafts.push((interrupt, draft));
         }
     }
-    let machine = app.engine.peek(&row.thread).await?;
-    let submitted = submit(app, caller, (&row.thread, &machine), given, drafts).await;
+    let submitted = submit(app, caller, (&row.thread, &snapshot.machine), given, drafts).await;
     let (seq, written) = submitted.map_err(|error| missing_tool(app, error))?;
     let written = users.into_iter().zip(written);
     let mut grants: Vec<(InterruptId, Grant)> =
@@ -307,22 +325,50 @@ pub async fn give(
     Ok(answered.collect())
 }
 
+/// The answers to one thread.
+struct ThreadAnswers {
+    row: RunRow,
+    snapshot: Snapshot,
+    wishes: Vec<(InterruptId, Wish)>,
+}
+
+/// Finds the answers to the thread of an interrupt that the caller may see. Each thread is folded once.
+async fn find<'t>(
+    app: &Shared,
+    caller: &Caller,
+    id: &InterruptId,
+    threads: &'t mut Vec<ThreadAnswers>,
+) -> Result<&'t mut ThreadAnswers, Problem> {
+    let row = locate(app, caller, id).await?;
+    let known = threads.iter().position(|known| known.row.thread == row.thread);
+    let at = match known {
+        Some(at) => {
+            threads[at].snapshot.find(caller, &row, id)?;
+            at
+        }
+        None => {
+            let snapshot = Snapshot::read(app, &row.thread).await?;
+            snapshot.find(caller, &row, id)?;
+            threads.push(ThreadAnswers { row, snapshot, wishes: Vec::new() });
+            threads.len() - 1
+        }
+    };
+    Ok(&mut threads[at])
+}
+
 /// Gives answers to interrupts of several threads.
 pub async fn give_all(app: &Shared, caller: &Caller, batch: Batch) -> Result<Results, Problem> {
     let count = batch.answers.len();
     if !(1..=ANSWERS_MAX).contains(&count) {
         return Err(Problem::invalid(format!("{count} answers; send 1 to {ANSWERS_MAX} together")));
     }
-    let mut threads: Vec<(RunRow, Vec<(InterruptId, Wish)>)> = Vec::new();
+    let mut threads = Vec::new();
     let mut results = Vec::new();
     for OneOfSeveral { interrupt, answer, approval, grant } in batch.answers {
         let id = InterruptId::from(interrupt);
         let wish = Wish { answer, approval, grant };
-        match find(app, caller, &id).await {
-            Ok((row, _)) => match threads.iter_mut().find(|(known, _)| known.thread == row.thread) {
-                Some((_, wishes)) => wishes.push((id, wish)),
-                None => threads.push((row, vec![(id, wish)])),
-            },
+        match find(app, caller, &id, &mut threads).await {
+            Ok(thread) => thread.wishes.push((id, wish)),
             Err(problem) if problem.status.is_server_error() => return Err(problem),
             Err(problem) => results.push(ThreadResult {
                 thread: None,
@@ -332,9 +378,9 @@ pub async fn give_all(app: &Shared, caller: &Caller, batch: Batch) -> Result<Res
             }),
         }
     }
-    for (index, (row, wishes)) in threads.into_iter().enumerate() {
+    for (index, ThreadAnswers { row, snapshot, wishes }) in threads.into_iter().enumerate() {
         let interrupts = wishes.iter().map(|(id, _)| id.to_string()).collect();
-        let (answered, problem) = match give(app, caller, &row, wishes).await {
+        let (answered, problem) = match give(app, caller, (&row, &snapshot), wishes).await {
             Ok(answered) => (answered, None),
             Err(problem) => (Vec::new(), Some(problem)),
         };

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass::machine::{Content, InterruptKind, Principal, ThreadId};
+use windlass::machine::{Content, InterruptKind, Principal, ThreadId, Timestamp};
 use windlass::{Evidence, OpenInterrupt};
 
 use super::run_of;
@@ -34,7 +34,8 @@ pub struct Interrupt {
     tool: Option<String>,
     /// The arguments that will be sent, whole, as JSON text.
     arguments: Option<String>,
-    /// What an approval is bound to: send it back with the answer, and only this very call runs.
+    /// What an approval is bound to: send it back with the answer, and only this very call runs. An approval needs it
+    /// where `terms` name approvers or a quorum.
     approval: Option<String>,
     /// What the call would do, where the tool can tell.
     preview: Option<String>,
@@ -110,6 +111,17 @@ impl Setting {
     }
 }
 
+/// The caller who looks at the interrupts of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Viewer<'a> {
+    /// The caller.
+    pub caller: &'a Caller,
+    /// When the run began.
+    pub run_started_at: Timestamp,
+    /// How long before it the caller's account must have been settled, to vote beside others.
+    pub vote_after_ms: u64,
+}
+
 /// What an interrupt asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -132,9 +144,10 @@ pub enum Kind {
 
 impl Interrupt {
     /// An open interrupt of a thread, as somebody sees it.
-    pub fn new(setting: &Setting, open: OpenInterrupt, (caller, before_ms): (&Caller, u64)) -> Self {
+    pub fn new(setting: &Setting, open: OpenInterrupt, viewer: &Viewer<'_>) -> Self {
+        let Viewer { caller, run_started_at, vote_after_ms } = *viewer;
         let party = caller.party();
-        let is_settled = !wants_others(&open.terms) || is_settled(caller, open.since, before_ms);
+        let is_settled = !wants_others(&open.terms) || is_settled(caller, run_started_at, vote_after_ms);
         let voted = open.approved_by.contains(&party.principal);
         let mut shown = Self {
             run: run_of(&open.interrupt).to_string(),

@@ -4,8 +4,8 @@
 //! so a failure to record one is logged and not returned.
 
 use windlass::machine::{
-    Answer, Content, Digest, Given, Grant, InterruptId, InterruptKind, Machine, Phase, Reject, Seq, Terms,
-    ThreadId, Timestamp,
+    Answer, Asked, Content, Digest, Given, Grant, InterruptId, InterruptKind, Machine, Phase, Reject, Run,
+    Seq, Terms, ThreadId, Timestamp,
 };
 use windlass::{EngineError, GrantDraft};
 
@@ -25,7 +25,8 @@ pub async fn submit(
     given: Vec<Given>,
     grants: Vec<(InterruptId, GrantDraft)>,
 ) -> Result<(Seq, Vec<(InterruptId, Grant)>), EngineError> {
-    given.iter().try_for_each(|given| require_settled(app, caller, machine, given))?;
+    let before_ms = app.settings.vote_after_ms;
+    given.iter().try_for_each(|given| require_settled(caller, before_ms, machine, given))?;
     let notes: Vec<_> = given.iter().map(|given| note(caller, (thread, machine), given)).collect();
     let (granted, drafts): (Vec<_>, Vec<_>) = grants.into_iter().unzip();
     let (seq, written) = app.engine.answer_and_grant(thread, given, drafts, caller.party()).await?;
@@ -44,19 +45,12 @@ pub async fn submit(
 
 /// Refuses the approval of an account that may have changed hands since the run began, where a rule names approvers or
 /// wants more than one. Another administrator could have made the account, or taken it, to approve in its name.
-fn require_settled(
-    app: &Shared,
-    caller: &Caller,
-    machine: &Machine,
-    given: &Given,
-) -> Result<(), EngineError> {
-    let approves = matches!(given.answer, Answer::Approve | Answer::Edit { .. });
-    let run = machine.state().run.as_ref();
-    let Some((run, (_, asked))) = run.and_then(|run| Some((run, run.asking(&given.interrupt)?))) else {
+fn require_settled(caller: &Caller, before_ms: u64, machine: &Machine, given: &Given) -> Result<(), Reject> {
+    if !approves(&given.answer) {
         return Ok(());
-    };
-    let before_ms = app.settings.vote_after_ms;
-    if !approves || !wants_others(&asked.terms) || is_settled(caller, run.started_at, before_ms) {
+    }
+    let (run, asked) = asking(machine, &given.interrupt)?;
+    if !wants_others(&asked.terms) || is_settled(caller, run.started_at, before_ms) {
         return Ok(());
     }
     let what = format!(
@@ -64,7 +58,29 @@ fn require_settled(
          its approval does not count here",
         caller.user()
     );
-    Err(EngineError::Rejected(Reject::Forbidden { what }))
+    Err(Reject::Forbidden { what })
+}
+
+/// An open interrupt of a thread with its run. An approval of one that is not open yet is refused: the ids can be
+/// predicted, and its terms are not known.
+fn asking<'m>(machine: &'m Machine, interrupt: &InterruptId) -> Result<(&'m Run, &'m Asked), Reject> {
+    let state = machine.state();
+    if let Some(run) = &state.run
+        && let Some((_, asked)) = run.asking(interrupt)
+    {
+        return Ok((run, asked));
+    }
+    let runs = state.run.iter().map(|run| &run.id).chain(state.last.iter().map(|last| &last.run));
+    let of = run_of(interrupt);
+    if runs.into_iter().any(|run| *run == of) {
+        return Err(Reject::Closed { what: format!("interrupt `{interrupt}`") });
+    }
+    Err(Reject::NotFound { what: format!("an open interrupt `{interrupt}`") })
+}
+
+/// Whether an answer lets a call run.
+pub fn approves(answer: &Answer) -> bool {
+    matches!(answer, Answer::Approve | Answer::Edit { .. })
 }
 
 /// Whether an account is in the same hands since so long before a time.
@@ -131,5 +147,48 @@ fn kind(kind: &InterruptKind) -> &'static str {
         InterruptKind::Handoff { .. } => "handoff",
         InterruptKind::InDoubt { .. } => "in_doubt",
         InterruptKind::Limit(_) => "limit",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass::machine::Event;
+
+    use super::*;
+    use crate::account::{Credential, Identity, Role};
+
+    #[test]
+    fn an_approval_of_an_interrupt_that_is_not_open_yet_is_refused() {
+        let agent = json!({"name": "default", "models": ["test/a"]});
+        let events = [
+            json!({"at": 1, "type": "thread.created", "thread": "thr_1", "workspace": "default", "owner": "ann"}),
+            json!({"at": 1, "type": "run.started", "run": "run_1", "agent": agent, "by": "ann"}),
+        ];
+        let events = events.map(|event| Event::decode(&event.to_string()).unwrap());
+        let machine = Machine::restore("thr_1".into(), None, events).unwrap();
+        let caller = Caller(Identity {
+            user: "eve".into(),
+            workspace: "default".into(),
+            role: Role::Member,
+            credential: Credential::Session("s".into()),
+            settled_at: Timestamp(2),
+            from: None,
+        });
+        let judge = |interrupt: &str, answer: Answer| {
+            require_settled(
+                &caller,
+                0,
+                &machine,
+                &Given { interrupt: interrupt.into(), answer, approval: None },
+            )
+        };
+        let edit = Answer::Edit { arguments: Content::Inline("{}".into()) };
+        for answer in [Answer::Approve, edit] {
+            assert!(matches!(judge("run_1.1.0.0", answer.clone()), Err(Reject::Closed { .. })));
+            assert!(matches!(judge("run_2.1.0.0", answer), Err(Reject::NotFound { .. })));
+        }
+        // What lets no call run is for the engine to judge.
+        assert!(judge("run_1.1.0.0", Answer::Deny { reason: None }).is_ok());
     }
 }
