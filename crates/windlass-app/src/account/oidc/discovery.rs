@@ -9,7 +9,7 @@ use openidconnect::core::CoreProviderMetadata;
 
 use super::super::Accounts;
 use super::super::error::AccountError;
-use super::fetch::{self, fetch};
+use super::fetch::{Clients, fetch};
 use super::{Provider, failed, misconfigured};
 
 /// For how long a provider's description counts, in milliseconds.
@@ -20,7 +20,7 @@ const SILENT_MS: u64 = 5_000;
 /// What was read of providers.
 #[derive(Debug, Default)]
 pub struct Known {
-    http: OnceLock<reqwest::Client>,
+    clients: OnceLock<Clients>,
     described: Mutex<HashMap<String, (u64, Arc<CoreProviderMetadata>)>>,
     /// When providers were last asked in vain.
     silent: Mutex<HashMap<String, u64>>,
@@ -59,11 +59,12 @@ impl Accounts {
     }
 
     pub(super) fn http(&self, provider: &Provider) -> Result<reqwest::Client, AccountError> {
-        if let Some(http) = self.memory.providers.http.get() {
-            return Ok(http.clone());
+        let clients = &self.memory.providers.clients;
+        if let Some(clients) = clients.get() {
+            return Ok(clients.of(&provider.issuer));
         }
-        let made = fetch::client().map_err(|error| failed(provider, "cannot be reached", &error))?;
-        Ok(self.memory.providers.http.get_or_init(|| made).clone())
+        let made = Clients::new().map_err(|error| failed(provider, "cannot be reached", &error))?;
+        Ok(clients.get_or_init(|| made).of(&provider.issuer))
     }
 }
 

@@ -1,10 +1,14 @@
 //! Requests to a provider: TLS or this machine, no redirects, some seconds, bounded answers.
 
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use http::Uri;
 use openidconnect::{HttpRequest, HttpResponse};
+use reqwest::Client;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use windlass::outbound::Url;
 
 /// How long a request may take in all.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -28,38 +32,80 @@ pub enum FetchError {
     Answer(#[from] http::Error),
 }
 
-/// The client that requests to providers go through.
-pub fn client() -> reqwest::Result<reqwest::Client> {
-    // A redirect could lead anywhere behind our network, and take the client's secret along.
-    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(WITHIN);
-    // Nothing here goes by a proxy of the environment, which would see codes and secrets.
-    client.no_proxy().build()
+/// The clients that requests to providers go through.
+#[derive(Debug)]
+pub struct Clients {
+    /// For providers on this machine.
+    local: Client,
+    /// For all others: it resolves no name to this machine.
+    remote: Client,
 }
 
-/// Whether an address is on this machine.
-fn is_here(uri: &Uri) -> bool {
-    uri.host().is_some_and(|host| {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-    })
+impl Clients {
+    /// Makes both.
+    pub fn new() -> reqwest::Result<Self> {
+        let builder = || {
+            // A redirect could lead anywhere behind our network, and take the client's secret along.
+            let builder = Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(WITHIN);
+            // Nothing here goes by a proxy of the environment, which would see codes and secrets.
+            builder.no_proxy()
+        };
+        let remote = builder().dns_resolver(Arc::new(Elsewhere)).build()?;
+        Ok(Self { local: builder().build()?, remote })
+    }
+
+    /// The client for a provider.
+    pub fn of(&self, issuer: &str) -> Client {
+        if is_local(issuer) { self.local.clone() } else { self.remote.clone() }
+    }
 }
 
-/// Whether a provider may name an address: by TLS, or on this machine if the provider itself is there. One elsewhere does
-/// not lead to what listens here.
-fn may_call(issuer: &str, uri: &Uri) -> bool {
-    let is_local = issuer.parse::<Uri>().is_ok_and(|issuer| is_here(&issuer));
-    if is_here(uri) { is_local } else { uri.scheme_str() == Some("https") }
+/// Resolves names to addresses that are not on this machine.
+struct Elsewhere;
+
+impl Resolve for Elsewhere {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let all = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let found: Vec<SocketAddr> = all.filter(|address| !is_own(address.ip())).collect();
+            if found.is_empty() {
+                return Err(format!("`{}` is on this machine, and the provider is not", name.as_str()).into());
+            }
+            let found: Addrs = Box::new(found.into_iter());
+            Ok(found)
+        })
+    }
+}
+
+/// Whether a connection to an address stays on this machine. The unspecified address connects to the loopback one.
+fn is_own(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address.is_loopback() || address.is_unspecified()
+}
+
+/// Whether an address is written as one of this machine.
+fn is_here(url: &Url) -> bool {
+    // The parser has read every way to write an IP address, such as `127.1`.
+    let host = url.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(is_own)
+}
+
+fn is_local(issuer: &str) -> bool {
+    Url::parse(issuer).is_ok_and(|issuer| is_here(&issuer))
+}
+
+/// Whether a provider may name an address: by TLS, or on this machine if the provider itself is there. A provider
+/// elsewhere does not lead to what listens here. [`Clients`] refuse names that resolve to this machine.
+fn may_call(issuer: &str, url: &Url) -> bool {
+    if is_here(url) { is_local(issuer) } else { url.scheme() == "https" }
 }
 
 /// Sends a request to a provider, or to where its description leads, and reads the answer.
-pub async fn fetch(
-    client: reqwest::Client,
-    issuer: String,
-    request: HttpRequest,
-) -> Result<HttpResponse, FetchError> {
-    let uri = request.uri();
-    if !may_call(&issuer, uri) {
-        return Err(FetchError::Clear(uri.to_string()));
+pub async fn fetch(client: Client, issuer: String, request: HttpRequest) -> Result<HttpResponse, FetchError> {
+    let uri = request.uri().to_string();
+    if !Url::parse(&uri).is_ok_and(|url| may_call(&issuer, &url)) {
+        return Err(FetchError::Clear(uri));
     }
     let response = client.execute(request.try_into()?).await?;
     let mut answer = http::Response::builder().status(response.status());
@@ -88,11 +134,32 @@ mod tests {
         let (far, near) = ("https://id.example.com", "http://127.0.0.1:8080/realm");
         assert!(may(far, "https://keys.example.com/jwks") && may(near, "http://127.0.0.1:8080/jwks"));
         assert!(may(near, "http://localhost:9/x") && may(near, "https://keys.example.com/jwks"));
-        for uri in
-            ["http://id.example.com/jwks", "http://127.0.0.1:2375/x", "https://[::1]/x", "http://localhost/x"]
-        {
+        for uri in [
+            "http://id.example.com/jwks",
+            "http://127.0.0.1:2375/x",
+            "https://[::1]/x",
+            "http://localhost/x",
+            "https://127.1/x",
+            "https://2130706433/x",
+            "https://0x7f.1/x",
+            "https://0.0.0.0/x",
+            "https://[::]/x",
+            "https://[::ffff:127.0.0.1]/x",
+            "https://localhost./x",
+            "https://a.localhost/x",
+        ] {
             assert!(!may(far, uri), "{uri}");
         }
         assert!(!may(near, "http://id.example.com/jwks"));
+    }
+
+    #[tokio::test]
+    async fn a_name_of_this_machine_does_not_resolve_for_a_provider_elsewhere() {
+        // A name as any other for the resolver; the files of the system give its address.
+        let found = Elsewhere.resolve("localhost".parse().unwrap()).await;
+        assert_eq!(
+            found.map(|_| ()).unwrap_err().to_string(),
+            "`localhost` is on this machine, and the provider is not"
+        );
     }
 }
