@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::ConnectInfo;
-use http::StatusCode;
+use axum::extract::{ConnectInfo, Request};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -208,11 +210,27 @@ impl Hall {
     }
 }
 
+/// Refuses a request whose head is too large. The HTTP library bounds its buffer, which may hold more than a head.
+pub async fn check_head(request: Request, next: Next) -> Response {
+    let line = request.method().as_str().len() + request.uri().to_string().len();
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    if line + headers.sum::<usize>() <= HEAD_MAX_BYTES {
+        return next.run(request).await;
+    }
+    let mut response = too_large().into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn too_large() -> Problem {
+    let detail = format!("the request's head is larger than {HEAD_MAX_BYTES} bytes or {HEADERS} headers");
+    Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", detail)
+}
+
 /// What is said of bytes that are no request; `None` where nobody listens any more.
 fn refusal(error: &hyper::Error) -> Option<Problem> {
     if error.is_parse_too_large() {
-        let detail = format!("the request's head is larger than {HEAD_MAX_BYTES} bytes or {HEADERS} headers");
-        return Some(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", detail));
+        return Some(too_large());
     }
     if error.is_parse() {
         return Some(Problem::bad_request(format!("the request is no HTTP/1.1: {error}")));

@@ -147,6 +147,7 @@ pub fn router(app: Shared) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), limit::count))
         .layer(middleware::from_fn_with_state(app.clone(), origin::check))
         .layer(middleware::from_fn_with_state(app.clone(), peer::find))
+        .layer(middleware::from_fn(listen::check_head))
         .layer(middleware::from_fn_with_state(app.clone(), request::trace))
         .with_state(app)
 }
