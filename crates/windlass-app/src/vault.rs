@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::Engine as _;
@@ -52,6 +52,25 @@ impl Vault {
                 Self::with(&path, make(&path).map_err(|error| unusable(&path, &error))?)
             }
         }
+    }
+
+    /// A vault whose key is kept nowhere: it seals what is never opened again.
+    pub fn unsaved() -> Result<Self, Trouble> {
+        let path = Path::new(KEY_FILE);
+        Self::with(path, draw().map_err(|error| unusable(path, &error))?.to_vec())
+    }
+
+    /// Puts a key that was kept elsewhere into a store that has none.
+    pub fn put(store: &Path, key: &[u8]) -> Result<Self, Trouble> {
+        let path = store.join(KEY_FILE);
+        Self::with(&path, place(&path, key).map_err(|error| unusable(&path, &error))?)
+    }
+
+    /// Reads a file that holds the key of a vault.
+    pub fn read_key(path: &Path) -> Result<Vec<u8>, Trouble> {
+        let key = std::fs::read(path)
+            .map_err(|error| Trouble::usage(format!("cannot read `{}`: {error}", path.display())))?;
+        Self::with(path, key.clone()).map(|_| key)
     }
 
     /// Opens the vault of a store that has one.
@@ -104,16 +123,25 @@ fn unusable(path: &Path, error: &io::Error) -> Trouble {
 }
 
 /// Makes a key. Where another process makes one at the same time, the first one counts.
-fn make(path: &PathBuf) -> io::Result<Vec<u8>> {
+fn make(path: &Path) -> io::Result<Vec<u8>> {
+    place(path, &draw()?)
+}
+
+fn draw() -> io::Result<[u8; KEY_BYTES]> {
     let mut key = [0_u8; KEY_BYTES];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| io::Error::other("no random bytes"))?;
+    Ok(key)
+}
+
+/// Writes a key unless there is one; returns the one that counts.
+fn place(path: &Path, key: &[u8]) -> io::Result<Vec<u8>> {
     let draft = path.with_extension(format!("key.{}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&draft)?;
-    file.write_all(&key)?;
+    file.write_all(key)?;
     file.sync_all()?;
     // A link never replaces what is there.
     let linked = std::fs::hard_link(&draft, path);

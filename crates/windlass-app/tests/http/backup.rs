@@ -79,6 +79,31 @@ async fn a_restored_store_knows_no_session_of_the_copy_unless_told_so() {
     }
 }
 
+#[test]
+fn a_restored_store_has_the_key_that_it_is_given_or_none() {
+    let user = User::new();
+    user.run(&["admin", "link"]).exits(0);
+    let (copy, key) = (user.home().join("copy"), user.store().join("vault.key"));
+    user.run(&["admin", "backup", text(&copy)]).exits(0);
+    let restore =
+        |other: &User, flags: &[&str]| other.run(&[&["admin", "restore", text(&copy)], flags].concat());
+    let other = User::new();
+    let said = restore(&other, &[]).exits(0);
+    assert!(said.err.contains("is missing: put the file of the store that was copied there"), "{said:#?}");
+    assert!(!other.store().join("vault.key").exists());
+    let other = User::new();
+    let short = user.home().join("short");
+    std::fs::write(&short, "short").unwrap();
+    let refused = restore(&other, &["--vault-key", text(&short)]);
+    assert!(refused.err.contains("has 5 bytes and not 32"), "{refused:#?}");
+    // Nothing was made: the store can still be restored.
+    let said = restore(&other, &["--vault-key", text(&key)]).exits(0);
+    assert!(!said.err.contains("is missing"), "{said:#?}");
+    let placed = other.store().join("vault.key");
+    assert_eq!(std::fs::read(&placed).unwrap(), std::fs::read(&key).unwrap());
+    assert_eq!(mode(&placed), 0o600);
+}
+
 #[tokio::test]
 async fn a_signing_key_is_rotated_while_the_server_runs() {
     let server = Server::start(&[]);

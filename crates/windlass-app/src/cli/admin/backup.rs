@@ -33,6 +33,9 @@ pub struct RestoreArgs {
     /// Leave sessions and one-time links as they were at the moment of the copy, also those that were ended since
     #[arg(long)]
     keep_sessions: bool,
+    /// The `vault.key` of the store that was copied, which opens its stored credentials
+    #[arg(long, value_name = "FILE")]
+    vault_key: Option<PathBuf>,
 }
 
 /// Runs `admin backup`.
@@ -57,20 +60,32 @@ pub async fn backup(console: &Console, ground: &Ground, args: &BackupArgs) -> an
 pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> anyhow::Result<Exit> {
     let from = std::path::absolute(&args.from)?;
     let store = ground.store();
+    let key = args.vault_key.as_ref().map(|file| Vault::read_key(file)).transpose()?;
     let copied = sqlite::restore(&from, &store).await?;
+    let vault = match key {
+        Some(key) => Vault::put(&store, &key)?,
+        // The file is left out, so that the right key can still be put there.
+        None => Vault::unsaved()?,
+    };
     let place = ground.open_store().await?;
     let checked = place.engine.check_store().await?;
     console.out_line(&format!("restored {} to {}", words(&copied), store.display()));
     console.note(&checked);
     if !args.keep_sessions {
-        end_sessions(console, &place).await?;
+        end_sessions(console, &place, vault).await?;
+    }
+    if args.vault_key.is_none() {
+        console.note(&format!(
+            "`{}` is missing: put the file of the store that was copied there. The next start makes a new one otherwise, \
+             which does not open the stored credentials",
+            store.join("vault.key").display()
+        ));
     }
     Ok(Exit::Done)
 }
 
 /// Ends what may have been ended after the copy was made. API keys stay, because programs cannot sign in again.
-async fn end_sessions(console: &Console, place: &Place) -> anyhow::Result<()> {
-    let vault = Vault::open(&place.ground.store())?;
+async fn end_sessions(console: &Console, place: &Place, vault: Vault) -> anyhow::Result<()> {
     let records = place.engine.records().clone();
     let accounts = Accounts::new(records, crate::place::clock(), Arc::new(People::default()), vault);
     let ended = accounts.rotate_keys(Sessions::End).await?;
