@@ -186,7 +186,8 @@ async fn one(
 
 /// Lets calls of a tool run without asking
 #[utoipa::path(post, path = "/grants", tag = "gate", params(IdempotencyKey), request_body = NewGrant,
-    responses((status = 201, body = Grant, headers(("Location" = String, description = "the grant")))))]
+    responses((status = 201, body = Grant, headers(("Location" = String, description = "the grant"))),
+        (status = 422, body = Problem, description = "there is no such tool, or the grant is not valid")))]
 async fn add(
     State(app): State<Shared>,
     caller: Caller,
@@ -332,7 +333,9 @@ async fn allowed(
 /// Puts a tool on the user's allow list
 #[utoipa::path(put, path = "/allowlist/{tool}", tag = "gate",
     params(("tool" = String, Path, description = "the tool's name"), OfUser),
-    responses((status = 204, description = "it is on the list")))]
+    responses((status = 204, description = "it is on the list"),
+        (status = 409, body = Problem, description = "the list is full"),
+        (status = 422, body = Problem, description = "there is no such tool")))]
 async fn allow(
     State(app): State<Shared>,
     caller: Caller,

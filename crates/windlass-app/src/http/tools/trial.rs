@@ -75,7 +75,9 @@ pub struct TrialOutcome {
 #[utoipa::path(post, path = "/tools/{tool}/call", tag = "tools", request_body = TrialCall,
     params(("tool" = String, Path, description = "the tool's name"), IdempotencyKey),
     responses((status = 200, body = TrialOutcome), (status = 409, body = Problem, description = "it asks first"),
-        (status = 403, body = Problem, description = "a rule denies it, or the caller may not")))]
+        (status = 403, body = Problem, description = "a rule denies it, or the caller may not"),
+        (status = 429, body = Problem, description = "the caller has as many calls in progress as one may have"),
+        (status = 503, body = Problem, description = "`busy`: the server has as many calls in progress as it takes")))]
 pub async fn call(
     State(app): State<Shared>,
     caller: Caller,
