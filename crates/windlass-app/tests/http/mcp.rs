@@ -308,6 +308,11 @@ async fn a_server_that_is_down_at_a_start_shows_its_tools_as_they_were() {
     let server = Server::start_for(user, &[]);
     let down = state(&server, &boss, "far", "down").await;
     assert!(down["last_error"].is_string() && down["retry_at"].is_u64(), "{down:#}");
+    // What an error says of the network is for the operator.
+    let (ann, _) = server.member("ann");
+    let seen = state(&server, &ann.key, "far", "down").await;
+    assert_eq!(seen["last_error"], "the server cannot be reached");
+    assert_ne!(down["last_error"], seen["last_error"]);
     assert_eq!(down["tools"][0]["name"], "once");
     server.get("/api/v1/tools/once", &boss).await.is(StatusCode::OK);
     let ready = server.get("/api/v1/health/ready", &boss).await.is(StatusCode::OK).body;
@@ -315,6 +320,36 @@ async fn a_server_that_is_down_at_a_start_shows_its_tools_as_they_were() {
     let health = server.get(&format!("{skyflo}/health/mcp"), &boss).await.is(StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!((&health.body["status"], &health.body["mcp"]), (&json!("degraded"), &json!("disconnected")));
     server.get(&format!("{skyflo}/agent/tools"), &boss).await.is(StatusCode::BAD_GATEWAY);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_reaches_so_many_servers_of_its_own_at_a_time() {
+    // These servers take connections and say nothing.
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        silent.push(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
+    }
+    let ports: Vec<u16> = silent.iter().map(|it| it.local_addr().unwrap().port()).collect();
+    let user = User::new();
+    user.configure(&format!("[outbound]\ninternal_hosts = ['127.0.0.1']\nports = {ports:?}\n"));
+    let server = serve(&model(), user, 0);
+    let (ann, bob) = (server.member("ann").0.key, server.member("bob").0.key);
+    let invoke = |key: &str, port: u16| {
+        let tool = json!({"type": "mcp", "name": "crm", "base_url": format!("http://127.0.0.1:{port}/mcp")});
+        let body =
+            json!({"message": "do it", "session_id": format!("s{port}"), "tools": [tool], "llm_config": {}});
+        server.request(Method::POST, "/zeus/api/agent/invoke").bearer_auth(key).json(&body)
+    };
+    let mut waiting = Vec::new();
+    for at in [0, 1] {
+        let sent = tokio::spawn(invoke(&ann, ports[at]).send());
+        waiting.push((silent[at].accept().await.unwrap(), sent));
+    }
+    answer(invoke(&ann, ports[2])).await.is_problem(429, "busy");
+    // Another user's request gets as far as its server.
+    let sent = tokio::spawn(invoke(&bob, ports[2]).send());
+    waiting.push((silent[2].accept().await.unwrap(), sent));
+    waiting.iter().for_each(|(_, sent)| sent.abort());
 }
 
 // rows: ZE-E13
