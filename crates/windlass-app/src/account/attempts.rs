@@ -42,8 +42,8 @@ pub enum Target {
     Account {
         /// Whose.
         user: Principal,
-        /// The network, where its owner has signed in from it before. It has a count of its own, so that strangers do
-        /// not keep the owner out.
+        /// The client's network, if the account's owner has signed in from it. It has a count of its own, so that
+        /// strangers do not keep the owner out.
         known: Option<IpAddr>,
     },
     /// A name that no account has, by its digest.

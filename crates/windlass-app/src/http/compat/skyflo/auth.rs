@@ -53,8 +53,8 @@ pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) 
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// One of our own cookies in a request. With TLS a browser's has a name that no neighbour on the same site can set; what
-/// names no page is no browser, and hands on the cookies as it got them.
+/// One of our own cookies in a request. With TLS a browser's has a name that no neighbour on the same site can set. A
+/// request without `Origin` or `Sec-Fetch-Site` comes from a proxy server, which forwards plain cookie names.
 fn own_cookie<'h>(base: &Base, headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let plain =
         || if names_page(headers) && base.name(name) != name { None } else { cookie::read(headers, name) };
