@@ -25,18 +25,18 @@ impl User {
     }
 }
 
-/// How a new account comes to an address.
-pub(super) struct Claim {
+/// How an account comes to an address.
+struct Claim {
     /// What must hold of the address's record.
-    pub(super) expected: Expect,
+    expected: Expect,
     /// The loss of the account that has the address so far.
-    pub(super) loss: Option<Loss>,
+    loss: Option<Loss>,
 }
 
 /// An account that loses its address.
-pub(super) struct Loss {
-    pub(super) change: RecordChange,
-    pub(super) note: Note,
+struct Loss {
+    change: RecordChange,
+    note: Note,
 }
 
 impl Accounts {
@@ -58,9 +58,23 @@ impl Accounts {
         }
     }
 
-    /// How a new account comes to an address. If the new account proves the address, an account whose owner only typed
-    /// it loses it.
-    pub(super) async fn claim_address(&self, email: &str, is_proven: bool) -> Result<Claim, StoreError> {
+    /// Adds the changes by which an account comes to its address. If it proves the address, an account whose owner only
+    /// typed it loses it, and the note says so.
+    pub(super) async fn take_address(
+        &self,
+        user: &User,
+        changes: &mut Vec<RecordChange>,
+        note: Note,
+    ) -> Result<Note, StoreError> {
+        let Some(email) = &user.email else { return Ok(note) };
+        let Claim { expected, loss } = self.claim(email, user.owns_address()).await?;
+        changes.push(put(EMAIL, email, &user.workspace, &user.id, expected));
+        let Some(Loss { change, note: lost }) = loss else { return Ok(note) };
+        changes.push(change);
+        Ok(note.beside(lost))
+    }
+
+    async fn claim(&self, email: &str, is_proven: bool) -> Result<Claim, StoreError> {
         let free = Claim { expected: Expect::Absent, loss: None };
         if !is_proven {
             return Ok(free);
@@ -136,6 +150,17 @@ mod tests {
         };
         let joined = accounts.register(draft, Registration::Invite, &client).await.unwrap().user;
         assert_eq!(accounts.by_email("c@example.com").await.unwrap().unwrap().id, joined.id);
+        // And one that an administrator gives to a member.
+        accounts.change_self(&own, to("d@example.com"), Some(PASSWORD.into()), &client).await.unwrap();
+        accounts.change_member(&admin, &joined.id, &to("d@example.com"), None).await.unwrap();
+        assert_eq!(accounts.by_email("d@example.com").await.unwrap().unwrap().id, joined.id);
+        assert!(accounts.by_email("c@example.com").await.unwrap().is_none());
+        // Between two owners who only type it, the first one keeps it.
+        accounts.change_self(&own, to("e@example.com"), Some(PASSWORD.into()), &client).await.unwrap();
+        let second =
+            trial.who(&trial.join("second@example.com", Role::Member, "default").await).await.unwrap();
+        let taken = accounts.change_self(&second, to("e@example.com"), Some(PASSWORD.into()), &client).await;
+        assert!(matches!(taken, Err(AccountError::Taken { .. })), "{taken:?}");
     }
 
     #[tokio::test]

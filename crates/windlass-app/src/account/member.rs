@@ -206,7 +206,12 @@ impl Accounts {
                 put(USER, id.as_str(), &after.workspace, &after, Expect::Version(version)),
                 mark(people),
             ];
-            changes.extend(readdressed(&before, &after));
+            let mut note = noted(identity, &before, &after);
+            if before.email != after.email {
+                let old = before.email.iter();
+                changes.extend(old.map(|email| RecordChange::delete(EMAIL, email, Expect::Any)));
+                note = self.take_address(&after, &mut changes, note).await?;
+            }
             changes.extend(beside.iter().cloned());
             if before.active != after.active {
                 // When they come back, too: what was made beside the deactivation outlived it.
@@ -221,7 +226,7 @@ impl Accounts {
                 // An invitation kept back would make them an administrator again.
                 changes.extend(self.link_ends(&before.workspace, id).await?);
             }
-            match self.commit(changes, noted(identity, &before, &after)).await {
+            match self.commit(changes, note).await {
                 Ok(versions) => {
                     self.forget_sessions(&ended).await?;
                     self.refresh().await?;
@@ -252,16 +257,6 @@ fn is_admin(user: &User) -> bool {
 fn member(record: Record) -> Result<Member, StoreError> {
     let version = record.version;
     Ok(Member { user: read(record)?, version })
-}
-
-/// Moves the account to its new address.
-fn readdressed(before: &User, after: &User) -> Vec<RecordChange> {
-    if before.email == after.email {
-        return Vec::new();
-    }
-    let old = before.email.iter().map(|email| RecordChange::delete(EMAIL, email, Expect::Any));
-    let new = after.email.iter().map(|email| put(EMAIL, email, &after.workspace, &after.id, Expect::Absent));
-    old.chain(new).collect()
 }
 
 /// Nobody shuts themselves out, and a workspace keeps an administrator.

@@ -8,7 +8,6 @@ use windlass::machine::{Principal, Timestamp};
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, RecordChange, RecordError};
 
-use super::address::{Claim, Loss};
 use super::audit::Note;
 use super::error::AccountError;
 use super::record::{put, read};
@@ -198,12 +197,8 @@ impl Accounts {
     ) -> Result<(Vec<RecordChange>, Note), StoreError> {
         let mut changes =
             vec![put(USER, user.id.as_str(), &user.workspace, user, Expect::Absent), mark(Expect::Any)];
-        let Some(email) = &user.email else { return Ok((changes, note)) };
-        let Claim { expected, loss } = self.claim_address(email, user.owns_address()).await?;
-        changes.push(put(EMAIL, email, &user.workspace, &user.id, expected));
-        let Some(Loss { change, note: lost }) = loss else { return Ok((changes, note)) };
-        changes.push(change);
-        Ok((changes, note.beside(lost)))
+        let note = self.take_address(user, &mut changes, note).await?;
+        Ok((changes, note))
     }
 
     /// Writes a new user.
