@@ -142,7 +142,8 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// After how long a question of the agent that nobody answers is declined.
     pub question_timeout_ms: Option<u64>,
-    /// How long before a run an account must be settled to approve where a rule names approvers or wants several.
+    /// Minimum time between the last change of an account by another user and the start of a run in which the account
+    /// approves, where a rule names approvers or a quorum.
     pub vote_after_ms: u64,
     /// The server.
     pub server: ServerFile,

@@ -1,5 +1,5 @@
 //! Which folders' `windlass.toml` and `windlass.policy.toml` a person has trusted, by one digest over both and over the
-//! files in the folder that the settings name. Where one of them changes, all are untrusted again.
+//! files in the folder that the settings name. If one of them changes, none of them is trusted any more.
 //!
 //! The list lies in the user's data directory, where an agent's file tools never reach.
 

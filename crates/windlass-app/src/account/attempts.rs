@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass::machine::Principal;
 
-/// Names without an account, and networks, that are counted at most; beyond it the one seen longest ago is forgotten.
-/// A count costs about 100 bytes.
+/// Upper limit of counted names without an account, and of counted networks. The oldest count is evicted. A count takes
+/// about 100 bytes.
 const COUNTED: usize = 20_000;
 
 /// What a kind of count allows.
@@ -35,12 +35,12 @@ const BLOCK: Rule = Rule { free: 800, wait_max_s: 60, forget_s: 900 };
 /// Network prefixes of the sixth version that are counted, with their rules. An address of the fourth is one network.
 static PREFIXES: [(u8, Rule); 3] = [(64, NETWORK), (56, SITE), (48, BLOCK)];
 
-/// What an attempt is at.
+/// The secret or address that an attempt tries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The password of an account, at sign-in.
     Account {
-        /// Whose.
+        /// The account.
         user: Principal,
         /// The client's network, if the account's owner has signed in from it. It has a count of its own, so that
         /// strangers do not keep the owner out.
@@ -71,7 +71,7 @@ impl Key {
         }
     }
 
-    /// Whether anybody can make as many of these as they like.
+    /// Whether a client can make any number of these.
     fn is_unbounded(&self) -> bool {
         match self {
             Self::Target(Target::Name(_)) | Self::Network(..) => true,

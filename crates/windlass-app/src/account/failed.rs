@@ -8,7 +8,7 @@ use windlass::port::records::RecordError;
 use super::Accounts;
 use super::audit::Note;
 
-/// Whose sign-in failed.
+/// The kind of account whose sign-in failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// An account's.

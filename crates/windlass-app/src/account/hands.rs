@@ -1,4 +1,5 @@
-//! In whose hands an account is: a new password by an administrator's link, and since when it has not changed hands.
+//! Control of an account: new passwords through an administrator's link, and the time of the last change by which
+//! another user may have taken the account.
 
 use std::sync::Arc;
 

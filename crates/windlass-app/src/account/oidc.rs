@@ -267,7 +267,8 @@ impl Accounts {
         found.map_err(|error| failed(provider, "sent an identity that does not hold", &error))
     }
 
-    /// The account of somebody, made where there is none and the configuration says so; with the changes to make and the note of them.
+    /// Finds the account of a person, or makes one if the configuration allows it. Returns the changes to write with their
+    /// note.
     async fn account_of(
         &self,
         provider: &Provider,

@@ -80,8 +80,8 @@ pub fn tools_over(
 pub struct ApprovalsFile {
     /// After how long a question of the agent that nobody answers is declined.
     pub question_timeout: Option<Length>,
-    /// How long before a run an account must have been made, promoted or reset to approve where a rule names approvers
-    /// or wants more than one.
+    /// Minimum time between the last change of an account's role, password or address by another user and the start of
+    /// a run in which the account approves, where a rule names approvers or a quorum.
     pub vote_after: Option<Length>,
 }
 

@@ -23,11 +23,11 @@ use windlass::port::clock::Clock;
 use super::Shared;
 use super::problem::Problem;
 
-/// How slow a body may be. Each byte buys a client time, up to an end.
+/// The slowest rate of a body: the bytes received so far extend its time, up to a limit.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     bytes_per_second: u64,
-    /// What a body may keep the server waiting in all.
+    /// The longest time that the server waits for a body.
     longest_ms: u64,
 }
 
@@ -41,14 +41,14 @@ const JSON: Pace = Pace { bytes_per_second: 1_024, longest_ms: 120_000 };
 const FILE_BYTES_PER_SECOND: u64 = 32 * 1_024;
 
 impl Pace {
-    /// The pace of a request, where files have at most so many bytes.
+    /// The pace of a request. `file_max_bytes` is the size of the largest file.
     fn of(request: &Request, grace: Duration, file_max_bytes: u64) -> Self {
         let path = request.uri().path();
         let is_file = path.starts_with("/api/v1/files/") || path.ends_with("/files/content");
         if request.method() == Method::PUT && is_file { Self::of_files(grace, file_max_bytes) } else { JSON }
     }
 
-    /// The pace of files: the largest one may come at the slowest rate.
+    /// The pace of files: the largest one may arrive at the slowest rate.
     fn of_files(grace: Duration, max_bytes: u64) -> Self {
         let longest_ms = max_bytes.saturating_mul(1_000) / FILE_BYTES_PER_SECOND;
         Self { bytes_per_second: FILE_BYTES_PER_SECOND, longest_ms: longest_ms.saturating_add(millis(grace)) }

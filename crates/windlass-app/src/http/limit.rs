@@ -32,9 +32,9 @@ const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 /// Credentials that an address may try in vain in a minute.
 const FAILURES_PER_MINUTE: u32 = 30;
 
-/// Trial calls of one user at a time, of the few that all make.
+/// Concurrent trial calls of one user.
 const TRIALS_PER_USER: usize = 2;
-/// Requests of one user at a time that reach tool servers which they name, up to ten each.
+/// Concurrent requests of one user that connect to tool servers named in the request, up to ten each.
 const REACHING_PER_USER: usize = 2;
 
 /// What balancers ask without a credential, all from one address, and the files of the pages: a first visit asks for

@@ -43,8 +43,8 @@ pub async fn submit(
     Ok((seq, written))
 }
 
-/// Refuses the approval of an account that may have changed hands since the run began, where a rule names approvers or
-/// wants more than one. Another administrator could have made the account, or taken it, to approve in its name.
+/// Refuses the approval of an account that another user may have taken since the run began, where a rule names approvers
+/// or a quorum. An administrator could have made or taken the account to approve in its name.
 fn require_settled(caller: &Caller, before_ms: u64, machine: &Machine, given: &Given) -> Result<(), Reject> {
     if !approves(&given.answer) {
         return Ok(());
@@ -83,12 +83,12 @@ pub fn approves(answer: &Answer) -> bool {
     matches!(answer, Answer::Approve | Answer::Edit { .. })
 }
 
-/// Whether an account is in the same hands since so long before a time.
+/// Whether the last change of an account by another user was at least `before_ms` before a time.
 pub fn is_settled(caller: &Caller, at: Timestamp, before_ms: u64) -> bool {
     caller.0.settled_at.plus_ms(before_ms) <= at
 }
 
-/// Whether terms name approvers, or want more than one.
+/// Whether terms name approvers or a quorum.
 pub fn wants_others(terms: &Terms) -> bool {
     terms.quorums.iter().any(|quorum| quorum.count > 1 || !quorum.of.is_empty())
 }
