@@ -25,12 +25,12 @@ use crate::drive::{Text, party};
 use crate::tools::reader;
 
 /// A folder with the directories `yes`, `no` and `mid`; each file says where it is.
-struct Desk {
-    root: TempDir,
+pub(super) struct Desk {
+    pub root: TempDir,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         for directory in ["yes/sub", "no/sub", "mid/sub"] {
             fs::create_dir_all(root.path().join(directory)).unwrap();
@@ -48,7 +48,7 @@ impl Desk {
         symlink(to, at).unwrap();
     }
 
-    fn folder(&self) -> Arc<WorkingFolder> {
+    pub fn folder(&self) -> Arc<WorkingFolder> {
         Arc::new(WorkingFolder::open(self.root.path()).unwrap())
     }
 
@@ -283,17 +283,17 @@ async fn a_call_opens_what_it_was_judged_for() {
 }
 
 /// Random choices (SplitMix64).
-struct Dice(u64);
+pub(super) struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, count: usize) -> usize {
+    pub fn below(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((mixed ^ (mixed >> 31)) % count as u64) as usize
     }
 
-    fn one<'a>(&mut self, all: &[&'a str]) -> &'a str {
+    pub fn one<'a>(&mut self, all: &[&'a str]) -> &'a str {
         all[self.below(all.len())]
     }
 }
@@ -302,7 +302,7 @@ impl Dice {
 const LINKS: [&str; 4] = ["yes/l", "no/l", "mid/l", "l"];
 const TARGETS: [&str; 9] = ["..", ".", "sub", "../no", "../yes", "../mid", "no", "yes/sub", "ROOT/no"];
 
-fn turn(root: &Path, dice: &mut Dice) {
+pub(super) fn turn(root: &Path, dice: &mut Dice) {
     let (at, to) = (root.join(dice.one(&LINKS)), dice.one(&TARGETS));
     let to = to.replace("ROOT", root.to_str().unwrap());
     let _ = fs::remove_file(&at);
@@ -310,7 +310,7 @@ fn turn(root: &Path, dice: &mut Dice) {
 }
 
 /// A path that means to lead somewhere it should not.
-fn any_path(root: &Path, dice: &mut Dice) -> String {
+pub(super) fn any_path(root: &Path, dice: &mut Dice) -> String {
     let names = ["yes", "no", "mid", "sub", "l", "l", "..", ".", "", "No", "\u{e9}", "e\u{301}", "~"];
     let mut parts: Vec<String> = (0..1 + dice.below(5)).map(|_| dice.one(&names).to_owned()).collect();
     if dice.below(12) == 0 {
@@ -347,7 +347,7 @@ fn any_call(root: &Path, dice: &mut Dice, token: &str) -> (String, String, Strin
 }
 
 /// A path by its text alone, relative to the folder; `None` if it leaves it.
-fn lexical(root: &Path, path: &str) -> Option<PathBuf> {
+pub(super) fn lexical(root: &Path, path: &str) -> Option<PathBuf> {
     let path = Path::new(path);
     let path = if path.is_absolute() { path.strip_prefix(root).ok()? } else { path };
     let mut parts = PathBuf::new();
@@ -363,7 +363,7 @@ fn lexical(root: &Path, path: &str) -> Option<PathBuf> {
 }
 
 /// Where the system says that a path leads, relative to the folder: by the longest part that is there.
-fn real(root: &Path, path: &str) -> Option<PathBuf> {
+pub(super) fn real(root: &Path, path: &str) -> Option<PathBuf> {
     let given = Path::new(path);
     let given = if given.is_absolute() { given.strip_prefix(root).ok()? } else { given };
     let mut at = root.to_owned();

@@ -50,7 +50,7 @@ pub enum Predicate {
     Absent,
 }
 
-/// What a rule or grant does to a call that it fits: the direction in which doubt must not decide.
+/// Whether a match lets a call run or restricts it; doubt never favours running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// It lets calls run: a condition on a path must hold of the spelling and of the file.
@@ -135,20 +135,35 @@ impl Condition {
         }
     }
 
-    /// Whether it holds of a path, of which the tool says what it names.
+    /// Whether it holds of a path that the tool's working folder has resolved.
     fn holds_of_path(&self, text: &str, target: &PathTarget, direction: Direction) -> Result<bool, Unclear> {
         let of_text = |text: &str| self.holds_of_value(&Value::String(text.to_owned()));
-        let PathTarget { folders, lexical, resolved } = target;
+        let PathTarget { lexical, resolved, .. } = target;
+        let of_absolute = |path: &str| target.absolute(path).map(|path| of_text(&path)).collect::<Vec<_>>();
+        let of_list = |paths: &[Value]| {
+            let is_listed = [lexical, resolved].map(|path| Ok(target.is_among(path, paths)));
+            [of_text(text)].into_iter().chain(is_listed).collect::<Vec<_>>()
+        };
         let answers: Vec<Result<bool, Unclear>> = match (&self.is, direction) {
             (Predicate::Under(folder), _) => {
                 let below = |path| target.lies_under(path, folder).map_err(|why| self.unclear_path(why));
                 vec![below(lexical), below(resolved)]
             }
-            (_, Direction::Restricts) => vec![of_text(text), of_text(lexical), of_text(resolved)],
+            // Each spelling of a listed path, and each link to it, is excluded.
+            (Predicate::NotOneOf(paths), _) => {
+                let of_spelling = of_text(text).map(|other| other && !target.is_among(lexical, paths));
+                vec![of_spelling, Ok(!target.is_among(resolved, paths))]
+            }
+            (Predicate::Equals(path), Direction::Restricts) => of_list(std::slice::from_ref(path)),
+            (Predicate::OneOf(paths), Direction::Restricts) => of_list(paths),
+            // An expression may be written for relative or for absolute paths.
+            (_, Direction::Restricts) => {
+                let relative = vec![of_text(text), of_text(lexical), of_text(resolved)];
+                [relative, of_absolute(lexical), of_absolute(resolved)].concat()
+            }
             // The file is written as the spelling is: an absolute expression fits absolute paths.
             (_, Direction::Permits) if text.starts_with('/') => {
-                let absolute = folders.iter().map(|folder| of_text(&format!("{folder}/{resolved}")));
-                vec![of_text(text), holds_of_some(absolute)]
+                vec![of_text(text), holds_of_some(of_absolute(resolved))]
             }
             (_, Direction::Permits) => vec![of_text(text), of_text(resolved)],
         };
@@ -242,7 +257,7 @@ impl Condition {
     }
 }
 
-/// Whether one of several answers is a yes; one that is unclear is no no.
+/// Returns yes if one answer is yes. Returns the error if no answer is yes and one is unclear.
 fn holds_of_some(answers: impl IntoIterator<Item = Result<bool, Unclear>>) -> Result<bool, Unclear> {
     let mut unclear = None;
     for answer in answers {

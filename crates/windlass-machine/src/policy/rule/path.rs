@@ -1,8 +1,9 @@
-//! Whether a path lies below another: by its text, or by what the tool's working folder says that it names.
+//! Whether a path lies below another: by its text, or by the file that the tool's working folder resolves it to.
 //!
 //! It looks at no disk, and case counts. What the texts cannot tell is unclear.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A path among a call's arguments, as the working folder of the tool resolves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,12 +32,32 @@ impl PathTarget {
             // In the folder a leading `~` is an ordinary character.
             return lies_under(&format!("./{path}"), folder);
         }
-        for root in &self.folders {
-            if lies_under(&format!("{root}/{path}"), folder)? {
+        for path in self.absolute(path) {
+            if lies_under(&path, folder)? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Whether a path of the working folder is one that a rule names, relative or absolute.
+    pub(super) fn is_among(&self, path: &str, named: &[Value]) -> bool {
+        let is_named = |named: &str| match parts(named) {
+            Ok(named) if named.absolute => self.absolute(path).any(|path| parts(&path) == Ok(named.clone())),
+            Ok(named) => parts(&format!("./{path}")).is_ok_and(|path| path == named),
+            // A leading `~` is an ordinary character, and an empty text names the folder itself.
+            Err(UnclearPath::Home | UnclearPath::Empty) => named == path,
+            Err(UnclearPath::Mixed | UnclearPath::Leaves | UnclearPath::Nul | UnclearPath::Differs) => false,
+        };
+        named.iter().filter_map(Value::as_str).any(is_named)
+    }
+
+    /// The absolute forms of a path of the working folder: one for each path of the folder.
+    pub(super) fn absolute(&self, path: &str) -> impl Iterator<Item = String> {
+        self.folders.iter().map(move |folder| match path {
+            "" => folder.clone(),
+            path => format!("{}/{path}", folder.trim_end_matches('/')),
+        })
     }
 }
 
@@ -64,6 +85,7 @@ pub enum UnclearPath {
 }
 
 /// A path in its parts, without `.`, `..` and doubled slashes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Parts<'p> {
     absolute: bool,
     names: Vec<&'p str>,

@@ -1,4 +1,6 @@
-//! What each predicate says of which values.
+//! The answers of each predicate for values of each kind.
+//!
+//! It resolves no path: each case has the path that a folder resolved.
 
 use serde_json::json;
 
@@ -134,6 +136,11 @@ fn a_path_is_judged_by_its_spelling_and_by_the_file() {
     let matches = Predicate::Matches(Pattern::new("^docs/"));
     let full = Predicate::Matches(Pattern::new("^/desk/docs/"));
     let equals = Predicate::Equals(json!("docs/a"));
+    let equals_full = Predicate::Equals(json!("/desk/docs/a"));
+    let one_of = Predicate::OneOf(vec![json!("/desk"), json!("/desk/docs/a")]);
+    let other = Predicate::NotOneOf(vec![json!("docs/a")]);
+    let other_full = Predicate::NotOneOf(vec![json!("/desk/docs/a")]);
+    let other_dotted = Predicate::NotOneOf(vec![json!("./docs//x/../a")]);
     // The predicate, the spelling, its lexical form, the file, and the answers if it permits and if it restricts.
     let cases = [
         (&under, "docs/a", "docs/a", "docs/a", "yes", "yes"),
@@ -154,6 +161,27 @@ fn a_path_is_judged_by_its_spelling_and_by_the_file() {
         (&full, "/desk/docs/a", "docs/a", "docs/a", "yes", "yes"),
         (&full, "/desk/docs/a", "docs/a", "src/a", "unclear", "yes"),
         (&equals, "x", "x", "docs/a", "unclear", "yes"),
+        (&equals, "/desk/docs/a", "docs/a", "docs/a", "no", "yes"),
+        (&full, "docs/a", "docs/a", "docs/a", "no", "yes"),
+        (&full, "src/a", "src/a", "docs/a", "no", "yes"),
+        (&full, "docs/a", "docs/a", "src/a", "no", "yes"),
+        (&full, "src/a", "src/a", "src/a", "no", "no"),
+        (&equals_full, "docs/a", "docs/a", "docs/a", "no", "yes"),
+        (&one_of, "./docs/a", "docs/a", "docs/a", "no", "yes"),
+        (&one_of, "/desk", "", "", "yes", "yes"),
+        (&one_of, ".", "", "", "no", "yes"),
+        (&one_of, "docs", "docs", "docs", "no", "no"),
+        (&other, "docs/a", "docs/a", "docs/a", "no", "no"),
+        (&other, "./docs/a", "docs/a", "docs/a", "no", "no"),
+        (&other, "/desk/docs/a", "docs/a", "docs/a", "no", "no"),
+        (&other, "x", "x", "docs/a", "unclear", "yes"),
+        (&other, "docs/a", "docs/a", "src/a", "unclear", "yes"),
+        (&other, "src/a", "src/a", "src/a", "yes", "yes"),
+        (&other_full, "docs/a", "docs/a", "docs/a", "no", "no"),
+        (&other_full, "x", "x", "docs/a", "unclear", "yes"),
+        (&other_full, "/desk/docs/a", "docs/a", "docs/a", "no", "no"),
+        (&other_full, "src/a", "src/a", "src/a", "yes", "yes"),
+        (&other_dotted, "docs/a", "docs/a", "docs/a", "no", "no"),
     ];
     for (is, text, lexical, resolved, permits, restricts) in cases {
         let found = |direction| said(is, text, Some(target(lexical, resolved)), direction);
