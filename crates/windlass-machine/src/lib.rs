@@ -111,7 +111,7 @@
 //! - It sends [`Input::Tick`] when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts whose
 //!   policy has changed since it was judged. A tick names the interrupts whose term has passed by a clock that never
 //!   jumps: an automatic approval on expiry requires this; without it, the term restarts.
-//! - **It gives [`Machine::handle`] the thread's time**, [`Machine::now`], and sleeps [`Machine::due_in_ms`] by a clock
+//! - **It gives [`Machine::handle`] the thread's time**, [`ThreadClock::now`], and sleeps [`Machine::due_in_ms`] by a clock
 //!   that never jumps. With the wall clock alone a thread whose last event is from a time when that clock was ahead
 //!   would wait until it shows that time again.
 //! - It gives fresh ids. The machine refuses a run id that its state still knows, and knows only the last one.
@@ -130,6 +130,7 @@
 
 mod agent;
 mod blobs;
+mod clock;
 mod command;
 mod context;
 mod event;
@@ -143,6 +144,7 @@ mod reject;
 mod state;
 
 pub use agent::*;
+pub use clock::ThreadClock;
 pub use command::{Command, Replied, Resumed};
 pub use context::{
     EMPTY_RETRIES, LOADED_TOOLS, ModelRequest, OVERRUN_RETRIES, Part, PartContent, PartKind, repair_arguments,

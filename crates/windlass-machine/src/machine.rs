@@ -70,7 +70,8 @@ impl Machine {
         }
     }
 
-    /// Decides what an input means; changes nothing. The events must be appended before they are applied.
+    /// Decides what an input means; changes nothing. The events must be appended before they are applied. `now` is the
+    /// thread's time, see [`ThreadClock::now`](crate::ThreadClock::now).
     pub fn handle(&self, input: &Input, now: Timestamp) -> Result<Vec<Event>, Reject> {
         on::decide((&self.thread, &self.state, &self.lacks), input, now)
     }
@@ -176,17 +177,6 @@ impl Machine {
         };
         let step = run.attempt.step;
         line.iter().enumerate().map(move |(index, call)| (CallKey { step, index: index as u32 }, call))
-    }
-
-    /// The thread's time: what [`Machine::handle`] is to be given. `since_event_ms` is how long ago, by a clock that
-    /// never jumps, the driver folded the last event, or opened the thread where it has folded none. A wall clock that
-    /// was ahead and is set back then holds nothing up: time goes on from the last event.
-    ///
-    /// In a run, what the wall clock has advanced since the last event counts as well, even if the thread's time is
-    /// ahead of it: a sleeping thread is opened by the wall clock, see [`Machine::wall_deadline`].
-    pub fn now(&self, wall: Timestamp, since_event_ms: u64) -> Timestamp {
-        let ahead_ms = self.state.run.as_ref().map_or(0, |_| self.state.ahead_ms);
-        wall.plus_ms(ahead_ms).max(self.state.at.plus_ms(since_event_ms))
     }
 
     /// Milliseconds until [`Input::Tick`] is to be sent, from the thread's time on: to be slept by a clock that never

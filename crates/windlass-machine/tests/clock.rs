@@ -8,12 +8,11 @@ use crate::fixture::{self, failure};
 
 const DAY_MS: u64 = 86_400_000;
 
-/// A driver's clocks: one that people set, and one that never jumps.
+/// A driver's clocks: one that people set, one that never jumps, and that of the thread once a driver has opened it.
 struct Clocks {
     wall: Timestamp,
     monotonic_ms: u64,
-    /// What the latter showed when the last event was folded, or when the thread was opened.
-    event_ms: u64,
+    thread: Option<ThreadClock>,
 }
 
 impl Clocks {
@@ -22,14 +21,26 @@ impl Clocks {
         self.wall = self.wall.plus_ms(ms);
     }
 
-    fn now(&self, machine: &Machine) -> Timestamp {
-        machine.now(self.wall, self.monotonic_ms - self.event_ms)
+    /// Another process opens the thread: its monotonic clock is another one.
+    fn reopen(&mut self) {
+        (self.monotonic_ms, self.thread) = (3, None);
+    }
+
+    fn thread(&mut self, machine: &Machine) -> &mut ThreadClock {
+        self.thread.get_or_insert_with(|| ThreadClock::open(machine, self.wall, self.monotonic_ms))
+    }
+
+    fn now(&mut self, machine: &Machine) -> Timestamp {
+        let (wall, monotonic_ms) = (self.wall, self.monotonic_ms);
+        self.thread(machine).now(wall, monotonic_ms)
     }
 
     fn take(&mut self, machine: &mut Machine, input: &Input) {
-        for event in machine.handle(input, self.now(machine)).unwrap() {
+        let (wall, monotonic_ms) = (self.wall, self.monotonic_ms);
+        for mut event in machine.handle(input, self.now(machine)).unwrap() {
+            self.thread(machine).stamp(&mut event, wall, monotonic_ms);
+            assert_eq!(Event::decode(&event.encode()).unwrap(), event);
             machine.apply(&event);
-            self.event_ms = self.monotonic_ms;
         }
     }
 }
@@ -38,7 +49,7 @@ impl Clocks {
 /// now corrected.
 fn corrected() -> (Machine, Clocks) {
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
-    let mut clocks = Clocks { wall: Timestamp(1_000), monotonic_ms: 7_000, event_ms: 7_000 };
+    let mut clocks = Clocks { wall: Timestamp(1_000), monotonic_ms: 7_000, thread: None };
     let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
     clocks.wall = clocks.wall.plus_ms(DAY_MS);
     clocks.take(&mut machine, &Input::Message(Box::new(new)));
@@ -67,8 +78,7 @@ fn a_retry_comes_in_time_after_the_clock_was_set_back() {
 #[test]
 fn a_retry_comes_in_time_where_another_process_opens_the_thread() {
     let (mut machine, mut clocks) = corrected();
-    // Its monotonic clock is another one, and nobody knows how long ago the last event was.
-    (clocks.monotonic_ms, clocks.event_ms) = (3, 3);
+    clocks.reopen();
     assert_eq!(machine.due_in_ms(clocks.now(&machine)), Some(2_000));
     clocks.pass(2_000);
     clocks.take(&mut machine, &Input::Tick { confirmed: Vec::new() });
@@ -99,26 +109,52 @@ fn the_runs_time_is_up_after_the_clock_was_set_back() {
     assert!(machine.state().run.as_ref().is_some_and(|run| run.cancel.is_some()));
 }
 
-/// Stamps each event with the wall clock, as a driver does.
-fn take_stamped(machine: &mut Machine, clocks: &mut Clocks, input: &Input) {
-    for mut event in machine.handle(input, clocks.now(machine)).unwrap() {
-        event.wall = Some(clocks.wall).filter(|wall| *wall < event.at);
-        assert_eq!(Event::decode(&event.encode()).unwrap(), event);
-        machine.apply(&event);
-        clocks.event_ms = clocks.monotonic_ms;
-    }
-}
-
 #[test]
 fn a_deadline_is_kept_in_wall_clock_terms() {
     let (mut machine, mut clocks) = corrected();
     // The retry was set as the clock was ahead.
     assert_eq!(machine.wall_deadline(), Some(Timestamp(DAY_MS + 3_000)));
     let titled = Input::Title { title: "t".into(), by: "ann".into() };
-    take_stamped(&mut machine, &mut clocks, &titled);
+    clocks.take(&mut machine, &titled);
     assert_eq!(machine.wall_deadline(), Some(Timestamp(3_000)));
     // A process opens the thread once that time has come: it is due, although the thread's time is a day ahead.
     clocks.wall = Timestamp(3_000);
-    (clocks.monotonic_ms, clocks.event_ms) = (3, 3);
+    clocks.reopen();
     assert_eq!(machine.due_in_ms(clocks.now(&machine)), Some(0));
+}
+
+#[test]
+fn a_clock_that_is_set_back_and_corrected_does_not_end_a_run() {
+    let (mut machine, mut clocks) = corrected();
+    let titled = Input::Title { title: "t".into(), by: "ann".into() };
+    let before = clocks.now(&machine);
+    clocks.take(&mut machine, &titled);
+    // The same day ahead as before: the run has lasted seconds.
+    clocks.wall = clocks.wall.plus_ms(DAY_MS);
+    clocks.pass(500);
+    assert_eq!(clocks.now(&machine), before.plus_ms(500));
+    // Another driver that has recorded nothing yet.
+    clocks.wall = Timestamp(1_500);
+    clocks.take(&mut machine, &titled);
+    clocks.reopen();
+    let opened = clocks.now(&machine);
+    clocks.wall = clocks.wall.plus_ms(DAY_MS);
+    clocks.pass(10);
+    assert_eq!(clocks.now(&machine), opened.plus_ms(10));
+}
+
+#[test]
+fn milliseconds_that_two_clocks_round_differently_are_not_recorded() {
+    let mut machine = Machine::restore("t".into(), None, []).unwrap();
+    let mut clocks = Clocks { wall: Timestamp(1_000), monotonic_ms: 7_000, thread: None };
+    let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
+    clocks.take(&mut machine, &Input::Message(Box::new(new)));
+    for round in 0..100_u64 {
+        // The monotonic clock is read a moment before the wall clock, or after it.
+        clocks.monotonic_ms += 10 + round % 2;
+        clocks.wall = clocks.wall.plus_ms(11 - round % 2);
+        clocks.take(&mut machine, &Input::Title { title: format!("{round}"), by: "ann".into() });
+        assert_eq!(machine.state().ahead_ms, 0);
+        assert!(machine.state().at.since(clocks.wall) <= 1);
+    }
 }

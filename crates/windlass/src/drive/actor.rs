@@ -11,7 +11,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use windlass_machine::{
-    Command, Input, InputId, Machine, Principal, RunId, Seq, ThreadId, Timestamp, ToolName, View,
+    Command, Input, InputId, Machine, Principal, RunId, Seq, ThreadClock, ThreadId, Timestamp, ToolName,
+    View,
 };
 
 use super::append::may_pass;
@@ -51,8 +52,8 @@ pub(super) struct Actor {
     pub in_flight: InFlight,
     /// What the machine waits for by the clock.
     pub timer: Option<(Timestamp, BoxFuture<'static, ()>)>,
-    /// When the last event was folded, by the clock that never jumps.
-    pub event_ms: u64,
+    /// The thread's time.
+    pub thread_clock: ThreadClock,
     /// Inbox rows that no machine is asked about, with the reason.
     pub refused: Vec<(InputId, String)>,
     /// Position of the newest `step.started`.
@@ -284,8 +285,7 @@ impl Actor {
 
     /// The thread's time by a reading of the wall clock.
     pub(super) fn now_by(&self, wall: Timestamp) -> Timestamp {
-        let since_event_ms = self.deps.clock.monotonic_ms().saturating_sub(self.event_ms);
-        self.machine.now(wall, since_event_ms)
+        self.thread_clock.now(wall, self.deps.clock.monotonic_ms())
     }
 
     /// Writes a snapshot where the events since the last one outweigh it; never awaited.

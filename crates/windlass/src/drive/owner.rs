@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
-use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, ThreadId};
+use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, ThreadClock, ThreadId};
 
 use super::actor::Actor;
 use super::flight::InFlight;
@@ -356,6 +356,8 @@ impl Deps {
         let (sender, mailbox) = mpsc::channel(MAILBOX);
         // The mailbox is empty.
         opened.first.into_iter().for_each(|mail| drop(sender.try_send(mail)));
+        let (wall, monotonic_ms) = (self.clock.now(), self.clock.monotonic_ms());
+        let thread_clock = ThreadClock::open(&restored.machine, wall, monotonic_ms);
         let actor = Actor {
             deps: self.clone(),
             thread: thread.clone(),
@@ -368,7 +370,7 @@ impl Deps {
             in_flight: InFlight::new(sender.clone()),
             refused: Vec::new(),
             timer: None,
-            event_ms: self.clock.monotonic_ms(),
+            thread_clock,
             step_seq: Seq::default(),
             lacks: None,
             is_taken_up: false,

@@ -115,7 +115,7 @@ impl Actor {
         letters: &mut [Letter],
     ) -> Result<Option<Again>, Ended> {
         let (wall, at_ms) = (self.deps.clock.now(), self.deps.clock.monotonic_ms());
-        let mut round = Round { at: self.now_by(wall), at_ms, wall, ..Round::default() };
+        let mut round = Round { at: self.thread_clock.now(wall, at_ms), at_ms, wall, ..Round::default() };
         self.uses_grants = false;
         self.know_tools().await;
         round.consumed.extend(self.refused.iter().map(|(id, what)| {
@@ -217,7 +217,7 @@ impl Actor {
             Ok(events) => {
                 round.blobs.extend(blobs.iter().cloned());
                 for mut event in events {
-                    event.wall = Some(round.wall).filter(|wall| *wall < event.at);
+                    self.thread_clock.stamp(&mut event, round.wall, round.at_ms);
                     if matches!(event.fact, Fact::RunStarted { .. }) {
                         self.asked = asked.clone();
                     }
@@ -277,7 +277,6 @@ impl Actor {
             round.records.retain(|before| before.key != change.key);
             round.records.push(change);
         }
-        self.event_ms = self.deps.clock.monotonic_ms();
         self.since_snapshot += row::weight(event);
         let state = self.machine.state();
         if matches!(event.fact, Fact::StepStarted { .. }) {

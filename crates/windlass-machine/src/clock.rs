@@ -1,0 +1,45 @@
+//! The time of a thread, as the driver that has the thread in memory computes it.
+//!
+//! It reads no clock: the driver passes the readings of the wall clock and of a clock that never jumps.
+
+use crate::event::Event;
+use crate::id::Timestamp;
+use crate::machine::Machine;
+
+/// Differences between thread time and the wall clock up to this much are not recorded: both clocks round to
+/// milliseconds, and readings are taken one after the other.
+const WALL_ROUNDING_MS: u64 = 10;
+
+/// A driver's clock for one thread: a moment of thread time, and the reading of the monotonic clock at that moment.
+///
+/// Thread time follows the wall clock, also where that jumps ahead, and never runs backwards. If the wall clock is set
+/// back, thread time continues by the monotonic clock, so the correction delays no deadline of a thread in memory. A
+/// thread without a driver is opened by the wall clock (see [`Machine::wall_deadline`]), so a correction delays its
+/// deadline by at most the correction.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadClock {
+    at: Timestamp,
+    monotonic_ms: u64,
+}
+
+impl ThreadClock {
+    /// The clock of a driver that opens a thread. The monotonic clock of the last driver is unknown here. In a run, the
+    /// time that the wall clock has advanced since the last event counts, even if thread time is ahead of it: the
+    /// thread may have been opened because its deadline has come by the wall clock.
+    pub fn open(machine: &Machine, wall: Timestamp, monotonic_ms: u64) -> Self {
+        let state = machine.state();
+        let ahead_ms = state.run.as_ref().map_or(0, |_| state.ahead_ms);
+        Self { at: wall.plus_ms(ahead_ms).max(state.at), monotonic_ms }
+    }
+
+    /// The thread's time: the second argument of [`Machine::handle`].
+    pub fn now(&self, wall: Timestamp, monotonic_ms: u64) -> Timestamp {
+        wall.max(self.at.plus_ms(monotonic_ms.saturating_sub(self.monotonic_ms)))
+    }
+
+    /// Stamps an event that was decided when the clocks showed these readings, and continues from it.
+    pub fn stamp(&mut self, event: &mut Event, wall: Timestamp, monotonic_ms: u64) {
+        event.wall = Some(wall).filter(|wall| wall.plus_ms(WALL_ROUNDING_MS) < event.at);
+        *self = Self { at: event.at, monotonic_ms };
+    }
+}
