@@ -224,7 +224,7 @@ impl Actor {
     }
 
     /// Opens mail.
-    fn sort(&mut self, mails: Vec<Mail>) -> Vec<Letter> {
+    pub(super) fn sort(&mut self, mails: Vec<Mail>) -> Vec<Letter> {
         let mut letters = Vec::with_capacity(mails.len());
         for mail in mails {
             match mail {
@@ -262,7 +262,7 @@ impl Actor {
     }
 
     /// The oldest inbox rows as letters.
-    async fn inbox_letters(&mut self) -> Result<Vec<Letter>, Ended> {
+    pub(super) async fn inbox_letters(&mut self) -> Result<Vec<Letter>, Ended> {
         let rows = self.deps.journal.inbox(&self.thread, MAILBOX).await.map_err(Ended::Store)?;
         self.inbox = rows.len() == MAILBOX;
         let mut letters = Vec::with_capacity(rows.len());

@@ -14,7 +14,7 @@ use super::append::{NotAppended, append};
 use super::let_go::LetGo;
 use super::policy::granted;
 use super::spend::{Drawn, Spending};
-use super::{Accepted, Letter, measure, row, trace};
+use super::{Accepted, Letter, MAILBOX, measure, row, trace};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
 use crate::port::journal::{Batch, BatchId, InboxOutcome, RunView, StoreError};
@@ -71,18 +71,21 @@ enum Again {
 /// Maximum repetitions of a round because of budgets: each may refuse once.
 const MAX_REFUSALS: usize = 64;
 
-/// And so often because another driver used the same grant first. Each race that is lost is one that another driver has
-/// won, so a busy grant delays its users and stops none of them.
+/// Maximum repetitions because another driver used the grant first. Each lost race is another driver's progress, so
+/// contention delays drivers and ends none.
 const MAX_RACES: usize = 1_000;
 
-/// The longest pause after the first race that is lost, and after many: those who use one grant get out of step.
-const RACE_PAUSE_MS: (u64, u64) = (20, 1_000);
+/// The longest pause after the first lost race, and after many. Random pauses spread the drivers that use one grant.
+const RACE_PAUSE_MS: (u64, u64) = (20, 100);
+
+/// Lost races after which a driver leaves a thread once its process ends. The round may hold a reply that was paid for.
+const MAX_RACES_LEAVING: usize = 10;
 
 impl Actor {
     /// One round: decide every letter, append once, publish, act.
     pub(super) async fn round(&mut self, mut letters: Vec<Letter>) -> Result<(), Ended> {
         let mut no_room = Vec::new();
-        let (mut races, mut pause_ms) = (0, RACE_PAUSE_MS.0);
+        let (mut races, mut races_leaving, mut pause_ms) = (0, 0, RACE_PAUSE_MS.0);
         while no_room.len() < MAX_REFUSALS && races < MAX_RACES {
             match self.try_round(&no_room, &mut letters).await? {
                 None => {
@@ -97,7 +100,12 @@ impl Actor {
                         Again::Refused(refused) => no_room.push(refused),
                         Again::Policy => {
                             self.deps.policy.changed();
-                            self.deps.clock.sleep_ms(1 + self.deps.clock.random() % pause_ms).await;
+                            if races_leaving >= MAX_RACES_LEAVING && !self.in_flight.has_tools() {
+                                self.tell_stopped(&mut letters, &Ended::Left);
+                                return Err(Ended::Left);
+                            }
+                            self.pause(pause_ms, &mut letters).await?;
+                            races_leaving += usize::from(self.deps.leaving.is_cancelled());
                             (races, pause_ms) = (races + 1, RACE_PAUSE_MS.1.min(2 * pause_ms));
                         }
                     }
@@ -106,6 +114,32 @@ impl Actor {
         }
         let why = "budgets or grants were changed by others faster than a step could be decided".to_owned();
         Err(Ended::Store(StoreError::Unavailable { why }))
+    }
+
+    /// Waits after a lost race, less long if mail comes or the process is to end. The mail joins the round: a cancel is
+    /// decided before everything else.
+    async fn pause(&mut self, longest_ms: u64, letters: &mut Vec<Letter>) -> Result<(), Ended> {
+        let leaving = self.deps.leaving.clone();
+        let time = self.deps.clock.sleep_ms(1 + self.deps.clock.random() % longest_ms);
+        let mail = tokio::select! {
+            biased;
+            () = leaving.cancelled() => None,
+            mail = self.mailbox.recv(), if letters.len() < MAILBOX => mail,
+            () = time => None,
+        };
+        let mut late = self.sort(mail.into_iter().collect());
+        if self.inbox && letters.len() < MAILBOX {
+            let is_new = |row: &Letter| !letters.iter().any(|letter| letter.row == row.row);
+            late.extend(self.inbox_letters().await?.into_iter().filter(is_new));
+        }
+        let has_run = self.machine.state().run.is_some();
+        for letter in late {
+            match letter.input {
+                Input::Cancel { .. } if has_run => letters.insert(0, letter),
+                _ => letters.push(letter), // tidy: nothing else ends what the round would start
+            }
+        }
+        Ok(())
     }
 
     /// Decides and appends once; says why it has to be done again. What there was no room for is told first.

@@ -16,7 +16,7 @@ use windlass::port::journal::{Batch, Journal, Posted, StoreError, ThreadStatus};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::testing::suite::{batch, claimed, view};
 use windlass::tool::Registry;
-use windlass::{Attend, Builder, Engine, Task};
+use windlass::{Attend, Builder, Engine, EngineError, Task};
 
 use super::{memory, task};
 
@@ -29,7 +29,7 @@ fn hanging() -> ScriptedModels {
     ScriptedModels::new(|_| Line::Hang(String::new()))
 }
 
-async fn settle() {
+pub(super) async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }
@@ -193,6 +193,38 @@ async fn a_driver_that_loses_many_races_for_a_grant_wins_one_in_the_end() {
         }
     };
     assert_eq!(outcome.data.as_deref(), Some("done"));
+}
+
+/// A thread whose model hangs, and an engine that has just lost a race with a new title.
+async fn racing(races: usize) -> (Engine, windlass::Started, impl Future<Output = Result<Seq, EngineError>>) {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    let engine = built(&store, &clock, &hanging()).build().await.unwrap();
+    let started = engine.start(task("go")).await.unwrap();
+    std::iter::repeat_n(AppendFault::Overtaken, races).for_each(|fault| store.fail_append(fault));
+    let (sender, thread) = (engine.clone(), started.thread.clone());
+    let title = Input::Title { title: "t".into(), by: "ann".into() };
+    let titled = tokio::spawn(async move { sender.send(&thread, title).await });
+    settle().await;
+    (engine, started, async move { titled.await.unwrap() })
+}
+
+#[tokio::test]
+async fn a_cancel_is_decided_while_a_driver_pauses_after_a_lost_race() {
+    let (engine, started, titled) = racing(1).await;
+    // The clock stands still.
+    let cancelled = engine.cancel(&started.run, "ann".into()).await.unwrap();
+    assert!(cancelled < titled.await.unwrap(), "the cancel comes first");
+}
+
+#[tokio::test]
+async fn a_process_that_ends_does_not_wait_for_a_driver_that_loses_races() {
+    let (engine, started, titled) = racing(1_000).await;
+    let mut left = std::pin::pin!(engine.hand_over(1_000));
+    assert!(futures::FutureExt::now_or_never(&mut left).is_none());
+    settle().await;
+    assert!(!engine.drives(&started.thread));
+    assert!(matches!(titled.await, Err(EngineError::Stopped { .. })));
 }
 
 #[tokio::test]
