@@ -207,6 +207,13 @@ impl Content {
             Self::Blob(blob) => blob.tokens,
         }
     }
+    /// Digest of the text's bytes.
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::Inline(text) => Digest::of(text.as_bytes()),
+            Self::Blob(blob) => blob.digest,
+        }
+    }
     /// The text, where it is here.
     pub fn inline(&self) -> Option<&str> {
         match self {

@@ -378,7 +378,7 @@ impl<'a> Overlay<'a> {
         let seat = &mut self.seats[index];
         seat.place = Place::Started;
         seat.starts += 1;
-        let arguments = digest_of(&seat.arguments);
+        let arguments = seat.arguments.digest();
         d.record(Fact::ToolStarted { call, effect: d.effect(self.run, call), arguments });
     }
 
@@ -466,14 +466,6 @@ impl<'a> Overlay<'a> {
             }
         }
         found
-    }
-}
-
-/// Digest of arguments as they are sent.
-pub(super) fn digest_of(arguments: &Content) -> Digest {
-    match arguments {
-        Content::Inline(text) => Digest::of(text.as_bytes()),
-        Content::Blob(blob) => blob.digest,
     }
 }
 

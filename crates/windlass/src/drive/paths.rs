@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{Arguments, CallKey, Content, Digest, PathArgument, Phase, State};
+use windlass_machine::{Arguments, CallKey, PathArgument, Phase, State};
 
 use super::Deps;
 use super::call::ToolWork;
@@ -77,7 +77,7 @@ pub(super) async fn at_dispatch(
         return AtDispatch::Changed;
     };
     let looked = Looked::in_place(place, work.call, work.tool.as_str());
-    let sent = Arguments::AsAsked { digest: digest_of(&work.arguments) };
+    let sent = Arguments::AsAsked { digest: work.arguments.digest() };
     let known = place.deps.described(looked, registered, sent, Some(Arc::new(arguments.clone()))).await;
     match known.filter(|known| known.approval(&work.tool) == approval) {
         Some(known) if known.paths.is_empty() => AtDispatch::AsJudged(folder),
@@ -107,7 +107,7 @@ impl Deps {
             let key = CallKey { step: run.attempt.step, index: index as u32 };
             let looked =
                 Looked { thread, run: &run.id, call: key, tool: call.tool.as_str(), tools: &tools, folder };
-            let sent = Arguments::AsAsked { digest: digest_of(&call.arguments) };
+            let sent = Arguments::AsAsked { digest: call.arguments.digest() };
             let value = self.value_of(&call.arguments).await;
             let known = self.described(looked, registered, sent, value).await;
             if known.is_some_and(|known| known.approval(&call.tool) != call.approval) {
@@ -122,13 +122,5 @@ impl Deps {
     pub(super) async fn folder_for(&self, looked: Looked<'_>) -> Option<Arc<WorkingFolder>> {
         let found = looked.folder.find(self, looked.thread, &CancellationToken::new()).await;
         found.ok().flatten()
-    }
-}
-
-/// Digest of arguments as they are sent. (A blob is named by the digest of its bytes.)
-pub(super) fn digest_of(arguments: &Content) -> Digest {
-    match arguments {
-        Content::Inline(text) => Digest::of(text.as_bytes()),
-        Content::Blob(blob) => blob.digest,
     }
 }

@@ -15,7 +15,7 @@ use windlass_machine::{
 use super::Deps;
 use super::execute::Place;
 use super::folder::ThreadFolder;
-use super::paths::{digest_of, resolved, spelled};
+use super::paths::{resolved, spelled};
 use super::policy::PolicyNow;
 use super::tools::Offered;
 use crate::port::clock::Clock;
@@ -119,7 +119,7 @@ impl Deps {
     /// The view of a call whose arguments were checked before: its tool may have changed since.
     async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
         let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
-        let (digest, value) = (digest_of(arguments), self.value_of(arguments).await);
+        let (digest, value) = (arguments.digest(), self.value_of(arguments).await);
         let checked =
             value.as_deref().map_or(Ok(()), |it| looked.tools.registry.check_arguments(looked.tool, it));
         let arguments = match checked {

@@ -8,7 +8,7 @@ use crate::id::InterruptId;
 use crate::input::{Arguments, Party, View};
 use crate::message::Content;
 use crate::on::Decision;
-use crate::on::line::{Overlay, Place, digest_of};
+use crate::on::line::{Overlay, Place};
 use crate::on::verdict;
 use crate::reject::Reject;
 use crate::state::{Asked, Run};
@@ -99,7 +99,7 @@ pub(super) fn edit(
         return Err(Reject::Invalid { what: what.into() });
     }
     match known(view, index).map(|known| &known.arguments) {
-        Some(Arguments::AsAsked { digest }) if *digest == digest_of(arguments) => {}
+        Some(Arguments::AsAsked { digest }) if *digest == arguments.digest() => {}
         Some(Arguments::Invalid { reason }) => {
             return Err(Reject::Invalid { what: format!("the edited arguments do not fit: {reason}") });
         }
