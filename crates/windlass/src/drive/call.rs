@@ -18,10 +18,10 @@ use windlass_machine::{
 use super::Letter;
 use super::change::Changes;
 use super::contain::{Patience, attend};
+use super::dispatch::{AtDispatch, at_dispatch};
 use super::execute::{Place, followed};
 use super::fill::NewBlobs;
 use super::offload::{self, Answered, offload};
-use super::paths::{AtDispatch, at_dispatch};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::tool::{

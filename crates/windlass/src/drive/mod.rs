@@ -10,6 +10,7 @@ mod background;
 mod call;
 mod change;
 mod contain;
+mod dispatch;
 mod execute;
 mod expiry;
 mod fill;

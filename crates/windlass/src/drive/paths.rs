@@ -1,4 +1,4 @@
-//! The paths among a call's arguments: what they lead to when the call is judged, and whether they still do when it starts.
+//! The paths among a call's arguments, and what they lead to now.
 //!
 //! It judges nothing, and opens nothing.
 
@@ -9,8 +9,6 @@ use tokio_util::sync::CancellationToken;
 use windlass_machine::{Arguments, CallKey, PathArgument, Phase, State};
 
 use super::Deps;
-use super::call::ToolWork;
-use super::execute::Place;
 use super::folder::ThreadFolder;
 use super::view::Looked;
 use crate::port::tool::Tool;
@@ -41,49 +39,6 @@ pub(super) async fn resolved(
         spelled.into_iter().map(target).collect()
     });
     looked.await.unwrap_or_else(|_| names.into_iter().map(refused).collect())
-}
-
-/// The folder for one call: it opens, under the paths of the arguments, what the call was judged for.
-pub(super) fn bound(
-    folder: &WorkingFolder,
-    arguments: &Value,
-    paths: Vec<PathArgument>,
-) -> Arc<WorkingFolder> {
-    let given = paths.into_iter().filter_map(|path| {
-        let text = arguments.pointer(&path.argument)?.as_str()?;
-        Some((text.to_owned(), path))
-    });
-    Arc::new(folder.bound_to(given))
-}
-
-/// A call at the moment of its dispatch.
-pub(super) enum AtDispatch {
-    /// It is the judged call. Its folder opens, under the paths of its arguments, only the judged files.
-    AsJudged(Option<Arc<WorkingFolder>>),
-    /// Its tool, server, schema, added arguments or the targets of its paths differ from the judged ones.
-    Changed,
-}
-
-/// Compares a call with the digest that the gate judged. The set of tools may change while the model generates its reply
-/// and while the start is appended; a link may change at any time.
-pub(super) async fn at_dispatch(
-    place: &Place,
-    work: &ToolWork,
-    arguments: &Value,
-    folder: Option<Arc<WorkingFolder>>,
-) -> AtDispatch {
-    let Some(approval) = work.approval else { return AtDispatch::AsJudged(folder) };
-    let Some(registered) = place.tools.registry.enabled(work.tool.as_str()) else {
-        return AtDispatch::Changed;
-    };
-    let looked = Looked::in_place(place, work.call, work.tool.as_str());
-    let sent = Arguments::AsAsked { digest: work.arguments.digest() };
-    let known = place.deps.described(looked, registered, sent, Some(Arc::new(arguments.clone()))).await;
-    match known.filter(|known| known.approval(&work.tool) == approval) {
-        Some(known) if known.paths.is_empty() => AtDispatch::AsJudged(folder),
-        Some(known) => AtDispatch::AsJudged(folder.map(|folder| bound(&folder, arguments, known.paths))),
-        None => AtDispatch::Changed,
-    }
 }
 
 impl Deps {

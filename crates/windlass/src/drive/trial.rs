@@ -18,7 +18,8 @@ use windlass_machine::{
 use super::Deps;
 use super::contain::{Patience, attend};
 use super::let_go;
-use super::paths::{bound, resolved, spelled};
+use super::dispatch::bound;
+use super::paths::{resolved, spelled};
 use super::policy::PolicyNow;
 use super::view::judged_by;
 use crate::error::EngineError;
