@@ -17,9 +17,9 @@ use windlass_machine::{
 
 use super::Deps;
 use super::contain::{Patience, attend};
-use super::let_go;
 use super::dispatch::bound;
-use super::paths::{resolved, spelled};
+use super::let_go;
+use super::paths::{RESOLVE_WITHIN_MS, resolved, spelled};
 use super::policy::PolicyNow;
 use super::view::judged_by;
 use crate::error::EngineError;
@@ -28,7 +28,7 @@ use crate::port::journal::RunRow;
 use crate::port::offload::OffloadedResults;
 use crate::port::records::RecordError;
 use crate::port::tool::{CallContext, Conduct, OutputPart, ProgressSender, ToolOutput};
-use crate::tool::{Registered, Registry, key_of};
+use crate::tool::{Registered, Registry, WorkingFolder, key_of};
 use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};
 
 /// The only call of a trial.
@@ -56,7 +56,7 @@ impl Deps {
             Ok(call) => call,
             Err(reason) => return Ok(Tried::Unfit { reason: reason.into() }),
         };
-        let paths = resolved(spelled, trial.folder.as_ref()).await;
+        let paths = self.resolved_in(trial.folder.clone(), spelled).await;
         let mut policy = self.policy_for(&trial.by.principal, thread).await?;
         let to = (&conduct, server.as_deref());
         let call = (Some(&trial.arguments), &*paths, &trial.by);
@@ -137,9 +137,9 @@ impl Deps {
         let told = catch_unwind(asked).ok().flatten();
         let (conduct, server, spelled) =
             told.unwrap_or_else(|| (usual, tool.server().map(str::to_owned), Vec::new()));
-        // A folder of one thread says nothing of another's.
+        // Without a thread, only a shared folder can be resolved.
         let paths = match self.folders.shared() {
-            Some(folder) => resolved(spelled, Some(folder)).await,
+            Some(folder) => self.resolved_in(Some(folder.clone()), spelled).await,
             None => Vec::new(),
         };
         let of = (&offered.registry, &**registered);
@@ -148,6 +148,14 @@ impl Deps {
         let said = policy.judge(&subject);
         let yours = said.terms.are_met_by(&[(call.by.principal.clone(), call.by.roles.clone())]);
         Ok(Some(Standing { verdict: said.verdict, by: said.by, yours }))
+    }
+
+    async fn resolved_in(
+        &self,
+        folder: Option<Arc<WorkingFolder>>,
+        spelled: Vec<(String, String)>,
+    ) -> Vec<PathArgument> {
+        resolved(spelled, std::future::ready(folder), self.clock.sleep_ms(RESOLVE_WITHIN_MS)).await
     }
 
     /// What the rules say of something that a server wants for a run.
@@ -342,7 +350,7 @@ impl Deps {
     }
 }
 
-/// What a tool says of a trial call.
+/// A tool's description of a trial call.
 struct TrialCall {
     conduct: Conduct,
     server: Option<String>,

@@ -15,7 +15,7 @@ use windlass_machine::{
 use super::Deps;
 use super::execute::Place;
 use super::folder::ThreadFolder;
-use super::paths::{resolved, spelled};
+use super::paths::spelled;
 use super::policy::PolicyNow;
 use super::tools::Offered;
 use crate::port::clock::Clock;
@@ -32,13 +32,15 @@ pub(super) struct Looked<'a> {
     pub tools: &'a Offered,
     /// Where the thread's tools work.
     pub folder: &'a ThreadFolder,
+    /// Until when its paths are resolved, by the monotonic clock.
+    pub until_ms: u64,
 }
 
 impl<'a> Looked<'a> {
-    /// A call of a run at work.
+    /// A call of a run at work, looked up now.
     pub(super) fn in_place(place: &'a Place, call: CallKey, tool: &'a str) -> Self {
         let Place { thread, run, tools, folder, .. } = place;
-        Self { thread, run, call, tool, tools, folder }
+        Self { thread, run, call, tool, tools, folder, until_ms: place.deps.resolve_until_ms() }
     }
 }
 
@@ -52,11 +54,11 @@ impl Deps {
         blocks: &[Block],
         shown: &[ToolSpec],
     ) -> Vec<CallView> {
-        let mut calls = Vec::new();
+        let (mut calls, until_ms) = (Vec::new(), self.resolve_until_ms());
         for block in blocks {
             if let Block::ToolCall(call) = block {
                 let key = CallKey { step, index: calls.len() as u32 };
-                let looked = Looked::in_place(place, key, call.name.as_str());
+                let looked = Looked { until_ms, ..Looked::in_place(place, key, call.name.as_str()) };
                 calls.push(self.call_view(looked, call.asked.inline().unwrap_or_default(), shown).await);
             }
         }
@@ -71,15 +73,15 @@ impl Deps {
         policy: &PolicyNow,
         answers: &[Given],
     ) -> View {
-        let mut calls = Vec::new();
+        let (mut calls, until_ms) = (Vec::new(), self.resolve_until_ms());
         if let Some(run) = &state.run
             && let (Phase::Calls(line), Some(thread)) = (&run.phase, &state.thread)
         {
             let tools = &*self.tools_of((&state.workspace, thread), run);
             for (index, call) in line.calls.iter().enumerate() {
                 let key = CallKey { step: run.attempt.step, index: index as u32 };
-                let looked =
-                    Looked { thread, run: &run.id, call: key, tool: call.tool.as_str(), tools, folder };
+                let tool = call.tool.as_str();
+                let looked = Looked { thread, run: &run.id, call: key, tool, tools, folder, until_ms };
                 if call.status == CallStatus::Done {
                     // Nothing is judged about it any more.
                     calls.push(CallView::Unknown);
@@ -203,10 +205,7 @@ impl Deps {
             (asks, tool.previews(), tool.conduct(value), tool.server_for(value), spelled)
         }));
         let (ask, previews, conduct, server, spelled) = told.ok()?;
-        let paths = match spelled.is_empty() {
-            true => Vec::new(),
-            false => resolved(spelled, self.folder_for(looked).await.as_ref()).await,
-        };
+        let paths = self.paths_of(looked, spelled).await;
         let asks = ask.map(|ask| (ask.kind, ask.terms));
         let Looked { thread, run, call, tools: Offered { registry, .. }, .. } = looked;
         let key = |_: &String| Digest::of(key_of(&EffectId::derive(thread, run, call)).as_bytes());

@@ -6,13 +6,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use windlass::machine::{EffectClass, Fact, Role, Seq, ThreadId};
-use windlass::port::journal::RunQuery;
+use futures::FutureExt;
+use windlass::adapter::clock::ManualClock;
+use windlass::adapter::memory::MemoryStore;
+use windlass::machine::{AutoRun, EffectClass, Fact, Role, Seq, ThreadId, Timestamp};
+use windlass::port::journal::{RunQuery, ThreadStatus};
 use windlass::port::tool::{CallContext, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::builtin::file_tools;
 use windlass::tool::{FunctionTool, Registry, WorkingFolder};
 use windlass::{Engine, Status, Task};
 
+use super::attend::settle;
 use super::{Text, memory, registry, stored, task};
 
 /// Two steps of one call each, then the end; one more call for a second message.
@@ -127,4 +132,34 @@ async fn the_store_stays_out_of_the_folder_of_every_thread() {
     }
     assert!(!base.path().join("apart/mark.txt").exists());
     assert_eq!(engine.runs(&RunQuery::newest(0)).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_folder_that_hangs_delays_a_cancel_by_seconds() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let ports = Arc::new(MemoryStore::new(clock.clone()));
+    let models = ScriptedModels::new(|_| Line::tool("Write", r#"{"file_path":"a","content":"x"}"#));
+    let (end, hangs) = std::sync::mpsc::channel::<()>();
+    let hangs = Mutex::new(hangs);
+    let find = move |_: &ThreadId, _: Option<&str>| {
+        let _ = hangs.lock().unwrap().recv();
+        Err("it hung".to_owned())
+    };
+    let built = memory(&models, Registry::new().add_all(file_tools()).unwrap()).auto_run(AutoRun::Ask);
+    let built = built.ports(ports.clone(), ports.clone(), ports).clock(clock.clone());
+    let engine = built.folders(find).build().await.unwrap();
+    let started = engine.start(task("go")).await.unwrap();
+    while engine.thread(&started.thread).await.unwrap().view.status != ThreadStatus::Waiting {
+        clock.advance_ms(1_000);
+        settle().await;
+    }
+    let mut cancel = std::pin::pin!(engine.cancel(&started.run, "ann".into()));
+    for _ in 0..6 {
+        assert!((&mut cancel).now_or_never().is_none_or(|cancelled| cancelled.is_ok()));
+        settle().await;
+        clock.advance_ms(1_000);
+        settle().await;
+    }
+    assert_eq!(engine.thread(&started.thread).await.unwrap().view.status, ThreadStatus::Idle);
+    drop(end);
 }
