@@ -52,7 +52,7 @@ pub(super) struct ToolWork {
     pub effect: EffectId,
     /// What may be done again of a call.
     pub class: Option<EffectClass>,
-    /// What a call was judged as.
+    /// Digest of the call that the gate judged.
     pub approval: Option<Digest>,
     pub arguments: Content,
     pub timeout_ms: u64,
@@ -213,12 +213,12 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     Letter { blobs: blobs.0, ..Letter::plain(input) }
 }
 
-/// A call that came to no end that can be recorded; the policy of now is looked up when the letter is decided.
+/// A call without an outcome that can be recorded. The current policy is looked up when the letter is decided.
 fn stopped(call: CallKey, reason: String) -> Input {
     Input::ToolStopped { call, reason, by_tool: false, view: View::default() }
 }
 
-/// A start that is not carried out; the policy of now is looked up when the letter is decided.
+/// A start that is not carried out. The current policy is looked up when the letter is decided.
 fn not_dispatched(work: &ToolWork) -> Input {
     let start = match work.work {
         Work::Call(start) => start,
@@ -281,8 +281,8 @@ struct Returned {
 
 async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
     let call = work.call;
-    let told = match ready(place, &work).await {
-        Ok((tool, arguments, folder)) => {
+    let told = match ready_as_judged(place, &work).await {
+        Ok(Some((tool, arguments, folder))) => {
             let arguments = with_key(&place.tools.registry, &work, arguments);
             match context(place, &work, folder).await {
                 Ok((context, progressed)) => {
@@ -292,6 +292,8 @@ async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
                 Err(reason) => Err(reason),
             }
         }
+        // The driver judges the call again before anybody can approve it.
+        Ok(None) => Err("the call has changed since it was judged".to_owned()),
         Err(reason) => Err(reason),
     };
     let mut text = told.unwrap_or_else(|reason| untold(&reason));
@@ -370,7 +372,7 @@ async fn ready(
     Ok((tool, arguments, place.folder.find(&place.deps, &place.thread, &work.cancel).await?))
 }
 
-/// The same for the call itself. Returns `None` if the call is no longer the one that was judged.
+/// The same for a call or its preview. Returns `None` if the call is no longer the one that was judged.
 async fn ready_as_judged(
     place: &Place,
     work: &ToolWork,

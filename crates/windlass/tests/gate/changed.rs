@@ -11,7 +11,7 @@ use windlass::tool::{FunctionTool, Registry};
 use windlass::{Builder, Status};
 
 use super::{asking, facts, given, open, plan, put_down, store, task_in};
-use crate::drive::{Counter, party, registry, task};
+use crate::drive::{Counter, Text, party, registry, task};
 
 /// What the newer tool takes.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -136,4 +136,31 @@ async fn a_call_that_is_approved_and_cancelled_in_one_round_is_cancelled_and_not
         _ => None,
     });
     assert_eq!(closed.collect::<Vec<_>>(), [Outcome::Cancelled]);
+}
+
+#[tokio::test]
+async fn a_preview_is_made_only_by_the_tool_that_was_judged() {
+    let (older, newer, looks) = (Counter::default(), Counter::default(), Counter::default());
+    let mut shop = Shop::new(&older, &newer);
+    let known = Arc::get_mut(&mut shop).unwrap();
+    let previewing = older
+        .tool("pay", EffectClass::Once)
+        .preview(|_: CallContext, text: Text| async move { Ok(format!("pays {}", text.text)) });
+    *known.tools.get_mut().unwrap() = Arc::new([Arc::new(previewing) as Arc<dyn Tool>]);
+    let count = looks.clone();
+    let tool = FunctionTool::new("pay", "pays", |_: CallContext, newer: Newer| async move {
+        format!("paid {}", newer.text)
+    });
+    known.newer = Arc::new(tool.preview(move |_: CallContext, newer: Newer| {
+        count.0.fetch_add(1, Ordering::SeqCst);
+        async move { Ok(format!("pays {}{}", newer.text, newer.to)) }
+    }));
+    let engine = engine(&shop).build().await.unwrap();
+    // The second append is the one of the reply and its verdict.
+    shop.changes_in.store(2, Ordering::SeqCst);
+    let waits = engine.run(task("go")).await.unwrap();
+    assert_eq!(waits.meta.interrupts[0].preview.as_deref(), Some("pays a"));
+    let recorded = facts(&engine, &waits.meta.thread_id).await;
+    let judged = recorded.iter().filter(|fact| matches!(fact, Fact::CallJudged { .. })).count();
+    assert_eq!((judged, looks.count()), (2, 1), "{recorded:#?}");
 }
