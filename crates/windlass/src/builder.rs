@@ -330,6 +330,7 @@ impl Builder {
             opening: Opening::default(),
             backoffs: Default::default(),
             leaving: CancellationToken::new(),
+            openings: Default::default(),
         });
         tokio::spawn(Deps::sweep(Arc::downgrade(&deps), self.attend == Attend::All));
         Ok(Engine { deps })

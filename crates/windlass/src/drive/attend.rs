@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::StreamExt;
 use futures::stream::{self, Stream};
+use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 use windlass_machine::ThreadId;
 
@@ -17,8 +18,18 @@ use crate::error::{EngineError, TryAgain};
 /// How often the store is searched for threads that need a driver, and for inbox rows of threads driven here.
 const SWEEP_EVERY_MS: u64 = 1_000;
 
-/// Threads that are opened at once: enough for their claims to share commits, few enough for the store's readers.
+/// Threads that are opened at once, by the sweep and by recoveries together: enough for their claims to share commits, few
+/// enough for the store's readers.
 const OPENINGS: usize = 32;
+
+/// The permits of [`OPENINGS`].
+pub(crate) struct Openings(Semaphore);
+
+impl Default for Openings {
+    fn default() -> Self {
+        Self(Semaphore::new(OPENINGS))
+    }
+}
 
 /// Threads that need a driver, read from the store at a time.
 const BATCH: usize = 256;
@@ -79,7 +90,7 @@ impl Backoffs {
     }
 }
 
-/// What the sweep keeps between rounds.
+/// State of the sweep between rounds.
 struct Sweep {
     attends: bool,
     swept_ms: u64,
@@ -96,6 +107,9 @@ struct Sweep {
     tried: HashSet<ThreadId>,
 }
 
+/// Threads that wait to be opened at most. A thread beyond that is found by a later sweep.
+const DUE_MAX: usize = 2 * BATCH;
+
 /// Why a round of the sweep begins.
 enum Wake {
     Time,
@@ -106,6 +120,27 @@ enum Wake {
 }
 
 impl Sweep {
+    fn new(attends: bool, swept_ms: u64) -> Self {
+        Self {
+            attends,
+            swept_ms,
+            pruned_ms: None,
+            noted: Noted::default(),
+            due: VecDeque::new(),
+            is_drained: true,
+            openings: JoinSet::new(),
+            opening: HashMap::new(),
+            tried: HashSet::new(),
+        }
+    }
+
+    /// Puts a thread that was woken before those that wait to be opened.
+    fn put_first(&mut self, thread: ThreadId) {
+        if self.due.len() < DUE_MAX && !self.due.contains(&thread) {
+            self.due.push_front(thread);
+        }
+    }
+
     /// Waits for the time of the next sweep, the end of an opening, or a wake of a thread.
     async fn next(
         &mut self,
@@ -131,17 +166,7 @@ impl Deps {
         let Some(this) = deps.upgrade() else { return };
         let (mut wakes, swept_ms) = (this.bus.wakes(), this.clock.monotonic_ms());
         drop(this);
-        let mut sweep = Sweep {
-            attends,
-            swept_ms,
-            pruned_ms: None,
-            noted: Noted::default(),
-            due: VecDeque::new(),
-            is_drained: true,
-            openings: JoinSet::new(),
-            opening: HashMap::new(),
-            tried: HashSet::new(),
-        };
+        let mut sweep = Sweep::new(attends, swept_ms);
         loop {
             let Some(this) = deps.upgrade() else { return };
             let clock = this.clock.clone();
@@ -167,7 +192,7 @@ impl Deps {
         self.maintain(sweep).await;
         self.prune_now_and_then(&mut sweep.pruned_ms).await;
         if self.leaving.is_cancelled() {
-            // What is still driven here comes to its end without new work.
+            // Drivers of this process finish without new work.
             return;
         }
         if !self.actors().is_empty() {
@@ -193,7 +218,7 @@ impl Deps {
         self.maintain(sweep).await;
         let is_driven = self.notify_driver(&thread);
         if !is_driven && sweep.attends && !self.is_backing_off(&thread) {
-            sweep.due.push_front(thread);
+            sweep.put_first(thread);
         }
     }
 
@@ -249,7 +274,8 @@ impl Deps {
         }
     }
 
-    /// Opens every thread that needs a driver and has none, a bounded number at once. Returns the result of each.
+    /// Opens every thread that needs a driver and has none, a bounded number at once. Returns the result of each. A thread
+    /// that is backing off is tried as well: the caller asked for it.
     pub(crate) async fn open_all(
         self: &Arc<Self>,
     ) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
@@ -275,6 +301,8 @@ impl Deps {
     }
 
     async fn open_or_back_off(self: &Arc<Self>, thread: &ThreadId) -> Result<(), EngineError> {
+        // Nothing closes the semaphore.
+        let _permit = self.openings.0.acquire().await;
         let opened = self.open(thread).await.map(drop);
         if let Err(error) = &opened
             && !self.leaving.is_cancelled()
@@ -304,5 +332,20 @@ impl Deps {
     /// Whether the next try of a thread that failed is still to come.
     pub(super) fn is_backing_off(&self, thread: &ThreadId) -> bool {
         self.backoffs.is_waiting(thread, self.clock.monotonic_ms())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wakes_of_threads_that_wait_to_be_opened_are_bounded() {
+        let mut sweep = Sweep::new(true, 0);
+        for number in 0..2_000 {
+            sweep.put_first(format!("t{}", number % 600).into());
+        }
+        assert_eq!(sweep.due.len(), DUE_MAX);
+        assert_eq!(sweep.due.iter().collect::<HashSet<_>>().len(), DUE_MAX);
     }
 }

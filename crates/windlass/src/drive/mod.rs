@@ -110,6 +110,8 @@ pub(crate) struct Deps {
     /// Threads that this node still holds only because the store failed when they were given back.
     pub kept: Mutex<Vec<(ThreadId, Epoch)>>,
     pub opening: Opening,
+    /// Bounds the threads that are opened at once because they need a driver.
+    pub openings: attend::Openings,
     /// Threads that could not be opened or driven here, until their next try.
     pub backoffs: attend::Backoffs,
     /// Cancelled when this process is to drive nothing any more.

@@ -195,6 +195,28 @@ async fn a_driver_that_loses_many_races_for_a_grant_wins_one_in_the_end() {
     assert_eq!(outcome.data.as_deref(), Some("done"));
 }
 
+#[tokio::test]
+async fn a_recovery_beside_the_sweep_opens_no_more_at_once() {
+    const THREADS: usize = 200;
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    for number in 0..THREADS {
+        put_due(&store, &clock, &format!("due-{number}").into()).await;
+    }
+    let engine = built(&store, &clock, &hanging()).attend(Attend::All).build().await.unwrap();
+    store.hold_claims();
+    let other = engine.clone();
+    let recovered = tokio::spawn(async move { other.recover().await });
+    settle().await;
+    clock.advance_ms(1_000);
+    settle().await;
+    assert_eq!(store.claims().0, 32);
+    store.release_claims();
+    let opened = recovered.await.unwrap().unwrap();
+    assert!(opened.iter().all(|(_, opened)| opened.is_ok()), "{opened:?}");
+    assert_eq!(opened.len(), THREADS);
+}
+
 /// A thread whose model hangs, and an engine that has just lost a race with a new title.
 async fn racing(races: usize) -> (Engine, windlass::Started, impl Future<Output = Result<Seq, EngineError>>) {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
