@@ -167,7 +167,7 @@ impl Engine {
         Ok((user, Grant { id, tool, server, schema, arguments, remaining: count, expires_at, by }))
     }
 
-    /// The tool of a name with its server and schema as they are: what people speak of when they name it.
+    /// Binds a tool name to its current server and schema.
     fn bound(&self, tool: &ToolName) -> Result<AllowedTool, EngineError> {
         let offered = self.deps.tools.now();
         let known = offered.registry.known(tool).ok_or_else(|| EngineError::NoTool(tool.clone()))?;
@@ -179,11 +179,11 @@ impl Engine {
     pub async fn grants(&self, user: Option<&Principal>) -> Result<Vec<(Principal, Grant)>, EngineError> {
         let owner = user.map(Principal::as_str);
         let records = self.deps.all_records(GRANT, owner).await?;
-        let grants = records.into_iter().map(|record| {
+        let grants = records.into_iter().filter_map(|record| {
             let user = Principal::from(record.owner.as_str());
-            Ok((user, read(record)?))
+            Some((user, read(record)?))
         });
-        grants.collect()
+        Ok(grants.collect())
     }
 
     /// Takes a grant back. It counts for no call that has not started. `user` is whose it must be, where that matters.
@@ -264,7 +264,7 @@ impl Engine {
     /// A user's allow list, sorted.
     pub async fn allowed(&self, user: &Principal) -> Result<Vec<ToolName>, EngineError> {
         let records = self.deps.all_records(ALLOW, Some(user.as_str())).await?;
-        records.into_iter().map(|record| Ok(read::<AllowedTool>(record)?.tool)).collect()
+        Ok(records.into_iter().filter_map(|record| Some(read::<AllowedTool>(record)?.tool)).collect())
     }
 
     /// Judges by another policy than the one that the engine was built with, from now on and also calls that wait.
@@ -278,12 +278,12 @@ fn allow_key(user: &Principal, tool: &ToolName) -> String {
     format!("{tool}/{user}")
 }
 
-fn read<T: serde::de::DeserializeOwned>(record: Record) -> Result<T, EngineError> {
+/// Parses a record. One that this build cannot read lets no call through, so a list leaves it out.
+fn read<T: serde::de::DeserializeOwned>(record: Record) -> Option<T> {
     let (kind, key) = (record.kind, record.key);
-    serde_json::from_value(record.value).map_err(|error| {
-        let why = format!("the {kind} `{key}` cannot be read: {error}");
-        StoreError::Corrupt { why }.into()
-    })
+    let read: Result<T, _> = serde_json::from_value(record.value);
+    read.inspect_err(|error| tracing::warn!(kind, key, %error, "a record cannot be read; it is left out"))
+        .ok()
 }
 
 fn refused(error: RecordError) -> EngineError {

@@ -2,12 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
+use serde_json::json;
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
-    Answer, AutoRun, Condition, EffectClass, Fact, Glob, Policy, Predicate, Rule, ThreadId, Verdict,
+    Answer, AutoRun, Condition, EffectClass, Fact, Glob, Policy, Predicate, Principal, Rule, ThreadId,
+    Verdict,
 };
 use windlass::port::journal::RunQuery;
+use windlass::port::records::{Expect, Records};
 use windlass::testing::scripted::ScriptedModels;
 use windlass::{Attend, Engine, GrantDraft, Outcome, Status, Task, Whose};
 
@@ -143,6 +146,19 @@ async fn a_tool_that_was_taken_off_the_allow_list_asks() {
     let behind = Behind::new(listed).await;
     behind.engine.disallow(&"ann".into(), &"write".into()).await.unwrap();
     assert_eq!(behind.let_go().await.status, Status::Done);
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_hides_no_other() {
+    let (store, ann) = (store(), Principal::from("ann"));
+    let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+    let engine = asking(&store, &plan(&[]), tools).build().await.unwrap();
+    engine.allow(&ann, &"write".into()).await.unwrap();
+    for kind in ["allow", "grant"] {
+        store.put(kind, "0", ann.as_str(), json!("unknown"), Expect::Absent).await.unwrap();
+    }
+    assert_eq!(engine.allowed(&ann).await.unwrap(), ["write".into()]);
+    assert_eq!(engine.grants(Some(&ann)).await.unwrap(), []);
 }
 
 #[tokio::test]
