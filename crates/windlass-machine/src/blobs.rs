@@ -1,7 +1,8 @@
 //! The blobs that a recorded value names, found by its types.
 //!
 //! A serializer that keeps nothing but the digest of each [`BlobRef`]. Text and JSON values that look like one name
-//! nothing, and a field or kind that is added later is found without being listed here.
+//! nothing, and a field or kind that is added later is found without being listed here. The type must not be flattened
+//! (`#[serde(flatten)]`) into another: serde then hides its name.
 //!
 //! [`BlobRef`]: crate::message::BlobRef
 
@@ -32,8 +33,9 @@ impl Input {
 
 fn blobs_of(value: &impl Serialize) -> Vec<Digest> {
     let mut found = Vec::new();
-    // Nothing here fails, and events and inputs are always JSON.
-    let _ = value.serialize(Finder { found: &mut found });
+    // The finder accepts all that JSON can hold, and a value that is no JSON is never stored.
+    let looked = value.serialize(Finder { found: &mut found });
+    debug_assert!(looked.is_ok(), "{looked:?}");
     found
 }
 
@@ -82,7 +84,7 @@ impl<'a> Serializer for Finder<'a> {
         serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
         serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_f32: f32,
         serialize_f64: f64, serialize_char: char, serialize_str: &str, serialize_bytes: &[u8],
-        serialize_unit_struct: &'static str,
+        serialize_i128: i128, serialize_u128: u128, serialize_unit_struct: &'static str,
     }
 
     fn serialize_none(self) -> Result<(), Error> {
@@ -230,5 +232,30 @@ impl ser::SerializeStructVariant for Parts<'_> {
 
     fn end(self) -> Result<(), Error> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::BlobRef;
+
+    #[derive(Serialize)]
+    struct Wide {
+        first: BlobRef,
+        numbers: (i128, u128),
+        second: BlobRef,
+    }
+
+    #[test]
+    fn a_number_of_any_width_does_not_end_the_list() {
+        let blob = |seed: &[u8]| BlobRef {
+            digest: Digest::of(seed),
+            media_type: "text/plain".into(),
+            size_bytes: 1,
+            tokens: 1,
+        };
+        let wide = Wide { first: blob(b"a"), numbers: (i128::MIN, u128::MAX), second: blob(b"b") };
+        assert_eq!(blobs_of(&wide), [Digest::of(b"a"), Digest::of(b"b")]);
     }
 }
