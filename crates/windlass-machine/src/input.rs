@@ -98,7 +98,8 @@ pub enum Input {
     ModelReplied(Box<ModelReplied>),
     /// The model call failed.
     ModelFailed(Box<ModelFailed>),
-    /// The model call was dropped because it was no longer wanted.
+    /// The driver gave the model call up: because it was no longer wanted, or because the process ends and another one is
+    /// to make it again.
     ModelStopped {
         /// Which.
         attempt: Attempt,
@@ -184,7 +185,8 @@ pub enum Input {
         figure: u64,
         /// How it stands.
         refused: Refused,
-        /// The message of a run whose first step had no room. The decision is repeated with it, so that the run is recorded first.
+        /// The message of a run whose first step had no room. The decision is repeated with it, so that the run is
+        /// recorded first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<NewMessage>>,
     },
@@ -209,14 +211,14 @@ pub enum Input {
         /// The policy now, with the open calls as they stand.
         view: View,
     },
-    /// A start was recorded, and this process knows that nothing of it was dispatched: the tool is not the one that was
+    /// A start was recorded, and this process knows that it did not dispatch it: the tool is not the one that was
     /// judged, or the run was cancelled in the same append. A later process cannot know it, and reports it as lost.
     NotDispatched {
         /// Which call.
         call: CallKey,
         /// Which start.
         start: u32,
-        /// The policy now, with the open calls as they stand: the call is judged again.
+        /// The current policy and open calls: the call is judged again.
         view: View,
     },
     /// The policy changed: open calls that have not started are judged again.

@@ -98,7 +98,8 @@
 //! - **What it finds begun, it reports.** After opening a thread, each of [`Machine::unfinished`] goes in as
 //!   [`Input::Lost`]. It also reports a command that it has recorded and not dispatched, because no later process can:
 //!   a call as [`Input::NotDispatched`] (a cancel in the same batch overtook it, or its tool is another one than the
-//!   one that was judged), a model call as [`Input::ModelStopped`].
+//!   one that was judged), a model call as [`Input::ModelStopped`]. A process that ends in order also gives a model call
+//!   in flight up as [`Input::ModelStopped`], so that it counts as no lost attempt.
 //! - **In a run that is being stopped** it aborts what is in flight and reports how that ended: the reply or result if
 //!   it still came, else [`Input::ModelStopped`] or [`Input::ToolStopped`]. The run ends with the last of these.
 //! - **What changes nothing it may make again.** [`Command::PreviewTool`] and [`Command::Reconcile`] are started

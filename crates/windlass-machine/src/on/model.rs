@@ -206,7 +206,18 @@ pub(super) fn stopped(
 ) -> Result<(), Reject> {
     let run = calling(d, attempt)?;
     if run.cancel.is_none() {
-        return Err(Reject::Stale { what: "the model call is still wanted".into() });
+        if partial.is_some() {
+            return Err(Reject::Stale { what: "the model call is still wanted".into() });
+        }
+        // Another process makes the call again; nothing failed.
+        d.record(Fact::StepFailed {
+            attempt,
+            class: FailureClass::Cancelled,
+            message: "the process that made the call ended in order".into(),
+            partial: None,
+            retry_at: Some(d.now),
+        });
+        return Ok(());
     }
     match partial {
         Some(partial) if partial.size_bytes() > 0 => {

@@ -34,7 +34,7 @@ pub enum FailureClass {
     MissingBlob,
     /// The process that had the call in flight is gone. The call may have been paid for.
     Lost,
-    /// A person or program stopped the run.
+    /// A person or program stopped the run, or the process that had the call in flight ended in order.
     Cancelled,
 }
 
@@ -49,7 +49,7 @@ pub struct Failures {
     pub transient: u32,
     /// Prompts that did not fit.
     pub too_long: u32,
-    /// Attempts whose process was gone before they ended.
+    /// Attempts whose process died before they ended.
     pub lost: u32,
 }
 
@@ -76,8 +76,9 @@ impl Failures {
     }
 }
 
-/// Attempts at one step whose process may be gone before the run fails. Each may have been paid for, and what ends the
-/// process may be the reply itself.
+/// Attempts at one step by one model whose process may be gone before the run fails. Each may have been paid for, and the
+/// reply itself may end the process. An attempt that an orderly shutdown interrupts does not count. A switch of the model
+/// resets the count.
 pub const LOST_ATTEMPTS_MAX: u32 = 3;
 
 /// How long to wait before the next try, in milliseconds; `None` where there is none.

@@ -11,8 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use windlass_machine::{
-    Command, Input, InputId, Machine, Principal, RunId, Seq, ThreadClock, ThreadId, Timestamp, ToolName,
-    View,
+    Command, Input, InputId, Machine, Principal, RunId, Seq, ThreadClock, ThreadId, Timestamp, ToolName, View,
 };
 
 use super::append::may_pass;
@@ -140,9 +139,9 @@ impl Actor {
             if self.is_idle() && self.retire() {
                 return Ended::Idle;
             }
-            // A model call is asked again by whoever goes on; a tool's outcome would be lost with it.
+            // Another process repeats a model call; the outcome of a tool would be lost.
             if self.deps.leaving.is_cancelled() && !self.in_flight.has_tools() {
-                return Ended::Left;
+                return self.leave().await;
             }
             // A model that answers at once would keep this thread from everybody else.
             tokio::task::coop::consume_budget().await;
@@ -151,6 +150,17 @@ impl Actor {
                 return ended;
             }
         }
+    }
+
+    /// Gives up the model call, so that it counts as no lost attempt. If that ends a cancelled run, the call of the next
+    /// run in the queue follows.
+    async fn leave(&mut self) -> Ended {
+        while let Some(given_up) = self.in_flight.give_up_model() {
+            if let Err(ended) = self.round(vec![Letter::plain(given_up)]).await {
+                return ended;
+            }
+        }
+        Ended::Left
     }
 
     /// The first round: what waits for the thread counts before what was lost is begun again, so that a cancel that
@@ -271,11 +281,18 @@ impl Actor {
                 Ok(input) if !input.is_the_drivers() => {
                     letters.push(Letter { row: Some(id), ..Letter::plain(input) });
                 }
-                Ok(_) => self.refused.push((id, "only a thread's driver may report that".to_owned())),
-                Err(why) => self.refused.push((id, format!("the input cannot be read: {why}"))),
+                Ok(_) => self.refuse(id, "only a thread's driver may report that".to_owned()),
+                Err(why) => self.refuse(id, format!("the input cannot be read: {why}")),
             }
         }
         Ok(letters)
+    }
+
+    /// Refuses an inbox row, once however often it is read before an append consumes it.
+    fn refuse(&mut self, id: InputId, why: String) {
+        if !self.refused.iter().any(|(refused, _)| *refused == id) {
+            self.refused.push((id, why));
+        }
     }
 
     /// The thread's time.

@@ -71,7 +71,7 @@ impl InFlight {
         Self { model: None, tools: Vec::new(), mailbox, folder: None, recorded: Vec::new() }
     }
 
-    /// Notices a start that is about to be appended.
+    /// Records a start before its append.
     pub(super) fn note_start(&mut self, fact: &Fact) {
         match fact {
             Fact::StepStarted { attempt, .. } => self.recorded.push(Start::Model(*attempt)),
@@ -81,7 +81,7 @@ impl InFlight {
         }
     }
 
-    /// Forgets the starts of a round that was not appended. What was left of earlier rounds counts as lost from now on.
+    /// Forgets the starts of a round that was not appended. Remaining starts of earlier rounds then count as lost.
     pub(super) fn forget_starts(&mut self) {
         self.recorded.clear();
     }
@@ -241,6 +241,12 @@ impl InFlight {
         self.tools.retain(|flight| (flight.call, flight.work) != (call, work));
     }
 
+    /// Drops the model call. Returns the input that reports it.
+    pub(super) fn give_up_model(&mut self) -> Option<Input> {
+        let ModelFlight { attempt, .. } = self.model.take()?;
+        Some(Input::ModelStopped { attempt, partial: None })
+    }
+
     /// Drops everything where it stands.
     pub(super) fn abort(&mut self) {
         self.model = None;
@@ -260,7 +266,7 @@ impl ToolFlight {
     }
 }
 
-/// What a call was judged as.
+/// Digest of the call that the gate judged.
 fn approval_of(run: &Run, call: CallKey) -> Option<Digest> {
     match &run.phase {
         Phase::Calls(line) => line.calls.get(call.index as usize).map(|call| call.approval),

@@ -97,6 +97,35 @@ async fn a_model_call_is_left_at_once_and_counts_as_no_try() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_model_call_that_many_processes_leave_in_order_does_not_end_its_run() {
+    let (base, slow) = (tempfile::tempdir().unwrap(), Slow::default());
+    let calls = Arc::new(Notify::new());
+    let called = calls.clone();
+    let hanging = ScriptedModels::new(move |_| {
+        called.notify_one();
+        Line::Hang(String::new())
+    });
+    let first = engine(base.path(), &hanging, &slow).await;
+    let started = first.start(task("go")).await.unwrap();
+    calls.notified().await;
+    assert_eq!(first.hand_over(LONG_MS).await, 0);
+    for _ in 0..4 {
+        let next = engine(base.path(), &hanging, &slow).await;
+        next.resume(&started.run).await.unwrap();
+        tokio::select! {
+            () = calls.notified() => {}
+            ended = next.wait(&started.run) => panic!("{ended:?}"),
+        }
+        assert_eq!(next.hand_over(LONG_MS).await, 0);
+    }
+    let says = ScriptedModels::new(|_| Line::Say("here".into()));
+    let last = engine(base.path(), &says, &slow).await;
+    last.resume(&started.run).await.unwrap();
+    let outcome = last.wait(&started.run).await.unwrap();
+    assert_eq!((outcome.status, outcome.meta.turns), (Status::Done, 1), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_does_not_end_holds_nobody_up() {
     let (base, slow) = (tempfile::tempdir().unwrap(), Slow::default());
     let first = engine(base.path(), &models(), &slow).await;
