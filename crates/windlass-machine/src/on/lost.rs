@@ -14,7 +14,7 @@ use crate::input::{CallView, View};
 use crate::message::Block;
 use crate::policy::{FailureClass, LOST_ATTEMPTS_MAX, error_code, retry_delay_ms};
 use crate::reject::Reject;
-use crate::state::{Call, CallStatus, Phase, Run};
+use crate::state::{Call, CallStatus, Line, Phase, Run};
 
 pub(super) fn lost(d: &mut Decision<'_>, command: &Command, view: &View) -> Result<(), Reject> {
     match command {
@@ -61,14 +61,24 @@ fn lost_model(d: &mut Decision<'_>, attempt: Attempt) -> Result<(), Reject> {
     Ok(())
 }
 
-fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32, view: &View) -> Result<(), Reject> {
+/// Finds a call whose current start this is.
+pub(super) fn find_start<'a>(
+    d: &Decision<'a>,
+    key: CallKey,
+    start: u32,
+) -> Result<(&'a Run, &'a Line, &'a Call), Reject> {
     let run = d.active()?;
     let line = line_of(run, key)?;
-    let index = key.index as usize;
-    let call = &line.calls[index];
+    let call = &line.calls[key.index as usize];
     if call.status != CallStatus::Started || call.starts != start {
         return Err(Reject::Stale { what: format!("start {start} of call {}/{}", key.step, key.index) });
     }
+    Ok((run, line, call))
+}
+
+fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32, view: &View) -> Result<(), Reject> {
+    let (run, line, call) = find_start(d, key, start)?;
+    let index = key.index as usize;
     let mut overlay = Overlay::of(run, line);
     let again = call.is_repeatable() && call.tries < run.agent.limits.max_call_starts;
     let reason = "the process that ran it is gone";

@@ -1,18 +1,19 @@
 //! A start was recorded, and the process that recorded it knows that nothing of it was dispatched.
 //!
-//! The start is taken back: the call is judged as it is by now, or is closed with the run. It is in doubt only for what
-//! an earlier start may have done.
+//! The start is taken back: the call is judged in its current form, or is closed with the run. It is in doubt only if an
+//! earlier start may have done something.
 
 use super::line::{Overlay, Place};
+use super::lost::find_start;
 use super::{Decision, cancel, line_of, rejudge, verdict};
 use crate::agent::EffectClass;
 use crate::event::{Fact, Outcome, Totals, Verdict};
 use crate::id::{CallKey, EffectId};
 use crate::input::{CallView, View};
 use crate::reject::Reject;
-use crate::state::{Call, CallStatus, Run};
+use crate::state::{Call, Run};
 
-/// Starts of one call that may be taken back. A tool that is another one each time is not called.
+/// Starts of one call that may be taken back. After that many changes the call is closed.
 const UNDISPATCHED_MAX: u32 = 8;
 
 pub(super) fn not_dispatched(
@@ -20,13 +21,8 @@ pub(super) fn not_dispatched(
     (key, start): (CallKey, u32),
     view: &View,
 ) -> Result<(), Reject> {
-    let run = d.active()?;
-    let line = line_of(run, key)?;
+    let (run, line, call) = find_start(d, key, start)?;
     let index = key.index as usize;
-    let call = &line.calls[index];
-    if call.status != CallStatus::Started || call.starts != start {
-        return Err(Reject::Stale { what: format!("start {start} of call {}/{}", key.step, key.index) });
-    }
     d.record(Fact::ToolUndispatched { call: key });
     let mut overlay = Overlay::of(run, line);
     (overlay.seats[index].place, overlay.seats[index].starts) = (Place::Ready, start.saturating_sub(1));
@@ -39,7 +35,7 @@ pub(super) fn not_dispatched(
     Ok(())
 }
 
-/// What the run used, without a start that is taken back.
+/// The totals of the run without a start that is taken back.
 fn without_start(totals: &Totals, call: &Call) -> Totals {
     let is_first = call.starts == 1;
     let by_people = call.is_approved_by_people();
@@ -77,7 +73,7 @@ fn judge_again(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (
         Verdict::Ask => stands(),
         Verdict::Deny => false,
     };
-    // The tool is by now the one that was judged.
+    // The tool is the judged one again.
     if keeps && judged.approval == call.approval {
         return;
     }
