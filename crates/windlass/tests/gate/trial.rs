@@ -265,7 +265,7 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
     assert!(told(&call("later").await).contains("takes a conversation"));
     assert_eq!(
         told(&call("goes_on").await),
-        "unfit: it would go on in the background, which takes a conversation"
+        "unfit: it would continue in the background, which requires a conversation"
     );
     let stays = engine.try_tool(trial("goes_on", "b", Consent::NotYet)).await.unwrap();
     assert_eq!(told(&stays), "ran by annotations: begun");
