@@ -1,8 +1,9 @@
-//! Processes that die at any append of two threads on SQLite, with inboxes, a queue and a budget.
+//! Processes that die at any append of two threads on SQLite, with inboxes, a queue, a budget and counted grants.
 //!
 //! "Dies" means that the runtime is dropped while the append hangs. The next process opens the same folder, and its
 //! client sends the same messages again.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +14,8 @@ use windlass::adapter::clock::SystemClock;
 use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
-    Block, Digest, EffectClass, Fact, Input, InputId, Machine, RunId, Seq, StopReason, ThreadId, ToolCall,
-    Usage,
+    AutoRun, Block, Digest, EffectClass, Fact, Input, InputId, Machine, RunId, Seq, StopReason, ThreadId,
+    ToolCall, Usage,
 };
 use windlass::port::budget::{Amounts, BudgetRow};
 use windlass::port::journal::{
@@ -22,14 +23,18 @@ use windlass::port::journal::{
     StoredSnapshot, ThreadQuery, ThreadRow, Usage as StoredUsage, UsageQuery,
 };
 use windlass::port::model::{ModelCall, Reply};
+use windlass::port::records::Records;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::testing::thread_view;
-use windlass::{Attend, Engine, Status, Task};
+use windlass::{Attend, Engine, GrantDraft, Status, Task};
 
 use super::crash::{finish, runtime};
 use super::{Counter, memory, registry, task};
 
 const THREADS: [&str; 2] = ["t0", "t1"];
+
+/// Calls that each grant is good for: more than the runs make.
+const GRANTED: u32 = 50;
 
 /// Where a process dies: at which append, and whether that is still written.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +65,8 @@ impl Mortal {
             return self.store.append(batch).await;
         };
         if death.is_written {
-            self.store.append(batch).await.unwrap();
+            // It loses a race if the other thread has used the same grant meanwhile.
+            let _ = self.store.append(batch).await;
         }
         self.died.notify_one();
         std::future::pending().await
@@ -148,7 +154,7 @@ async fn engine(store: &Arc<Mortal>, once: &Counter) -> Engine {
     // Blobs and records are the same store's, and no process dies in them.
     let built = memory(&ScriptedModels::new(spoken), tools);
     let built = built.ports(store.clone(), store.store.clone(), store.store.clone());
-    built.budgets(vec![budget]).attend(Attend::All).build().await.unwrap()
+    built.budgets(vec![budget]).auto_run(AutoRun::Ask).attend(Attend::All).build().await.unwrap()
 }
 
 fn id(thread: &str, number: usize) -> InputId {
@@ -158,6 +164,14 @@ fn id(thread: &str, number: usize) -> InputId {
 /// A client: two messages to each thread, the second of which waits or follows; each may have been sent before.
 async fn work(engine: &Engine) {
     engine.recover().await.unwrap();
+    if engine.grants(None).await.unwrap().is_empty() {
+        for tool in ["again", "once"] {
+            let (user, count) = ("local".into(), Some(GRANTED));
+            let (arguments, by) = (Vec::new(), "ann".into());
+            let draft = GrantDraft { user, tool: tool.into(), arguments, count, expires_at: None, by };
+            engine.grant(draft).await.unwrap();
+        }
+    }
     let mut runs = Vec::new();
     for thread in THREADS {
         for number in 0..2 {
@@ -195,7 +209,7 @@ fn play(deaths: &[Death]) -> bool {
 }
 
 async fn verify(store: &Mortal, once: &Counter, has_died: bool) {
-    let (mut doubts, mut tokens) = (0, 0);
+    let (mut doubts, mut tokens, mut uses) = (0, 0, BTreeMap::<String, u64>::new());
     for name in THREADS {
         let thread = ThreadId::from(name);
         let events = store.read(&thread, Seq(0), 1_000).await.unwrap();
@@ -210,6 +224,7 @@ async fn verify(store: &Mortal, once: &Counter, has_died: bool) {
                 }
                 Fact::ToolFinished { .. } => finished += 1,
                 Fact::ToolInDoubt { .. } => doubts += 1,
+                Fact::GrantUsed { grant, .. } => *uses.entry(grant.clone()).or_default() += 1,
                 _ => {}
             }
         }
@@ -223,6 +238,11 @@ async fn verify(store: &Mortal, once: &Counter, has_died: bool) {
                 .unwrap();
         assert_eq!(store.thread(&thread).await.unwrap().unwrap().view, thread_view(&machine));
         assert_eq!(store.open_reservations(&thread).await.unwrap(), []);
+    }
+    for record in store.store.list("grant", None, None, 10).await.unwrap() {
+        let used = uses.get(&record.key).copied().unwrap_or_default();
+        assert!(used >= 2, "each thread has used it: {used}");
+        assert_eq!(record.value["remaining"], u64::from(GRANTED) - used);
     }
     let once = once.count();
     assert!((2..=2 + doubts).contains(&once), "{once} starts, {doubts} doubts");
